@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Every format that two parts of weft share: what `tc` says to a qdisc and what the qdisc answers.
+//!
+//! The kernel modules compile these very files (by `#[path]`), so that the two ends of a netlink
+//! message cannot disagree about it. Hence the rules of this crate: no dependency, no allocation,
+//! no `unsafe`, no floating point, and no path that panics, whatever the bytes are.
+//!
+//! | module      | format                                                                     |
+//! |-------------|----------------------------------------------------------------------------|
+//! | [`hold`]    | options of the `hold` qdisc, a tool of the tests and benchmarks            |
+//! | [`nla`]     | netlink attributes, read and written; refusals; fields of fixed structures |
+//! | [`pfabric`] | options and statistics of the `pfabric` qdisc                              |
+//! | [`tag`]     | the 8 bytes by which a packet carries its rank                             |
+//! | [`wire`]    | options and statistics of the `wire` qdisc                                 |
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod hold;
+pub mod nla;
+pub mod pfabric;
+pub mod tag;
+pub mod wire;

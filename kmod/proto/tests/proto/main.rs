@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Tests of weft-proto, one file for each of its own.
+
+mod check;
+mod corpus;
+mod hold;
+mod message;
+mod nla;
+mod pfabric;
+mod wire;

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The C side: what `tc` finds in this library, and what this library finds in `tc`.
+//!
+//! `tc` is linked with `-export-dynamic`, so a plugin may call its functions. They are looked up
+//! when first needed instead of being linked against: a `tc` that lacks one is told by name instead
+//! of failing in the dynamic linker, and tests link without a `tc`. All of those in [`Tc`] are
+//! exported, with the same signature, by iproute2 6.1 to 7.2; `struct qdisc_util` too is the same.
+//!
+//! `tc` has one thread.
+
+use crate::args::Complaint;
+use crate::hold::Hold;
+use crate::pfabric::PFabric;
+use crate::qdisc::Qdisc;
+use crate::tc::{Output, Units};
+use crate::wire::Wire;
+use std::borrow::Cow;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::io::Write;
+use std::ptr;
+use std::sync::OnceLock;
+use weft_proto::nla::{HEADER, NoRoom, Sink};
+
+#[cfg(test)]
+mod tests;
+
+/// iproute2's `struct qdisc_util` (`tc/tc_util.h`).
+#[repr(C)]
+struct QdiscUtil {
+    /// `tc` chains the qdiscs it knows.
+    next: *mut QdiscUtil,
+    id: *const c_char,
+    parse_qopt: Option<ParseOptions>,
+    print_qopt: Option<Print>,
+    print_xstats: Option<Print>,
+    parse_copt: Option<ParseOptions>,
+    print_copt: Option<Print>,
+    has_block: Option<
+        unsafe extern "C" fn(*const QdiscUtil, *const Attribute, c_uint, *mut bool) -> c_int,
+    >,
+}
+
+type ParseOptions = unsafe extern "C" fn(
+    *const QdiscUtil,
+    c_int,
+    *const *const c_char,
+    *mut Message,
+    *const c_char,
+) -> c_int;
+
+type Print = unsafe extern "C" fn(*const QdiscUtil, *mut File, *const Attribute) -> c_int;
+
+/// C's `FILE`. `tc` passes `stdout`, to which its printing functions write anyway.
+#[repr(C)]
+struct File {
+    _opaque: [u8; 0],
+}
+
+/// `struct nlmsghdr`, with the message behind it. Only `tc` looks inside.
+#[repr(C)]
+struct Message {
+    _opaque: [u8; 0],
+}
+
+/// `struct rtattr`, with its payload behind it.
+#[repr(C)]
+struct Attribute {
+    length: u16,
+    attr: u16,
+}
+
+/// A [`QdiscUtil`] that `tc` may write to.
+#[repr(transparent)]
+struct Exported(UnsafeCell<QdiscUtil>);
+
+// SAFETY: only `tc` accesses it, and `tc` has one thread.
+unsafe impl Sync for Exported {}
+
+const fn exported<Q: Qdisc>() -> Exported {
+    Exported(UnsafeCell::new(QdiscUtil {
+        next: ptr::null_mut(),
+        id: Q::KIND.as_ptr(),
+        parse_qopt: Some(parse_qopt::<Q>),
+        print_qopt: Some(print_qopt::<Q>),
+        print_xstats: Some(print_xstats::<Q>),
+        parse_copt: None,
+        print_copt: None,
+        has_block: None,
+    }))
+}
+
+// SAFETY: `tc` looks for a `struct qdisc_util` under this name, and nothing else is called so.
+#[unsafe(export_name = "pfabric_qdisc_util")]
+static PFABRIC: Exported = exported::<PFabric>();
+
+// SAFETY: as above.
+#[unsafe(export_name = "hold_qdisc_util")]
+static HOLD: Exported = exported::<Hold>();
+
+// SAFETY: as above.
+#[unsafe(export_name = "wire_qdisc_util")]
+static WIRE: Exported = exported::<Wire>();
+
+// iproute2's `enum output_type` and `COLOR_NONE` of `enum color_attr`.
+const PRINT_FP: c_uint = 1;
+const PRINT_JSON: c_uint = 2;
+const PRINT_ANY: c_uint = 4;
+const COLOR_NONE: c_uint = 6;
+
+/// Attribute type of a qdisc's options, and the flag that says it holds attributes.
+const TCA_OPTIONS: c_int = 2;
+const NLA_F_NESTED: c_int = 1 << 15;
+
+/// Up to where a request may grow, in bytes: what iproute2's own qdiscs allow themselves, and a
+/// small part of the buffer.
+const REQUEST_MAX: c_int = 1024;
+
+/// Room for a time in `sprint_time64()`: iproute2's `SPRINT_BSIZE`.
+const TIME_TEXT_MAX: usize = 64;
+
+/// Declares [`Tc`], the table of the functions of `tc` that are used here.
+macro_rules! tc_functions {
+    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// Functions of the `tc` that loaded this library.
+        struct Tc {
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl Tc {
+            /// Looks them all up; the name of the first that is missing, if one is.
+            fn look_up() -> Result<Self, &'static CStr> {
+                Ok(Self {
+                    $($name: {
+                        const NAME: &CStr = c_str(concat!(stringify!($name), "\0"));
+                        // SAFETY: a name and a handle that stands for every loaded object.
+                        let address = unsafe { dlsym(RTLD_DEFAULT, NAME.as_ptr()) };
+                        if address.is_null() {
+                            return Err(NAME);
+                        }
+                        // SAFETY: the address is that of tc's function of this name, which has
+                        // this signature in every version this library is for.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                            >(address)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+tc_functions! {
+    get_rate64: fn(*mut u64, *const c_char) -> c_int;
+    get_time64: fn(*mut i64, *const c_char) -> c_int;
+    get_size: fn(*mut c_uint, *const c_char) -> c_int;
+    get_u64: fn(*mut u64, *const c_char, c_int) -> c_int;
+    sprint_time64: fn(i64, *mut c_char) -> *mut c_char;
+
+    print_color_string: fn(c_uint, c_uint, *const c_char, *const c_char, *const c_char) -> c_int;
+    print_color_lluint: fn(c_uint, c_uint, *const c_char, *const c_char, c_ulonglong) -> c_int;
+    print_color_bool: fn(c_uint, c_uint, *const c_char, *const c_char, bool) -> c_int;
+    tc_print_rate: fn(c_uint, *const c_char, *const c_char, c_ulonglong);
+    print_nl: fn();
+    open_json_array: fn(c_uint, *const c_char);
+    close_json_array: fn(c_uint, *const c_char);
+
+    addattr_l: fn(*mut Message, c_int, c_int, *const c_void, c_int) -> c_int;
+    addattr_nest: fn(*mut Message, c_int, c_int) -> *mut Attribute;
+    addattr_nest_end: fn(*mut Message, *mut Attribute) -> c_int;
+
+    incomplete_command: fn() -> !;
+    duparg: fn(*const c_char, *const c_char) -> !;
+}
+
+/// Every object of the process, in the order in which it was loaded.
+const RTLD_DEFAULT: *mut c_void = ptr::null_mut();
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+}
+
+const fn c_str(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("no name with one NUL at its end"),
+    }
+}
+
+impl Tc {
+    /// The functions of the `tc` that loaded this library, or a message on standard error.
+    fn of_this_process<Q: Qdisc>() -> Option<&'static Self> {
+        static TC: OnceLock<Result<Tc, &'static CStr>> = OnceLock::new();
+        match TC.get_or_init(Self::look_up) {
+            Ok(tc) => Some(tc),
+            Err(name) => {
+                complain(&format!(
+                    "{}: this tc has no {}(): use tc of iproute2 6.1 or newer\n",
+                    Q::KIND.to_string_lossy(),
+                    name.to_string_lossy(),
+                ));
+                None
+            }
+        }
+    }
+
+    /// Reads a quantity with `get`, one of tc's functions that return 0 if they understood.
+    fn quantity<T: Default>(
+        &self,
+        text: &str,
+        get: unsafe extern "C" fn(*mut T, *const c_char) -> c_int,
+    ) -> Option<T> {
+        let text = CString::new(text).ok()?;
+        let mut value = T::default();
+        // SAFETY: a variable to write to and a string to read.
+        let result = unsafe { get(&mut value, text.as_ptr()) };
+        (result == 0).then_some(value)
+    }
+}
+
+impl Units for Tc {
+    fn rate(&self, text: &str) -> Option<u64> {
+        self.quantity(text, self.get_rate64)
+    }
+
+    fn time(&self, text: &str) -> Option<u64> {
+        // iproute2 6.1 takes negative times.
+        self.quantity(text, self.get_time64)?.try_into().ok()
+    }
+
+    fn size(&self, text: &str) -> Option<u32> {
+        self.quantity(text, self.get_size)
+    }
+
+    fn number(&self, text: &str) -> Option<u64> {
+        let text = CString::new(text).ok()?;
+        let mut value = 0;
+        // SAFETY: a variable to write to and a string to read; base 0 is "as it is written".
+        let result = unsafe { (self.get_u64)(&mut value, text.as_ptr(), 0) };
+        (result == 0).then_some(value)
+    }
+}
+
+impl Output for Tc {
+    fn text(&self, text: &str) {
+        let Ok(text) = CString::new(text) else {
+            return; // No text of this library holds a NUL.
+        };
+        // SAFETY: a format for one string, and that string.
+        unsafe {
+            (self.print_color_string)(
+                PRINT_FP,
+                COLOR_NONE,
+                ptr::null(),
+                c"%s".as_ptr(),
+                text.as_ptr(),
+            );
+        }
+    }
+
+    fn new_line(&self) {
+        // SAFETY: takes nothing.
+        unsafe { (self.print_nl)() }
+    }
+
+    fn time(&self, nanoseconds: u64) -> String {
+        let nanoseconds = nanoseconds.try_into().unwrap_or(i64::MAX);
+        let mut text = [0_u8; TIME_TEXT_MAX];
+        // SAFETY: a buffer of the size that tc's own callers give it.
+        unsafe { (self.sprint_time64)(nanoseconds, text.as_mut_ptr().cast()) };
+        CStr::from_bytes_until_nul(&text)
+            .map(|text| text.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+
+    fn rate(&self, key: &CStr, bytes_per_second: u64) {
+        // SAFETY: a key, and a format for one string.
+        unsafe {
+            (self.tc_print_rate)(PRINT_ANY, key.as_ptr(), c"%s".as_ptr(), bytes_per_second);
+        }
+    }
+
+    fn number(&self, key: &CStr, value: u64) {
+        self.json_number(key.as_ptr(), value);
+    }
+
+    fn boolean(&self, key: &CStr, value: bool) {
+        // SAFETY: a key; no format is needed for JSON.
+        unsafe {
+            (self.print_color_bool)(PRINT_JSON, COLOR_NONE, key.as_ptr(), ptr::null(), value);
+        }
+    }
+
+    fn array(&self, key: &CStr, values: &[u64]) {
+        // SAFETY: a key.
+        unsafe { (self.open_json_array)(PRINT_JSON, key.as_ptr()) }
+        for value in values {
+            self.json_number(ptr::null(), *value);
+        }
+        // SAFETY: closes what was opened; it has no use for a name in JSON.
+        unsafe { (self.close_json_array)(PRINT_JSON, ptr::null()) }
+    }
+}
+
+impl Tc {
+    /// A number in JSON, or in an array if `key` is null.
+    fn json_number(&self, key: *const c_char, value: u64) {
+        // SAFETY: a key or null, which tc too passes within arrays; JSON needs no format.
+        unsafe {
+            (self.print_color_lluint)(PRINT_JSON, COLOR_NONE, key, ptr::null(), value);
+        }
+    }
+
+    /// Tells the user what is wrong with the command line, and exits if that is what `tc` does.
+    fn complain(&self, complaint: &Complaint) {
+        match complaint {
+            Complaint::Message(lines) => complain(lines),
+            // SAFETY: takes nothing; it exits the process.
+            Complaint::Incomplete => unsafe { (self.incomplete_command)() },
+            Complaint::Duplicate { option, value } => {
+                let option = CString::new(*option).unwrap_or_default();
+                let value = CString::new(value.as_str()).unwrap_or_default();
+                // SAFETY: two strings; it exits the process.
+                unsafe { (self.duparg)(option.as_ptr(), value.as_ptr()) }
+            }
+        }
+    }
+}
+
+/// Writes to standard error. If that fails there is nobody to tell.
+fn complain(lines: &str) {
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
+/// A request that is being written.
+struct Request<'a> {
+    tc: &'a Tc,
+    message: *mut Message,
+}
+
+impl Sink for Request<'_> {
+    fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), NoRoom> {
+        let length = payload.len().try_into().map_err(|_| NoRoom)?;
+        // SAFETY: `message` is the request that tc is writing, whose buffer holds more than
+        // `REQUEST_MAX` bytes; the payload has this length.
+        let result = unsafe {
+            let payload = payload.as_ptr().cast();
+            (self.tc.addattr_l)(self.message, REQUEST_MAX, attr.into(), payload, length)
+        };
+        if result == 0 { Ok(()) } else { Err(NoRoom) }
+    }
+}
+
+/// The words behind the qdisc's name. What is not UTF-8 is no option, and stays none.
+///
+/// # Safety
+///
+/// `argv` points to `argc` strings, if there is one, which live as long as the result.
+unsafe fn words<'a>(argc: c_int, argv: *const *const c_char) -> Vec<Cow<'a, str>> {
+    (0..argc.try_into().unwrap_or(0))
+        .map(|index| {
+            // SAFETY: the index is less than `argc`; the caller vouches for `argv`.
+            let word = unsafe { CStr::from_ptr(*argv.add(index)) };
+            word.to_string_lossy()
+        })
+        .collect()
+}
+
+/// The payload of an attribute.
+///
+/// # Safety
+///
+/// `attribute` points to an attribute that is as long as it says and outlives the result.
+unsafe fn payload<'a>(attribute: *const Attribute) -> &'a [u8] {
+    // SAFETY: the caller vouches for the header …
+    let length = usize::from(unsafe { (*attribute).length });
+    // SAFETY: … and for the bytes that it counts.
+    unsafe {
+        std::slice::from_raw_parts(
+            attribute.cast::<u8>().add(HEADER),
+            length.saturating_sub(HEADER),
+        )
+    }
+}
+
+/// Reads the command line and writes the request with `tc`'s functions; 0, or −1 after a message.
+///
+/// # Safety
+///
+/// As for [`words`]; `message` is a request of `tc`'s, with room behind it.
+unsafe fn parse<Q: Qdisc>(
+    tc: &Tc,
+    argc: c_int,
+    argv: *const *const c_char,
+    message: *mut Message,
+) -> c_int {
+    // SAFETY: passed on to the caller.
+    let words = unsafe { words(argc, argv) };
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    let options = match Q::options(&words, tc) {
+        Ok(options) => options,
+        Err(complaint) => {
+            tc.complain(&complaint);
+            return -1;
+        }
+    };
+    // SAFETY: `message` is a request that tc is writing.
+    let nest = unsafe { (tc.addattr_nest)(message, REQUEST_MAX, TCA_OPTIONS | NLA_F_NESTED) };
+    // A message that is too long is one that tc has complained of.
+    let result = Q::put(&options, &mut Request { tc, message });
+    // SAFETY: ends the nest begun above, in the same message.
+    unsafe { (tc.addattr_nest_end)(message, nest) };
+    if result.is_ok() { 0 } else { -1 }
+}
+
+/// `qdisc_util.parse_qopt`: `tc qdisc add … KIND` and what follows.
+///
+/// # Safety
+///
+/// Called by `tc`, which passes `argc` strings in `argv` and its request as `message`.
+unsafe extern "C" fn parse_qopt<Q: Qdisc>(
+    _: *const QdiscUtil,
+    argc: c_int,
+    argv: *const *const c_char,
+    message: *mut Message,
+    _device: *const c_char,
+) -> c_int {
+    let Some(tc) = Tc::of_this_process::<Q>() else {
+        return -1;
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { parse::<Q>(tc, argc, argv, message) }
+}
+
+/// `qdisc_util.print_qopt`: the options in `tc qdisc show`.
+///
+/// # Safety
+///
+/// Called by `tc`, which passes an attribute that it has checked to lie within its message, or
+/// null.
+unsafe extern "C" fn print_qopt<Q: Qdisc>(
+    _: *const QdiscUtil,
+    _: *mut File,
+    options: *const Attribute,
+) -> c_int {
+    if options.is_null() {
+        return 0;
+    }
+    let Some(tc) = Tc::of_this_process::<Q>() else {
+        return -1;
+    };
+    // SAFETY: the caller vouches for the attribute.
+    let dump = unsafe { payload(options) };
+    match Q::print_options(dump, tc) {
+        Ok(()) => 0,
+        Err(refusal) => {
+            complain(&format!(
+                "{}: cannot read the options: {}: is {} of the same release as the kernel module?\n",
+                Q::KIND.to_string_lossy(),
+                refusal.message.to_string_lossy(),
+                library_name::<Q>(),
+            ));
+            -1
+        }
+    }
+}
+
+/// `qdisc_util.print_xstats`: the statistics in `tc -s qdisc show`.
+///
+/// # Safety
+///
+/// As for [`print_qopt`].
+unsafe extern "C" fn print_xstats<Q: Qdisc>(
+    _: *const QdiscUtil,
+    _: *mut File,
+    statistics: *const Attribute,
+) -> c_int {
+    if statistics.is_null() {
+        return 0;
+    }
+    let Some(tc) = Tc::of_this_process::<Q>() else {
+        return -1;
+    };
+    // SAFETY: the caller vouches for the attribute.
+    let dump = unsafe { payload(statistics) };
+    match Q::print_statistics(dump, tc) {
+        Ok(()) => 0,
+        Err(too_short) => {
+            complain(&format!(
+                "{}: {} bytes of statistics instead of {}: \
+                 is {} of the same release as the kernel module?\n",
+                Q::KIND.to_string_lossy(),
+                dump.len(),
+                too_short.needed,
+                library_name::<Q>(),
+            ));
+            -1
+        }
+    }
+}
+
+/// The name under which `tc` finds this library.
+fn library_name<Q: Qdisc>() -> String {
+    format!("q_{}.so", Q::KIND.to_string_lossy())
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What iproute2's `tc` needs to know about weft's qdiscs: their options and their statistics.
+//!
+//! `tc` knows the qdiscs it was built with. For any other `KIND` it loads `q_KIND.so` and looks up
+//! `KIND_qdisc_util` in it. It looks in `$TC_LIB_DIR`, by default the folder `tc` of the system's
+//! libraries: `/usr/lib/tc`, on Debian `/usr/lib/x86_64-linux-gnu/tc`. This library has
+//! `KIND_qdisc_util` for each of weft's qdiscs and is installed under as many names: `q_wire.so`,
+//! `q_pfabric.so`, `q_hold.so`. One binary serves iproute2 6.1 to 7.2; see [`tc`] for how.
+//!
+//! | module      | part                                                                      |
+//! |-------------|---------------------------------------------------------------------------|
+//! | [`tc`]      | what a qdisc's code may ask of `tc`: read quantities, print text and JSON |
+//! | [`args`]    | the command line, and what is said of a wrong one                         |
+//! | [`qdisc`]   | what `tc` asks of a qdisc's code                                          |
+//! | [`hold`]    | the `hold` qdisc, for tests and benchmarks                                |
+//! | [`pfabric`] | the `pfabric` qdisc                                                       |
+//! | [`wire`]    | the `wire` qdisc                                                          |
+//! | [`size`]    | sizes in bytes, as iproute2 prints them                                   |
+//! | `ffi`       | the C side, with all the `unsafe` there is                                |
+
+#![deny(unsafe_code)]
+
+pub mod args;
+#[allow(unsafe_code)]
+mod ffi;
+pub mod hold;
+pub mod pfabric;
+pub mod qdisc;
+pub mod size;
+pub mod tc;
+pub mod wire;

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tests of weft-tc: each qdisc against a recorded `tc`, the plugin in the real one, and the manual
+//! pages against what there is.
+
+mod hold;
+mod man;
+mod pfabric;
+mod real_tc;
+mod recorded_tc;
+mod size;
+mod wire;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The manual pages name what there is: each option, each field in JSON, each refusal.
+
+use crate::recorded_tc::{Message, complaint, shown, statistics};
+use std::num::NonZeroU64;
+use weft_proto::nla::Sink;
+use weft_proto::{pfabric, wire};
+use weft_tc::pfabric::PFabric;
+use weft_tc::qdisc::Qdisc;
+use weft_tc::wire::Wire;
+
+const PFABRIC: &str = include_str!("../../../../kmod/man/tc-pfabric.8");
+const WIRE: &str = include_str!("../../../../kmod/man/tc-wire.8");
+
+/// A section, its text without macros, fonts, quotes around arguments, and escapes.
+fn section(page: &str, title: &str) -> String {
+    let start = format!("\n.SH {title}\n");
+    let (_, rest) = page.split_once(&start).expect(title);
+    let end = rest.find("\n.SH ").unwrap_or(rest.len());
+    rest[..end]
+        .lines()
+        .map(|line| match line.split_once(' ') {
+            Some((_macro, words)) if line.starts_with('.') => words.replace('"', ""),
+            _ => line.to_owned(),
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace("\\(dq", "\"")
+        .replace("\\fB", "")
+        .replace("\\fP", "")
+        .replace("\\-", "-")
+}
+
+/// Asserts that `text` has `word`, not just as a part of another.
+fn assert_names(text: &str, word: &str) {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    assert!(
+        text.split(|c| !part_of_word(c)).any(|other| other == word),
+        "{word} is missing"
+    );
+}
+
+/// The words in lower case of a usage, but the qdisc's name.
+fn options(usage: &str) -> Vec<&str> {
+    let words = usage.split_whitespace().skip(3);
+    words
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// The keys of a JSON object.
+fn keys(json: &str) -> Vec<&str> {
+    json.split('"').skip(1).step_by(2).collect()
+}
+
+fn bytes(put: impl FnOnce(&mut Message)) -> Vec<u8> {
+    let mut message = Message::default();
+    put(&mut message);
+    message.0
+}
+
+#[test]
+fn the_options_are_explained() {
+    for (page, usage, number) in [
+        (PFABRIC, weft_tc::pfabric::USAGE, 4),
+        (WIRE, weft_tc::wire::USAGE, 4),
+    ] {
+        assert_eq!(options(usage).len(), number, "{usage}");
+        for option in options(usage) {
+            assert_names(&section(page, "SYNOPSIS"), option);
+            assert_names(&section(page, "OPTIONS"), option);
+        }
+    }
+}
+
+#[test]
+fn the_fields_in_json_are_explained() {
+    let config = pfabric::Config::new(&pfabric::Options::default()).unwrap();
+    let (_, json) = shown::<PFabric>(&bytes(|message| config.put(message).unwrap()));
+    let (_, more) = statistics::<PFabric>(&pfabric::Stats::default().to_bytes()).unwrap();
+    assert_eq!((keys(&json).len(), keys(&more).len()), (3, 8));
+    for key in keys(&json).into_iter().chain(keys(&more)) {
+        assert_names(&section(PFABRIC, "STATISTICS"), key);
+    }
+
+    let config = wire::Config {
+        rate: NonZeroU64::MIN,
+        delay: 0,
+        overhead: 0,
+        mpu: 0,
+    };
+    let (_, json) = shown::<Wire>(&bytes(|message| config.put(message).unwrap()));
+    let (_, more) = statistics::<Wire>(&wire::Stats::default().to_bytes()).unwrap();
+    assert_eq!((keys(&json).len(), keys(&more).len()), (4, 8));
+    for key in keys(&json).into_iter().chain(keys(&more)) {
+        assert_names(&section(WIRE, "STATISTICS"), key);
+    }
+}
+
+fn assert_explains(page: &str, lines: &str) {
+    let sentence = lines.lines().next().unwrap();
+    assert!(section(page, "ERRORS").contains(sentence), "{sentence}");
+}
+
+#[test]
+fn what_tc_refuses_is_explained() {
+    for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
+        assert_explains(PFABRIC, &complaint::<PFabric>(command));
+    }
+    for command in [
+        "rate 0bps",
+        "delay 11s",
+        "overhead 1001",
+        "mpu 2001",
+        "rate X",
+        "delay X",
+        "overhead X",
+        "mpu X",
+        "X",
+    ] {
+        assert_explains(WIRE, &complaint::<Wire>(command));
+    }
+}
+
+#[test]
+fn what_the_kernel_refuses_is_explained() {
+    let unknown = bytes(|message| message.put(9, &[]).unwrap());
+    let wrong_size = bytes(|message| message.put(1, &[0]).unwrap());
+    let truncated = unknown.iter().map(|byte| byte.wrapping_mul(2)).collect();
+    let junk = vec![0];
+    let twice = bytes(|message| {
+        message.put(2, &[1; 4]).unwrap();
+        message.put(2, &[1; 4]).unwrap();
+    });
+    let starvation = bytes(|message| message.put(3, &[2]).unwrap());
+    for request in [
+        &unknown,
+        &wrong_size,
+        &truncated,
+        &junk,
+        &twice,
+        &starvation,
+    ] {
+        let refusal = pfabric::Options::parse(request).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(PFABRIC, &format!("Error: {sentence}."));
+    }
+
+    let twice = bytes(|message| {
+        message.put(3, &[0; 4]).unwrap();
+        message.put(3, &[0; 4]).unwrap();
+    });
+    for request in [&unknown, &wrong_size, &truncated, &junk, &twice] {
+        let refusal = wire::Options::parse(request).unwrap_err();
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(WIRE, &format!("Error: {sentence}."));
+    }
+    let refusal = wire::Config::new(&wire::Options::default()).unwrap_err();
+    assert_explains(
+        WIRE,
+        &format!("Error: {}.", refusal.message.to_str().unwrap()),
+    );
+}
+
+#[test]
+fn the_pages_are_those_of_their_qdiscs() {
+    for (page, kind) in [(PFABRIC, PFabric::KIND), (WIRE, Wire::KIND)] {
+        let kind = kind.to_str().unwrap();
+        let heading = format!(".TH {} 8 ", kind.to_uppercase());
+        assert_eq!(
+            page.lines().nth(1).map(|line| line.starts_with(&heading)),
+            Some(true)
+        );
+        assert_names(&section(page, "NAME"), kind);
+        assert!(section(page, "FILES").contains(&format!("q_{kind}.so")));
+    }
+}

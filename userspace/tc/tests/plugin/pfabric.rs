@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! pfabric's command line and what is printed of it.
+
+use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
+use weft_proto::nla::Refusal;
+use weft_proto::pfabric::{Config, Options, Stats};
+use weft_tc::args::Complaint;
+use weft_tc::pfabric::{PFabric, USAGE};
+use weft_tc::qdisc::{Qdisc, TooShort};
+
+fn said(command: &str) -> Options {
+    Options::parse(&request::<PFabric>(command).unwrap()).unwrap()
+}
+
+fn dump(config: Config) -> Vec<u8> {
+    let mut message = Message::default();
+    config.put(&mut message).unwrap();
+    message.0
+}
+
+#[test]
+fn no_words_say_nothing() {
+    assert_eq!(said(""), Options::default());
+}
+
+#[test]
+fn every_option_is_said_as_it_is_given_in_any_order() {
+    let everything = Options {
+        limit: Some(100),
+        limit_bytes: Some(36 * 1024),
+        starvation_prevention: Some(false),
+    };
+    assert_eq!(said("limit 100 limit_bytes 36kb nostarvation"), everything);
+    assert_eq!(said("nostarvation limit_bytes 36kb limit 100"), everything);
+    let on = Options {
+        starvation_prevention: Some(true),
+        ..Options::default()
+    };
+    assert_eq!(said("starvation"), on);
+}
+
+#[test]
+fn the_boundaries_of_each_range_are_accepted() {
+    assert_eq!(said("limit 1").limit, Some(1));
+    assert_eq!(said("limit 65536").limit, Some(65_536));
+    assert_eq!(said("limit_bytes 0").limit_bytes, Some(0));
+    assert_eq!(said("limit_bytes 4294967295").limit_bytes, Some(u32::MAX));
+}
+
+#[test]
+fn a_limit_out_of_range_is_refused_in_the_kernels_words() {
+    for limit in [
+        "0",
+        "65537",
+        "4294967295",
+        "4294967296",
+        "4294967297",
+        "18446744073709551615",
+    ] {
+        assert_eq!(
+            complaint::<PFabric>(&format!("limit {limit}")),
+            "Error: Limit must be between 1 and 65536 packets.\n",
+            "{limit}",
+        );
+    }
+}
+
+#[test]
+fn an_illegal_value_is_named_with_what_is_expected() {
+    assert_eq!(
+        complaint::<PFabric>("limit many"),
+        "Illegal \"limit\": \"many\" is not a number of packets\n",
+    );
+    assert_eq!(
+        complaint::<PFabric>("limit_bytes 4294967296"),
+        "Illegal \"limit_bytes\": \"4294967296\" is not a size of at most 4294967295 bytes\n",
+    );
+}
+
+#[test]
+fn help_is_the_usage_wherever_it_stands_as_an_option() {
+    assert_eq!(complaint::<PFabric>("help"), USAGE);
+    assert_eq!(complaint::<PFabric>("limit 5 help"), USAGE);
+    for option in [
+        "limit PACKETS",
+        "limit_bytes BYTES",
+        "starvation | nostarvation",
+    ] {
+        assert!(USAGE.contains(option), "{option}");
+    }
+}
+
+#[test]
+fn an_unknown_word_is_asked_about() {
+    let what = |word| format!("What is \"{word}\"?\n{USAGE}");
+    assert_eq!(complaint::<PFabric>("foo"), what("foo"));
+    assert_eq!(complaint::<PFabric>("limit 5 6"), what("6"));
+    assert_eq!(
+        complaint::<PFabric>("lim 5"),
+        what("lim"),
+        "no abbreviations"
+    );
+    assert_eq!(complaint::<PFabric>("Limit 5"), what("Limit"));
+}
+
+#[test]
+fn an_option_without_its_value_is_incomplete() {
+    for command in ["limit", "limit_bytes", "nostarvation limit 5 limit_bytes"] {
+        assert_eq!(
+            request::<PFabric>(command),
+            Err(Complaint::Incomplete),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn an_option_given_twice_is_refused() {
+    for (command, option, value) in [
+        ("limit 5 limit 5", "limit", "5"),
+        ("limit_bytes 1kb limit_bytes 2kb", "limit_bytes", "2kb"),
+        ("starvation starvation", "starvation", "starvation"),
+        ("starvation nostarvation", "starvation", "nostarvation"),
+        ("nostarvation starvation", "starvation", "starvation"),
+    ] {
+        let value = value.to_owned();
+        let twice = Complaint::Duplicate { option, value };
+        assert_eq!(request::<PFabric>(command), Err(twice), "{command}");
+    }
+}
+
+#[test]
+fn options_are_shown_as_they_are_given_and_a_missing_byte_limit_only_in_json() {
+    let config = Config {
+        limit: 24,
+        limit_bytes: 0,
+        starvation_prevention: true,
+    };
+    let (text, json) = shown::<PFabric>(&dump(config));
+    assert_eq!(text, "limit 24p starvation ");
+    assert_eq!(
+        json,
+        r#"{"limit":24,"limit_bytes":0,"starvation_prevention":true}"#
+    );
+
+    let config = Config {
+        limit: 600,
+        limit_bytes: 36 * 1024,
+        starvation_prevention: false,
+    };
+    let (text, json) = shown::<PFabric>(&dump(config));
+    assert_eq!(text, "limit 600p limit_bytes 36Kb nostarvation ");
+    assert_eq!(
+        json,
+        r#"{"limit":600,"limit_bytes":36864,"starvation_prevention":false}"#
+    );
+}
+
+#[test]
+fn of_a_malformed_dump_nothing_is_shown() {
+    let printed = Printed::default();
+    let lacking = Refusal::invalid(c"The dump lacks an attribute");
+    assert_eq!(PFabric::print_options(&[], &printed), Err(lacking));
+    assert_eq!(
+        (printed.as_text().as_str(), printed.as_json().as_str()),
+        ("", "{}")
+    );
+}
+
+#[test]
+fn every_statistic_is_shown() {
+    let stats = Stats {
+        evicted: 12,
+        rejected: 3,
+        overtaken: 7,
+        evicted_bytes: 18_000,
+        rejected_bytes: 4096,
+        flows: 4,
+        highest_backlog: 24,
+        highest_backlog_bytes: 35 * 1024,
+    };
+    let (text, json) = statistics::<PFabric>(&stats.to_bytes()).unwrap();
+    assert_eq!(
+        text,
+        "  evicted 18000b 12p rejected 4Kb 3p overtaken 7p\n  flows 4 highest_backlog 35Kb 24p",
+    );
+    assert_eq!(
+        json,
+        r#"{"evicted":12,"evicted_bytes":18000,"rejected":3,"rejected_bytes":4096,"overtaken":7,"#
+            .to_owned()
+            + r#""flows":4,"highest_backlog":24,"highest_backlog_bytes":35840}"#,
+    );
+}
+
+#[test]
+fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown() {
+    let whole = [1; Stats::SIZE + 8];
+    let needed = Stats::SIZE;
+    for length in [0, 1, Stats::SIZE - 1] {
+        assert_eq!(
+            statistics::<PFabric>(&whole[..length]),
+            Err(TooShort { needed })
+        );
+    }
+    assert_eq!(
+        statistics::<PFabric>(&whole),
+        statistics::<PFabric>(&whole[..needed])
+    );
+    assert!(statistics::<PFabric>(&whole).is_ok());
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! wire's command line and what is printed of it.
+
+use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
+use std::num::NonZeroU64;
+use weft_proto::nla::Refusal;
+use weft_proto::wire::{Config, LATENESS_BUCKETS, Options, Stats};
+use weft_tc::args::Complaint;
+use weft_tc::qdisc::{Qdisc, TooShort};
+use weft_tc::wire::{USAGE, Wire};
+
+fn said(command: &str) -> Options {
+    Options::parse(&request::<Wire>(command).unwrap()).unwrap()
+}
+
+fn dump(config: Config) -> Vec<u8> {
+    let mut message = Message::default();
+    config.put(&mut message).unwrap();
+    message.0
+}
+
+#[test]
+fn whether_a_rate_is_needed_is_for_the_kernel_to_say() {
+    assert_eq!(said(""), Options::default());
+    let delay_only = Options {
+        delay: Some(200_000),
+        ..Options::default()
+    };
+    assert_eq!(said("delay 200us"), delay_only);
+}
+
+#[test]
+fn every_option_is_said_as_it_is_given_in_any_order() {
+    let everything = Options {
+        rate: Some(1_250_000),
+        delay: Some(200_000),
+        overhead: Some(24),
+        mpu: Some(84),
+    };
+    assert_eq!(
+        said("rate 10mbit delay 200us overhead 24 mpu 84"),
+        everything
+    );
+    assert_eq!(
+        said("mpu 84 overhead 24 delay 200us rate 10mbit"),
+        everything
+    );
+}
+
+#[test]
+fn the_boundaries_of_each_range_are_accepted() {
+    assert_eq!(said("rate 125bps").rate, Some(125));
+    assert_eq!(said("rate 400gbit").rate, Some(50_000_000_000));
+    assert_eq!(said("delay 0").delay, Some(0));
+    assert_eq!(said("delay 10s").delay, Some(10_000_000_000));
+    assert_eq!(said("overhead 0").overhead, Some(0));
+    assert_eq!(said("overhead 1000").overhead, Some(1000));
+    assert_eq!(said("mpu 0").mpu, Some(0));
+    assert_eq!(said("mpu 2000").mpu, Some(2000));
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_in_the_kernels_words() {
+    let rate = "Error: Rate must be between 1 kbit/s and 400 Gbit/s.\n";
+    let delay = "Error: Delay must be at most 10 s.\n";
+    let overhead = "Error: Overhead must be at most 1000 bytes.\n";
+    let mpu = "Error: MPU must be at most 2000 bytes.\n";
+    for (command, sentence) in [
+        ("rate 0bps", rate),
+        ("rate 124bps", rate),
+        ("rate 50000000001bps", rate),
+        ("rate 18446744073709551615bps", rate),
+        ("delay 10000000001", delay),
+        ("delay 18446744073709551615", delay),
+        ("overhead 1001", overhead),
+        ("overhead 4294967295", overhead),
+        ("mpu 2001", mpu),
+        ("mpu 4294967295", mpu),
+    ] {
+        assert_eq!(complaint::<Wire>(command), sentence, "{command}");
+    }
+}
+
+#[test]
+fn an_illegal_value_is_named_with_what_is_expected() {
+    for (command, sentence) in [
+        (
+            "rate 50%",
+            "Illegal \"rate\": \"50%\" is not a rate, for example 10gbit\n",
+        ),
+        (
+            "delay long",
+            "Illegal \"delay\": \"long\" is not a time, for example 200us\n",
+        ),
+        (
+            "overhead x",
+            "Illegal \"overhead\": \"x\" is not a number of bytes\n",
+        ),
+        (
+            "mpu -1",
+            "Illegal \"mpu\": \"-1\" is not a number of bytes\n",
+        ),
+    ] {
+        assert_eq!(complaint::<Wire>(command), sentence, "{command}");
+    }
+}
+
+#[test]
+fn help_is_the_usage_wherever_it_stands_as_an_option() {
+    assert_eq!(complaint::<Wire>("help"), USAGE);
+    assert_eq!(complaint::<Wire>("rate 10gbit help"), USAGE);
+    for option in ["rate RATE", "delay TIME", "overhead BYTES", "mpu BYTES"] {
+        assert!(USAGE.contains(option), "{option}");
+    }
+}
+
+#[test]
+fn an_unknown_word_is_asked_about() {
+    let what = |word| format!("What is \"{word}\"?\n{USAGE}");
+    assert_eq!(complaint::<Wire>("foo"), what("foo"));
+    assert_eq!(complaint::<Wire>("rate 10gbit 5"), what("5"));
+    assert_eq!(complaint::<Wire>("10gbit"), what("10gbit"));
+}
+
+#[test]
+fn an_option_without_its_value_is_incomplete() {
+    for command in ["rate", "delay", "overhead", "rate 10gbit mpu"] {
+        assert_eq!(
+            request::<Wire>(command),
+            Err(Complaint::Incomplete),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn an_option_given_twice_is_refused() {
+    for (command, option, value) in [
+        ("rate 1gbit rate 2gbit", "rate", "2gbit"),
+        ("delay 1us delay 1us", "delay", "1us"),
+        ("overhead 0 overhead 0", "overhead", "0"),
+        ("mpu 64 rate 1gbit mpu 84", "mpu", "84"),
+    ] {
+        let value = value.to_owned();
+        let twice = Complaint::Duplicate { option, value };
+        assert_eq!(request::<Wire>(command), Err(twice), "{command}");
+    }
+}
+
+#[test]
+fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
+    let config = Config {
+        rate: NonZeroU64::new(1_250_000).unwrap(),
+        delay: 0,
+        overhead: 0,
+        mpu: 0,
+    };
+    let (text, json) = shown::<Wire>(&dump(config));
+    assert_eq!(text, "rate 10000000bit delay 0ns ");
+    assert_eq!(json, r#"{"rate":1250000,"delay":0,"overhead":0,"mpu":0}"#);
+
+    let config = Config {
+        delay: 200_000,
+        overhead: 24,
+        mpu: 1024,
+        ..config
+    };
+    let (text, json) = shown::<Wire>(&dump(config));
+    assert_eq!(text, "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb ");
+    assert_eq!(
+        json,
+        r#"{"rate":1250000,"delay":200000,"overhead":24,"mpu":1024}"#
+    );
+}
+
+#[test]
+fn of_a_malformed_dump_nothing_is_shown() {
+    let printed = Printed::default();
+    let lacking = Refusal::invalid(c"The dump lacks an attribute");
+    assert_eq!(Wire::print_options(&[], &printed), Err(lacking));
+    assert_eq!(
+        (printed.as_text().as_str(), printed.as_json().as_str()),
+        ("", "{}")
+    );
+}
+
+#[test]
+fn a_wire_that_never_sent_has_no_lateness() {
+    let (text, json) = statistics::<Wire>(&Stats::default().to_bytes()).unwrap();
+    assert_eq!(
+        text,
+        "  busy 0ns in_flight 0b 0p\n  lateness count 0 mean 0ns max 0ns",
+    );
+    let zeros = vec!["0"; LATENESS_BUCKETS].join(",");
+    assert_eq!(
+        json,
+        r#"{"busy_ns":0,"in_flight":0,"in_flight_bytes":0,"late_count":0,"late_sum_ns":0,"#
+            .to_owned()
+            + r#""late_mean_ns":0,"late_max_ns":0,"late_histogram":["#
+            + &zeros
+            + "]}",
+    );
+}
+
+#[test]
+fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
+    let mut stats = Stats {
+        busy_ns: 1_214_400,
+        in_flight: 10,
+        in_flight_bytes: 15_140,
+        late_count: 13,
+        late_sum_ns: 26_013,
+        late_max_ns: 9000,
+        ..Stats::default()
+    };
+    stats.late_histogram[0] = 5;
+    stats.late_histogram[1] = 1;
+    stats.late_histogram[14] = 7;
+    let (text, json) = statistics::<Wire>(&stats.to_bytes()).unwrap();
+    assert_eq!(
+        text,
+        "  busy 1214400ns in_flight 15140b 10p\n  \
+         lateness count 13 mean 2001ns max 9000ns 0ns 5 <2ns 1 <16384ns 7",
+    );
+    let mut histogram = vec!["0"; LATENESS_BUCKETS];
+    (histogram[0], histogram[1], histogram[14]) = ("5", "1", "7");
+    assert_eq!(
+        json,
+        r#"{"busy_ns":1214400,"in_flight":10,"in_flight_bytes":15140,"late_count":13,"#.to_owned()
+            + r#""late_sum_ns":26013,"late_mean_ns":2001,"late_max_ns":9000,"late_histogram":["#
+            + &histogram.join(",")
+            + "]}",
+    );
+}
+
+#[test]
+fn each_bucket_is_named_by_its_upper_end_but_the_last() {
+    for bucket in 0..LATENESS_BUCKETS {
+        let mut stats = Stats::default();
+        stats.late_histogram[bucket] = 1;
+        let (text, _) = statistics::<Wire>(&stats.to_bytes()).unwrap();
+        // A count in bucket i is at least 2^(i-1) ns, and less than 2^i ns.
+        let name = match bucket {
+            0 => "0ns".to_owned(),
+            31 => ">=1073741824ns".to_owned(),
+            _ => format!("<{}ns", 2_u64.pow(bucket.try_into().unwrap())),
+        };
+        assert!(text.ends_with(&format!(" max 0ns {name} 1")), "{text}");
+    }
+}
+
+#[test]
+fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown() {
+    let whole = [1; Stats::SIZE + 8];
+    let needed = Stats::SIZE;
+    for length in [0, 1, Stats::SIZE - 1] {
+        assert_eq!(
+            statistics::<Wire>(&whole[..length]),
+            Err(TooShort { needed })
+        );
+    }
+    assert_eq!(
+        statistics::<Wire>(&whole),
+        statistics::<Wire>(&whole[..needed])
+    );
+    assert!(statistics::<Wire>(&whole).is_ok());
+}
