@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Which elements of a preallocated array are in use.
+//!
+//! A stack of the free indices: taking and giving back are constant time and touch one `u16`, and
+//! the index given back last is the next one taken, while its element is still in the cache.
+
+use super::store::Store;
+
+/// More indices than this do not fit their type, `u16`.
+pub const MAX_CAPACITY: u32 = 1 << u16::BITS;
+
+/// The indices `0..capacity`, each either taken or free.
+pub struct IndexPool<S: Store> {
+    /// The free indices are those in `indices[taken..]`; what is before means nothing.
+    indices: S::Of<u16>,
+    taken: u32,
+}
+
+impl<S: Store> IndexPool<S> {
+    /// All of `0..capacity` are free. `capacity` is 0..=[`MAX_CAPACITY`], and clamped to that.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(capacity: u32) -> Result<Self, S::Error> {
+        let mut next = 0_u16;
+        let indices = S::allocate(capacity.min(MAX_CAPACITY) as usize, || {
+            let index = next;
+            next = next.wrapping_add(1);
+            index
+        })?;
+        Ok(Self { indices, taken: 0 })
+    }
+
+    /// Number of taken indices.
+    #[inline]
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Takes a free index; `None` where all are taken.
+    #[inline]
+    pub fn take(&mut self) -> Option<u16> {
+        let index = *self.indices.get(self.taken as usize)?;
+        self.taken = self.taken.wrapping_add(1);
+        Some(index)
+    }
+
+    /// Gives back a taken index.
+    #[inline]
+    pub fn give_back(&mut self, index: u16) {
+        let taken = self.taken.wrapping_sub(1);
+        if let Some(top) = self.indices.get_mut(taken as usize) {
+            *top = index;
+            self.taken = taken;
+        }
+    }
+
+    /// Calls `is_free` with every free index. For tests: linear.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `is_free`.
+    #[doc(hidden)]
+    pub fn check<E>(&self, mut is_free: impl FnMut(u16) -> Result<(), E>) -> Result<(), E> {
+        self.indices
+            .iter()
+            .skip(self.taken as usize)
+            .try_for_each(|&index| is_free(index))
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! A link against an exact simulation of one wire: the same packets, in the same order, at the same
+//! nanosecond, however late the timers are.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
+use weft_algo::link::{Ends, Link, BUDGET};
+use weft_algo::wire::Params;
+
+/// A packet: when it arrives (ns), its length (bytes) and its rank.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    at: u64,
+    len: u32,
+    rank: u32,
+    owned: bool,
+}
+
+fn params(rate: u64, delay: u64) -> Params {
+    Params {
+        rate: NonZeroU64::new(rate).unwrap(),
+        delay,
+        overhead: 0,
+        mpu: 0,
+    }
+}
+
+/// A queue that serves the lowest rank first, and the packets in flight.
+#[derive(Default)]
+struct Test {
+    packets: Vec<Packet>,
+    queue: Vec<usize>,
+    in_flight: VecDeque<(usize, u64)>,
+    /// Whether the packet launched last still counts for its socket.
+    owned: bool,
+    /// Packets whose socket was released, in order.
+    released: Vec<usize>,
+    delivered: Vec<(usize, u64)>,
+    /// The queue holds its packets back.
+    closed: bool,
+}
+
+impl Ends for Test {
+    fn waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool {
+        if self.closed {
+            return false;
+        }
+        let best = (0..self.queue.len()).min_by_key(|&i| (self.packets[self.queue[i]].rank, i));
+        let Some(best) = best else { return false };
+        let index = self.queue.remove(best);
+        self.in_flight
+            .push_back((index, begin(self.packets[index].len, 1)));
+        self.owned = self.packets[index].owned;
+        true
+    }
+
+    fn owned(&self) -> bool {
+        self.owned
+    }
+
+    fn sent(&mut self) {
+        if self.owned {
+            self.released.push(self.in_flight.back().unwrap().0);
+            self.owned = false;
+        }
+    }
+
+    fn first_delivery(&self) -> Option<u64> {
+        self.in_flight.front().map(|&(_, at)| at)
+    }
+}
+
+impl Test {
+    fn poll(&mut self, link: &mut Link, now: u64) {
+        link.advance(now, self);
+        while link.deliver(now, self) {
+            let delivered = self.in_flight.pop_front().unwrap();
+            self.delivered.push(delivered);
+        }
+    }
+
+    fn arrive(&mut self, link: &mut Link, index: usize) {
+        let now = self.packets[index].at;
+        link.advance(now, self);
+        let idle = !self.waiting();
+        self.queue.push(index);
+        if idle {
+            link.arrived(now);
+        }
+    }
+}
+
+/// Runs all packets through a link whose timers fire late by what `lateness` says, in turn.
+fn run(params: Params, packets: &[Packet], lateness: &[u64]) -> (Test, Link) {
+    let mut link = Link::new(params);
+    let mut test = Test {
+        packets: packets.to_vec(),
+        ..Test::default()
+    };
+    let mut lateness = lateness.iter().cycle();
+    let mut now = 0;
+    for index in 0..packets.len() {
+        // Timers that fire before the arrival, each as late as it is.
+        while let Some(event) = link.next_event(&test) {
+            let fires = event.max(now) + lateness.next().unwrap();
+            if fires >= packets[index].at {
+                break;
+            }
+            now = fires;
+            test.poll(&mut link, now);
+        }
+        now = packets[index].at;
+        test.arrive(&mut link, index);
+    }
+    while let Some(event) = link.next_event(&test) {
+        now = event.max(now) + lateness.next().unwrap();
+        test.poll(&mut link, now);
+    }
+    (test, link)
+}
+
+/// When each packet is delivered, in order of delivery, in exact arithmetic (10^9 parts of a byte
+/// time, so that nothing is rounded but the result).
+fn exact(params: Params, packets: &[Packet]) -> Vec<(usize, u64)> {
+    let rate = u128::from(params.rate.get());
+    let mut waiting: Vec<usize> = Vec::new();
+    let mut next = 0;
+    let mut delivered = Vec::new();
+    // The start of the busy period, and bytes times 10^9 sent since.
+    let (mut since, mut sent) = (0u128, 0u128);
+    loop {
+        let free = (since * rate + sent) / rate;
+        while next < packets.len() && u128::from(packets[next].at) < free {
+            waiting.push(next);
+            next += 1;
+        }
+        if waiting.is_empty() {
+            if next == packets.len() {
+                return delivered;
+            }
+            let at = u128::from(packets[next].at);
+            if at > free {
+                (since, sent) = (at, 0);
+            }
+            waiting.push(next);
+            next += 1;
+        }
+        let best = (0..waiting.len())
+            .min_by_key(|&i| (packets[waiting[i]].rank, i))
+            .unwrap();
+        let index = waiting.remove(best);
+        sent += u128::from(packets[index].len) * 1_000_000_000;
+        let end = (since * rate + sent) / rate;
+        delivered.push((index, end as u64 + params.delay));
+    }
+}
+
+fn packets() -> impl Strategy<Value = Vec<Packet>> {
+    let packet = (0u64..3_000, 1u32..2_000, 0u32..4, any::<bool>());
+    prop::collection::vec(packet, 1..80).prop_map(|packets| {
+        let mut at = 1;
+        packets
+            .into_iter()
+            .map(|(gap, len, rank, owned)| {
+                at += gap;
+                Packet {
+                    at,
+                    len,
+                    rank,
+                    owned,
+                }
+            })
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 2_000 }))]
+
+    #[test]
+    fn late_timers_change_no_delivery_time_and_no_order(
+        rate in prop::sample::select(vec![125, 1_000_000, 1_250_000_000, 3_333_333_333, 50_000_000_000u64]),
+        delay in prop::sample::select(vec![0, 700, 1_000_000u64]),
+        packets in packets(),
+        lateness in prop::collection::vec(0u64..20_000, 1..20),
+    ) {
+        let params = params(rate, delay);
+        let expected = exact(params, &packets);
+        let (test, link) = run(params, &packets, &lateness);
+        prop_assert_eq!(&test.delivered, &expected);
+        prop_assert_eq!(link.lateness().count(), packets.len() as u64);
+        prop_assert!(test.released.len() == packets.iter().filter(|p| p.owned).count());
+    }
+
+    #[test]
+    fn timers_on_time_are_never_late(packets in packets()) {
+        let (_, link) = run(params(1_000_000, 500), &packets, &[0]);
+        prop_assert_eq!(link.lateness().max_ns(), 0);
+    }
+}
+
+#[test]
+fn a_socket_is_released_when_the_serialization_ends_not_when_the_packet_arrives() {
+    let packet = Packet {
+        at: 1_000,
+        len: 1_000,
+        rank: 0,
+        owned: true,
+    };
+    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut test = Test {
+        packets: vec![packet],
+        ..Test::default()
+    };
+    test.arrive(&mut link, 0);
+    test.poll(&mut link, 1_000);
+    assert_eq!(link.next_event(&test), Some(2_000));
+    test.poll(&mut link, 1_999);
+    assert!(test.released.is_empty());
+    test.poll(&mut link, 2_000);
+    assert_eq!(test.released, [0]);
+    assert!(test.delivered.is_empty());
+    assert_eq!(link.next_event(&test), Some(1_002_000));
+    test.poll(&mut link, 1_002_000);
+    assert_eq!(test.delivered, [(0, 1_002_000)]);
+}
+
+#[test]
+fn nobody_is_woken_for_the_end_of_a_packet_on_which_nobody_depends() {
+    let packet = Packet {
+        at: 1_000,
+        len: 1_000,
+        rank: 0,
+        owned: false,
+    };
+    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut test = Test {
+        packets: vec![packet],
+        ..Test::default()
+    };
+    test.arrive(&mut link, 0);
+    test.poll(&mut link, 1_000);
+    assert_eq!(link.next_event(&test), Some(1_002_000));
+}
+
+#[test]
+fn what_a_stalled_queue_withheld_begins_when_it_gives_it() {
+    let packet = Packet {
+        at: 1_000,
+        len: 1_000,
+        rank: 0,
+        owned: false,
+    };
+    let mut link = Link::new(params(1_000_000_000, 0));
+    let mut test = Test {
+        packets: vec![packet],
+        closed: true,
+        ..Test::default()
+    };
+    test.arrive(&mut link, 0);
+    test.poll(&mut link, 1_000);
+    // The queue wakes the qdisc itself, as its own timer does.
+    assert_eq!(link.next_event(&test), None);
+    test.closed = false;
+    test.poll(&mut link, 5_000);
+    test.poll(&mut link, 6_000);
+    assert_eq!(test.delivered, [(0, 6_000)]);
+}
+
+#[test]
+fn one_call_begins_no_more_packets_than_its_budget() {
+    let count = BUDGET as usize + 10;
+    let packet = Packet {
+        at: 1_000,
+        len: 1,
+        rank: 0,
+        owned: false,
+    };
+    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut test = Test {
+        packets: vec![packet; count],
+        ..Test::default()
+    };
+    for index in 0..count {
+        test.arrive(&mut link, index);
+    }
+    // The first one began when the second one arrived.
+    assert_eq!(test.in_flight.len(), 1);
+    link.advance(500_000, &mut test);
+    assert_eq!(test.in_flight.len(), 1 + BUDGET as usize);
+    // There is more to do at once.
+    assert!(link.next_event(&test).unwrap() <= 500_000);
+    link.advance(500_000, &mut test);
+    assert_eq!(test.in_flight.len(), count);
+}
