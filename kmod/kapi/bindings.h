@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What weft's kernel code needs of C, for bindgen and for helpers.c.
+ *
+ * The kernel's own `bindings` crate has neither the qdisc nor the congestion
+ * control interface, so the modules bring their own: the headers below, and
+ * one function for each inline function or macro that Rust cannot call.
+ */
+#ifndef WEFT_BINDINGS_H
+#define WEFT_BINDINGS_H
+
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/skbuff.h>
+#include <net/gen_stats.h>
+#include <net/netlink.h>
+#include <net/pkt_cls.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+#include <net/tcp.h>
+
+/* A macro that bindgen cannot evaluate. */
+enum {
+	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
+};
+
+/*
+ * Where in a packet the fields are that the packet path reads: a call into C
+ * for each would cost more than the rest of it. kapi/layout.rs compares them
+ * with what the kernel's compiler says.
+ */
+#define WEFT_SKB(field) offsetof(struct sk_buff, field)
+#define WEFT_CB(field) (WEFT_SKB(cb) + offsetof(struct qdisc_skb_cb, field))
+enum {
+	WEFT_SKB_NEXT = WEFT_SKB(next),
+	WEFT_SKB_PRIORITY = WEFT_SKB(priority),
+	WEFT_SKB_DESTRUCTOR = WEFT_SKB(destructor),
+	WEFT_CB_PKT_LEN = WEFT_CB(pkt_len),
+	WEFT_CB_PKT_SEGS = WEFT_CB(pkt_segs),
+	WEFT_CB_DATA = WEFT_CB(data),
+	WEFT_CB_DATA_SIZE = QDISC_CB_PRIV_LEN,
+};
+
+/* sk_buff */
+u32 weft_skb_flow(struct sk_buff *skb);
+void weft_skb_orphan(struct sk_buff *skb);
+void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);
+void weft_skb_free(struct sk_buff *skb);
+
+/* Qdisc */
+void weft_qdisc_lock(struct Qdisc *sch);
+void weft_qdisc_unlock(struct Qdisc *sch);
+void weft_qdisc_drop(struct sk_buff *skb, struct Qdisc *sch,
+		     struct sk_buff **to_free);
+void weft_qdisc_dequeued(struct Qdisc *sch, struct sk_buff *skb);
+struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch);
+u32 weft_qdisc_tx_queue_len(struct Qdisc *sch);
+
+/* A classful qdisc's child */
+bool weft_net_xmit_is_drop(int code);
+struct Qdisc *weft_child_create(struct Qdisc *sch,
+				struct netlink_ext_ack *extack);
+void weft_child_purge(struct Qdisc *child);
+void weft_class_walk(struct Qdisc *sch, struct qdisc_walker *walker);
+int weft_class_stats(struct gnet_dump *d, struct Qdisc *child);
+
+/* Netlink */
+const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr);
+struct nlattr *weft_nest_start(struct sk_buff *skb, int attr);
+int weft_nest_end(struct sk_buff *skb, struct nlattr *nest);
+void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
+
+/* Congestion control */
+void *weft_ca_priv(struct sock *sk);
+u32 weft_tcp_snd_cwnd(const struct sock *sk);
+void weft_tcp_set_snd_cwnd(struct sock *sk, u32 packets);
+u32 weft_tcp_snd_ssthresh(const struct sock *sk);
+bool weft_tcp_is_cwnd_limited(const struct sock *sk);
+
+/* Layouts as the C compiler sees them, compared with Rust's at load. */
+size_t weft_layout(int which);
+
+#endif

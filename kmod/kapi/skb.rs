@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Socket buffers that are owned: one owner at a time, freed exactly once.
+//!
+//! ```text
+//!  kernel ── enqueue ──▶ Skb ──▶ a queue of the module ──▶ Skb ── dequeue ──▶ kernel
+//!                         │
+//!                         ├─ ToFree::drop()   under the qdisc lock: freed after it is released
+//!                         ├─ Purge::free()    in reset: freed when RTNL is released
+//!                         └─ Drop             last resort: freed on the spot
+//! ```
+
+use core::{marker::PhantomData, ptr::NonNull};
+
+use kernel::prelude::*;
+
+use super::{
+    bindings::{
+        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_flow, weft_skb_free, weft_skb_orphan,
+        weft_skb_set_txtime, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
+        WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+    },
+    qdisc::Sch,
+};
+
+/// A packet that belongs to whoever holds this value.
+///
+/// # Invariants
+///
+/// Points to a valid `struct sk_buff` on no list, whose one reference this value owns.
+#[repr(transparent)]
+pub struct Skb(NonNull<sk_buff>);
+
+// SAFETY: A socket buffer is bound to no thread or CPU.
+unsafe impl Send for Skb {}
+
+/// What a qdisc wants to know of a packet when it arrives.
+#[derive(Clone, Copy)]
+pub struct Packet {
+    /// `skb->priority`; weft's qdiscs take it for the packet's rank.
+    pub priority: u32,
+    /// Bytes at layer 2, the headers of all segments included.
+    pub len: u32,
+    /// Frames that the packet becomes on the wire: 1, or more for GSO.
+    pub segments: u32,
+}
+
+impl Skb {
+    /// Takes over a packet.
+    ///
+    /// # Safety
+    ///
+    /// `skb` is valid, on no list, and its reference passes to the caller.
+    pub(super) unsafe fn from_raw(skb: NonNull<sk_buff>) -> Self {
+        // INVARIANT: As the caller promises.
+        Self(skb)
+    }
+
+    /// Hands the packet on; the receiver is to free it.
+    pub(super) fn into_raw(self) -> *mut sk_buff {
+        let skb = self.0.as_ptr();
+        core::mem::forget(self);
+        skb
+    }
+
+    /// The packet's address, still owned by `self`.
+    pub(super) fn as_ptr(&self) -> *mut sk_buff {
+        self.0.as_ptr()
+    }
+
+    /// Priority, length and segments.
+    #[inline]
+    pub fn packet(&self) -> Packet {
+        // SAFETY: The packet is valid (invariant); the fields are where layout.rs saw them. Nobody
+        // else writes them while the packet is ours.
+        unsafe {
+            Packet {
+                priority: field::<u32>(self.0, WEFT_SKB_PRIORITY).read(),
+                len: field::<u32>(self.0, WEFT_CB_PKT_LEN).read(),
+                segments: field::<u16>(self.0, WEFT_CB_PKT_SEGS).read().into(),
+            }
+        }
+    }
+
+    /// The kernel's flow hash (5-tuple), computed by the flow dissector where the socket or the
+    /// device has not set it.
+    #[inline]
+    pub fn flow(&mut self) -> u32 {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
+        unsafe { weft_skb_flow(self.0.as_ptr()) }
+    }
+
+    /// Sets `skb->priority`.
+    pub fn set_priority(&mut self, priority: u32) {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
+        // The field is where layout.rs saw it.
+        unsafe { field::<u32>(self.0, WEFT_SKB_PRIORITY).write(priority) }
+    }
+
+    /// Sets the packet's transmit time (`CLOCK_TAI`, as `SO_TXTIME` does) to `ns` from now.
+    pub fn set_txtime(&mut self, ns: u64) {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
+        unsafe { weft_skb_set_txtime(self.0.as_ptr(), ns) }
+    }
+
+    /// The stamp last set; meaningless before [`Skb::set_stamp`] and after the packet left the
+    /// qdisc that set it.
+    #[inline]
+    fn stamp(&self) -> u64 {
+        // SAFETY: The packet is valid (invariant); STAMP_FITS puts the word inside the qdisc's
+        // part of `cb`; any bits make a u64.
+        unsafe { field::<u64>(self.0, WEFT_CB_DATA).read() }
+    }
+
+    /// Keeps 64 bits with the packet while this qdisc has it.
+    #[inline]
+    fn set_stamp(&mut self, stamp: u64) {
+        // SAFETY: As above, and `&mut` makes this the only user.
+        unsafe { field::<u64>(self.0, WEFT_CB_DATA).write(stamp) }
+    }
+}
+
+/// A stamp fits into the qdisc's part of `skb->cb`.
+const STAMP_FITS: () = assert!(WEFT_CB_DATA_SIZE as usize >= size_of::<u64>());
+
+/// The field of a packet at an offset from `bindings.h`.
+#[inline]
+fn field<T>(skb: NonNull<sk_buff>, offset: c_uint) -> *mut T {
+    let () = STAMP_FITS;
+    skb.as_ptr().wrapping_byte_add(offset as usize).cast()
+}
+
+/// Whether a socket accounts for the packet.
+///
+/// # Safety
+///
+/// The packet is valid.
+#[inline]
+unsafe fn has_owner(skb: NonNull<sk_buff>) -> bool {
+    // SAFETY: A pointer to a function, null for none, where layout.rs saw it.
+    unsafe {
+        !field::<*const c_void>(skb, WEFT_SKB_DESTRUCTOR)
+            .read()
+            .is_null()
+    }
+}
+
+impl Drop for Skb {
+    /// The last resort, so that no path can leak a packet.
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours (invariant) and gone after this.
+        unsafe { weft_skb_free(self.0.as_ptr()) }
+    }
+}
+
+/// Where packets dropped under the qdisc lock go: the kernel frees them after releasing it.
+pub struct ToFree<'a> {
+    list: *mut *mut sk_buff,
+    _scope: PhantomData<&'a mut *mut sk_buff>,
+}
+
+/// Proof that the arriving packet was given to [`ToFree`].
+#[must_use]
+pub struct Dropped(());
+
+impl ToFree<'_> {
+    /// # Safety
+    ///
+    /// `list` is the `to_free` argument of a running enqueue callback and outlives the value.
+    pub(super) unsafe fn from_raw(list: *mut *mut sk_buff) -> Self {
+        Self {
+            list,
+            _scope: PhantomData,
+        }
+    }
+
+    pub(super) fn as_ptr(&mut self) -> *mut *mut sk_buff {
+        self.list
+    }
+
+    /// Drops a packet for want of room: counts it in the qdisc's `dropped`.
+    #[inline]
+    pub fn drop(&mut self, sch: &mut Sch, skb: Skb) -> Dropped {
+        // SAFETY: The packet is ours and on no list (Skb's invariant), `list` is the kernel's
+        // (from_raw), and `sch` proves that the qdisc lock is held.
+        unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.list) };
+        Dropped(())
+    }
+}
+
+/// Where packets go when a qdisc is reset or changed under RTNL: freed when that is released.
+pub struct Purge(PhantomData<*mut Qdisc>);
+
+impl Purge {
+    /// # Safety
+    ///
+    /// To be made only in a reset or change callback, that is under RTNL.
+    pub(super) unsafe fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// Drops a packet for want of room: counts it in the qdisc's `dropped`.
+    pub fn drop(&mut self, sch: &mut Sch, skb: Skb) {
+        sch.count_drop();
+        self.free(skb);
+    }
+
+    /// Takes one packet.
+    pub fn free(&mut self, skb: Skb) {
+        let skb = skb.into_raw();
+        // SAFETY: The packet was ours and on no list, RTNL is held (new).
+        unsafe {
+            next(skb).write(core::ptr::null_mut());
+            rtnl_kfree_skbs(skb, skb);
+        }
+    }
+}
+
+/// The link of a packet.
+#[inline]
+fn next(skb: *mut sk_buff) -> *mut *mut sk_buff {
+    skb.wrapping_byte_add(WEFT_SKB_NEXT as usize).cast()
+}
+
+/// A first-in-first-out list of packets, each with a stamp of 64 bits (a time, in ns).
+///
+/// Linked through the packets themselves, so it needs no memory and has no limit.
+///
+/// # Invariants
+///
+/// `head` and `tail` are both null (empty) or the ends of a null-terminated list of `len` packets
+/// that the list owns.
+pub struct Fifo {
+    head: *mut sk_buff,
+    tail: *mut sk_buff,
+    len: u32,
+}
+
+// SAFETY: The packets are owned and bound to no thread.
+unsafe impl Send for Fifo {}
+
+impl Fifo {
+    /// An empty list.
+    pub const fn new() -> Self {
+        // INVARIANT: Empty.
+        Self {
+            head: core::ptr::null_mut(),
+            tail: core::ptr::null_mut(),
+            len: 0,
+        }
+    }
+
+    /// Packets in the list.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Appends a packet and its stamp.
+    #[inline]
+    pub fn push(&mut self, mut skb: Skb, stamp: u64) {
+        skb.set_stamp(stamp);
+        let skb = skb.into_raw();
+        // SAFETY: The packet was ours and on no list; `tail` is null or ours (invariant).
+        unsafe {
+            next(skb).write(core::ptr::null_mut());
+            if self.tail.is_null() {
+                self.head = skb;
+            } else {
+                next(self.tail).write(skb);
+            }
+        }
+        // INVARIANT: `skb` is the new end and null-terminated.
+        self.tail = skb;
+        self.len = self.len.wrapping_add(1);
+    }
+
+    /// The stamp of the first packet.
+    #[inline]
+    pub fn first_stamp(&self) -> Option<u64> {
+        let head = NonNull::new(self.head)?;
+        // `Skb` only for its accessor: the list stays the owner.
+        // SAFETY: The list owns a valid packet (invariant).
+        let head = core::mem::ManuallyDrop::new(unsafe { Skb::from_raw(head) });
+        Some(head.stamp())
+    }
+
+    /// Whether a socket still accounts for the last packet.
+    #[inline]
+    pub fn last_has_owner(&self) -> bool {
+        // SAFETY: `tail` is null or a valid packet that the list owns (invariant).
+        NonNull::new(self.tail).is_some_and(|tail| unsafe { has_owner(tail) })
+    }
+
+    /// Ends the socket's accounting for the last packet, which may wake its sender.
+    #[inline]
+    pub fn orphan_last(&mut self) {
+        if let Some(tail) = NonNull::new(self.tail) {
+            // SAFETY: A valid packet that the list owns (invariant); `&mut` makes this the only
+            // user.
+            unsafe {
+                if has_owner(tail) {
+                    weft_skb_orphan(tail.as_ptr());
+                }
+            }
+        }
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Skb> {
+        let head = NonNull::new(self.head)?;
+        // SAFETY: The list owns a valid packet (invariant).
+        self.head = unsafe { next(head.as_ptr()).read() };
+        if self.head.is_null() {
+            self.tail = core::ptr::null_mut();
+        }
+        self.len = self.len.wrapping_sub(1);
+        // SAFETY: Unlinked above, so it is on no list; its reference was the list's.
+        let skb = unsafe {
+            next(head.as_ptr()).write(core::ptr::null_mut());
+            Skb::from_raw(head)
+        };
+        Some(skb)
+    }
+}
+
+impl Drop for Fifo {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}

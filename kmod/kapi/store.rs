@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Memory for the algorithms: `kvmalloc`ed slices.
+
+use kernel::{alloc::flags::GFP_KERNEL, prelude::*};
+
+use crate::algo::store::Store;
+
+/// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
+pub struct KernelStore;
+
+impl Store for KernelStore {
+    type Of<T> = KVVec<T>;
+    type Error = Error;
+
+    /// Allocates `n` elements, each made by `make`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` where the kernel has no `n` elements' room.
+    fn allocate<T>(n: usize, mut make: impl FnMut() -> T) -> Result<KVVec<T>> {
+        let mut elements = KVVec::with_capacity(n, GFP_KERNEL)?;
+        for _ in 0..n {
+            // Always within the capacity reserved above.
+            elements.push_within_capacity(make()).map_err(|_| ENOMEM)?;
+        }
+        Ok(elements)
+    }
+}

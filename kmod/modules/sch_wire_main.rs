@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `wire`: one wire's serialization and propagation, with any qdisc as the queue behind it.
+//!
+//! The law is in `weft-algo`: `wire` (when a packet begins, ends and arrives) and `link` (what to
+//! do when). Here a packet waits in the child, is launched onto the in-flight list, and leaves by
+//! dequeue when its time has come. All of them count in the qdisc's backlog.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub, unused_attributes)]
+#[path = "../algo/src/lib.rs"]
+mod algo;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+#[allow(dead_code, unreachable_pub, unused_attributes)]
+#[path = "../proto/src/lib.rs"]
+mod proto;
+
+use algo::{
+    link::{Ends, Link},
+    wire::Params,
+};
+use kapi::{
+    child::Child,
+    netlink::Dump,
+    qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
+    skb::{Fifo, Purge, Skb, ToFree},
+    watchdog::{now, Watchdog},
+};
+use proto::{
+    nla::{NoRoom, Refusal},
+    wire::{Config, Options, Stats},
+};
+
+module! {
+    type: Module,
+    name: "sch_wire",
+    authors: ["The weft developers"],
+    description: "One wire: serialization at a rate, then a propagation delay",
+    license: "GPL",
+    alias: ["net-sch-wire"],
+}
+
+struct Module {
+    _registration: Registration<Wire>,
+}
+
+impl kernel::Module for Module {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Self {
+            _registration: Registration::register(module)?,
+        })
+    }
+}
+
+#[pin_data]
+struct Wire {
+    config: Config,
+    link: Link,
+    child: Child,
+    in_flight: Fifo,
+    in_flight_bytes: u32,
+    #[pin]
+    watchdog: Watchdog,
+}
+
+/// The queue behind the wire and the packets on it, for [`Link`].
+struct Line<'a> {
+    sch: &'a mut Sch,
+    child: &'a mut Child,
+    in_flight: &'a mut Fifo,
+    in_flight_bytes: &'a mut u32,
+}
+
+impl Ends for Line<'_> {
+    #[inline]
+    fn waiting(&self) -> bool {
+        self.child.len() != 0
+    }
+
+    #[inline]
+    fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool {
+        let Some(skb) = self.child.dequeue(self.sch) else {
+            return false;
+        };
+        let packet = skb.packet();
+        *self.in_flight_bytes = self.in_flight_bytes.wrapping_add(packet.len);
+        self.in_flight.push(skb, begin(packet.len, packet.segments));
+        true
+    }
+
+    #[inline]
+    fn owned(&self) -> bool {
+        self.in_flight.last_has_owner()
+    }
+
+    #[inline]
+    fn sent(&mut self) {
+        self.in_flight.orphan_last();
+    }
+
+    #[inline]
+    fn first_delivery(&self) -> Option<u64> {
+        self.in_flight.first_stamp()
+    }
+}
+
+fn params(config: &Config) -> Params {
+    Params {
+        rate: config.rate,
+        delay: config.delay,
+        overhead: config.overhead,
+        mpu: config.mpu,
+    }
+}
+
+#[vtable]
+impl Qdisc for Wire {
+    const KIND: &'static str = proto::wire::KIND;
+    // Every packet takes its time.
+    const CAN_BYPASS: bool = false;
+    type Config = Config;
+    type Prepared = ();
+    type Stats = [u8; Stats::SIZE];
+
+    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
+        let options = Options::parse(payload)?;
+        match current {
+            Some(config) => config.updated(&options),
+            None => Config::new(&options),
+        }
+    }
+
+    fn prepare(_config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn new(config: Config, (): (), setup: &Setup) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            config,
+            link: Link::new(params(&config)),
+            child: Child::new(setup)?,
+            in_flight: Fifo::new(),
+            in_flight_bytes: 0,
+            watchdog <- Watchdog::new(setup),
+        })
+    }
+
+    fn apply(
+        self: Pin<&mut Self>,
+        _sch: &mut Sch,
+        config: Config,
+        (): (),
+        _purge: &mut Purge,
+    ) {
+        let this = self.project();
+        this.link.set_params(params(&config));
+        *this.config = config;
+    }
+
+    fn config(&self) -> Config {
+        self.config
+    }
+
+    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
+        config.put(dump)
+    }
+
+    fn stats(&self) -> Self::Stats {
+        let lateness = self.link.lateness();
+        Stats {
+            busy_ns: self.link.busy_ns(),
+            in_flight: self.in_flight.len(),
+            in_flight_bytes: self.in_flight_bytes,
+            late_count: lateness.count(),
+            late_sum_ns: lateness.sum_ns(),
+            late_max_ns: lateness.max_ns(),
+            late_histogram: *lateness.buckets(),
+        }
+        .to_bytes()
+    }
+
+    #[inline(always)] // into the kernel's callback, its only caller
+    fn enqueue(
+        self: Pin<&mut Self>,
+        sch: &mut Sch,
+        skb: Skb,
+        to_free: &mut ToFree<'_>,
+    ) -> Verdict {
+        let this = self.project();
+        let now = now();
+        if sch.len() != 0 {
+            let mut line = Line {
+                sch: &mut *sch,
+                child: &mut *this.child,
+                in_flight: &mut *this.in_flight,
+                in_flight_bytes: &mut *this.in_flight_bytes,
+            };
+            this.link.advance(now, &mut line);
+        }
+        let idle = this.child.len() == 0;
+        let len = skb.packet().len;
+        let verdict = this.child.enqueue(sch, skb, len, to_free);
+        if idle && this.child.len() != 0 {
+            this.link.arrived(now);
+        }
+        verdict
+    }
+
+    #[inline(always)] // as enqueue
+    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
+        // The device asks until it gets nothing: once too often each time.
+        if sch.len() == 0 {
+            return None;
+        }
+        let this = self.project();
+        let mut line = Line {
+            sch: &mut *sch,
+            child: this.child,
+            in_flight: this.in_flight,
+            in_flight_bytes: this.in_flight_bytes,
+        };
+        let now = now();
+        this.link.advance(now, &mut line);
+        if this.link.deliver(now, &line) {
+            if let Some(skb) = line.in_flight.pop() {
+                *line.in_flight_bytes = line.in_flight_bytes.wrapping_sub(skb.packet().len);
+                sch.dequeued(&skb);
+                return Some(skb);
+            }
+        }
+        if let Some(at) = this.link.next_event(&line) {
+            this.watchdog.schedule(at);
+            sch.overlimit();
+        }
+        None
+    }
+
+    fn reset(self: Pin<&mut Self>, purge: &mut Purge) {
+        let this = self.project();
+        this.watchdog.cancel();
+        this.child.reset();
+        while let Some(skb) = this.in_flight.pop() {
+            purge.free(skb);
+        }
+        *this.in_flight_bytes = 0;
+        this.link.reset();
+    }
+
+    fn child(self: Pin<&mut Self>) -> &mut Child {
+        self.project().child
+    }
+}
