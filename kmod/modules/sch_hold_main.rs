@@ -97,13 +97,7 @@ impl Qdisc for Hold {
         })
     }
 
-    fn apply(
-        self: Pin<&mut Self>,
-        _sch: &mut Sch,
-        config: Config,
-        (): (),
-        _purge: &mut Purge,
-    ) {
+    fn apply(self: Pin<&mut Self>, _sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
         *self.project().config = config;
     }
 

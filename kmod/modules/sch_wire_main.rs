@@ -148,13 +148,7 @@ impl Qdisc for Wire {
         })
     }
 
-    fn apply(
-        self: Pin<&mut Self>,
-        _sch: &mut Sch,
-        config: Config,
-        (): (),
-        _purge: &mut Purge,
-    ) {
+    fn apply(self: Pin<&mut Self>, _sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
         let this = self.project();
         this.link.set_params(params(&config));
         *this.config = config;
@@ -183,12 +177,7 @@ impl Qdisc for Wire {
     }
 
     #[inline(always)] // into the kernel's callback, its only caller
-    fn enqueue(
-        self: Pin<&mut Self>,
-        sch: &mut Sch,
-        skb: Skb,
-        to_free: &mut ToFree<'_>,
-    ) -> Verdict {
+    fn enqueue(self: Pin<&mut Self>, sch: &mut Sch, skb: Skb, to_free: &mut ToFree<'_>) -> Verdict {
         let this = self.project();
         let now = now();
         if sch.len() != 0 {

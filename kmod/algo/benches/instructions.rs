@@ -2,11 +2,10 @@
 //! What a packet costs in `pfabric`, in instructions, as the backlog grows.
 //!
 //! ```text
-//! CARGO_PROFILE_BENCH_OPT_LEVEL=2 CARGO_PROFILE_BENCH_OVERFLOW_CHECKS=true \
-//! CARGO_PROFILE_BENCH_CODEGEN_UNITS=1 cargo bench -p weft-algo
+//! cargo bench -p weft-algo
 //! ```
 //!
-//! The variables ask for what the kernel builds with. Instructions are counted by valgrind's
+//! The profile asks for what the kernel builds with. Instructions are counted by valgrind's
 //! callgrind, not timed: the same numbers on any machine, any day, to the last digit (with the same
 //! compiler). They include the harness's loop, about 10 instructions.
 //!

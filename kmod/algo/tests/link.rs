@@ -106,17 +106,17 @@ fn run(params: Params, packets: &[Packet], lateness: &[u64]) -> (Test, Link) {
     };
     let mut lateness = lateness.iter().cycle();
     let mut now = 0;
-    for index in 0..packets.len() {
+    for (index, packet) in packets.iter().enumerate() {
         // Timers that fire before the arrival, each as late as it is.
         while let Some(event) = link.next_event(&test) {
             let fires = event.max(now) + lateness.next().unwrap();
-            if fires >= packets[index].at {
+            if fires >= packet.at {
                 break;
             }
             now = fires;
             test.poll(&mut link, now);
         }
-        now = packets[index].at;
+        now = packet.at;
         test.arrive(&mut link, index);
     }
     while let Some(event) = link.next_event(&test) {
