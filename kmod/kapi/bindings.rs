@@ -13,6 +13,8 @@
     non_upper_case_globals,
     unreachable_pub,
     unsafe_op_in_unsafe_fn,
+    // Not known to the compilers of all kernels.
+    unknown_lints,
     unnecessary_transmutes,
     unused_imports,
     clippy::undocumented_unsafe_blocks

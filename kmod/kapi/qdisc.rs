@@ -45,7 +45,7 @@ use crate::proto::nla::{NoRoom, Refusal};
 /// All methods with `self` run under the qdisc lock: they must not sleep, allocate, panic, or loop
 /// without a bound.
 #[vtable]
-pub trait Qdisc: Sized + Send {
+pub trait Qdisc: Sized + Send + 'static {
     /// The kind, as in `tc qdisc add … KIND`; at most 15 bytes. The module's alias is
     /// `net-sch-KIND`.
     const KIND: &'static str;
@@ -204,7 +204,7 @@ impl Sch {
             qlen.write_volatile((*qlen).wrapping_sub(packets));
             let backlog = addr_of_mut!((*sch).qstats.backlog);
             backlog.write_volatile((*backlog).wrapping_sub(bytes));
-            qdisc_tree_reduce_backlog(sch, packets.cast_signed(), bytes.cast_signed());
+            qdisc_tree_reduce_backlog(sch, packets as c_int, bytes as c_int);
         }
     }
 
@@ -380,10 +380,12 @@ impl<T: Qdisc> Adapter<T> {
             };
             let init = T::new(config, prepared, &setup);
             // SAFETY: The private area has room for `Private<T>` and is zeroed, so `ready` reads
-            // as false; the state stays where it is until destroy. Nobody else knows the qdisc.
+            // as false. Nobody else knows the qdisc, and the state stays where it is until
+            // destroy: the reference is to memory that outlives it.
             unsafe {
                 let private = Self::private(sch);
-                init.__pinned_init(addr_of_mut!((*private).data).cast::<T>())?;
+                let slot: &'static mut MaybeUninit<T> = &mut (*private).data;
+                slot.write_pin_init(init)?;
                 addr_of_mut!((*private).ready).write(true);
                 if T::CAN_BYPASS {
                     (*sch).flags |= TCQ_F_CAN_BYPASS;

@@ -19,7 +19,7 @@ use super::{
 pub fn now() -> u64 {
     // SAFETY: A C function without preconditions outside of early boot and suspend. The clock is
     // never negative.
-    unsafe { ktime_get() }.cast_unsigned()
+    unsafe { ktime_get() as u64 }
 }
 
 /// A timer on `CLOCK_MONOTONIC`; when it fires the root qdisc is run, which calls dequeue.
