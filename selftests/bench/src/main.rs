@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a packet costs in each qdisc, at given backlogs and numbers of flows.
+//!
+//! Runs in the guest, started by `cargo xtask bench qdisc`. The path of a packet is whole: pktgen
+//! makes it, `dev_queue_xmit()` hands it to the qdisc, the qdisc to a dummy device, which frees it.
+//! In virtual time a nanosecond is an instruction, so time per packet is instructions per packet,
+//! exact and repeatable; in real time it is what it takes here.
+//!
+//! Two ways to put a qdisc there:
+//!
+//! - *empty*: at the device's root. Each packet leaves before the next one comes, and qdiscs that
+//!   may let a packet pass by an empty queue do.
+//! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. It also
+//!   gives every packet a random priority. Its cost is in every figure of that kind alike.
+
+mod pktgen;
+mod subjects;
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use serde::Serialize;
+
+use pktgen::Pktgen;
+use subjects::{SUBJECTS, Subject};
+
+/// Measures what a packet costs in each qdisc. Needs root, pktgen and weft's modules: it is made
+/// for the guest.
+#[derive(Parser)]
+struct Arguments {
+    /// Packets measured for each figure.
+    #[arg(long, default_value_t = 20_000)]
+    packets: u64,
+    /// Size of a packet at layer 2, in bytes.
+    #[arg(long, default_value_t = 1500)]
+    size: u32,
+    /// Only qdiscs whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Where the results go, as JSON.
+    #[arg(long, default_value = "/out/bench.json")]
+    json: String,
+}
+
+/// One figure.
+#[derive(Serialize)]
+struct Figure {
+    qdisc: &'static str,
+    /// Packets held, or `null` for a qdisc at the root, which is empty between packets.
+    backlog: Option<u32>,
+    flows: u32,
+    packets: u64,
+    ns_per_packet: f64,
+    packets_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Results {
+    kernel: String,
+    size: u32,
+    figures: Vec<Figure>,
+}
+
+const DEVICE: &str = "bench0";
+
+/// Packets sent before anything is measured: the first ones pay for memory that the others reuse.
+const WARM_UP: u64 = 1_000;
+
+/// How many times the backlog is sent before anything is measured. It fills the queue, and then takes
+/// it to a steady state: what stays is what leaves last, not what came first.
+const TURNOVERS: u64 = 11;
+
+/// Backlog and flows, as in "at backlogs 1, 24, 1,000, 10,000 and flows 1, 24, 1,000, 10,000".
+const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
+const FLOWS: [u32; 4] = [1, 24, 1_000, 10_000];
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?
+        .trim()
+        .to_owned();
+    run("modprobe", ["pktgen"])?;
+    let mut figures = Vec::new();
+    println!(
+        "{:<22}{:>9}{:>8}{:>14}{:>14}",
+        "qdisc", "backlog", "flows", "ns/packet", "packets/s"
+    );
+    // The machine's own warm-up.
+    measure(&SUBJECTS[0], None, 1, &arguments)?;
+    for subject in SUBJECTS {
+        if !subject.name.contains(&arguments.only) {
+            continue;
+        }
+        let empty = [1, 64].map(|flows| (None, flows));
+        let held = BACKLOGS
+            .iter()
+            .flat_map(|&backlog| FLOWS.map(|flows| (Some(backlog), flows)));
+        for (backlog, flows) in empty.into_iter().chain(held) {
+            let figure = measure(subject, backlog, flows, &arguments)?;
+            let backlog = backlog.map_or("empty".into(), |packets| packets.to_string());
+            println!(
+                "{:<22}{backlog:>9}{flows:>8}{:>14.0}{:>14.0}",
+                figure.qdisc, figure.ns_per_packet, figure.packets_per_second
+            );
+            figures.push(figure);
+        }
+    }
+    let results = Results {
+        kernel,
+        size: arguments.size,
+        figures,
+    };
+    fs::write(&arguments.json, serde_json::to_vec_pretty(&results)?)
+        .with_context(|| format!("cannot write {}", arguments.json))
+}
+
+/// Measures one figure.
+fn measure(
+    subject: &Subject,
+    backlog: Option<u32>,
+    flows: u32,
+    arguments: &Arguments,
+) -> Result<Figure> {
+    let device = Dummy::new()?;
+    // Above the backlog, and at least pfabric's default.
+    let limit = backlog.unwrap_or(0).max(23) + 1;
+    let parent = match backlog {
+        Some(backlog) => {
+            device.hold(backlog, subject)?;
+            "parent 1:1"
+        }
+        None if subject.txtime_ns != 0 => {
+            device.hold(0, subject)?;
+            "parent 1:1"
+        }
+        None => "root",
+    };
+    for command in subject.commands(DEVICE, parent, limit) {
+        run("tc", command)?;
+    }
+    let pktgen = Pktgen::new(DEVICE, arguments.size, flows)?;
+    pktgen.send(WARM_UP + u64::from(backlog.unwrap_or(0)) * TURNOVERS)?;
+    let sent = pktgen.send(arguments.packets)?;
+    if sent.errors != 0 || sent.packets != arguments.packets {
+        bail!(
+            "{} at backlog {backlog:?} with {flows} flows: {} of {} packets were dropped, so the \
+             figure would not be of what it says",
+            subject.name,
+            sent.errors,
+            arguments.packets
+        );
+    }
+    let ns_per_packet = sent.microseconds as f64 * 1e3 / sent.packets as f64;
+    Ok(Figure {
+        qdisc: subject.name,
+        backlog,
+        flows,
+        packets: sent.packets,
+        ns_per_packet,
+        packets_per_second: 1e9 / ns_per_packet,
+    })
+}
+
+/// A dummy device, gone when this is dropped.
+struct Dummy;
+
+impl Dummy {
+    fn new() -> Result<Self> {
+        run("ip", ["link", "add", DEVICE, "type", "dummy"])?;
+        let this = Self;
+        // prio's children take their limit from the transmit queue's length.
+        run("ip", ["link", "set", DEVICE, "txqueuelen", "20000", "up"])?;
+        Ok(this)
+    }
+
+    /// Puts `hold` at the root.
+    fn hold(&self, backlog: u32, subject: &Subject) -> Result<()> {
+        let command = format!(
+            "qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} random_priority {} txtime {}ns",
+            subject.priorities, subject.txtime_ns
+        );
+        run("tc", command.split_whitespace())
+    }
+}
+
+impl Drop for Dummy {
+    fn drop(&mut self) {
+        let _ = run("ip", ["link", "del", DEVICE]);
+    }
+}
+
+fn run<I, S>(program: &str, arguments: I) -> Result<()>
+where
+    I: IntoIterator<Item = S>,
+    S: AsRef<std::ffi::OsStr>,
+{
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Two hosts and one wire each way, TCP and UDP at the same time over a pFabric queue, then every counter.
+# `cargo xtask test` runs this many times with one seed and compares all that leaves the guest.
+set -eu
+
+ip netns add a
+ip netns add b
+ip link add eth0 netns a address 02:00:00:00:00:01 type veth peer name eth0 netns b address 02:00:00:00:00:02
+ip -n a addr add 10.0.0.1/24 dev eth0
+ip -n b addr add 10.0.0.2/24 dev eth0
+for host in a b; do
+	ip -n $host link set lo up
+	ip -n $host link set eth0 up
+	ip netns exec $host ethtool -K eth0 tso off gso off gro off >/dev/null
+	tc -n $host qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us
+	tc -n $host qdisc add dev eth0 parent 1: handle 2: pfabric limit 24
+done
+
+# What the seed decides.
+cat /proc/sys/kernel/random/uuid
+od -An -tx4 -N16 /dev/urandom
+
+ip netns exec a ping -c 5 -i 0.05 10.0.0.2
+ip netns exec b iperf3 --server --daemon --port 5001
+ip netns exec b iperf3 --server --daemon --port 5002
+ip netns exec a iperf3 --client 10.0.0.2 --port 5001 --udp --bitrate 6M --time 1 >"$OUT/udp" &
+ip netns exec a iperf3 --client 10.0.0.2 --port 5002 --time 1 --json >"$OUT/tcp"
+wait $!
+tc -n a -s qdisc show
+tc -n b -s -j qdisc show
+ip netns exec a nstat -az >"$OUT/nstat"
+cp /proc/slabinfo /proc/interrupts /proc/uptime "$OUT"
+# When each packet of a random scenario arrives, in ns.
+weft-selftests scenario >"$OUT/packets"

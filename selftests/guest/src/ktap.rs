@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs tests and reports in KTAP, version 1 (Documentation/dev-tools/ktap.rst).
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::clock;
+use crate::kmsg::KernelLog;
+use crate::modules;
+
+/// kselftest's exit status when every test was skipped.
+const KSFT_SKIP: u8 = 4;
+
+/// How long a test may take before it counts as hung. In virtual time, sleeping costs nothing: a
+/// test that waits for what never comes gets here at once.
+const TIME_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Between two tests.
+const REST: Duration = Duration::from_millis(500);
+
+/// A part: the tests of one file.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) tests: &'static [Test],
+}
+
+/// One test.
+#[derive(Clone, Copy)]
+pub(crate) struct Test {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Context) -> Result<()>,
+}
+
+/// Lists test functions under their own names.
+macro_rules! tests {
+    ($($test:ident),+ $(,)?) => {
+        pub(crate) const TESTS: &[crate::ktap::Test] = &[
+            $(crate::ktap::Test { name: stringify!($test), run: $test }),+
+        ];
+    };
+}
+pub(crate) use tests;
+
+/// What a test may tell its runner.
+#[derive(Default)]
+pub(crate) struct Context {
+    notes: RefCell<Vec<String>>,
+    expected: RefCell<Vec<&'static str>>,
+}
+
+impl Context {
+    /// Adds a diagnostic line to the report: a figure that was measured, say.
+    pub(crate) fn note(&self, line: impl Into<String>) {
+        self.notes.borrow_mut().push(line.into());
+    }
+
+    /// Kernel messages that contain `text` are no failure of this test.
+    pub(crate) fn expect_kernel_message(&self, text: &'static str) {
+        self.expected.borrow_mut().push(text);
+    }
+}
+
+/// The error of a test that cannot run here.
+#[derive(Debug)]
+pub(crate) struct Skip(pub(crate) String);
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skip {}
+
+enum Outcome {
+    Pass,
+    Skip(String),
+    Fail(String),
+}
+
+/// The tests whose `part.test` contains `filter`.
+pub(crate) fn select<'a>(
+    parts: &'a [Part],
+    filter: &'a str,
+) -> impl Iterator<Item = (&'a Part, &'a Test)> {
+    parts
+        .iter()
+        .flat_map(|part| part.tests.iter().map(move |test| (part, test)))
+        .filter(move |(part, test)| format!("{}.{}", part.name, test.name).contains(filter))
+}
+
+/// Runs the selected tests, one subtest per part; returns the exit status.
+///
+/// # Errors
+///
+/// If no test is selected or the kernel log cannot be read.
+pub(crate) fn run(parts: &[Part], filter: &str) -> Result<ExitCode> {
+    let selected: Vec<(&Part, Vec<&Test>)> = parts
+        .iter()
+        .map(|part| {
+            (
+                part,
+                select(std::slice::from_ref(part), filter).map(|(_, test)| test),
+            )
+        })
+        .map(|(part, tests)| (part, tests.collect::<Vec<_>>()))
+        .filter(|(_, tests)| !tests.is_empty())
+        .collect();
+    ensure!(
+        !selected.is_empty(),
+        "no test's name contains `{filter}`; see --list"
+    );
+    // A failed assertion is reported by the test's own line.
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut log = KernelLog::open().context("opening /dev/kmsg (the tests need root)")?;
+    clock::wait_for_rest();
+    println!("KTAP version 1\n1..{}", selected.len());
+    let (mut failed, mut skipped, mut passed) = (0, 0, 0);
+    for (number, (part, tests)) in (1..).zip(&selected) {
+        println!(
+            "  KTAP version 1\n  # Subtest: {}\n  1..{}",
+            part.name,
+            tests.len()
+        );
+        let (mut part_failed, mut part_skipped) = (0, 0);
+        for (number, test) in (1..).zip(tests) {
+            let context = Context::default();
+            let clock = Clock::start();
+            let outcome = run_one(
+                &format!("{}.{}", part.name, test.name),
+                test,
+                &context,
+                &mut log,
+            );
+            let figures = clock.stop();
+            for note in context.notes.borrow().iter().flat_map(|note| note.lines()) {
+                println!("    # {note}");
+            }
+            match outcome {
+                Outcome::Pass => println!("  ok {number} {} # {figures}", test.name),
+                Outcome::Skip(why) => {
+                    part_skipped += 1;
+                    println!("  ok {number} {} # SKIP {why}", test.name);
+                }
+                Outcome::Fail(why) => {
+                    part_failed += 1;
+                    why.lines().for_each(|line| println!("    # {line}"));
+                    println!("  not ok {number} {} # {figures}", test.name);
+                }
+            }
+            // The line must be out before the next test can crash the kernel.
+            let _ = std::io::stdout().flush();
+        }
+        let not = if part_failed == 0 { "" } else { "not " };
+        println!("{not}ok {number} {}", part.name);
+        failed += part_failed;
+        skipped += part_skipped;
+        passed += tests.len() - part_failed - part_skipped;
+    }
+    println!("# Totals: pass:{passed} fail:{failed} skip:{skipped}");
+    Ok(match (failed, passed) {
+        (0, 0) => ExitCode::from(KSFT_SKIP),
+        (0, _) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn run_one(name: &str, test: &Test, context: &Context, log: &mut KernelLog) -> Outcome {
+    let watch = Watch::start(name);
+    let result = catch_unwind(AssertUnwindSafe(|| (test.run)(context)));
+    let mut problems = Vec::new();
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => match error.downcast_ref::<Skip>() {
+            Some(skip) => return Outcome::Skip(skip.to_string()),
+            None => problems.push(format!("{error:#}")),
+        },
+        Err(panic) => problems.push(describe(&*panic)),
+    }
+    if let Err(error) = modules::wait_until_unused() {
+        problems.push(format!("{error:#}"));
+    }
+    // Namespaces go away in the background; the next test is to find the machine at rest.
+    std::thread::sleep(REST);
+    match log.complaints(&context.expected.borrow()) {
+        Ok(complaints) => {
+            problems.extend(complaints.into_iter().map(|line| format!("kernel: {line}")));
+        }
+        Err(error) => problems.push(format!("reading the kernel log: {error:#}")),
+    }
+    drop(watch);
+    if problems.is_empty() {
+        Outcome::Pass
+    } else {
+        Outcome::Fail(problems.join("\n"))
+    }
+}
+
+fn describe(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("panicked")
+        .to_owned()
+}
+
+/// Ends the run if a test hangs.
+struct Watch {
+    _done: mpsc::Sender<()>,
+}
+
+impl Watch {
+    fn start(name: &str) -> Self {
+        let (done, waiting) = mpsc::channel();
+        let name = name.to_owned();
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(TIME_LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                println!(
+                    "Bail out! {name} hangs: not finished after {} s",
+                    TIME_LIMIT.as_secs()
+                );
+                std::process::exit(1);
+            }
+        });
+        Self { _done: done }
+    }
+}
+
+/// What a test takes: time, and this process's processor time, which is what costs real time where
+/// time is virtual.
+struct Clock {
+    start: Instant,
+    busy: Duration,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            start: Instant::now(),
+            busy: processor_time(),
+        }
+    }
+
+    fn stop(self) -> String {
+        let time = self.start.elapsed().as_secs_f64();
+        let busy = (processor_time() - self.busy).as_secs_f64();
+        format!("{time:.2} s, of it busy {busy:.2} s")
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The modules under test: loading, removing, counting their users.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::kmod::{DeleteModuleFlags, delete_module};
+
+/// The modules whose users are counted after every test.
+const MODULES: [&str; 4] = ["sch_pfabric", "sch_wire", "sch_hold", "tcp_selftest"];
+
+/// A namespace goes away in the background, after an RCU grace period and more.
+const PATIENCE: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(10);
+
+/// Users of a module; `None` if it is not loaded.
+pub(crate) fn users(name: &str) -> Option<u32> {
+    std::fs::read_to_string(format!("/sys/module/{name}/refcnt"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// Waits until nobody uses the modules any more.
+///
+/// # Errors
+///
+/// If somebody still does after a while: something leaked.
+pub(crate) fn wait_until_unused() -> Result<()> {
+    for name in MODULES {
+        wait_for(name, 0)?;
+    }
+    Ok(())
+}
+
+/// Waits until a module has at most `count` users.
+pub(crate) fn wait_for(name: &str, count: u32) -> Result<()> {
+    for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
+        if users(name).is_none_or(|users| users <= count) {
+            return Ok(());
+        }
+        std::thread::sleep(STEP);
+    }
+    let seconds = PATIENCE.as_secs();
+    let users = users(name).unwrap_or(0);
+    bail!("{name} has {users} users, not {count}, after {seconds} s: something leaked")
+}
+
+/// Loads a module, its dependencies first.
+pub(crate) fn load(name: &str) -> Result<()> {
+    let status = Command::new("modprobe")
+        .arg(name)
+        .status()
+        .context("starting modprobe")?;
+    ensure!(status.success(), "modprobe {name}: {status}");
+    ensure!(
+        users(name).is_some(),
+        "modprobe {name} succeeded, yet the module is not there"
+    );
+    Ok(())
+}
+
+/// Removes a module, without waiting.
+pub(crate) fn remove(name: &str) -> Result<(), Errno> {
+    let name = std::ffi::CString::new(name).map_err(|_| Errno::EINVAL)?;
+    delete_module(&name, DeleteModuleFlags::O_NONBLOCK)
+}

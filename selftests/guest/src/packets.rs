@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Crafted packets: raw frames with a number, a rank and a flow, and when they arrived.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::size_of;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, recvmsg, send, sendmsg, setsockopt, sockopt,
+};
+// The former expands to the latter.
+use nix::{setsockopt_impl, sockopt_impl};
+
+use crate::model::Packet;
+use crate::netns::Namespace;
+
+/// Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+const MAGIC: [u8; 4] = *b"weft";
+/// The shortest frame: headers, the magic word and the packet's number.
+pub(crate) const MIN_FRAME: u32 = (HEADERS + 12) as u32;
+/// Nobody's hardware address: the packet socket sees the frame, the IP stack does not.
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0xff];
+/// Host-endian, as `socket(2)` has it in network order.
+const ETH_P_IP_BE: i32 = (libc::ETH_P_IP as u16).to_be() as i32;
+
+/// Generous, so that no test depends on a socket's limit.
+const BUFFER: usize = 64 << 20;
+
+sockopt_impl!(
+    /// Frames are preceded by a `struct virtio_net_hdr`.
+    PacketVnetHdr,
+    SetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_VNET_HDR,
+    bool
+);
+
+/// Builds the frame of a packet: `len` bytes in all, a UDP datagram whose source port is its flow.
+pub(crate) fn frame(packet: &Packet) -> Vec<u8> {
+    let len = packet.len.max(MIN_FRAME) as usize;
+    let mut frame = Vec::with_capacity(len);
+    frame.extend(NOBODY);
+    frame.extend([2, 0, 0, 0, 0, 1]);
+    frame.extend((libc::ETH_P_IP as u16).to_be_bytes());
+    let start = frame.len();
+    let total = (len - start) as u16;
+    frame.extend([0x45, 0]);
+    frame.extend(total.to_be_bytes());
+    // No identification, don't fragment, 64 hops, UDP, the checksum below.
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend([10, 0, 0, 1, 10, 0, 0, 99]);
+    let checksum = checksum(&frame[start..start + 20]);
+    frame[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend((10_000 + packet.flow as u16).to_be_bytes());
+    frame.extend(9u16.to_be_bytes());
+    frame.extend((total - 20).to_be_bytes());
+    // No UDP checksum.
+    frame.extend([0, 0]);
+    frame.extend(MAGIC);
+    frame.extend(packet.id.to_be_bytes());
+    frame.resize(len, 0);
+    frame
+}
+
+fn checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    !((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+/// A packet socket that sends on one link.
+pub(crate) struct Sender {
+    socket: OwnedFd,
+    rank: Option<u32>,
+}
+
+impl Sender {
+    pub(crate) fn open(namespace: &Namespace, index: u32) -> Result<Self> {
+        // Protocol 0: it receives nothing.
+        let socket = packet_socket(namespace, 0)?;
+        bind(&socket, index)?;
+        setsockopt(&socket, sockopt::SndBufForce, &BUFFER)?;
+        Ok(Self { socket, rank: None })
+    }
+
+    /// Sends a packet; its rank becomes `skb->priority`. Returns whether the qdisc took it.
+    pub(crate) fn send(&mut self, packet: &Packet) -> Result<bool> {
+        self.set_rank(packet.rank)?;
+        self.send_frame(&frame(packet))
+    }
+
+    /// Sets `skb->priority` of the frames to come.
+    pub(crate) fn set_rank(&mut self, rank: u32) -> Result<()> {
+        if self.rank != Some(rank) {
+            setsockopt(&self.socket, sockopt::Priority, &(rank as i32)).context("SO_PRIORITY")?;
+            self.rank = Some(rank);
+        }
+        Ok(())
+    }
+
+    /// Sends a frame. Returns whether the qdisc took it.
+    pub(crate) fn send_frame(&self, frame: &[u8]) -> Result<bool> {
+        match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOBUFS) => Ok(false),
+            Err(errno) => Err(errno).context("sending a frame"),
+        }
+    }
+
+    /// Sends one frame with a UDP payload that the device, or the kernel for it, is to cut into
+    /// segments of `segment` bytes each (GSO).
+    /// Returns whether the qdisc took it.
+    pub(crate) fn send_gso(&mut self, packet: &Packet, segment: u16) -> Result<bool> {
+        const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
+        const VIRTIO_NET_HDR_GSO_UDP_L4: u8 = 5;
+        self.set_rank(packet.rank)?;
+        setsockopt(&self.socket, PacketVnetHdr, &true).context("PACKET_VNET_HDR")?;
+        let mut header = vec![VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_UDP_L4];
+        for field in [HEADERS as u16, segment, 14 + 20, 6] {
+            header.extend(field.to_ne_bytes());
+        }
+        let frame = frame(packet);
+        let parts = [IoSlice::new(&header), IoSlice::new(&frame)];
+        let result = sendmsg::<()>(
+            self.socket.as_raw_fd(),
+            &parts,
+            &[],
+            MsgFlags::empty(),
+            None,
+        );
+        setsockopt(&self.socket, PacketVnetHdr, &false).context("PACKET_VNET_HDR")?;
+        match result {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOBUFS) => Ok(false),
+            Err(errno) => Err(errno).context("sending a GSO frame"),
+        }
+    }
+
+    /// Asks for the time at which each packet comes to the qdisc (`SOF_TIMESTAMPING_TX_SCHED`).
+    pub(crate) fn stamp_departures(&self) -> Result<()> {
+        let flags = sockopt::Timestamping;
+        let wanted = libc::SOF_TIMESTAMPING_TX_SCHED | libc::SOF_TIMESTAMPING_SOFTWARE;
+        let wanted = nix::sys::socket::TimestampingFlag::from_bits_retain(wanted);
+        setsockopt(&self.socket, flags, &wanted).context("SO_TIMESTAMPING")
+    }
+
+    /// The time at which the packet sent last came to the qdisc, in ns.
+    pub(crate) fn departure(&self) -> Result<u64> {
+        let mut buffer = [0; 4096];
+        let mut space = vec![0; 512];
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let message = recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), flags)
+            .context("reading a departure time")?;
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmTimestampsns(stamps) = control {
+                return Ok(nanoseconds(&stamps.system));
+            }
+        }
+        anyhow::bail!("the error queue has no time stamp")
+    }
+}
+
+/// As much of a frame as is looked at.
+const START: usize = HEADERS + 12;
+
+/// A frame that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) start: [u8; START],
+    /// When, in ns of CLOCK_REALTIME.
+    pub(crate) time: u64,
+    /// Bytes.
+    pub(crate) len: u32,
+}
+
+/// A crafted packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) id: u64,
+    /// When, in ns of CLOCK_REALTIME.
+    pub(crate) time: u64,
+    /// Bytes of the frame.
+    pub(crate) len: u32,
+}
+
+/// A packet socket that receives crafted packets on all links of a namespace.
+pub(crate) struct Receiver {
+    socket: OwnedFd,
+}
+
+impl Receiver {
+    pub(crate) fn open(namespace: &Namespace) -> Result<Self> {
+        let socket = packet_socket(namespace, ETH_P_IP_BE)?;
+        setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        // The kernel starts stamping packets from a work queue.
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(Self { socket })
+    }
+
+    /// All IPv4 packets that have arrived, in order.
+    pub(crate) fn frames(&self) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let mut space = vec![0; 128];
+        loop {
+            let mut start = [0; START];
+            let mut parts = [IoSliceMut::new(&mut start)];
+            let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+            let message =
+                match recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), flags) {
+                    Ok(message) => message,
+                    Err(Errno::EAGAIN) => return Ok(frames),
+                    Err(errno) => return Err(errno).context("receiving a frame"),
+                };
+            let len = message.bytes as u32;
+            let time = message.cmsgs()?.find_map(|control| match control {
+                ControlMessageOwned::ScmTimestampns(time) => Some(nanoseconds(&time)),
+                _ => None,
+            });
+            let time = time.context("a frame without a time stamp")?;
+            frames.push(Frame { start, time, len });
+        }
+    }
+
+    /// All crafted packets that have arrived, in order.
+    pub(crate) fn arrivals(&self) -> Result<Vec<Arrival>> {
+        let crafted = |frame: Frame| {
+            let payload = frame.start[HEADERS..].strip_prefix(&MAGIC)?;
+            let id = u64::from_be_bytes(*payload.first_chunk()?);
+            Some(Arrival {
+                id,
+                time: frame.time,
+                len: frame.len,
+            })
+        };
+        Ok(self.frames()?.into_iter().filter_map(crafted).collect())
+    }
+
+    /// The next `count` packets, which are to be there after `time`. Sleeps all of that time: a
+    /// look now and then would disturb what is being measured.
+    pub(crate) fn expect(&self, count: usize, time: Duration) -> Result<Vec<Arrival>> {
+        std::thread::sleep(time);
+        let arrivals = self.arrivals()?;
+        let arrived = arrivals.len();
+        ensure!(
+            arrived == count,
+            "{arrived} packets arrived within {time:?}, not {count}"
+        );
+        Ok(arrivals)
+    }
+}
+
+fn nanoseconds(time: &nix::sys::time::TimeSpec) -> u64 {
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+/// A packet socket; `protocol` is in network order.
+fn packet_socket(namespace: &Namespace, protocol: i32) -> Result<OwnedFd> {
+    // nix's `socket` knows no protocol of packet sockets but ETH_P_ALL and LOOP.
+    let socket = namespace.enter(|| {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: A system call without memory.
+        Errno::result(unsafe { libc::socket(libc::AF_PACKET, kind, protocol) })
+    })?;
+    let socket = socket.context("opening a packet socket")?;
+    // SAFETY: A descriptor that the kernel made just now: nobody else owns it.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(socket) })
+}
+
+fn bind(socket: &OwnedFd, index: u32) -> Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: 0,
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `address` is a local of that size.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) };
+    Errno::result(result)
+        .map(drop)
+        .context("binding a packet socket")
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The setting of most tests: two namespaces and a link; the near end has the qdisc under test.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use weft_proto::{pfabric, wire};
+
+use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
+use crate::netns::Namespace;
+use crate::packets::{Receiver, Sender};
+
+/// Name and number of the link, the same at both ends.
+pub(crate) const LINK: &str = "v0";
+pub(crate) const INDEX: u32 = 100;
+
+pub(crate) const NEAR_IP: [u8; 4] = [10, 0, 0, 1];
+pub(crate) const FAR_IP: [u8; 4] = [10, 0, 0, 2];
+const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// How long the kernel may be busy with what was set up or taken down just now.
+pub(crate) const QUIET: Duration = Duration::from_millis(200);
+
+/// Two namespaces, `near` and `far`, with a pair of veth between them: up, with addresses, knowing
+/// each other, so that no packet is on the link but those of the test.
+pub(crate) struct Port {
+    // Before the namespaces: a socket must not outlive the test.
+    pub(crate) netlink: Netlink,
+    pub(crate) far_netlink: Netlink,
+    pub(crate) near: Namespace,
+    pub(crate) far: Namespace,
+}
+
+impl Port {
+    /// A link with one transmit queue.
+    pub(crate) fn new() -> Result<Self> {
+        Self::with_queues(1)
+    }
+
+    /// A link with several transmit queues.
+    pub(crate) fn with_queues(tx_queues: u32) -> Result<Self> {
+        let (near, far) = (Namespace::new()?, Namespace::new()?);
+        let mut netlink = Netlink::open(&near)?;
+        let mut far_netlink = Netlink::open(&far)?;
+        let end = |mac| Veth {
+            name: LINK,
+            index: INDEX,
+            mac,
+            tx_queues,
+        };
+        netlink.add_veth(&end(NEAR_MAC), &end(FAR_MAC), &far)?;
+        netlink.add_address(INDEX, NEAR_IP)?;
+        far_netlink.add_address(INDEX, FAR_IP)?;
+        netlink.set_up(INDEX, true)?;
+        far_netlink.set_up(INDEX, true)?;
+        netlink.add_neighbour(INDEX, FAR_IP, FAR_MAC)?;
+        far_netlink.add_neighbour(INDEX, NEAR_IP, NEAR_MAC)?;
+        Ok(Self {
+            netlink,
+            far_netlink,
+            near,
+            far,
+        })
+    }
+
+    /// Adds, changes or replaces a qdisc at the near end, with the payload of its options.
+    pub(crate) fn qdisc(
+        &mut self,
+        verb: Verb,
+        kind: &str,
+        parent: Handle,
+        handle: Handle,
+        options: Vec<u8>,
+    ) -> Result<()> {
+        let options = Some(options);
+        self.netlink.qdisc(
+            verb,
+            &QdiscRequest {
+                index: INDEX,
+                parent,
+                handle,
+                kind,
+                options,
+            },
+        )
+    }
+
+    /// Adds `pfabric`.
+    pub(crate) fn add_pfabric(
+        &mut self,
+        parent: Handle,
+        handle: Handle,
+        options: &pfabric::Options,
+    ) -> Result<()> {
+        self.qdisc(
+            Verb::Add,
+            pfabric::KIND,
+            parent,
+            handle,
+            Nest::of(|nest| options.put(nest)),
+        )
+        .context("adding pfabric")
+    }
+
+    /// Adds `wire`.
+    pub(crate) fn add_wire(
+        &mut self,
+        parent: Handle,
+        handle: Handle,
+        options: &wire::Options,
+    ) -> Result<()> {
+        self.qdisc(
+            Verb::Add,
+            wire::KIND,
+            parent,
+            handle,
+            Nest::of(|nest| options.put(nest)),
+        )
+        .context("adding wire")
+    }
+
+    /// Adds `wire` as root `1:` and `pfabric` as its child `2:`, the port of the design.
+    pub(crate) fn add_wire_and_pfabric(
+        &mut self,
+        wire: &wire::Options,
+        pfabric: &pfabric::Options,
+    ) -> Result<()> {
+        self.add_wire(Handle::ROOT, Handle::new(1, 0), wire)?;
+        self.add_pfabric(Handle::new(1, 1), Handle::new(2, 0), pfabric)
+    }
+
+    /// Runs `tc` at the near end and returns what it prints. `{v}` stands for the link's name.
+    pub(crate) fn tc(&self, arguments: &str) -> Result<String> {
+        let output = self.try_tc(arguments)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "tc {arguments}: {}: {}",
+            output.status,
+            stderr.trim()
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs `tc` at the near end, which may fail.
+    pub(crate) fn try_tc(&self, arguments: &str) -> Result<Output> {
+        let arguments = arguments.replace("{v}", LINK);
+        let words = arguments.split_whitespace();
+        self.near
+            .enter(|| Command::new("tc").args(words).output())?
+            .context("starting tc")
+    }
+
+    /// The qdiscs at the near end.
+    pub(crate) fn qdiscs(&mut self) -> Result<Vec<Qdisc>> {
+        self.netlink.qdiscs(INDEX)
+    }
+
+    /// The one qdisc with a handle.
+    pub(crate) fn find(&mut self, handle: Handle) -> Result<Qdisc> {
+        let qdiscs = self.qdiscs()?;
+        let found = qdiscs.into_iter().find(|qdisc| qdisc.handle == handle.0);
+        found.with_context(|| format!("there is no qdisc {handle:?}"))
+    }
+
+    /// Configuration and statistics of a `pfabric`.
+    pub(crate) fn pfabric(&mut self, handle: Handle) -> Result<(pfabric::Config, pfabric::Stats)> {
+        let qdisc = self.find(handle)?;
+        ensure!(qdisc.kind == pfabric::KIND, "{handle:?} is {}", qdisc.kind);
+        let config = pfabric::Config::parse(&qdisc.options);
+        let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
+        Ok((
+            config,
+            pfabric::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+        ))
+    }
+
+    /// Configuration and statistics of a `wire`.
+    pub(crate) fn wire(&mut self, handle: Handle) -> Result<(wire::Config, wire::Stats)> {
+        let qdisc = self.find(handle)?;
+        ensure!(qdisc.kind == wire::KIND, "{handle:?} is {}", qdisc.kind);
+        let config = wire::Config::parse(&qdisc.options);
+        let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
+        Ok((
+            config,
+            wire::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+        ))
+    }
+
+    /// Waits until no qdisc at the near end holds a packet.
+    pub(crate) fn drain(&mut self, patience: Duration) -> Result<Vec<Qdisc>> {
+        const STEP: Duration = Duration::from_millis(50);
+        let mut waited = Duration::ZERO;
+        loop {
+            let qdiscs = self.qdiscs()?;
+            if qdiscs
+                .iter()
+                .all(|qdisc| qdisc.qlen == 0 && qdisc.backlog == 0)
+            {
+                return Ok(qdiscs);
+            }
+            ensure!(waited < patience, "not drained in {patience:?}: {qdiscs:?}");
+            std::thread::sleep(STEP);
+            waited += STEP;
+        }
+    }
+
+    /// A sender of crafted packets at the near end.
+    pub(crate) fn sender(&self) -> Result<Sender> {
+        Sender::open(&self.near, INDEX)
+    }
+
+    /// A receiver of crafted packets at the far end.
+    pub(crate) fn receiver(&self) -> Result<Receiver> {
+        Receiver::open(&self.far)
+    }
+}
+
+/// Options of a wire with a rate only, in bit/s.
+pub(crate) fn rate(bits: u64) -> wire::Options {
+    wire::Options {
+        rate: Some(bits / 8),
+        ..wire::Options::default()
+    }
+}
+
+/// Options of a pfabric with a limit in packets only.
+pub(crate) fn limit(packets: u32) -> pfabric::Options {
+    pfabric::Options {
+        limit: Some(packets),
+        ..pfabric::Options::default()
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A thousand times the same leaves no more than once.
+
+use anyhow::{Result, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use weft_proto::pfabric::MAX_LIMIT;
+use weft_proto::wire::Options;
+
+use crate::ktap::{Context, tests};
+use crate::meter::Memory;
+use crate::model::Packet;
+use crate::netlink::{Handle, Nest, Verb};
+use crate::packets::MIN_FRAME;
+use crate::port::{INDEX, Port, limit, rate};
+use crate::random::Random;
+
+tests![
+    the_meter_sees_one_object_a_cycle,
+    pfabric_added_and_deleted,
+    wire_added_and_deleted,
+    wire_and_pfabric_deleted_with_packets_queued_and_in_flight,
+    packets_evicted_rejected_and_delivered,
+    pfabric_changed_with_a_backlog,
+    refused_requests,
+    the_largest_pfabric_added_changed_and_deleted,
+];
+
+const CYCLES: u32 = 1000;
+/// The first ones fill caches.
+const WARM_UP: u32 = 50;
+
+/// Runs `cycle` many times and checks that memory has not grown with each.
+fn repeat(cx: &Context, cycles: u32, mut cycle: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    (0..WARM_UP).try_for_each(&mut cycle)?;
+    let before = Memory::measure()?;
+    (0..cycles).try_for_each(&mut cycle)?;
+    let growth = Memory::measure()?.since(&before);
+    cx.note(format!("{cycles} cycles: {growth}"));
+    growth.ensure_less_than_one_per(cycles.into())
+}
+
+fn the_meter_sees_one_object_a_cycle(cx: &Context) -> Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(
+        Resource::RLIMIT_NOFILE,
+        u64::from(2 * CYCLES).max(hard),
+        u64::from(2 * CYCLES).max(hard),
+    )?;
+    let before = Memory::measure()?;
+    let kept: Result<Vec<_>, _> = (0..CYCLES)
+        .map(|_| nix::sys::eventfd::EventFd::new())
+        .collect();
+    let growth = Memory::measure()?.since(&before);
+    let result = growth.ensure_less_than_one_per(CYCLES.into());
+    drop(kept?);
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+    cx.note(format!("{CYCLES} event descriptors: {growth}"));
+    ensure!(result.is_err(), "{CYCLES} objects went unnoticed: {growth}");
+    Ok(())
+}
+
+fn pfabric_added_and_deleted(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    repeat(cx, CYCLES, |_| {
+        port.add_pfabric(Handle::ROOT, Handle::new(1, 0), &limit(24))?;
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })
+}
+
+fn wire_added_and_deleted(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    repeat(cx, CYCLES, |_| {
+        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })
+}
+
+/// A packet of random rank, flow and length.
+fn random_packet(random: &mut Random) -> Packet {
+    Packet {
+        id: 0,
+        rank: random.below(100),
+        flow: random.below(20),
+        len: random.between(MIN_FRAME, 1514),
+    }
+}
+
+/// So that about half of a burst is on the wire and the rest waits behind it.
+fn long_wire() -> Options {
+    Options {
+        delay: Some(1_000_000_000),
+        ..rate(200_000_000)
+    }
+}
+
+fn wire_and_pfabric_deleted_with_packets_queued_and_in_flight(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(1);
+    let (mut queued, mut flying) = (0, 0);
+    repeat(cx, CYCLES, |cycle| {
+        port.add_wire_and_pfabric(&long_wire(), &limit(8))?;
+        for _ in 0..16 {
+            sender.send(&random_packet(&mut random))?;
+        }
+        if cycle % 50 == 0 {
+            queued += port.find(Handle::new(2, 0))?.qlen;
+            flying += port.wire(Handle::new(1, 0))?.1.in_flight;
+        }
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })?;
+    ensure!(
+        queued > 0 && flying > 0,
+        "{queued} packets were queued, {flying} in flight"
+    );
+    Ok(())
+}
+
+fn packets_evicted_rejected_and_delivered(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.add_wire_and_pfabric(&rate(100_000_000), &limit(8))?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(2);
+    repeat(cx, CYCLES, |_| {
+        for _ in 0..16 {
+            sender.send(&random_packet(&mut random))?;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        Ok(())
+    })?;
+    let (_, stats) = port.pfabric(Handle::new(2, 0))?;
+    ensure!(stats.evicted > 1000 && stats.rejected > 1000, "{stats:?}");
+    Ok(())
+}
+
+fn pfabric_changed_with_a_backlog(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.add_wire_and_pfabric(&rate(1_000_000), &limit(60))?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(3);
+    repeat(cx, CYCLES, |_| {
+        for _ in 0..4 {
+            sender.send(&random_packet(&mut random))?;
+        }
+        let options = Nest::of(|nest| limit(random.between(1, 60)).put(nest));
+        port.qdisc(
+            Verb::Change,
+            "pfabric",
+            Handle::new(1, 1),
+            Handle::new(2, 0),
+            options,
+        )
+    })
+}
+
+fn refused_requests(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    repeat(cx, CYCLES, |_| {
+        let pfabric = Nest::of(|nest| limit(0).put(nest));
+        let result = port.qdisc(
+            Verb::Add,
+            "pfabric",
+            Handle::ROOT,
+            Handle::new(1, 0),
+            pfabric,
+        );
+        ensure!(result.is_err());
+        let result = port.qdisc(
+            Verb::Add,
+            "wire",
+            Handle::ROOT,
+            Handle::new(1, 0),
+            Vec::new(),
+        );
+        ensure!(result.is_err());
+        Ok(())
+    })
+}
+
+fn the_largest_pfabric_added_changed_and_deleted(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    repeat(cx, 60, |_| {
+        port.add_pfabric(Handle::ROOT, Handle::new(1, 0), &limit(MAX_LIMIT))?;
+        let options = Nest::of(|nest| limit(MAX_LIMIT / 2).put(nest));
+        port.qdisc(
+            Verb::Change,
+            "pfabric",
+            Handle::ROOT,
+            Handle::new(1, 0),
+            options,
+        )?;
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `pfabric` and `wire` under every kind of parent: what they drop from inside must reach the
+//! parents' accounts, and what they hold back must not stop the parents for good.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use weft_proto::wire;
+
+use crate::ktap::{Context, tests};
+use crate::model::Packet;
+use crate::netlink::{Handle, Qdisc};
+use crate::packets::MIN_FRAME;
+use crate::port::{Port, limit, rate};
+use crate::random::Random;
+
+tests![
+    pfabric_as_root,
+    pfabric_under_wire,
+    pfabric_under_tbf,
+    pfabric_under_htb,
+    pfabric_under_hfsc,
+    pfabric_under_prio_under_tbf,
+    pfabric_under_drr_under_tbf,
+    pfabric_under_qfq_under_tbf,
+    pfabric_under_prio_under_wire,
+    pfabric_under_drr_under_wire,
+    pfabric_under_qfq_under_wire,
+    pfabric_under_htb_under_wire,
+    pfabric_under_wire_under_mq,
+    wire_under_tbf,
+    wire_under_htb,
+    wire_under_hfsc,
+    wire_under_prio,
+    wire_under_drr,
+    wire_under_qfq,
+    wire_under_mq,
+    wire_under_wire,
+];
+
+/// Classless parents and filters first; `{c}` is the handle of the classful qdisc. Flows with an
+/// even number go to the first class, the others to the second.
+const FILTERS: [&str; 2] = [
+    "filter add dev {v} parent {c} protocol ip prio 1 u32 match u16 0 1 at 20 flowid {c}1",
+    "filter add dev {v} parent {c} protocol ip prio 2 u32 match u16 1 1 at 20 flowid {c}2",
+];
+
+const TBF: &str = "qdisc add dev {v} root handle 1: tbf rate 10mbit burst 1600 limit 1000000";
+const HTB: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 htb rate 4mbit ceil 10mbit burst 1600 cburst 1600",
+    "class add dev {v} parent {c} classid {c}2 htb rate 6mbit ceil 10mbit burst 1600 cburst 1600",
+];
+const HFSC: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 hfsc sc rate 4mbit ul rate 4mbit",
+    "class add dev {v} parent {c} classid {c}2 hfsc sc rate 6mbit ul rate 6mbit",
+];
+const DRR: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 drr quantum 1514",
+    "class add dev {v} parent {c} classid {c}2 drr quantum 3028",
+];
+const QFQ: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 qfq weight 1 maxpkt 2048",
+    "class add dev {v} parent {c} classid {c}2 qfq weight 4 maxpkt 2048",
+];
+
+/// What stands between the device and the qdiscs under test.
+struct Tree {
+    port: Port,
+    /// Where the qdiscs under test go.
+    leaves: Vec<Handle>,
+}
+
+impl Tree {
+    fn new(port: Port, leaves: &[Handle]) -> Self {
+        Self {
+            port,
+            leaves: leaves.to_vec(),
+        }
+    }
+
+    /// A classful qdisc `handle` with two classes at `parent`.
+    fn classful(
+        port: Port,
+        parent: &str,
+        handle: u16,
+        kind: &str,
+        classes: &[&str],
+    ) -> Result<Self> {
+        let c = format!("{handle:x}:");
+        port.tc(&format!("qdisc add dev {{v}} {parent} handle {c} {kind}"))?;
+        for command in classes.iter().chain(&FILTERS) {
+            port.tc(&command.replace("{c}", &c))?;
+        }
+        Ok(Self::new(
+            port,
+            &[Handle::new(handle, 1), Handle::new(handle, 2)],
+        ))
+    }
+
+    fn under_tbf(kind: &str, classes: &[&str]) -> Result<Self> {
+        let port = Port::new()?;
+        port.tc(TBF)?;
+        Self::classful(port, "parent 1:1", 2, kind, classes)
+    }
+
+    fn under_wire(kind: &str, classes: &[&str]) -> Result<Self> {
+        let mut port = Port::new()?;
+        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+        Self::classful(port, "parent 1:1", 2, kind, classes)
+    }
+
+    fn root(kind: &str, classes: &[&str]) -> Result<Self> {
+        Self::classful(Port::new()?, "root", 1, kind, classes)
+    }
+
+    fn mq() -> Result<Self> {
+        let port = Port::with_queues(4)?;
+        port.tc("qdisc add dev {v} root handle 1: mq")?;
+        let leaves: Vec<Handle> = (1..=4).map(|queue| Handle::new(1, queue)).collect();
+        Ok(Self::new(port, &leaves))
+    }
+
+    /// Puts a qdisc at each leaf; returns their handles.
+    fn populate(
+        &mut self,
+        mut add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
+    ) -> Result<Vec<Handle>> {
+        let mut handles = Vec::new();
+        for (number, &leaf) in (0x10..).zip(&self.leaves) {
+            let handle = Handle::new(number, 0);
+            add(&mut self.port, leaf, handle)?;
+            handles.push(handle);
+        }
+        Ok(handles)
+    }
+}
+
+/// Sends bursts with pauses, more in each than a short queue takes. Returns how many packets were
+/// sent and which arrived.
+fn bursts(port: &mut Port, seed: u64) -> Result<(u64, Vec<u64>)> {
+    const ROUNDS: u32 = 6;
+    const BURST: u32 = 60;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(seed);
+    let mut id = 0;
+    for round in 0..ROUNDS {
+        for _ in 0..BURST {
+            let packet = Packet {
+                id,
+                rank: random.below(8),
+                flow: random.below(16),
+                len: random.between(MIN_FRAME, 1514),
+            };
+            sender.send(&packet)?;
+            id += 1;
+            if random.one_in(10) {
+                std::thread::sleep(Duration::from_micros(u64::from(random.below(3000))));
+            }
+        }
+        // Every other round meets an empty tree: classes must become active again.
+        if round % 2 == 0 {
+            port.drain(Duration::from_secs(60))?;
+        }
+    }
+    let qdiscs = port.drain(Duration::from_secs(60))?;
+    ensure_empty(&qdiscs)?;
+    // A qdisc that holds nothing has sent it: it is at the far end already.
+    Ok((
+        id,
+        receiver
+            .arrivals()?
+            .iter()
+            .map(|arrival| arrival.id)
+            .collect(),
+    ))
+}
+
+fn ensure_empty(qdiscs: &[Qdisc]) -> Result<()> {
+    for qdisc in qdiscs {
+        ensure!(
+            (qdisc.qlen, qdisc.backlog) == (0, 0),
+            "not empty after the end: {qdisc:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Overflows a `pfabric` at each leaf. What was sent arrives or is counted as dropped; nothing is
+/// left anywhere.
+fn overflow_pfabric(cx: &Context, mut tree: Tree) -> Result<()> {
+    const LIMIT: u32 = 5;
+    let handles =
+        tree.populate(|port, leaf, handle| port.add_pfabric(leaf, handle, &limit(LIMIT)))?;
+    let (sent, arrived) = bursts(&mut tree.port, 1)?;
+    let (mut evicted, mut dropped) = (0, 0);
+    for handle in handles {
+        let (_, stats) = tree.port.pfabric(handle)?;
+        ensure!(
+            stats.highest_backlog == LIMIT,
+            "{handle:?} was never full: {stats:?}"
+        );
+        ensure!(stats.evicted > 0, "{handle:?} evicted nothing: {stats:?}");
+        let drops = tree.port.find(handle)?.drops;
+        ensure!(
+            u64::from(drops) == stats.evicted + stats.rejected,
+            "{drops} drops, {stats:?}"
+        );
+        evicted += stats.evicted;
+        dropped += stats.evicted + stats.rejected;
+    }
+    let delivered = arrived.len() as u64;
+    ensure!(
+        delivered + dropped == sent,
+        "{delivered} arrived, {dropped} dropped of {sent}"
+    );
+    cx.note(format!(
+        "{sent} sent, {delivered} arrived, {dropped} dropped, {evicted} by eviction"
+    ));
+    // Destroyed with a backlog.
+    let mut sender = tree.port.sender()?;
+    for flow in 0..20 {
+        sender.send(&Packet {
+            id: 0,
+            rank: flow,
+            flow,
+            len: 1000,
+        })?;
+    }
+    tree.port.tc("qdisc del dev {v} root").map(drop)
+}
+
+fn pfabric_as_root(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let handle = Handle::new(1, 0);
+    port.add_pfabric(Handle::ROOT, handle, &limit(5))?;
+    // The device takes packets as fast as they come: none waits, none is dropped.
+    let (sent, arrived) = bursts(&mut port, 1)?;
+    ensure!(
+        arrived.iter().copied().eq(0..sent),
+        "not all arrived in order: {arrived:?}"
+    );
+    let qdisc = port.find(handle)?;
+    ensure!(
+        u64::from(qdisc.sent_packets) == sent && qdisc.drops == 0,
+        "{qdisc:?}"
+    );
+    Ok(())
+}
+
+fn pfabric_under_wire(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+    overflow_pfabric(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}
+
+fn pfabric_under_tbf(cx: &Context) -> Result<()> {
+    let port = Port::new()?;
+    port.tc(TBF)?;
+    overflow_pfabric(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}
+
+fn pfabric_under_htb(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::root("htb", &HTB)?)
+}
+
+fn pfabric_under_hfsc(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::root("hfsc", &HFSC)?)
+}
+
+fn pfabric_under_prio_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_tbf("prio", &[])?)
+}
+
+fn pfabric_under_drr_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_tbf("drr", &DRR)?)
+}
+
+fn pfabric_under_qfq_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_tbf("qfq", &QFQ)?)
+}
+
+fn pfabric_under_prio_under_wire(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_wire("prio", &[])?)
+}
+
+fn pfabric_under_drr_under_wire(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_wire("drr", &DRR)?)
+}
+
+fn pfabric_under_qfq_under_wire(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_wire("qfq", &QFQ)?)
+}
+
+fn pfabric_under_htb_under_wire(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_wire("htb", &HTB)?)
+}
+
+fn pfabric_under_wire_under_mq(cx: &Context) -> Result<()> {
+    let mut tree = Tree::mq()?;
+    tree.populate(|port, leaf, handle| port.add_wire(leaf, handle, &rate(2_500_000)))?;
+    tree.leaves = (0x10..0x14).map(|number| Handle::new(number, 1)).collect();
+    let mut number = 0x20;
+    let handles = tree.populate(|port, leaf, _| {
+        number += 1;
+        port.add_pfabric(leaf, Handle::new(number, 0), &limit(5))
+    })?;
+    // The handles of this second storey begin with 0x21.
+    let handles: Vec<Handle> = handles
+        .iter()
+        .map(|handle| Handle(handle.0 + 0x11_0000))
+        .collect();
+    let (sent, arrived) = bursts(&mut tree.port, 1)?;
+    let (mut dropped, mut queues) = (0, 0);
+    for handle in handles {
+        let (_, stats) = tree.port.pfabric(handle)?;
+        dropped += stats.evicted + stats.rejected;
+        queues += u32::from(stats.highest_backlog > 0);
+    }
+    let delivered = arrived.len() as u64;
+    ensure!(
+        delivered + dropped == sent,
+        "{delivered} arrived, {dropped} dropped of {sent}"
+    );
+    ensure!(
+        queues > 1 && dropped > 0,
+        "{queues} queues were used, {dropped} packets dropped"
+    );
+    cx.note(format!(
+        "{sent} sent, {delivered} arrived, {dropped} dropped, {queues} queues used"
+    ));
+    Ok(())
+}
+
+/// Sends through a `wire` at each leaf. Nothing is lost, and of one flow nothing is reordered.
+fn delay_with_wire(cx: &Context, mut tree: Tree) -> Result<()> {
+    // Their parents expect a packet whenever one is inside: a wire with all its packets in flight
+    // has none, and they say so. It must do no harm.
+    cx.expect_kernel_message("non-work-conserving");
+    cx.expect_kernel_message("isn't work conserving");
+    let options = wire::Options {
+        delay: Some(3_000_000),
+        ..rate(5_000_000)
+    };
+    let handles = tree.populate(|port, leaf, handle| port.add_wire(leaf, handle, &options))?;
+    let receiver = tree.port.receiver()?;
+    let mut sender = tree.port.sender()?;
+    let mut random = Random::new(2);
+    let mut flow_of = Vec::new();
+    for _ in 0..300 {
+        let flow = random.below(8);
+        let len = random.between(MIN_FRAME, 1514);
+        sender.send(&Packet {
+            id: flow_of.len() as u64,
+            rank: 0,
+            flow,
+            len,
+        })?;
+        flow_of.push(flow);
+        if random.one_in(10) {
+            std::thread::sleep(Duration::from_micros(u64::from(random.below(9000))));
+        }
+    }
+    let qdiscs = tree.port.drain(Duration::from_secs(60))?;
+    ensure_empty(&qdiscs)?;
+    let arrived: Vec<u64> = receiver
+        .arrivals()?
+        .iter()
+        .map(|arrival| arrival.id)
+        .collect();
+    ensure!(
+        arrived.len() == flow_of.len(),
+        "{} of {} arrived",
+        arrived.len(),
+        flow_of.len()
+    );
+    for flow in 0..8 {
+        let ids = || arrived.iter().filter(|&&id| flow_of[id as usize] == flow);
+        ensure!(
+            ids().is_sorted(),
+            "flow {flow} was reordered: {:?}",
+            ids().collect::<Vec<_>>()
+        );
+    }
+    let mut used = 0;
+    for handle in handles {
+        let (_, stats) = tree.port.wire(handle)?;
+        ensure!(
+            (stats.in_flight, stats.in_flight_bytes) == (0, 0),
+            "{stats:?}"
+        );
+        used += u32::from(stats.late_count > 0);
+    }
+    ensure!(
+        tree.leaves.len() == 1 || used > 1,
+        "only {used} wire was used"
+    );
+    // Destroyed with packets queued and in flight.
+    for flow in 0..20 {
+        sender.send(&Packet {
+            id: 0,
+            rank: 0,
+            flow,
+            len: 1000,
+        })?;
+    }
+    tree.port.tc("qdisc del dev {v} root").map(drop)
+}
+
+fn wire_under_tbf(cx: &Context) -> Result<()> {
+    let port = Port::new()?;
+    port.tc(TBF)?;
+    delay_with_wire(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}
+
+fn wire_under_htb(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::root("htb", &HTB)?)
+}
+
+fn wire_under_hfsc(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::root("hfsc", &HFSC)?)
+}
+
+fn wire_under_prio(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::root("prio", &[])?)
+}
+
+fn wire_under_drr(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::root("drr", &DRR)?)
+}
+
+fn wire_under_qfq(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::root("qfq", &QFQ)?)
+}
+
+fn wire_under_mq(cx: &Context) -> Result<()> {
+    delay_with_wire(cx, Tree::mq()?)
+}
+
+fn wire_under_wire(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+    delay_with_wire(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `tc` with weft's plugin against the kernel: what it says is what netlink says.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::ktap::{Context, Skip, tests};
+use crate::model::Packet;
+use crate::netlink::Handle;
+use crate::port::Port;
+
+tests![
+    options_are_shown_as_they_were_given,
+    change_replace_and_delete_work,
+    statistics_in_json_are_those_of_the_dump,
+    statistics_are_shown_in_words,
+    wrong_options_are_refused_with_a_message,
+    the_kernels_refusals_are_shown,
+    help_is_shown,
+];
+
+fn port() -> Result<Port> {
+    let port = Port::new()?;
+    let output = port.try_tc("qdisc add dev {v} root pfabric help")?;
+    if String::from_utf8_lossy(&output.stderr).contains("Unknown qdisc") {
+        return Err(Skip("tc has no plugin for pfabric; is q_pfabric.so installed?".into()).into());
+    }
+    Ok(port)
+}
+
+/// `tc -j qdisc show` of the qdisc with a handle.
+fn shown(port: &Port, flags: &str, handle: &str) -> Result<Value> {
+    let text = port.tc(&format!("{flags} -j qdisc show dev {{v}}"))?;
+    let all: Vec<Value> =
+        serde_json::from_str(&text).with_context(|| format!("no JSON: {text}"))?;
+    let found = all.into_iter().find(|qdisc| qdisc["handle"] == handle);
+    found.with_context(|| format!("no qdisc {handle} in {text}"))
+}
+
+fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
+    let port = port()?;
+    let pfabric = |limit: u32, limit_bytes: u32, starvation_prevention: bool| {
+        json!({
+            "limit": limit,
+            "limit_bytes": limit_bytes,
+            "starvation_prevention": starvation_prevention,
+        })
+    };
+    let wire = |rate: u64, delay: u64, overhead: u32, mpu: u32| json!({ "rate": rate, "delay": delay, "overhead": overhead, "mpu": mpu });
+    // What is said, what is shown in words, what is shown in JSON.
+    for (said, words, options) in [
+        ("pfabric", "limit 24p starvation", pfabric(24, 0, true)),
+        (
+            "pfabric limit 1",
+            "limit 1p starvation",
+            pfabric(1, 0, true),
+        ),
+        (
+            "pfabric limit 65536 nostarvation",
+            "limit 65536p nostarvation",
+            pfabric(65536, 0, false),
+        ),
+        (
+            "pfabric limit 30 limit_bytes 36000 starvation",
+            "limit 30p limit_bytes 36000b starvation",
+            pfabric(30, 36_000, true),
+        ),
+        (
+            "wire rate 1kbit",
+            "rate 1Kbit delay 0ns",
+            wire(125, 0, 0, 0),
+        ),
+        (
+            "wire rate 10gbit delay 200us overhead 24 mpu 84",
+            "rate 10Gbit delay 200us overhead 24 mpu 84b",
+            wire(1_250_000_000, 200_000, 24, 84),
+        ),
+        (
+            "wire rate 400gbit delay 10s",
+            "rate 400Gbit delay 10s",
+            wire(50_000_000_000, 10_000_000_000, 0, 0),
+        ),
+    ] {
+        port.tc(&format!("qdisc add dev {{v}} root handle 1: {said}"))?;
+        let text = port.tc("qdisc show dev {v}")?;
+        let normal = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(
+            normal.contains(words),
+            "`{said}` is shown as `{normal}`, not `{words}`"
+        );
+        let value = shown(&port, "", "1:")?;
+        let kind = said.split(' ').next().unwrap_or_default();
+        ensure!(value["kind"] == kind, "{value}");
+        ensure!(
+            value["options"] == options,
+            "`{said}` is {}, not {options}",
+            value["options"]
+        );
+        // What is shown can be said.
+        let again = words.replace("p ", " ");
+        port.tc(&format!(
+            "qdisc change dev {{v}} root handle 1: {kind} {again}"
+        ))?;
+        ensure!(
+            shown(&port, "", "1:")?["options"] == options,
+            "`{again}` is not `{said}`"
+        );
+        port.tc("qdisc del dev {v} root")?;
+    }
+    Ok(())
+}
+
+fn change_replace_and_delete_work(_: &Context) -> Result<()> {
+    let mut port = port()?;
+    port.tc("qdisc add dev {v} root handle 1: wire rate 10mbit delay 1ms")?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: pfabric limit 10 nostarvation")?;
+    port.tc("qdisc change dev {v} root handle 1: wire rate 20mbit")?;
+    port.tc("qdisc change dev {v} parent 1:1 handle 2: pfabric limit 20")?;
+    let (wire, _) = port.wire(Handle::new(1, 0))?;
+    ensure!(
+        (wire.rate.get(), wire.delay) == (2_500_000, 1_000_000),
+        "{wire:?}"
+    );
+    let (pfabric, _) = port.pfabric(Handle::new(2, 0))?;
+    ensure!(
+        (pfabric.limit, pfabric.starvation_prevention) == (20, false),
+        "{pfabric:?}"
+    );
+    port.tc("qdisc replace dev {v} parent 1:1 handle 3: pfabric limit 30")?;
+    ensure!(port.pfabric(Handle::new(3, 0))?.0.limit == 30);
+    port.tc("qdisc del dev {v} root")?;
+    ensure!(
+        port.find(Handle::new(1, 0)).is_err(),
+        "a deleted qdisc is there"
+    );
+    Ok(())
+}
+
+/// A port with a backlog and all kinds of drops behind it.
+fn busy_port() -> Result<Port> {
+    let port = port()?;
+    port.tc("qdisc add dev {v} root handle 1: wire rate 100kbit delay 1s")?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: pfabric limit 5")?;
+    let mut sender = port.sender()?;
+    for id in 0..30_u64 {
+        let (rank, flow) = ((id * 7 % 10) as u32, id as u32 % 3);
+        sender.send(&Packet {
+            id,
+            rank,
+            flow,
+            len: 1000,
+        })?;
+    }
+    // Two more are sent: the wire has been late, the queue has overtaken.
+    std::thread::sleep(Duration::from_millis(1300));
+    Ok(port)
+}
+
+fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
+    let mut port = busy_port()?;
+    // A look at both takes no time in which anything happens: each packet takes 80 ms.
+    let (_, stats) = port.pfabric(Handle::new(2, 0))?;
+    let value = shown(&port, "-s", "2:")?;
+    let expected = json!({
+        "evicted": stats.evicted,
+        "evicted_bytes": stats.evicted_bytes,
+        "rejected": stats.rejected,
+        "rejected_bytes": stats.rejected_bytes,
+        "overtaken": stats.overtaken,
+        "flows": stats.flows,
+        "highest_backlog": stats.highest_backlog,
+        "highest_backlog_bytes": stats.highest_backlog_bytes,
+    });
+    ensure_contains(&value, &expected)?;
+    ensure!(
+        stats.evicted > 0 && stats.rejected > 0 && stats.highest_backlog == 5,
+        "{stats:?}"
+    );
+    let (_, stats) = port.wire(Handle::new(1, 0))?;
+    let value = shown(&port, "-s", "1:")?;
+    let expected = json!({
+        "busy_ns": stats.busy_ns,
+        "in_flight": stats.in_flight,
+        "in_flight_bytes": stats.in_flight_bytes,
+        "late_count": stats.late_count,
+        "late_sum_ns": stats.late_sum_ns,
+        "late_max_ns": stats.late_max_ns,
+        "late_histogram": stats.late_histogram,
+    });
+    ensure_contains(&value, &expected)?;
+    ensure!(stats.late_count > 0, "{stats:?}");
+    // The generic ones come through, too.
+    let qdisc = port.find(Handle::new(1, 0))?;
+    ensure_contains(
+        &value,
+        &json!({ "drops": qdisc.drops, "packets": qdisc.sent_packets }),
+    )
+}
+
+fn ensure_contains(value: &Value, expected: &Value) -> Result<()> {
+    for (name, expected) in expected.as_object().into_iter().flatten() {
+        ensure!(
+            &value[name] == expected,
+            "{name} is {}, not {expected}: {value}",
+            value[name]
+        );
+    }
+    Ok(())
+}
+
+fn statistics_are_shown_in_words(cx: &Context) -> Result<()> {
+    let port = busy_port()?;
+    let text = port.tc("-s qdisc show dev {v}")?;
+    cx.note(text.clone());
+    for word in [
+        "evicted",
+        "rejected",
+        "overtaken",
+        "flows",
+        "highest_backlog 5000b 5p",
+    ] {
+        ensure!(text.contains(word), "`{word}` is not shown: {text}");
+    }
+    for word in ["busy", "in_flight", "lateness"] {
+        ensure!(text.contains(word), "`{word}` is not shown: {text}");
+    }
+    Ok(())
+}
+
+/// Checks that `tc qdisc add` refuses in these words and leaves nothing.
+fn refuses(port: &Port, said: &str, words: &str) -> Result<()> {
+    let output = port.try_tc(&format!("qdisc add dev {{v}} root {said}"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code().is_some_and(|code| code > 0),
+        "`{said}`: {}",
+        output.status
+    );
+    ensure!(
+        stderr.contains(words),
+        "`{said}` is refused with `{}`, not `{words}`",
+        stderr.trim()
+    );
+    let text = port.tc("-j qdisc show dev {v}")?;
+    ensure!(
+        !text.contains("pfabric") && !text.contains("wire"),
+        "`{said}` left {text}"
+    );
+    Ok(())
+}
+
+fn wrong_options_are_refused_with_a_message(_: &Context) -> Result<()> {
+    let port = port()?;
+    refuses(
+        &port,
+        "pfabric limit 0",
+        "Limit must be between 1 and 65536 packets",
+    )?;
+    refuses(
+        &port,
+        "pfabric limit 65537",
+        "Limit must be between 1 and 65536 packets",
+    )?;
+    refuses(&port, "pfabric limit many", "limit")?;
+    refuses(&port, "pfabric limit", "Command line is not complete")?;
+    refuses(&port, "pfabric limit 1 limit 2", "limit")?;
+    refuses(&port, "pfabric colour blue", "colour")?;
+    refuses(
+        &port,
+        "wire rate 1bit",
+        "Rate must be between 1 kbit/s and 400 Gbit/s",
+    )?;
+    refuses(
+        &port,
+        "wire rate 401gbit",
+        "Rate must be between 1 kbit/s and 400 Gbit/s",
+    )?;
+    refuses(&port, "wire rate fast", "rate")?;
+    refuses(
+        &port,
+        "wire rate 1mbit delay 11s",
+        "Delay must be at most 10 s",
+    )?;
+    refuses(
+        &port,
+        "wire rate 1mbit overhead 1001",
+        "Overhead must be at most 1000 bytes",
+    )?;
+    refuses(
+        &port,
+        "wire rate 1mbit mpu 2001",
+        "MPU must be at most 2000 bytes",
+    )?;
+    refuses(&port, "wire rate 1mbit length 5", "length")
+}
+
+fn the_kernels_refusals_are_shown(_: &Context) -> Result<()> {
+    refuses(
+        &port()?,
+        "wire delay 1ms",
+        "Rate is required, for example rate 10gbit",
+    )
+}
+
+fn help_is_shown(_: &Context) -> Result<()> {
+    let port = port()?;
+    for (kind, words) in [("pfabric", "limit PACKETS"), ("wire", "rate RATE")] {
+        let output = port.try_tc(&format!("qdisc add dev {{v}} root {kind} help"))?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        ensure!(
+            text.contains("Usage:") && text.contains(words),
+            "{kind} help: {text}"
+        );
+        // As for the kinds that iproute2 has built in.
+        ensure!(!output.status.success(), "{kind} help: {}", output.status);
+    }
+    Ok(())
+}

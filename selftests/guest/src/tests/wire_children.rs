@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Other qdiscs as the queue behind a `wire`.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::ktap::{Context, tests};
+use crate::model::Packet;
+use crate::netlink::Handle;
+use crate::packets::MIN_FRAME;
+use crate::port::{Port, rate};
+use crate::random::Random;
+
+tests![
+    the_default_child_is_a_pfifo_as_long_as_the_devices_queue,
+    pfifo_with_a_limit,
+    bfifo_with_a_limit,
+    pfifo_fast,
+    prio,
+    red,
+    fq_codel,
+    fq,
+    tbf_slower_than_the_wire,
+    netem_with_a_delay,
+    skbprio,
+];
+
+const WIRE: Handle = Handle::new(1, 0);
+
+/// Sends more than the child takes through a wire of 10 Mbit/s. What was sent arrives or is counted
+/// as dropped by the wire, and nothing is left in any qdisc.
+fn account(cx: &Context, child: &str, drops_expected: bool) -> Result<()> {
+    account_of_lengths(cx, child, drops_expected, (MIN_FRAME, 1514))
+}
+
+fn account_of_lengths(
+    cx: &Context,
+    child: &str,
+    drops_expected: bool,
+    (shortest, longest): (u32, u32),
+) -> Result<()> {
+    const PACKETS: u64 = 400;
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, WIRE, &rate(10_000_000))?;
+    port.tc(&format!("qdisc add dev {{v}} parent 1:1 handle 2: {child}"))?;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(3);
+    for id in 0..PACKETS {
+        let len = random.between(shortest, longest);
+        sender.send(&Packet {
+            id,
+            rank: random.below(8),
+            flow: random.below(8),
+            len,
+        })?;
+        if random.one_in(20) {
+            std::thread::sleep(Duration::from_millis(u64::from(random.below(10))));
+        }
+    }
+    port.drain(Duration::from_secs(60))?;
+    let arrived = receiver.arrivals()?.len() as u64;
+    let wire = port.find(WIRE)?;
+    let dropped = u64::from(wire.drops);
+    cx.note(format!(
+        "{PACKETS} sent, {arrived} arrived, {dropped} dropped"
+    ));
+    ensure!(
+        arrived + dropped == PACKETS,
+        "{arrived} arrived, {dropped} dropped of {PACKETS}"
+    );
+    ensure!((dropped > 0) == drops_expected, "{dropped} were dropped");
+    ensure!(u64::from(wire.sent_packets) == arrived, "{wire:?}");
+    let (_, stats) = port.wire(WIRE)?;
+    ensure!(
+        stats.late_count == arrived && stats.in_flight == 0,
+        "{stats:?}"
+    );
+    // Destroyed with a backlog.
+    for flow in 0..20 {
+        sender.send(&Packet {
+            id: 0,
+            rank: 0,
+            flow,
+            len: 1000,
+        })?;
+    }
+    port.tc("qdisc del dev {v} root").map(drop)
+}
+
+fn the_default_child_is_a_pfifo_as_long_as_the_devices_queue(_: &Context) -> Result<()> {
+    // veth's transmit queue length.
+    const LENGTH: u32 = 1000;
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, WIRE, &rate(1_000_000))?;
+    let child = port
+        .qdiscs()?
+        .into_iter()
+        .find(|qdisc| qdisc.parent == Handle::new(1, 1).0);
+    ensure!(
+        child.as_ref().is_some_and(|child| child.kind == "pfifo"),
+        "the child is {child:?}"
+    );
+    let mut sender = port.sender()?;
+    // One passes to the wire at once.
+    for id in 0..u64::from(LENGTH) + 11 {
+        let taken = sender.send(&Packet {
+            id,
+            rank: 0,
+            flow: 0,
+            len: 1514,
+        })?;
+        ensure!(
+            taken == (id <= LENGTH.into()),
+            "packet {id} was taken: {taken}"
+        );
+    }
+    let wire = port.find(WIRE)?;
+    ensure!(wire.qlen == LENGTH + 1 && wire.drops == 10, "{wire:?}");
+    Ok(())
+}
+
+fn pfifo_with_a_limit(cx: &Context) -> Result<()> {
+    account(cx, "pfifo limit 10", true)
+}
+
+fn bfifo_with_a_limit(cx: &Context) -> Result<()> {
+    account(cx, "bfifo limit 10000", true)
+}
+
+fn pfifo_fast(cx: &Context) -> Result<()> {
+    account(cx, "pfifo_fast", false)
+}
+
+fn prio(cx: &Context) -> Result<()> {
+    account(cx, "prio", false)
+}
+
+fn red(cx: &Context) -> Result<()> {
+    account(
+        cx,
+        "red limit 20000 min 3000 max 9000 avpkt 1000 burst 5 bandwidth 10mbit",
+        true,
+    )
+}
+
+fn fq_codel(cx: &Context) -> Result<()> {
+    account(cx, "fq_codel limit 10 flows 4", true)
+}
+
+fn fq(cx: &Context) -> Result<()> {
+    account(cx, "fq limit 10", true)
+}
+
+fn tbf_slower_than_the_wire(cx: &Context) -> Result<()> {
+    account(cx, "tbf rate 5mbit burst 1600 limit 1000000", false)
+}
+
+fn netem_with_a_delay(cx: &Context) -> Result<()> {
+    account(cx, "netem delay 3ms limit 1000", false)
+}
+
+fn skbprio(cx: &Context) -> Result<()> {
+    // When skbprio drops a packet for another, it answers NET_XMIT_CN whatever their lengths are:
+    // its parents' bytes are right only if all packets are of one length.
+    account_of_lengths(cx, "skbprio limit 10", true, (1000, 1000))
+}

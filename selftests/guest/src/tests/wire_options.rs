@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Options of `wire`: accepted, refused in words, shown again.
+
+use std::num::NonZeroU64;
+
+use anyhow::{Result, ensure};
+use nix::errno::Errno;
+use weft_proto::nla::Refusal;
+use weft_proto::wire::{
+    Config, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE, Options, attr,
+};
+
+use super::options::{HANDLE, Kind, Why, attribute};
+use crate::ktap::{Context, tests};
+use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
+use crate::port::{INDEX, Port};
+
+tests![
+    every_option_is_accepted_at_its_bounds_and_shown_again,
+    a_rate_is_required,
+    what_is_not_said_is_zero,
+    what_a_change_does_not_say_stays,
+    values_out_of_range_are_refused,
+    malformed_options_are_refused,
+    an_option_given_twice_is_refused,
+    random_requests_are_judged_as_the_parser_judges_them,
+];
+
+const WIRE: Kind = Kind {
+    name: KIND,
+    expect,
+    attributes: &[
+        (attr::RATE, 8),
+        (attr::DELAY, 8),
+        (attr::OVERHEAD, 4),
+        (attr::MPU, 4),
+    ],
+};
+
+fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let options = Options::parse(payload)?;
+    let config = match current {
+        Some(dump) => Config::parse(dump)?.updated(&options)?,
+        None => Config::new(&options)?,
+    };
+    Ok(Nest::of(|nest| config.put(nest)))
+}
+
+fn payload(options: &Options) -> Vec<u8> {
+    Nest::of(|nest| options.put(nest))
+}
+
+fn good() -> Vec<u8> {
+    payload(&Options {
+        rate: Some(1_250_000),
+        ..Options::default()
+    })
+}
+
+fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    for rate in [MIN_RATE, 1_250_000, MAX_RATE] {
+        for delay in [0, 1, MAX_DELAY] {
+            for overhead in [0, 24, MAX_OVERHEAD] {
+                for mpu in [0, 84, MAX_MPU] {
+                    let options = Options {
+                        rate: Some(rate),
+                        delay: Some(delay),
+                        overhead: Some(overhead),
+                        mpu: Some(mpu),
+                    };
+                    let shown = Config::parse(&WIRE.accepts(&mut port, &payload(&options))?);
+                    let rate = NonZeroU64::new(rate).expect("no bound is 0");
+                    let said = Config {
+                        rate,
+                        delay,
+                        overhead,
+                        mpu,
+                    };
+                    ensure!(shown == Ok(said), "{said:?} is shown as {shown:?}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn a_rate_is_required(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let why = Why {
+        errno: Errno::EINVAL,
+        message: "Rate is required, for example rate 10gbit",
+        attr: None,
+    };
+    for bad in [vec![], attribute(attr::DELAY, &[0; 8])] {
+        why.check(WIRE.request(&mut port, Verb::Add, &bad))?;
+        ensure!(
+            WIRE.dumped(&mut port)?.is_none(),
+            "a refused add left a qdisc"
+        );
+    }
+    let request = QdiscRequest {
+        index: INDEX,
+        parent: Handle::ROOT,
+        handle: HANDLE,
+        kind: KIND,
+        options: None,
+    };
+    why.check(port.netlink.qdisc(Verb::Add, &request))
+}
+
+fn what_is_not_said_is_zero(_: &Context) -> Result<()> {
+    let shown = Config::parse(&WIRE.accepts(&mut Port::new()?, &good())?);
+    let rate = NonZeroU64::new(1_250_000).expect("not 0");
+    ensure!(
+        shown
+            == Ok(Config {
+                rate,
+                delay: 0,
+                overhead: 0,
+                mpu: 0
+            }),
+        "{shown:?}"
+    );
+    Ok(())
+}
+
+fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let all = Options {
+        rate: Some(1000),
+        delay: Some(2),
+        overhead: Some(3),
+        mpu: Some(4),
+    };
+    WIRE.request(&mut port, Verb::Add, &payload(&all))?;
+    let rate = NonZeroU64::new(1000).expect("not 0");
+    let mut config = Config {
+        rate,
+        delay: 2,
+        overhead: 3,
+        mpu: 4,
+    };
+    let mut change = |options: Options, config: Config| {
+        WIRE.request(&mut port, Verb::Change, &payload(&options))?;
+        let shown = port.wire(HANDLE)?.0;
+        ensure!(
+            shown == config,
+            "{options:?} gives {shown:?}, not {config:?}"
+        );
+        anyhow::Ok(())
+    };
+    change(Options::default(), config)?;
+    config.rate = NonZeroU64::new(MAX_RATE).expect("not 0");
+    change(
+        Options {
+            rate: Some(MAX_RATE),
+            ..Options::default()
+        },
+        config,
+    )?;
+    config.delay = 0;
+    change(
+        Options {
+            delay: Some(0),
+            ..Options::default()
+        },
+        config,
+    )?;
+    config.overhead = 0;
+    change(
+        Options {
+            overhead: Some(0),
+            ..Options::default()
+        },
+        config,
+    )?;
+    config.mpu = 0;
+    change(
+        Options {
+            mpu: Some(0),
+            ..Options::default()
+        },
+        config,
+    )
+}
+
+fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let mut refuse = |attr, value: &[u8], sentence| {
+        let why = Why::of(Errno::ERANGE, sentence, attr);
+        WIRE.refuses(&mut port, &good(), &attribute(attr, value), &why)
+    };
+    for rate in [0, MIN_RATE - 1, MAX_RATE + 1, u64::MAX] {
+        let sentence = "Rate must be between 1 kbit/s and 400 Gbit/s";
+        refuse(attr::RATE, &rate.to_ne_bytes(), sentence)?;
+    }
+    for delay in [MAX_DELAY + 1, u64::MAX] {
+        refuse(
+            attr::DELAY,
+            &delay.to_ne_bytes(),
+            "Delay must be at most 10 s",
+        )?;
+    }
+    for overhead in [MAX_OVERHEAD + 1, u32::MAX] {
+        let sentence = "Overhead must be at most 1000 bytes";
+        refuse(attr::OVERHEAD, &overhead.to_ne_bytes(), sentence)?;
+    }
+    for mpu in [MAX_MPU + 1, u32::MAX] {
+        refuse(
+            attr::MPU,
+            &mpu.to_ne_bytes(),
+            "MPU must be at most 2000 bytes",
+        )?;
+    }
+    Ok(())
+}
+
+fn malformed_options_are_refused(_: &Context) -> Result<()> {
+    WIRE.refuses_malformed(&mut Port::new()?, &good())
+}
+
+fn an_option_given_twice_is_refused(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    for &(attr, size) in WIRE.attributes {
+        let mut value = vec![0; size];
+        value[1] = 1;
+        let bad = [attribute(attr, &value), attribute(attr, &value)].concat();
+        let why = Why::of(Errno::EINVAL, "Attribute given twice", attr);
+        WIRE.refuses(&mut port, &good(), &bad, &why)?;
+    }
+    Ok(())
+}
+
+fn random_requests_are_judged_as_the_parser_judges_them(cx: &Context) -> Result<()> {
+    const REQUESTS: u32 = 2000;
+    let accepted = WIRE.fuzz(&mut Port::new()?, &good(), REQUESTS)?;
+    cx.note(format!("{accepted} of {REQUESTS} requests accepted"));
+    ensure!(
+        accepted > REQUESTS / 20,
+        "the fuzzer seldom says anything right"
+    );
+    Ok(())
+}

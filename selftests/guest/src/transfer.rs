@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! TCP transfers whose data is checked byte by byte.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::netns::Namespace;
+use crate::random::Random;
+
+/// No transfer takes so long; sleeping is free where time is virtual.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What to send, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The receiver's address and port.
+    pub(crate) to: ([u8; 4], u16),
+    pub(crate) bytes: usize,
+    /// Determines the data and the ranks.
+    pub(crate) seed: u64,
+    /// Every write has a rank (`SO_PRIORITY`) below this; 0 leaves it alone.
+    pub(crate) ranks: u32,
+    pub(crate) congestion_control: Option<&'static str>,
+}
+
+impl Plan {
+    pub(crate) fn new(to: ([u8; 4], u16), bytes: usize) -> Self {
+        Self {
+            to,
+            bytes,
+            seed: u64::from(to.1),
+            ranks: 0,
+            congestion_control: None,
+        }
+    }
+}
+
+/// A transfer under way.
+pub(crate) struct Transfer {
+    sender: JoinHandle<Result<()>>,
+    receiver: JoinHandle<Result<()>>,
+    start: Instant,
+}
+
+impl Transfer {
+    /// Starts to send from one namespace to another.
+    pub(crate) fn start(from: &Namespace, to: &Namespace, plan: &Plan) -> Result<Self> {
+        let address = SocketAddr::from(plan.to);
+        let listener = to
+            .enter(|| TcpListener::bind(address))?
+            .context("listening")?;
+        let start = Instant::now();
+        let receiver = std::thread::spawn({
+            let plan = plan.clone();
+            move || receive(&listener, &plan)
+        });
+        let socket = from.enter(|| {
+            nix::sys::socket::socket(
+                nix::sys::socket::AddressFamily::Inet,
+                nix::sys::socket::SockType::Stream,
+                nix::sys::socket::SockFlag::SOCK_CLOEXEC,
+                None,
+            )
+        })??;
+        // Before connecting: a congestion control takes part in the handshake.
+        if let Some(name) = plan.congestion_control {
+            setsockopt(&socket, sockopt::TcpCongestion, &name.into())
+                .with_context(|| format!("TCP_CONGESTION={name}"))?;
+        }
+        let sender = std::thread::spawn({
+            let plan = plan.clone();
+            move || send(TcpStream::from(socket), &plan)
+        });
+        Ok(Self {
+            sender,
+            receiver,
+            start,
+        })
+    }
+
+    /// Waits for the end; returns the time it took.
+    pub(crate) fn finish(self) -> Result<Duration> {
+        self.sender
+            .join()
+            .expect("the sender does not panic")
+            .context("sending")?;
+        self.receiver
+            .join()
+            .expect("the receiver does not panic")
+            .context("receiving")?;
+        Ok(self.start.elapsed())
+    }
+}
+
+/// The data: any piece of it can be made from its place.
+fn data(seed: u64, at: usize, buffer: &mut [u8]) {
+    let word = |index: usize| {
+        Random::new(seed ^ (index as u64) << 20)
+            .next()
+            .to_le_bytes()
+    };
+    for (offset, byte) in buffer.iter_mut().enumerate() {
+        let place = at + offset;
+        // A word serves 64 bytes: the data is to be checked, not to be unguessable.
+        *byte = if place.is_multiple_of(64) || offset == 0 {
+            word(place / 64)[place % 8]
+        } else {
+            place as u8
+        };
+    }
+}
+
+fn send(stream: TcpStream, plan: &Plan) -> Result<()> {
+    const CHUNK: usize = 16 << 10;
+    let address: nix::sys::socket::SockaddrIn = match SocketAddr::from(plan.to) {
+        SocketAddr::V4(address) => address.into(),
+        SocketAddr::V6(_) => anyhow::bail!("IPv4 only"),
+    };
+    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &address)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut random = Random::new(plan.seed);
+    let mut buffer = vec![0; CHUNK];
+    let mut at = 0;
+    while at < plan.bytes {
+        let chunk = &mut buffer[..CHUNK.min(plan.bytes - at)];
+        data(plan.seed, at, chunk);
+        if plan.ranks > 0 {
+            setsockopt(
+                &stream,
+                sockopt::Priority,
+                &(random.below(plan.ranks) as i32),
+            )?;
+        }
+        (&stream).write_all(chunk)?;
+        at += chunk.len();
+    }
+    stream.shutdown(std::net::Shutdown::Write)?;
+    // The end of the other direction says that all was read.
+    stream.set_read_timeout(Some(PATIENCE))?;
+    ensure!(
+        (&stream).read(&mut [0])? == 0,
+        "the receiver said something"
+    );
+    Ok(())
+}
+
+fn receive(listener: &TcpListener, plan: &Plan) -> Result<()> {
+    const CHUNK: usize = 16 << 10;
+    let (mut stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (mut buffer, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut at = 0;
+    while at < plan.bytes {
+        let chunk = CHUNK.min(plan.bytes - at);
+        stream.read_exact(&mut buffer[..chunk])?;
+        data(plan.seed, at, &mut expected[..chunk]);
+        ensure!(
+            buffer[..chunk] == expected[..chunk],
+            "the data differs after byte {at}"
+        );
+        at += chunk;
+    }
+    ensure!(
+        stream.read(&mut [0])? == 0,
+        "more than {} bytes arrived",
+        plan.bytes
+    );
+    Ok(())
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The guest's half of [`weft_guest::transfer`], and the kernel log it saves.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+use anyhow::{Context, Result};
+use nix::fcntl::OFlag;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use weft_guest::transfer::{DATA, HEADER, Header, PCI_ID, State};
+
+/// Whatever the command leaves here is handed to the host.
+pub(crate) const OUT: &str = "/out";
+/// Memory is base address register 2 of an ivshmem device.
+const BAR: &str = "resource2";
+
+/// The shared memory, mapped.
+pub(crate) struct Region {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Region {
+    /// Finds the PCI device and maps its memory.
+    pub(crate) fn open() -> Result<Self> {
+        let device = find_device()?;
+        // Firmware leaves it on, but nothing promises that.
+        fs::write(device.join("enable"), "1").context("enabling the PCI device")?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(device.join(BAR))?;
+        let length = NonZeroUsize::new(usize::try_from(file.metadata()?.len())?)
+            .filter(|length| length.get() > DATA)
+            .context("the shared memory is too small")?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new shared mapping at an address of the kernel's choice aliases no Rust object;
+        // it is never unmapped, so `start` stays valid for as long as the process lives.
+        let start = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, &file, 0) }?;
+        Ok(Self {
+            start: start.cast(),
+            length: length.get(),
+        })
+    }
+
+    /// Copies `bytes` to `offset`; `false` if they do not fit.
+    fn write_at(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let fits = offset
+            .checked_add(bytes.len())
+            .is_some_and(|end| end <= self.length);
+        if fits {
+            // SAFETY: offset + len <= length was just checked, the mapping is `length` bytes long
+            // and writable, and nothing in this process holds a reference into it (`&mut self`, raw
+            // pointer).
+            unsafe {
+                let target = self.start.as_ptr().add(offset);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+            }
+        }
+        fits
+    }
+
+    /// The header lies below [`DATA`], which `open` made sure of.
+    pub(crate) fn write_header(&mut self, header: Header) {
+        const { assert!(HEADER <= DATA) };
+        let written = self.write_at(0, &header.encode());
+        debug_assert!(written);
+    }
+
+    /// Writes the tar of [`OUT`], then the header that says so.
+    ///
+    /// # Errors
+    /// If a file cannot be read. Too little room is no error here: the header says it.
+    pub(crate) fn hand_out(&mut self, status: u32) -> Result<()> {
+        let mut writer = Writer {
+            region: self,
+            position: DATA,
+            full: false,
+        };
+        let result = write_tar(&mut writer);
+        let (full, length) = (writer.full, writer.position - DATA);
+        let header = if full {
+            Header {
+                state: State::Overflow,
+                status,
+                length: 0,
+            }
+        } else {
+            result?;
+            Header {
+                state: State::Done,
+                status,
+                length: length as u64,
+            }
+        };
+        self.write_header(header);
+        Ok(())
+    }
+}
+
+fn find_device() -> Result<PathBuf> {
+    for entry in fs::read_dir("/sys/bus/pci/devices")? {
+        let device = entry?.path();
+        let read = |name| fs::read_to_string(device.join(name)).unwrap_or_default();
+        if read("vendor").trim_end() == PCI_ID.0 && read("device").trim_end() == PCI_ID.1 {
+            return Ok(device);
+        }
+    }
+    anyhow::bail!("no ivshmem device on the PCI bus")
+}
+
+struct Writer<'a> {
+    region: &'a mut Region,
+    position: usize,
+    full: bool,
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.region.write_at(self.position, bytes) {
+            self.full = true;
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.position += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sorted, without times and owners: the same files make the same bytes.
+fn write_tar(writer: &mut Writer<'_>) -> Result<()> {
+    let mut archive = tar::Builder::new(writer);
+    archive.mode(tar::HeaderMode::Deterministic);
+    archive.follow_symlinks(false);
+    let mut pending = vec![PathBuf::from(OUT)];
+    while let Some(directory) = pending.pop() {
+        let mut entries: Vec<PathBuf> = fs::read_dir(&directory)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<_>>()?;
+        entries.sort();
+        for path in entries {
+            let name = path.strip_prefix(OUT)?;
+            let kind = fs::symlink_metadata(&path)?.file_type();
+            // Sockets and pipes have no content to hand out.
+            if kind.is_dir() || kind.is_file() || kind.is_symlink() {
+                archive.append_path_with_name(&path, name)?;
+            }
+            if kind.is_dir() {
+                pending.push(path);
+            }
+        }
+    }
+    archive.finish()?;
+    Ok(())
+}
+
+/// Saves the whole kernel log, whose lesser messages the console does not show, as `/out/dmesg`.
+///
+/// # Errors
+/// If `/dev/kmsg` or the file fails.
+pub(crate) fn save_kernel_log() -> Result<()> {
+    let mut log = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open("/dev/kmsg")?;
+    let mut file = File::create(Path::new(OUT).join("dmesg"))?;
+    // One read is one record; the kernel's longest is far shorter.
+    let mut record = [0; 16 * 1024];
+    loop {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => writeln!(file, "{}", format_record(&record[..length]))?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            // The ring overtook us: the next read continues with the oldest record left.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// `priority,sequence,microseconds,flags;text` and continuation lines with device details, as
+/// dmesg(1) shows them.
+fn format_record(record: &[u8]) -> String {
+    let text = String::from_utf8_lossy(record);
+    let (head, rest) = text.split_once(';').unwrap_or(("", &text));
+    let message = rest.lines().next().unwrap_or_default();
+    let microseconds: u64 = head
+        .split(',')
+        .nth(2)
+        .and_then(|time| time.parse().ok())
+        .unwrap_or(0);
+    format!(
+        "[{:5}.{:06}] {message}",
+        microseconds / 1_000_000,
+        microseconds % 1_000_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_record_reads_as_dmesg_prints_it() {
+        let record = b"6,339,5140900,-;eth0: link up\n SUBSYSTEM=net\n DEVICE=n2\n";
+        assert_eq!(format_record(record), "[    5.140900] eth0: link up");
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The request: one file in the initramfs, `/etc/weft/request`.
+//!
+//! Each field is terminated by a NUL byte, which no argument, environment value or terminal name
+//! can contain, so nothing needs quoting: rows, columns, `TERM`, the number of environment
+//! variables, each of them as `NAME=VALUE`, then the arguments of the command. No arguments means
+//! an interactive shell.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Where the request lies in the guest.
+pub const PATH: &str = "/etc/weft/request";
+
+/// What init is to run, and on what kind of terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Lines of the terminal, 0 = unknown.
+    pub rows: u16,
+    /// Columns of the terminal, 0 = unknown.
+    pub columns: u16,
+    /// `TERM`, empty = unknown.
+    pub terminal: String,
+    /// Environment variables, each `NAME=VALUE`.
+    pub environment: Vec<OsString>,
+    /// The command and its arguments; empty = an interactive shell.
+    pub command: Vec<OsString>,
+}
+
+impl Request {
+    /// The file's content.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let numbers = [self.rows.to_string(), self.columns.to_string()];
+        let count = self.environment.len().to_string();
+        let head = [
+            numbers[0].as_bytes(),
+            numbers[1].as_bytes(),
+            self.terminal.as_bytes(),
+            count.as_bytes(),
+        ];
+        let tail = self
+            .environment
+            .iter()
+            .chain(&self.command)
+            .map(|text| text.as_bytes());
+        for field in head.into_iter().chain(tail) {
+            out.extend_from_slice(field);
+            out.push(0);
+        }
+        out
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; `None` if the content is malformed.
+    pub fn decode(content: &[u8]) -> Option<Self> {
+        let mut fields = content.strip_suffix(&[0])?.split(|byte| *byte == 0);
+        let mut text = || std::str::from_utf8(fields.next()?).ok();
+        let rows = text()?.parse().ok()?;
+        let columns = text()?.parse().ok()?;
+        let terminal = text()?.to_owned();
+        let count: usize = text()?.parse().ok()?;
+        let mut rest: Vec<OsString> = fields
+            .map(|field| OsString::from_vec(field.to_vec()))
+            .collect();
+        if count > rest.len() {
+            return None;
+        }
+        let command = rest.split_off(count);
+        Some(Self {
+            rows,
+            columns,
+            terminal,
+            environment: rest,
+            command,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Request {
+        Request {
+            rows: 24,
+            columns: 80,
+            terminal: "xterm".into(),
+            environment: vec!["A=1".into(), "B=x y".into()],
+            command: vec!["sh".into(), "-c".into(), "echo 'a b'\n".into(), "".into()],
+        }
+    }
+
+    #[test]
+    fn a_request_survives_encoding() {
+        for request in [sample(), Request::default()] {
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+    }
+
+    #[test]
+    fn a_truncated_request_is_refused() {
+        let whole = Request {
+            command: Vec::new(),
+            ..sample()
+        }
+        .encode();
+        for length in 0..whole.len() {
+            assert_eq!(Request::decode(&whole[..length]), None, "{length} bytes");
+        }
+    }
+}

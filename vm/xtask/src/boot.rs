@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What every guest boots: the uncompressed kernel and the part of the initramfs that never
+//! changes.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::cpio;
+use crate::enter::Enter;
+use crate::process::Log;
+use crate::suite::Resolution;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "boot",
+    keep: 4,
+};
+/// Where the stage is shown inside the root filesystem.
+pub(crate) const PLACE: &str = "/mnt/boot";
+/// The kernel's file in the stage.
+pub(crate) const KERNEL: &str = "vmlinux";
+/// The initramfs' file in the stage.
+pub(crate) const INITRAMFS: &str = "base.cpio";
+
+const SCRIPT: &str = include_str!("boot.sh");
+
+/// Kernel and base initramfs, built if need be.
+///
+/// # Errors
+/// If the root filesystem lacks something or the kernel's image is of an unknown kind.
+pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
+    let key = Key::new(SCRIPT).with(rootfs.hash());
+    cache.ensure(
+        &STAGE,
+        key,
+        "kernel image and initramfs",
+        |directory, log| build(resolution, rootfs, directory, log),
+    )
+}
+
+fn build(resolution: &Resolution, rootfs: &Entry, directory: &Path, log: &Log) -> Result<()> {
+    let root = rootfs.path().join("root");
+    let image = root.join(resolution.image().trim_start_matches('/'));
+    let image = fs::read(&image).with_context(|| format!("reading {}", image.display()))?;
+    let (offset, length) = payload(&image).context("vmlinuz is no x86 boot image")?;
+    let mut command = Enter::new(&root)
+        .with_writable(directory, "/mnt/build")
+        .script(SCRIPT);
+    command
+        .arg(&resolution.kernel)
+        .arg(offset.to_string())
+        .arg(length.to_string())
+        .arg(resolution.image());
+    log.run(&mut command)?;
+    let mut archive = cpio::Archive::default();
+    archive.tree(&directory.join("tree"), "")?;
+    fs::write(directory.join(INITRAMFS), archive.finish()?)?;
+    Ok(())
+}
+
+/// Offset and length of the compressed kernel in a bzImage: see "The Linux/x86 Boot Protocol",
+/// fields setup_sects, HdrS, payload_offset and payload_length.
+fn payload(image: &[u8]) -> Option<(usize, usize)> {
+    let word = |at: usize| {
+        let bytes = image.get(at..at + 4)?.try_into().ok()?;
+        usize::try_from(u32::from_le_bytes(bytes)).ok()
+    };
+    if image.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let sectors = match image.get(0x1f1)? {
+        0 => 4,
+        count => usize::from(*count),
+    };
+    let offset = (sectors + 1) * 512 + word(0x248)?;
+    let length = word(0x24c)?;
+    image.get(offset..offset.checked_add(length)?)?;
+    Some((offset, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(length: u32) -> Vec<u8> {
+        let mut image = vec![0; 4096];
+        image[0x1f1] = 3;
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x248..0x24c].copy_from_slice(&100_u32.to_le_bytes());
+        image[0x24c..0x250].copy_from_slice(&length.to_le_bytes());
+        image
+    }
+
+    #[test]
+    fn the_payload_is_found_behind_the_setup_sectors() {
+        assert_eq!(payload(&image(1000)), Some((4 * 512 + 100, 1000)));
+    }
+
+    #[test]
+    fn a_truncated_or_foreign_image_is_refused() {
+        assert_eq!(payload(&image(4000)), None);
+        assert_eq!(payload(&image(u32::MAX)), None);
+        assert_eq!(payload(&[0; 4096]), None);
+        assert_eq!(payload(b"short"), None);
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Everything costly is built once: `<cache>/<stage>/<hash of all inputs>/`.
+//!
+//! A stage is built in `<hash>.tmp.<pid>` beside its final place and renamed, so that a half-built
+//! one never counts. One builder at a time holds the stage's lock; who uses an entry holds a shared
+//! lock on the entry's directory, so that pruning and `clean` leave it alone.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use sha2::{Digest, Sha256};
+
+use crate::interrupt::Temporary;
+use crate::process::Log;
+use crate::progress;
+
+/// The user's cache directory for this project.
+pub(crate) struct Cache {
+    root: PathBuf,
+}
+
+/// A finished stage, which stays as long as this value lives.
+pub(crate) struct Entry {
+    path: PathBuf,
+    hash: String,
+    _in_use: Flock<File>,
+}
+
+impl Entry {
+    /// Its directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The hash of its inputs, an input of the stages built on it.
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+/// What a stage depends on, hashed.
+pub(crate) struct Key(Sha256);
+
+impl Key {
+    /// `recipe` stands for how the stage is built: change it, and old entries no longer count.
+    pub(crate) fn new(recipe: &str) -> Self {
+        Self(Sha256::new()).with(recipe)
+    }
+
+    /// Adds an input. Lengths are hashed too, so ("ab", "c") and ("a", "bc") differ.
+    pub(crate) fn with(mut self, input: impl AsRef<[u8]>) -> Self {
+        let input = input.as_ref();
+        self.0.update((input.len() as u64).to_le_bytes());
+        self.0.update(input);
+        self
+    }
+
+    /// Adds each of some inputs, and their number.
+    pub(crate) fn with_all<T: AsRef<[u8]>>(self, inputs: impl IntoIterator<Item = T>) -> Self {
+        let inputs: Vec<T> = inputs.into_iter().collect();
+        let counted = self.with(inputs.len().to_string());
+        inputs.iter().fold(counted, |key, input| key.with(input))
+    }
+
+    /// Adds a file's name in the build and its content.
+    pub(crate) fn with_file(self, name: &str, path: &Path) -> Result<Self> {
+        let content = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(self.with(name).with(content))
+    }
+
+    /// Sixteen hexadecimal digits.
+    pub(crate) fn finish(self) -> String {
+        self.0
+            .finalize()
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// A kind of entry.
+pub(crate) struct Stage {
+    /// Its directory in the cache.
+    pub(crate) name: &'static str,
+    /// How many entries are kept when a new one is built.
+    pub(crate) keep: usize,
+}
+
+impl Cache {
+    /// `WEFT_CACHE`, else the user's cache directory.
+    ///
+    /// # Errors
+    /// If no home directory is known.
+    pub(crate) fn locate() -> Result<Self> {
+        let set = |name| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let root = set("WEFT_CACHE")
+            .or_else(|| Some(set("XDG_CACHE_HOME")?.join("weft")))
+            .or_else(|| Some(set("HOME")?.join(".cache/weft")))
+            .context("no cache directory: set WEFT_CACHE, XDG_CACHE_HOME or HOME")?;
+        Ok(Self {
+            root: std::path::absolute(root)?,
+        })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file or directory that is no stage.
+    pub(crate) fn file(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// An empty log for a step.
+    pub(crate) fn log(&self, name: &str) -> Result<Log> {
+        Log::create(self.file("log").join(format!("{name}.log")))
+    }
+
+    fn stage_entry(&self, stage: &Stage, hash: &str) -> PathBuf {
+        self.root.join(stage.name).join(hash)
+    }
+
+    /// An entry if it is there.
+    pub(crate) fn find(&self, stage: &Stage, hash: &str) -> Result<Option<Entry>> {
+        let path = self.stage_entry(stage, hash);
+        let directory = match File::open(&path) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("opening {}", path.display())),
+        };
+        let in_use = lock(directory, FlockArg::LockShared)?;
+        // It may have been removed between opening and locking.
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        // Pruning goes by this time. A cache on a read-only disk is still a cache.
+        let _ = in_use.set_modified(SystemTime::now());
+        Ok(Some(Entry {
+            path,
+            hash: hash.to_owned(),
+            _in_use: in_use,
+        }))
+    }
+
+    /// The entry for `key`, built first if need be: `build` fills an empty directory.
+    ///
+    /// # Errors
+    /// Those of `build`, and of the file system.
+    pub(crate) fn ensure(
+        &self,
+        stage: &Stage,
+        key: Key,
+        what: &str,
+        build: impl FnOnce(&Path, &Log) -> Result<()>,
+    ) -> Result<Entry> {
+        let hash = key.finish();
+        if let Some(entry) = self.find(stage, &hash)? {
+            return Ok(entry);
+        }
+        let home = self.root.join(stage.name);
+        std::fs::create_dir_all(&home).with_context(|| format!("making {}", home.display()))?;
+        let _building = self.lock_stage(&home)?;
+        // Another process may have built it while we waited.
+        if let Some(entry) = self.find(stage, &hash)? {
+            return Ok(entry);
+        }
+        remove_leftovers(&home)?;
+        progress::step(what, || {
+            let log = self.log(stage.name)?;
+            let temporary =
+                Temporary::new(home.join(format!("{hash}.tmp.{}", std::process::id())))?;
+            build(temporary.path(), &log)?;
+            temporary.keep_as(&home.join(&hash))
+        })?;
+        let entry = self
+            .find(stage, &hash)?
+            .context("the stage vanished after it was built")?;
+        prune(&home, stage.keep)?;
+        Ok(entry)
+    }
+
+    fn lock_stage(&self, home: &Path) -> Result<Flock<File>> {
+        let file = File::create(home.join("lock"))?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(held) => Ok(held),
+            Err((file, Errno::EWOULDBLOCK)) => {
+                progress::note(&format!(
+                    "waiting for another xtask that builds {}",
+                    home.display()
+                ));
+                lock(file, FlockArg::LockExclusive)
+            }
+            Err((_, error)) => bail!("locking {}: {error}", home.display()),
+        }
+    }
+}
+
+fn lock(file: File, how: FlockArg) -> Result<Flock<File>> {
+    Flock::lock(file, how).map_err(|(_, error)| anyhow::anyhow!("locking in the cache: {error}"))
+}
+
+/// Removes an entry unless somebody uses it. Returns whether it is gone.
+pub(crate) fn remove_unused(path: &Path) -> Result<bool> {
+    let directory = File::open(path)?;
+    match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+        Ok(_held) => crate::enter::remove_tree(path).map(|()| true),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(false),
+        Err((_, error)) => bail!("locking {}: {error}", path.display()),
+    }
+}
+
+/// Half-built entries of processes that were killed. The stage's lock is held, so nobody works on
+/// them.
+fn remove_leftovers(home: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(home)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().contains(".tmp.") {
+            crate::enter::remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes all but the `keep` most recently used entries.
+fn prune(home: &Path, keep: usize) -> Result<()> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(home)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            entries.push((entry.metadata()?.modified()?, entry.path()));
+        }
+    }
+    entries.sort();
+    let surplus = entries.len().saturating_sub(keep);
+    for (_, path) in entries.into_iter().take(surplus) {
+        remove_unused(&path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> (Cache, Temporary) {
+        let path = std::env::temp_dir().join(format!("weft-cache-{name}-{}", std::process::id()));
+        let temporary = Temporary::new(path.clone()).unwrap();
+        (Cache { root: path }, temporary)
+    }
+
+    const STAGE: Stage = Stage {
+        name: "stage",
+        keep: 2,
+    };
+
+    #[test]
+    fn a_key_depends_on_every_input_and_its_boundaries() {
+        let base = || Key::new("recipe").with("ab").with("c").finish();
+        assert_eq!(base(), base());
+        assert_eq!(base().len(), 16);
+        let others = [
+            Key::new("recipe").with("a").with("bc").finish(),
+            Key::new("recipe 2").with("ab").with("c").finish(),
+            Key::new("recipe").with("abc").finish(),
+            Key::new("recipe").with_all(["ab", "c"]).finish(),
+        ];
+        for other in others {
+            assert_ne!(base(), other);
+        }
+    }
+
+    #[test]
+    fn an_entry_is_built_once() {
+        let (cache, _guard) = scratch("once");
+        let mut built = 0;
+        for _ in 0..3 {
+            let entry = cache
+                .ensure(&STAGE, Key::new("r"), "test", |directory, _| {
+                    built += 1;
+                    Ok(std::fs::write(directory.join("x"), "y")?)
+                })
+                .unwrap();
+            assert_eq!(
+                std::fs::read_to_string(entry.path().join("x")).unwrap(),
+                "y"
+            );
+        }
+        assert_eq!(built, 1);
+    }
+
+    #[test]
+    fn a_failed_build_leaves_nothing() {
+        let (cache, _guard) = scratch("failed");
+        let result = cache.ensure(&STAGE, Key::new("r"), "test", |directory, _| {
+            std::fs::write(directory.join("half"), "")?;
+            bail!("broken")
+        });
+        assert!(format!("{:#}", result.err().unwrap()).contains("broken"));
+        let home = cache.root.join(STAGE.name);
+        let names: Vec<_> = std::fs::read_dir(home)
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["lock"]);
+    }
+
+    #[test]
+    fn pruning_keeps_the_latest_and_whatever_is_in_use() {
+        let (cache, _guard) = scratch("prune");
+        let build = |recipe: &str| {
+            cache
+                .ensure(&STAGE, Key::new(recipe), "test", |_, _| Ok(()))
+                .unwrap()
+        };
+        let in_use = build("0");
+        let paths: Vec<PathBuf> = (1..5)
+            .map(|n| build(&n.to_string()).path().to_owned())
+            .collect();
+        assert!(in_use.path().is_dir());
+        let left: Vec<bool> = paths.iter().map(|path| path.is_dir()).collect();
+        assert!(left[3] && !left[0] && !left[1], "{left:?}");
+    }
+}

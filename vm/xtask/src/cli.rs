@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line of `cargo xtask`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::suite::Request;
+
+/// Builds weft and runs it in a virtual machine. Each command does first what it needs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "\
+Everything costly is kept in the cache: $WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft.
+
+Examples:
+  cargo xtask test                     host and guest tests, in virtual time
+  cargo xtask vm                       a shell in the guest, modules in place
+  cargo xtask vm -- tc qdisc show      one command in the guest
+  cargo xtask clean                    what the cache holds, and removes it"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Setup(Setup),
+    Build(Build),
+    Vm(Vm),
+    Test(Test),
+    Bench(Bench),
+    Clean(Clean),
+}
+
+/// Which kernel, from where.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Target {
+    /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
+    #[arg(long, default_value = "forky", value_parser = suite_name)]
+    pub(crate) suite: String,
+    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels)
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) kernel: Option<String>,
+    /// Address of a Debian archive (default: the one the host's apt uses)
+    #[arg(long, value_name = "URL", env = "WEFT_MIRROR")]
+    pub(crate) mirror: Option<String>,
+    /// Look for a newer kernel in the archive instead of using the last answer
+    #[arg(long)]
+    pub(crate) refresh: bool,
+}
+
+/// The name becomes part of paths and of apt's sources.
+fn suite_name(text: &str) -> Result<String, String> {
+    let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !text.is_empty() && text.chars().all(sound) {
+        return Ok(text.to_owned());
+    }
+    Err("a suite's name has lower-case letters, digits and dashes".into())
+}
+
+impl Target {
+    /// The same as a request.
+    pub(crate) fn request(&self) -> Request {
+        Request {
+            suite: self.suite.clone(),
+            kernel: self.kernel.clone(),
+            mirror: self.mirror.clone(),
+            refresh: self.refresh,
+        }
+    }
+}
+
+/// Host packages, root filesystem, Rust metadata, boot image
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask setup
+  cargo xtask setup --suite trixie-backports --list-kernels
+  cargo xtask setup --suite trixie-backports --kernel 7.2.12
+  cargo xtask setup --dry-run          the commands, nothing is done
+  cargo xtask setup --json             versions and paths, for scripts")]
+pub(crate) struct Setup {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print the kernels the suite offers, and nothing else
+    #[arg(long)]
+    pub(crate) list_kernels: bool,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Kernel modules, guest programs, tc plugin
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask build
+  cargo xtask build --suite experimental
+  cargo xtask build --json             where the modules are, for scripts")]
+pub(crate) struct Build {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the guest's clock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockKind {
+    /// Counted instructions: the same run each time, idle time skipped
+    Virtual,
+    /// The host's, on KVM where it works, else on translated code
+    Real,
+}
+
+/// How the guest's machine is made.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Hardware {
+    /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
+    pub(crate) shift: u8,
+    /// Virtual time: seed of the guest's randomness; another seed is another sample
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Processors (default: 1 in virtual time, else 2)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cpus: Option<u32>,
+    /// Memory in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
+    pub(crate) memory: u32,
+    /// End the guest when it has printed nothing for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) timeout: u64,
+    /// More of the kernel's command line (repeatable)
+    #[arg(long, value_name = "ARGUMENT")]
+    pub(crate) append: Vec<String>,
+}
+
+/// A shell in the guest, or one command
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without a command: a shell, in real time. `exit` ends the guest; ^C is the guest's.
+With one: its output, and its exit status as ours. Whatever it leaves in /out (also $OUT) is unpacked into \
+the directory given with --out, along with the kernel's log (dmesg).
+
+Exit status: the command's; 124 if the guest hangs, 125 if its kernel reports trouble (whatever the command \
+said), 1 or 2 if it could not be run.
+
+Examples:
+  cargo xtask vm
+  cargo xtask vm -- sh -c 'tc qdisc add dev lo root pfabric && tc -s qdisc show dev lo'
+  cargo xtask vm --seed 7 --file scenario.sh:/root/s.sh --out result -- sh /root/s.sh
+  cargo xtask vm --clock real --cpus 4 -- iperf3 --version")]
+pub(crate) struct Vm {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// What the guest's clock is (default: virtual with a command, real for a shell)
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<ClockKind>,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+    /// Hand a file or directory to the guest (repeatable; default place: /root)
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    pub(crate) file: Vec<String>,
+    /// Unpack the guest's /out there
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) out: Option<PathBuf>,
+    /// Room for the guest's /out in MiB (a power of two)
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
+    pub(crate) out_size: u32,
+    /// Set a variable in the guest's environment (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<OsString>,
+    /// Print QEMU's command instead of running it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A PCI device's memory is a power of two.
+fn power_of_two(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(size) if size.is_power_of_two() && (1..=1024).contains(&size) => Ok(size),
+        _ => Err("a power of two from 1 to 1024".into()),
+    }
+}
+
+/// Host tests, guest tests, determinism
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The last line says how many tests passed and failed. A guest test fails too if the guest's kernel reports \
+trouble while it runs.
+
+Examples:
+  cargo xtask test
+  cargo xtask test --host-only
+  cargo xtask test --guest-only --filter pfabric
+  cargo xtask test --virtme-ng
+  cargo xtask test --suite trixie-backports --kernel 7.2.12")]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Only what plain cargo tests
+    #[arg(long, conflicts_with = "guest_only")]
+    pub(crate) host_only: bool,
+    /// Only what runs in the guest
+    #[arg(long)]
+    pub(crate) guest_only: bool,
+    /// Only tests whose name contains this (leaves determinism out)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// The guest's tests under virtme-ng instead, in real time
+    #[arg(long, conflicts_with = "host_only")]
+    pub(crate) virtme_ng: bool,
+    /// Runs of the determinism test that must be identical
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) runs: u32,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Measurements
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) what: BenchKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchKind {
+    Qdisc(BenchQdisc),
+}
+
+/// Instructions per packet and packets per second, ours and stock qdiscs side by side
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench qdisc
+  cargo xtask bench qdisc --only pfabric --packets 100000
+  cargo xtask bench qdisc --save --json > bench.json")]
+pub(crate) struct BenchQdisc {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Packets measured for each figure
+    #[arg(long, default_value_t = 20_000)]
+    pub(crate) packets: u64,
+    /// Only qdiscs whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Removes what the cache holds
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without --all, the entries used last stay: the next run is warm. Whatever a running xtask uses stays too.
+
+Examples:
+  cargo xtask clean --dry-run          what there is, and how big
+  cargo xtask clean                    old entries
+  cargo xtask clean --all              everything")]
+pub(crate) struct Clean {
+    /// Everything, not only old entries
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_the_guests() {
+        let cli = Cli::parse_from(["x", "vm", "--seed", "3", "--", "tc", "--json", "-s"]);
+        let Command::Vm(vm) = cli.command else {
+            panic!("not vm")
+        };
+        assert_eq!(vm.command, ["tc", "--json", "-s"]);
+        assert_eq!(vm.hardware.seed, 3);
+    }
+
+    #[test]
+    fn a_suite_cannot_leave_its_directory() {
+        for name in ["../x", "", "a b", "X"] {
+            assert!(
+                Cli::try_parse_from(["x", "setup", "--suite", name]).is_err(),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Running commands inside the root filesystem, as root or as an unprivileged user.
+//!
+//! Both get a mount namespace and a process namespace of their own, so neither a mount nor a
+//! process can be left behind. An unprivileged user also gets a user namespace in which their own
+//! id is root and their subordinate ids (`/etc/subuid`) are the others.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process;
+
+const SCRIPT: &str = include_str!("enter.sh");
+
+/// Whether this process is root.
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// `unshare` with the namespaces in which `arguments` is to run; ends with this process.
+pub(crate) fn unshared() -> Command {
+    // pdeathsig: if xtask itself is killed, nothing of it survives.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare"]);
+    command.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ]);
+    if !is_root() {
+        command.args(["--map-root-user", "--map-auto"]);
+    }
+    command.arg("--");
+    command
+}
+
+/// A root filesystem and what is to be seen in it.
+#[derive(Clone)]
+pub(crate) struct Enter {
+    root: PathBuf,
+    layers: OsString,
+    binds: Vec<OsString>,
+}
+
+impl Enter {
+    /// `root` itself is read-only in there; `/tmp`, `/run` and `/mnt` are empty and writable.
+    pub(crate) fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            layers: OsString::new(),
+            binds: Vec::new(),
+        }
+    }
+
+    /// As [`new`](Self::new), but writable: what is written goes to `data` in the directory
+    /// `upper`, and what lies in the directories `between` is seen over the root filesystem.
+    ///
+    /// # Errors
+    /// If the directories in `upper` cannot be made.
+    pub(crate) fn layered(root: &Path, between: &[&Path], upper: &Path) -> Result<Self> {
+        let (data, work) = (upper.join("data"), upper.join("work"));
+        std::fs::create_dir_all(&data)?;
+        std::fs::create_dir_all(&work)?;
+        let mut layers = OsString::from("lowerdir=");
+        for layer in between {
+            layers.push(layer);
+            layers.push(":");
+        }
+        layers.push(root);
+        layers.push(",upperdir=");
+        layers.push(data);
+        layers.push(",workdir=");
+        layers.push(work);
+        if !is_root() {
+            // An unprivileged overlay may not keep its notes in trusted attributes.
+            layers.push(",userxattr");
+        }
+        Ok(Self {
+            layers,
+            ..Self::new(root)
+        })
+    }
+
+    fn bind(mut self, how: &str, from: &Path, to: &str) -> Self {
+        self.binds.extend([
+            how.into(),
+            from.as_os_str().to_owned(),
+            to.trim_start_matches('/').into(),
+        ]);
+        self
+    }
+
+    /// Shows a file or directory of the host at `to`, read-only.
+    pub(crate) fn with(self, from: &Path, to: &str) -> Self {
+        self.bind("ro", from, to)
+    }
+
+    /// Shows a file or directory of the host at `to`, writable.
+    pub(crate) fn with_writable(self, from: &Path, to: &str) -> Self {
+        self.bind("rw", from, to)
+    }
+
+    /// A command that runs `program` in there; append its arguments.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = unshared();
+        command
+            .args(["sh", "-c", SCRIPT, "enter.sh"])
+            .arg(&self.root)
+            .arg(&self.layers)
+            .args(&self.binds);
+        command.args(["--", program]);
+        // Nothing of the host's environment may influence what is built, but for the terminal's
+        // name.
+        let terminal = std::env::var_os("TERM").unwrap_or_default();
+        command.env_clear();
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.envs([("HOME", "/root"), ("LC_ALL", "C.UTF-8")]);
+        command.env("TERM", terminal);
+        command
+    }
+
+    /// As [`command`](Self::command), for a shell script that stops at the first failure.
+    pub(crate) fn script(&self, script: &str) -> Command {
+        let mut command = self.command("/bin/sh");
+        command.args(["-euc", script, "sh"]);
+        command
+    }
+}
+
+/// Removes a directory tree, also one whose files belong to the user's subordinate ids.
+///
+/// # Errors
+/// If something cannot be removed.
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
+    // Whatever is mounted in there belongs to somebody else.
+    let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+    let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    if let Some(mount) = mounted.map(Path::new).find(|mount| mount.starts_with(path)) {
+        bail!("{} is a mount point; umount it first", mount.display());
+    }
+    let first = std::fs::remove_dir_all(path);
+    match first {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if is_root() => {
+            return Err(error).with_context(|| format!("removing {}", path.display()));
+        }
+        Err(_) => {}
+    }
+    // Not by way of `process`: the interrupt handler comes through here.
+    let output = unshared().args(["rm", "-rf", "--"]).arg(path).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "removing {}: {complaint}",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Whether an unprivileged user can have the namespaces, and if not, what would help.
+///
+/// # Errors
+/// The kernel's answer and the cure.
+pub(crate) fn check() -> Result<()> {
+    let result = process::capture(unshared().arg("true"));
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if is_root() => Err(error.context("this root may not make mount namespaces")),
+        Err(error) => {
+            let user = std::env::var("USER").unwrap_or_else(|_| "USER".into());
+            bail!(
+                "{error:#}\nAn unprivileged build needs user namespaces and subordinate ids. Check that\n\
+                 `sysctl user.max_user_namespaces` is not 0 and that /etc/subuid and /etc/subgid have a\n\
+                 line for you (`sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \
+                 {user}`), or run as root."
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_names_every_bind_before_the_program() {
+        let enter = Enter::new(Path::new("/r"))
+            .with(Path::new("/a"), "/mnt/a")
+            .with_writable(Path::new("/b"), "/mnt/b");
+        let command = enter.command("make");
+        let words: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        let tail = &words[words.len() - 11..];
+        assert_eq!(
+            tail,
+            [
+                "enter.sh", "/r", "", "ro", "/a", "mnt/a", "rw", "/b", "mnt/b", "--", "make"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_tree_is_removed_and_a_missing_one_is_no_error() {
+        let path = std::env::temp_dir().join(format!("weft-tree-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("a/b")).unwrap();
+        remove_tree(&path).unwrap();
+        assert!(!path.exists());
+        remove_tree(&path).unwrap();
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Follows a file that another process writes, as `tail -f` does.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+/// A growing file.
+pub(crate) struct Follow {
+    path: PathBuf,
+    file: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Follow {
+    /// Follows the file, which need not exist yet.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// What has been added since the last call.
+    pub(crate) fn poll(&mut self) -> Result<&[u8]> {
+        if self.file.is_none() {
+            // QEMU makes it when it starts, and never does for an interactive terminal.
+            self.file = File::open(&self.path).ok();
+        }
+        let known = self.bytes.len();
+        if let Some(file) = &mut self.file {
+            file.read_to_end(&mut self.bytes)?;
+        }
+        Ok(&self.bytes[known..])
+    }
+
+    /// Everything so far, as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).replace('\r', "")
+    }
+
+    /// Everything so far.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Ctrl-C: what must not survive this process is registered here and undone by the signal handler.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
+use nix::unistd::Pid;
+
+/// Exit status after an interrupt: 128 + SIGINT, as of a shell.
+const STATUS: i32 = 130;
+
+struct State {
+    children: Vec<Registered>,
+    directories: Vec<PathBuf>,
+    terminal: Option<Termios>,
+    ending: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Registered {
+    pid: Pid,
+    kind: Kind,
+}
+
+/// How a child is ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// In a process group of its own, killed at once.
+    Group,
+    /// In ours, because it needs the terminal.
+    Foreground,
+    /// Left alone and waited for: interrupting dpkg would leave the host half configured.
+    Untouchable,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    children: Vec::new(),
+    directories: Vec::new(),
+    terminal: None,
+    ending: false,
+});
+
+fn state() -> MutexGuard<'static, State> {
+    // The handler must work even after a panic elsewhere.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP.
+pub(crate) fn install() -> Result<()> {
+    ctrlc::set_handler(end).context("installing the signal handler")
+}
+
+fn end() {
+    // Held to the end: no child is started and no message printed while we clean up.
+    let mut state = state();
+    state.ending = true;
+    for child in &state.children {
+        // A child that has just ended is no error.
+        let _ = match child.kind {
+            Kind::Group => killpg(child.pid, Signal::SIGKILL),
+            Kind::Foreground => kill(child.pid, Signal::SIGKILL),
+            Kind::Untouchable => nix::sys::wait::waitpid(child.pid, None).map(drop),
+        };
+    }
+    if let Some(settings) = state.terminal.take() {
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, &settings);
+    }
+    eprintln!("\ninterrupted");
+    for directory in state.directories.drain(..) {
+        if let Err(error) = crate::enter::remove_tree(&directory) {
+            eprintln!("could not remove {}: {error:#}", directory.display());
+        }
+    }
+    std::process::exit(STATUS);
+}
+
+/// A child that an interrupt ends.
+pub(crate) struct Guarded {
+    pub(crate) child: Child,
+    registered: Registered,
+}
+
+/// Starts a command such that an interrupt ends it.
+///
+/// # Errors
+/// If it cannot be started; the message names the program.
+pub(crate) fn spawn(command: &mut Command, kind: Kind) -> Result<Guarded> {
+    use std::os::unix::process::CommandExt;
+    if kind != Kind::Foreground {
+        command.process_group(0);
+    }
+    // Locked across the start, so that the handler cannot miss it.
+    let mut state = state();
+    let child = command
+        .spawn()
+        .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))?;
+    let registered = Registered {
+        pid: Pid::from_raw(child.id().try_into()?),
+        kind,
+    };
+    state.children.push(registered);
+    Ok(Guarded { child, registered })
+}
+
+impl Guarded {
+    /// Ends it now.
+    pub(crate) fn kill(&mut self) {
+        let _ = match self.registered.kind {
+            Kind::Group => killpg(self.registered.pid, Signal::SIGKILL),
+            Kind::Foreground | Kind::Untouchable => kill(self.registered.pid, Signal::SIGKILL),
+        };
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+        }
+        state().children.retain(|child| *child != self.registered);
+    }
+}
+
+/// A directory that is removed unless it is kept.
+pub(crate) struct Temporary {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Temporary {
+    /// Makes the directory (and its parents).
+    pub(crate) fn new(path: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        state().directories.push(path.clone());
+        Ok(Self { path, kept: false })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves it to its final place.
+    pub(crate) fn keep_as(mut self, target: &Path) -> Result<()> {
+        std::fs::rename(&self.path, target)
+            .with_context(|| format!("moving {} into place", target.display()))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.kept {
+            crate::enter::remove_tree(&self.path).unwrap_or_else(|error| {
+                eprintln!("could not remove {}: {error:#}", self.path.display());
+            });
+        }
+        state().directories.retain(|path| *path != self.path);
+    }
+}
+
+/// Remembers the terminal's settings and restores them at the end, however that comes about.
+pub(crate) struct TerminalGuard(());
+
+impl TerminalGuard {
+    pub(crate) fn new() -> Result<Self> {
+        state().terminal =
+            Some(tcgetattr(std::io::stdin()).context("reading the terminal's settings")?);
+        Ok(Self(()))
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        if let Some(settings) = state().terminal.take() {
+            let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, &settings);
+        }
+    }
+}
+
+/// Called when a child failed: if that is because of an interrupt, the handler has the last word.
+pub(crate) fn park_if_ending() {
+    let ending = STATE.try_lock().map_or(true, |state| state.ending);
+    if ending {
+        // Either the handler holds the lock and will exit, or another thread does for a moment.
+        drop(state());
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask`: builds weft and runs it in a virtual machine.
+//!
+//! Host packages → a kernel resolved from a Debian suite → root filesystem → Rust metadata → boot
+//! image → modules and programs → a guest. Each stage is one file here, cached under a hash of its
+//! inputs.
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod bench;
+mod boot;
+mod build;
+mod cache;
+mod clean;
+mod cli;
+mod console;
+mod cpio;
+mod determinism;
+mod enter;
+mod failure;
+mod follow;
+mod guest;
+mod host;
+mod interrupt;
+mod ktap;
+mod kvm;
+mod metadata;
+mod modules;
+mod process;
+mod programs;
+mod progress;
+mod qemu;
+mod rootfs;
+mod setup;
+mod suite;
+mod test;
+mod transfer;
+mod virtme;
+mod vm;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            interrupt::park_if_ending();
+            eprintln!("error: {error:#}");
+            let status = error
+                .downcast_ref::<Failure>()
+                .map_or(1, |failure| failure.status);
+            ExitCode::from(status)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<u8> {
+    interrupt::install()?;
+    let cache = cache::Cache::locate()?;
+    match &cli.command {
+        Command::Setup(options) => setup::setup(&cache, options),
+        Command::Build(options) => setup::build(&cache, options),
+        Command::Vm(options) => vm::run(&cache, options),
+        Command::Test(options) => test::run(&cache, options),
+        Command::Bench(options) => bench::run(&cache, options),
+        Command::Clean(options) => clean::run(&cache, options),
+    }
+}

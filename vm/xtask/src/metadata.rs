@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Rust metadata of the stock kernel.
+//!
+//! Debian's headers lack what a Rust module is compiled against (`rust/*.rmeta`, the macro
+//! libraries, `scripts/target.json`). The kernel's own source, configuration and compiler make the
+//! same files again, with the same mangled symbols as the stock kernel's; only these are kept.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::enter::Enter;
+use crate::process::Log;
+use crate::suite::{self, Resolution};
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "metadata",
+    keep: 4,
+};
+
+/// `$1` kernel release, `$2` source package, `$3` C compiler, `$4` parallel jobs.
+const SCRIPT: &str = r#"
+cd /mnt/build
+dpkg-deb --fsys-tarfile source.deb | tar -xO "./usr/src/$2.tar.xz" | xz -dT0 | tar -x
+rm source.deb
+mkdir object
+cp "/usr/lib/modules/$1/config" object/.config
+build() { make -C "$2" O=/mnt/build/object CC="$3" -j"$4" "$5"; }
+build "$@" olddefconfig
+# Says what is missing; without it the configuration would only drop Rust, silently.
+build "$@" rustavailable
+build "$@" prepare
+mkdir rust
+cp object/rust/*.rmeta object/rust/*.so rust/
+cp object/scripts/target.json .
+rm -rf object "$2"
+"#;
+
+/// The metadata, built if need be.
+///
+/// # Errors
+/// If the source cannot be downloaded or built.
+pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Entry> {
+    let key = Key::new(SCRIPT).with(rootfs.hash());
+    let what = format!("Rust metadata of {}", resolution.kernel);
+    cache.ensure(&STAGE, key, &what, |directory, log| {
+        build(cache, resolution, rootfs, directory, log)
+    })
+}
+
+fn build(
+    cache: &Cache,
+    resolution: &Resolution,
+    rootfs: &Entry,
+    directory: &Path,
+    log: &Log,
+) -> Result<()> {
+    let archive = suite::archive_of(cache, resolution)?;
+    let package = format!("{}={}", resolution.source_package, resolution.version);
+    let source = archive.download(&package, directory, log)?;
+    std::fs::rename(source, directory.join("source.deb"))?;
+    let enter = Enter::new(&rootfs.path().join("root")).with_writable(directory, "/mnt/build");
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut command = enter.script(SCRIPT);
+    command.args([
+        &resolution.kernel,
+        &resolution.source_package,
+        &resolution.compiler,
+    ]);
+    log.run(command.arg(jobs.to_string()))
+}
+
+/// The root filesystem with the metadata in the headers' tree.
+pub(crate) fn grafted(resolution: &Resolution, rootfs: &Entry, metadata: &Entry) -> Enter {
+    let headers = resolution.headers();
+    Enter::new(&rootfs.path().join("root"))
+        .with(&metadata.path().join("rust"), &format!("{headers}/rust"))
+        .with(
+            &metadata.path().join("target.json"),
+            &format!("{headers}/scripts/target.json"),
+        )
+}

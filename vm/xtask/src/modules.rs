@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The kernel modules in `kmod/`, built against the stock kernel's headers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use object::{Object, ObjectSymbol};
+use walkdir::WalkDir;
+
+use crate::boot;
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::enter::Enter;
+use crate::process::Log;
+use crate::suite::Resolution;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "modules",
+    keep: 8,
+};
+
+/// Builds, then indexes our modules together with the stock ones of the guest, so that `modprobe`
+/// and the kernel's autoloading find both. The path is the same everywhere, so the bytes are too.
+/// `$1` kernel release, `$2` C compiler, `$3` parallel jobs.
+const SCRIPT: &str = r#"
+make -C "/usr/lib/modules/$1/build" M=/mnt/build/kmod/modules CC="$2" -j"$3" modules
+tree=/mnt/build/tree/usr/lib/modules/$1
+mkdir -p "${tree%/*}"
+ln -s usr/lib /mnt/build/tree/lib
+cp -r "/mnt/boot/tree/usr/lib/modules/$1" "$tree"
+mkdir -p "$tree/updates" /mnt/build/updates
+for module in $(find /mnt/build/kmod/modules -name '*.ko'); do
+	cp "$module" "$tree/updates/"
+	cp "$module" /mnt/build/updates/
+done
+depmod -b /mnt/build/tree "$1"
+mkdir /mnt/build/index
+cp "$tree"/modules.* /mnt/build/index/
+rm -rf /mnt/build/tree /mnt/build/kmod
+"#;
+
+/// Only what the compiler of Debian's day may differ in: the packages were rebuilt since the kernel
+/// was.
+const HARMLESS: [&str; 2] = [
+    "warning: the compiler differs from",
+    "warning: pahole version differs from",
+];
+
+/// Files of `kmod/` that go into a module, as (path in `kmod/`, path on the host), sorted.
+fn sources(workspace: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let kmod = workspace.join("kmod");
+    let skipped = ["target", "tests", "fuzz", "benches", "man"];
+    let walk = WalkDir::new(&kmod)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| {
+            let name = entry.file_name().to_string_lossy();
+            let directory = entry.file_type().is_dir();
+            !name.starts_with('.') && (!directory || !skipped.contains(&name.as_ref()))
+        });
+    let mut files = Vec::new();
+    for entry in walk {
+        let entry = entry?;
+        if entry.file_type().is_file() {
+            let name = entry
+                .path()
+                .strip_prefix(&kmod)?
+                .to_string_lossy()
+                .into_owned();
+            files.push((name, entry.into_path()));
+        }
+    }
+    Ok(files)
+}
+
+/// The modules, built if need be.
+///
+/// # Errors
+/// If the build fails, warns, or leaves a call into Rust's panic machinery in a module.
+pub(crate) fn ensure(
+    cache: &Cache,
+    resolution: &Resolution,
+    metadata: &Entry,
+    boot: &Entry,
+    enter: &Enter,
+    workspace: &Path,
+) -> Result<Entry> {
+    let files = sources(workspace)?;
+    ensure!(
+        files.iter().any(|(name, _)| name == "modules/Kbuild"),
+        "{} is missing",
+        workspace.join("kmod/modules/Kbuild").display()
+    );
+    let mut key = Key::new(SCRIPT).with(metadata.hash()).with(boot.hash());
+    for (name, path) in &files {
+        key = key.with_file(name, path)?;
+    }
+    cache.ensure(&STAGE, key, "kernel modules", |directory, log| {
+        for (name, path) in &files {
+            let target = directory.join("kmod").join(name);
+            fs::create_dir_all(target.parent().context("no parent")?)?;
+            fs::copy(path, target)?;
+        }
+        let enter = enter
+            .clone()
+            .with_writable(directory, "/mnt/build")
+            .with(boot.path(), boot::PLACE);
+        build(resolution, &enter, directory, log)
+    })
+}
+
+fn build(resolution: &Resolution, enter: &Enter, directory: &Path, log: &Log) -> Result<()> {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut command = enter.script(SCRIPT);
+    command
+        .args([&resolution.kernel, &resolution.compiler])
+        .arg(jobs.to_string());
+    // Otherwise user, host and time would be part of the bytes.
+    command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
+    command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
+    log.run(&mut command)?;
+    let text = log.text()?;
+    if let Some(warning) = first_warning(&text) {
+        bail!(
+            "a warning in a kernel module counts as an error: {warning}\n{}",
+            log.tail()
+        );
+    }
+    for module in files(directory)? {
+        let calls = panic_calls(&fs::read(&module)?)?;
+        ensure!(
+            calls.is_empty(),
+            "{} can panic (and a panic takes the machine down); it refers to\n    {}",
+            module.file_name().unwrap_or_default().to_string_lossy(),
+            calls.join("\n    ")
+        );
+    }
+    Ok(())
+}
+
+/// The modules themselves.
+pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(directory.join("updates"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<std::io::Result<_>>()?;
+    files.sort();
+    Ok(files)
+}
+
+fn first_warning(log: &str) -> Option<&str> {
+    log.lines()
+        .find(|line| line.contains("warning: ") && !HARMLESS.iter().any(|text| line.contains(text)))
+}
+
+/// Undefined symbols of a module that belong to `core::panicking`.
+fn panic_calls(module: &[u8]) -> Result<Vec<String>> {
+    let file = object::File::parse(module)?;
+    let undefined = file.symbols().filter(ObjectSymbol::is_undefined);
+    let names = undefined.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+    Ok(names.filter(|name| name.contains("panicking")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_found_and_a_rebuilt_compiler_is_none() {
+        let log = "  CC [M]  a.o\n\
+                   warning: the compiler differs from the one used to build the kernel\n\
+                     The kernel was built by: gcc-16 (Debian 16.2.0-3)\n";
+        assert_eq!(first_warning(log), None);
+        let bad = format!("{log}kmod/a.c:3:1: warning: unused variable 'x' [-Wunused-variable]\n");
+        assert!(first_warning(&bad).unwrap().contains("unused variable"));
+    }
+}

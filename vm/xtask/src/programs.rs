@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The guest's own programs and the `tc` plugin, built by the host's cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::process::Log;
+use crate::progress;
+
+/// Where the guest's programs are.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// `weft-guest`.
+    pub(crate) init: PathBuf,
+    /// `weft-selftests`.
+    pub(crate) selftests: PathBuf,
+    /// `weft-bench`.
+    pub(crate) bench: PathBuf,
+    /// The plugin, one library for all our qdiscs.
+    pub(crate) plugin: PathBuf,
+}
+
+/// The cargo command. They are small programs for the initramfs, hence a profile of their own.
+pub(crate) fn command(workspace: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace);
+    command.args([
+        "build",
+        "--profile",
+        "guest",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    for package in ["weft-guest", "weft-selftests", "weft-bench", "weft-tc"] {
+        command.args(["--package", package]);
+    }
+    command
+}
+
+/// Builds them; cargo itself knows what is up to date.
+///
+/// # Errors
+/// If cargo fails; its messages are in the error.
+pub(crate) fn build(workspace: &Path, log: &Log) -> Result<Programs> {
+    progress::step("guest programs", || {
+        let messages = log.run_piped(&mut command(workspace))?;
+        let program =
+            |name| program(&messages, name).with_context(|| format!("cargo built no {name}"));
+        Ok(Programs {
+            init: program("weft-guest")?,
+            selftests: program("weft-selftests")?,
+            bench: program("weft-bench")?,
+            plugin: library(&messages, "weft_tc").context("cargo built no tc plugin")?,
+        })
+    })
+}
+
+/// The artifacts in cargo's JSON messages that belong to the target `name`.
+fn artifacts(messages: &str, name: &str) -> impl Iterator<Item = Value> {
+    let of_target = move |message: &Value| {
+        message["reason"] == "compiler-artifact" && message["target"]["name"] == name
+    };
+    let values = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    values.filter(of_target)
+}
+
+fn program(messages: &str, name: &str) -> Option<PathBuf> {
+    artifacts(messages, name)
+        .find_map(|artifact| artifact["executable"].as_str().map(PathBuf::from))
+}
+
+fn library(messages: &str, name: &str) -> Option<PathBuf> {
+    artifacts(messages, name).find_map(|artifact| {
+        let files = artifact["filenames"]
+            .as_array()?
+            .iter()
+            .filter_map(Value::as_str);
+        files
+            .map(PathBuf::from)
+            .find(|file| file.extension().is_some_and(|end| end == "so"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn artifacts_are_read_from_cargos_messages() {
+        let messages = r#"
+{"reason":"compiler-artifact","target":{"name":"weft_guest"},"filenames":["/t/libweft_guest.rlib"],"executable":null}
+{"reason":"compiler-artifact","target":{"name":"weft-guest"},"filenames":["/t/weft-guest"],"executable":"/t/weft-guest"}
+{"reason":"compiler-artifact","target":{"name":"weft_tc"},"filenames":["/t/libweft_tc.rlib","/t/libweft_tc.so"],"executable":null}
+{"reason":"build-finished","success":true}
+"#;
+        assert_eq!(
+            program(messages, "weft-guest"),
+            Some("/t/weft-guest".into())
+        );
+        assert_eq!(
+            library(messages, "weft_tc"),
+            Some("/t/libweft_tc.so".into())
+        );
+        assert_eq!(program(messages, "weft_guest"), None);
+        assert_eq!(library(messages, "other"), None);
+    }
+}

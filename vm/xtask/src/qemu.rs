@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The virtual machine: QEMU's command line.
+//!
+//! In virtual time (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
+//! time is skipped, so a run is a function of its inputs and its seed. `sleep=on` would not be.
+//! ERMS and FSRM are masked because the kernel then copies by loops that TCG runs 3 to 5 times
+//! faster than `rep movsb`, which besides may be interrupted at points that are not the same each
+//! time.
+
+use std::process::Command;
+
+use crate::boot;
+use crate::enter::Enter;
+
+/// Where the run's directory is shown to QEMU.
+pub(crate) const PLACE: &str = "/mnt/run";
+/// Files of a run in its directory.
+pub(crate) const INITRAMFS: &str = "initramfs";
+pub(crate) const KERNEL_LOG: &str = "kernel.log";
+pub(crate) const CONSOLE: &str = "console";
+pub(crate) const SHARED_MEMORY: &str = "out";
+
+/// What drives the guest's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Counted instructions: deterministic.
+    Virtual {
+        /// An instruction takes 2^shift ns.
+        shift: u8,
+        /// What randomness the guest sees.
+        seed: u64,
+    },
+    /// The host's clock and processor.
+    Kvm,
+    /// The host's clock, translated code.
+    Tcg,
+}
+
+/// Where the guest's second serial line, the command's terminal, leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terminal {
+    /// To a file. A pipe could run full, and a serial line that waits changes the guest's timing.
+    File,
+    /// To the user.
+    Interactive,
+}
+
+/// A machine's size and kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) clock: Clock,
+    pub(crate) cpus: u32,
+    pub(crate) memory_mib: u32,
+    /// Room for the guest's `/out`.
+    pub(crate) out_mib: u32,
+    /// More of the kernel's command line.
+    pub(crate) append: Vec<String>,
+    pub(crate) terminal: Terminal,
+}
+
+/// The kernel's command line. An oops must end the run, with the log so far. Mitigations and audit
+/// cost instructions and protect nobody here. When a busy host stalls a processor that is not the
+/// TSC's fault. A fixed address layout makes addresses in logs comparable. The ciphers' self-tests
+/// would go on for a while beside whatever is run.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nokaslr \
+                                mitigations=off audit=0 selinux=0 apparmor=0 tsc=reliable \
+                                net.ifnames=0 cryptomgr.notests";
+
+/// QEMU inside the root filesystem, which shows the boot stage and the run's directory.
+pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
+    let mut command = enter.command("qemu-system-x86_64");
+    command.args(arguments(machine));
+    command
+}
+
+fn arguments(machine: &Machine) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut push = |text: &str| words.extend(text.split(' ').map(str::to_owned));
+    push("-nodefaults -no-user-config -display none -no-reboot");
+    match machine.clock {
+        Clock::Virtual { shift, seed } => {
+            push("-accel tcg,thread=single,tb-size=512 -cpu max,-erms,-fsrm");
+            push(&format!("-icount shift={shift},sleep=off -seed {seed}"));
+            push("-rtc base=2026-01-01T00:00:00,clock=vm");
+        }
+        Clock::Kvm => push("-accel kvm -cpu host"),
+        Clock::Tcg => push("-accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm"),
+    }
+    push(&format!("-smp {} -m {}M", machine.cpus, machine.memory_mib));
+    push(&format!(
+        "-kernel {}/{} -initrd {PLACE}/{INITRAMFS}",
+        boot::PLACE,
+        boot::KERNEL
+    ));
+    push(&format!(
+        "-chardev file,id=kernel,path={PLACE}/{KERNEL_LOG} -serial chardev:kernel"
+    ));
+    match machine.terminal {
+        Terminal::File => push(&format!("-chardev file,id=user,path={PLACE}/{CONSOLE}")),
+        // Without signals: ^C is for the guest.
+        Terminal::Interactive => push("-chardev stdio,id=user,signal=off"),
+    }
+    push("-serial chardev:user");
+    push(&format!(
+        "-object memory-backend-file,id=out,share=on,mem-path={PLACE}/{SHARED_MEMORY},size={}M",
+        machine.out_mib
+    ));
+    push("-device ivshmem-plain,memdev=out -append");
+    let append = [&[KERNEL_ARGUMENTS.to_owned()][..], &machine.append]
+        .concat()
+        .join(" ");
+    words.push(append);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(clock: Clock) -> Machine {
+        let terminal = Terminal::File;
+        let append = vec!["a=1".to_owned()];
+        Machine {
+            clock,
+            cpus: 2,
+            memory_mib: 512,
+            out_mib: 64,
+            append,
+            terminal,
+        }
+    }
+
+    #[test]
+    fn virtual_time_leaves_nothing_to_the_host() {
+        let line = arguments(&machine(Clock::Virtual { shift: 1, seed: 7 })).join(" ");
+        for part in [
+            "-icount shift=1,sleep=off",
+            "-seed 7",
+            "thread=single",
+            "clock=vm",
+            "-erms",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(!line.contains("stdio"), "{line}");
+    }
+
+    #[test]
+    fn the_kernels_command_line_is_one_argument() {
+        let words = arguments(&machine(Clock::Kvm));
+        let append = &words[words.iter().position(|word| word == "-append").unwrap() + 1];
+        assert!(
+            append.contains("oops=panic") && append.ends_with(" a=1"),
+            "{append}"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The root filesystem: kernel, headers, compilers, QEMU and the guest's programs, all of one
+//! suite, so that every machine builds with the same tools.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::enter::{self, Enter};
+use crate::process::Log;
+use crate::suite::Resolution;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "rootfs",
+    keep: 4,
+};
+
+/// Change it when the way in which the root filesystem is built changes.
+const RECIPE: &str = "rootfs 1";
+
+/// What modules are built with and what the guest and its machine run.
+const PACKAGES: [&str; 27] = [
+    "bc",
+    "bindgen",
+    "bison",
+    "bpftool",
+    "busybox-static",
+    "ethtool",
+    "flex",
+    "gcc",
+    "iperf3",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "libdw-dev",
+    "libelf-dev",
+    "libssl-dev",
+    "make",
+    "mount",
+    "pahole",
+    "procps",
+    "python3-minimal",
+    "qemu-system-x86",
+    "rust-src",
+    "rustc",
+    "xz-utils",
+    "zstd",
+    "lz4",
+    "ncurses-base",
+];
+
+/// Left out: documentation, translations, static libraries of LLVM (200 MB) and the parts of
+/// rust-src that are not the standard library (370 MB).
+fn excluded(resolution: &Resolution) -> Vec<String> {
+    // In dpkg's patterns `*` matches slashes too, so the version has to be spelt out.
+    let rust = format!("/usr/src/rustc-{}", rustc_upstream(resolution));
+    let mut paths: Vec<String> = ["doc", "man", "locale", "info"]
+        .map(|name| format!("/usr/share/{name}/*"))
+        .to_vec();
+    paths.push("/usr/lib/llvm-*/lib/*.a".to_owned());
+    paths.extend(["src", "compiler"].map(|name| format!("{rust}/{name}/*")));
+    paths
+}
+
+/// `1.97.1` of `1.97.1+dfsg1-1`.
+fn rustc_upstream(resolution: &Resolution) -> &str {
+    resolution
+        .rustc_version
+        .split(['+', '-', '~'])
+        .next()
+        .unwrap_or_default()
+}
+
+fn packages(resolution: &Resolution) -> Vec<String> {
+    let kernel = &resolution.kernel;
+    let mut packages = vec![resolution.image_package.clone()];
+    packages.extend(["modules", "headers"].map(|part| format!("linux-{part}-{kernel}")));
+    packages.push(resolution.compiler_package().to_owned());
+    packages.extend(PACKAGES.map(str::to_owned));
+    packages
+}
+
+/// The kernel's own rustc, whatever else the suite offers.
+fn preferences(resolution: &Resolution) -> String {
+    let upstream = rustc_upstream(resolution);
+    format!("Package: src:rustc\nPin: version {upstream}+*\nPin-Priority: 1001\n")
+}
+
+/// The command that fills `target`.
+pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
+    // In namespaces of our own, so that an interrupt leaves neither a process nor a mount; for an
+    // unprivileged user also a user namespace in which they are root. mmdebstrap's own unshare mode
+    // makes a subordinate id root, which cannot reach a home directory that is closed to others.
+    let mut command = enter::unshared();
+    command.arg("mmdebstrap");
+    command.args([
+        "--mode=root",
+        "--variant=apt",
+        "--format=directory",
+        "--architectures=amd64",
+    ]);
+    for option in &resolution.apt_options {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        command.arg(format!("--aptopt={name} \"{value}\""));
+    }
+    for path in excluded(resolution) {
+        command.arg(format!("--dpkgopt=path-exclude={path}"));
+    }
+    command.arg(format!("--include={}", packages(resolution).join(",")));
+    let preferences = preferences(resolution).replace('\n', "\\n");
+    command.arg(format!(
+        "--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\" && \
+         printf '{preferences}' >\"$1/etc/apt/preferences.d/weft\""
+    ));
+    // The kernel's packages ask for it, and nothing here boots from a disk.
+    command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\"");
+    // Where the Rust metadata will be shown: a mount point cannot be made in a read-only root.
+    let headers = resolution.headers();
+    command.arg(format!(
+        "--customize-hook=mkdir -p \"$1{headers}/rust\" \"$1{headers}/scripts\" && \
+         touch \"$1{headers}/scripts/target.json\""
+    ));
+    command.arg(resolution.sources.first().map_or("", |line| suite_of(line)));
+    command.arg(target);
+    command.args(&resolution.sources);
+    command.env("SOURCE_DATE_EPOCH", "0");
+    command
+}
+
+/// The suite in a line of `sources.list` as [`crate::archive`] writes them.
+fn suite_of(line: &str) -> &str {
+    line.split_whitespace().rev().nth(1).unwrap_or_default()
+}
+
+fn key(resolution: &Resolution) -> Key {
+    // The archive's address and the day's versions of other packages make no difference to what we
+    // do.
+    Key::new(RECIPE)
+        .with(&resolution.suite)
+        .with(&resolution.version)
+        .with(&resolution.rustc_version)
+        .with_all(packages(resolution))
+        .with_all(excluded(resolution))
+}
+
+/// The entry if it is there.
+pub(crate) fn find(cache: &Cache, resolution: &Resolution) -> Result<Option<Entry>> {
+    cache.find(&STAGE, &key(resolution).finish())
+}
+
+/// The root filesystem, built if need be.
+///
+/// # Errors
+/// If mmdebstrap fails, or the rustc in it is not the one that built the kernel.
+pub(crate) fn ensure(cache: &Cache, resolution: &Resolution) -> Result<Entry> {
+    let what = format!(
+        "root filesystem of {} with {}",
+        resolution.suite, resolution.kernel
+    );
+    cache.ensure(&STAGE, key(resolution), &what, |directory, log| {
+        build(resolution, directory, log)
+    })
+}
+
+fn build(resolution: &Resolution, directory: &Path, log: &Log) -> Result<()> {
+    let root = directory.join("root");
+    log.run(&mut command(resolution, &root))?;
+    let version = crate::process::capture(Enter::new(&root).command("rustc").arg("--version"))?;
+    let version = version.trim();
+    anyhow::ensure!(
+        version == resolution.rustc_text,
+        "the kernel was built by {}, but the root filesystem holds {version}; try --refresh",
+        resolution.rustc_text
+    );
+    Ok(())
+}

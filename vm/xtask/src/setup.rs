@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask setup` and `cargo xtask build`.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::build::{self, Base};
+use crate::cache::Cache;
+use crate::cli::{Build, Setup, Target};
+use crate::host;
+use crate::modules;
+use crate::process::shown;
+use crate::programs;
+use crate::rootfs;
+use crate::suite;
+
+/// Runs `setup`.
+///
+/// # Errors
+/// Those of the stages.
+pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
+    let request = setup.target.request();
+    if setup.list_kernels {
+        host::ensure(cache)?;
+        let kernels = suite::list(cache, &request)?;
+        if setup.json {
+            println!("{}", serde_json::to_string_pretty(&kernels)?);
+        } else {
+            kernels
+                .iter()
+                .for_each(|kernel| println!("{}", kernel.release));
+        }
+    } else if setup.dry_run {
+        describe_setup(cache, &setup.target)?;
+    } else {
+        let base = build::base(cache, &request)?;
+        if setup.json {
+            println!("{}", serde_json::to_string_pretty(&facts(&base))?);
+        }
+    }
+    Ok(0)
+}
+
+/// Runs `build`.
+///
+/// # Errors
+/// Those of the stages.
+pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
+    if build.dry_run {
+        describe_setup(cache, &build.target)?;
+        println!("# kernel modules, inside the root filesystem");
+        println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
+        println!(
+            "# guest programs\n{}",
+            shown(&programs::command(&build::workspace()))
+        );
+        return Ok(0);
+    }
+    let built = build::all(cache, &build.target.request())?;
+    if build.json {
+        let mut facts = facts(&built.base);
+        facts["modules"] = json!(modules::files(built.modules.path())?);
+        facts["programs"] = json!([built.programs.init, built.programs.selftests]);
+        facts["plugin"] = json!(built.programs.plugin);
+        println!("{}", serde_json::to_string_pretty(&facts)?);
+    }
+    Ok(0)
+}
+
+fn facts(base: &Base) -> Value {
+    let resolution = &base.resolution;
+    json!({
+        "suite": resolution.suite,
+        "kernel": resolution.kernel,
+        "version": resolution.version,
+        "rustc": resolution.rustc_text,
+        "compiler": resolution.compiler,
+        "root": base.rootfs.path().join("root"),
+        "metadata": base.metadata.path(),
+        "boot": base.boot.path(),
+    })
+}
+
+/// Prints the commands of the costly steps, and which are done already.
+fn describe_setup(cache: &Cache, target: &Target) -> Result<()> {
+    let missing = host::missing();
+    if !missing.is_empty() {
+        println!(
+            "# host packages\n{}",
+            shown(&host::install_command(&missing))
+        );
+    }
+    let Some(resolution) = suite::recorded(cache, &target.request()) else {
+        println!(
+            "# the kernel of {} is looked up first; the rest depends on it",
+            target.suite
+        );
+        return Ok(());
+    };
+    if let Some(entry) = rootfs::find(cache, &resolution)? {
+        println!("# the root filesystem is there: {}", entry.path().display());
+    } else {
+        let place = cache.file(rootfs::STAGE.name).join("root");
+        println!(
+            "# root filesystem\n{}",
+            shown(&rootfs::command(&resolution, &place))
+        );
+    }
+    println!(
+        "# Rust metadata, kernel image and initramfs of {}",
+        resolution.kernel
+    );
+    Ok(())
+}

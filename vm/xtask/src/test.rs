@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask test`: host tests, guest tests, determinism; one closing line for all.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use weft_guest::request::Request;
+
+use crate::build::{self, Built};
+use crate::cache::Cache;
+use crate::cli::{ClockKind, Test};
+use crate::console;
+use crate::determinism;
+use crate::guest::{self, Run};
+use crate::interrupt::{self, Kind};
+use crate::ktap::{self, Tally};
+use crate::progress;
+use crate::virtme;
+use crate::vm;
+
+/// Runs the tests. The exit status is 1 if one failed.
+///
+/// # Errors
+/// If they cannot be run at all: cargo does not start, the guest cannot be built.
+pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
+    let mut tally = Tally::default();
+    if test.virtme_ng {
+        let built = build::all(cache, &test.target.request())?;
+        let output = virtme::run(&built, &selftests(test), &test.hardware, &mut print)?;
+        tally.add(ktap::parse(&output));
+        if let Some(log) = console::trouble(&output) {
+            println!("the guest's kernel is in trouble; its log:\n{log}");
+            tally.fail("the guest (see above)");
+        }
+        return Ok(conclude(&tally));
+    }
+    if !test.guest_only {
+        tally.add(host(test)?);
+    }
+    if !test.host_only {
+        let built = build::all(cache, &test.target.request())?;
+        tally.add(guest(&built, test)?);
+        if test.filter.is_none() {
+            tally.add(determinism::check(&built, test)?);
+        }
+    }
+    Ok(conclude(&tally))
+}
+
+fn conclude(tally: &Tally) -> u8 {
+    for failure in &tally.failures {
+        println!("failed: {failure}");
+    }
+    let skipped = match tally.skipped {
+        0 => String::new(),
+        count => format!(", {count} skipped"),
+    };
+    println!("{} passed, {} failed{skipped}", tally.passed, tally.failed);
+    u8::from(tally.failed > 0 || tally.passed == 0)
+}
+
+/// Everything that plain cargo tests.
+fn host(test: &Test) -> Result<Tally> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(build::workspace())
+        .args(["test", "--no-fail-fast"]);
+    if let Some(filter) = &test.filter {
+        command.args(["--", filter]);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    progress::note("host tests");
+    let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
+    let mut pipe = guarded.child.stdout.take().context("cargo has no output")?;
+    let (mut output, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let length = pipe.read(&mut chunk)?;
+        if length == 0 {
+            break;
+        }
+        output.extend_from_slice(&chunk[..length]);
+        print(&chunk[..length]);
+    }
+    let status = guarded.child.wait()?;
+    let mut tally = cargo_tally(&String::from_utf8_lossy(&output));
+    if !status.success() && tally.failed == 0 {
+        tally.fail("cargo test (see above)");
+    }
+    Ok(tally)
+}
+
+/// Sums up the `test result:` lines and names the failed tests.
+fn cargo_tally(output: &str) -> Tally {
+    let mut tally = Tally::default();
+    for line in output.lines() {
+        if let Some(name) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            tally.failures.push(name.to_owned());
+        }
+        let Some(counts) = line.strip_prefix("test result: ") else {
+            continue;
+        };
+        let count = |what: &str| {
+            let word = counts
+                .split(['.', ';'])
+                .find_map(|part| part.trim().strip_suffix(what))?;
+            word.trim().parse::<usize>().ok()
+        };
+        tally.passed += count("passed").unwrap_or(0);
+        tally.failed += count("failed").unwrap_or(0);
+        tally.skipped += count("ignored").unwrap_or(0);
+    }
+    tally
+}
+
+/// The command that runs the selftests.
+fn selftests(test: &Test) -> Vec<String> {
+    let filter = test.filter.iter().flat_map(|filter| ["--filter", filter]);
+    std::iter::once("weft-selftests")
+        .chain(filter)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The selftests, in one guest in virtual time.
+fn guest(built: &Built, test: &Test) -> Result<Tally> {
+    let command = selftests(test).into_iter().map(Into::into).collect();
+    let mut machine = vm::machine(built, ClockKind::Virtual, &test.hardware)?;
+    // Debian builds KFENCE in and leaves it off.
+    machine.append.push("kfence.sample_interval=100".into());
+    let run = Run {
+        machine,
+        request: Request {
+            command,
+            ..Request::default()
+        },
+        files: Vec::new(),
+        timeout: Duration::from_secs(test.hardware.timeout),
+    };
+    progress::note(&format!("guest tests on {}", built.base.resolution.kernel));
+    let mut output = Vec::new();
+    let outcome = guest::run(built, &run, &mut |bytes| {
+        output.extend_from_slice(bytes);
+        print(bytes);
+    });
+    let mut tally = ktap::parse(&String::from_utf8_lossy(&output));
+    match outcome {
+        Ok(outcome) if outcome.status != 0 && tally.failed == 0 => {
+            tally.fail(format!(
+                "weft-selftests ended with status {}",
+                outcome.status
+            ));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            println!("{error:#}");
+            tally.fail("the guest (see above)");
+        }
+    }
+    Ok(tally)
+}
+
+fn print(bytes: &[u8]) {
+    let mut stdout = std::io::stdout();
+    // Nobody may be reading any more; the exit status still counts.
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_results_are_summed_up() {
+        let output = "\
+running 2 tests
+test a::b ... ok
+test a::c ... FAILED
+
+test result: FAILED. 1 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+test result: ok. 44 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.07s
+";
+        let tally = cargo_tally(output);
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (45, 1, 3));
+        assert_eq!(tally.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn a_run_without_a_passed_test_is_no_success() {
+        assert_eq!(conclude(&Tally::default()), 1);
+        assert_eq!(
+            conclude(&Tally {
+                passed: 1,
+                ..Tally::default()
+            }),
+            0
+        );
+        assert_eq!(
+            conclude(&Tally {
+                passed: 9,
+                failed: 1,
+                ..Tally::default()
+            }),
+            1
+        );
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The host's half of [`weft_guest::transfer`]: reads what the guest left in the shared memory.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use weft_guest::transfer::{DATA, HEADER, Header, State};
+
+/// What the guest handed out.
+pub(crate) struct Output {
+    /// Exit status of the command.
+    pub(crate) status: u8,
+    /// A tar of `/out`.
+    pub(crate) tar: Vec<u8>,
+}
+
+/// Makes the file that becomes the shared memory. It is sparse: unused memory costs nothing.
+///
+/// # Errors
+/// Those of the file system.
+pub(crate) fn create(path: &Path, mebibytes: u32) -> Result<()> {
+    let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    file.set_len(u64::from(mebibytes) << 20)?;
+    Ok(())
+}
+
+/// Reads the result; `None` if the guest ended before its command did.
+///
+/// # Errors
+/// If `/out` did not fit, or the memory holds nonsense.
+pub(crate) fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
+    let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let mut head = [0; HEADER];
+    file.read_exact(&mut head)?;
+    let Some(header) = Header::decode(&head) else {
+        return Ok(None);
+    };
+    match header.state {
+        State::Running => return Ok(None),
+        State::Overflow => anyhow::bail!(
+            "the guest's /out is larger than {mebibytes} MiB; give it more room with --out-size"
+        ),
+        State::Done => {}
+    }
+    let room = (u64::from(mebibytes) << 20) - DATA as u64;
+    ensure!(
+        header.length <= room,
+        "the shared memory claims {} bytes of {room}",
+        header.length
+    );
+    let mut tar = vec![0; usize::try_from(header.length)?];
+    file.seek(SeekFrom::Start(DATA as u64))?;
+    file.read_exact(&mut tar)?;
+    Ok(Some(Output {
+        status: u8::try_from(header.status)?,
+        tar,
+    }))
+}
+
+/// One file of the tar.
+pub(crate) fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
+    for entry in tar::Archive::new(tar).entries()? {
+        let mut entry = entry?;
+        if entry.path()?.as_os_str() == name {
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content)?;
+            return Ok(Some(content));
+        }
+    }
+    Ok(None)
+}
+
+/// Unpacks the tar into a directory.
+///
+/// # Errors
+/// Those of the file system.
+pub(crate) fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let mut archive = tar::Archive::new(tar);
+    // The guest knows no time of day worth keeping.
+    archive.set_preserve_mtime(false);
+    archive
+        .unpack(directory)
+        .with_context(|| format!("unpacking into {}", directory.display()))
+}

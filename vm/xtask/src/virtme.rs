@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The selftests under virtme-ng, the kernel developers' own runner: the same programs and modules
+//! on the same stock kernel, but with the root filesystem itself (over 9p) instead of an initramfs.
+//!
+//! virtme-ng and what it needs are a layer over the root filesystem, so that nobody else pays for
+//! them.
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::build::Built;
+use crate::cache::{Entry, Key, Stage};
+use crate::cli::Hardware;
+use crate::enter::Enter;
+use crate::failure::{self, Failure};
+use crate::follow::Follow;
+use crate::interrupt::{self, Kind, Temporary};
+use crate::kvm;
+use crate::qemu::Clock;
+use crate::suite;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "virtme-ng",
+    keep: 2,
+};
+
+/// systemd-sysv: without a `poweroff` the guest's init ends and the kernel panics. bsdutils:
+/// `script`, because vng wants a terminal.
+const PACKAGES: [&str; 4] = ["virtme-ng", "udev", "systemd-sysv", "bsdutils"];
+const INSTALL: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
+const POLL: Duration = Duration::from_millis(50);
+
+/// virtme-ng, installed if need be.
+fn ensure(built: &Built) -> Result<Entry> {
+    let (cache, base) = (built.cache, &built.base);
+    let key = Key::new(INSTALL)
+        .with(base.rootfs.hash())
+        .with_all(PACKAGES);
+    cache.ensure(&STAGE, key, "virtme-ng", |directory, log| {
+        let root = base.rootfs.path().join("root");
+        let packages = directory.join("packages");
+        let archive = suite::archive_of(cache, &base.resolution)?;
+        archive.download_missing(&PACKAGES, &root, &packages, log)?;
+        let enter = Enter::layered(&root, &[], directory)?.with(&packages, "/mnt/packages");
+        log.run(&mut enter.script(INSTALL))?;
+        crate::enter::remove_tree(&directory.join("work"))?;
+        crate::enter::remove_tree(&packages)
+    })
+}
+
+/// Runs a command under virtme-ng and returns all that it and the kernel printed, which `seen` is
+/// given as it comes.
+///
+/// # Errors
+/// If virtme-ng cannot be installed or started; a [`Failure`] if it hangs.
+pub(crate) fn run(
+    built: &Built,
+    command: &[String],
+    hardware: &Hardware,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Result<String> {
+    let layer = ensure(built)?;
+    let directory = Temporary::new(
+        built
+            .cache
+            .file(format!("run/{}.virtme", std::process::id())),
+    )?;
+    let root = built.base.rootfs.path().join("root");
+    let enter = Enter::layered(&root, &[&layer.path().join("data")], directory.path())?;
+    built.add_to_tree(&directory.path().join("data"))?;
+    let kernel = &built.base.resolution.kernel;
+    let image = built.base.resolution.image();
+    let acceleration = match kvm::real_clock(built)? {
+        Clock::Kvm => "",
+        _ => "--disable-kvm",
+    };
+    let vng = format!(
+        "vng --verbose --force-9p --run {image} {acceleration} --user root \
+         --memory {}M --cpus {} --append 'oops=panic panic=-1 tsc=reliable' -- {}",
+        hardware.memory,
+        hardware.cpus.unwrap_or(2),
+        command.join(" ")
+    );
+    let script = format!("depmod {kernel} && exec script -qec \"{vng}\" /dev/null");
+    let output = directory.path().join("output");
+    let mut follow = Follow::new(output.clone());
+    let mut command: Command = enter.script(&script);
+    let file = File::create(&output)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
+    let (mut last, limit) = (Instant::now(), Duration::from_secs(hardware.timeout));
+    let status = loop {
+        let ended = guarded.child.try_wait()?;
+        let fresh = follow.poll()?;
+        if !fresh.is_empty() {
+            last = Instant::now();
+            seen(fresh);
+        }
+        if let Some(status) = ended {
+            break status;
+        }
+        if last.elapsed() > limit {
+            guarded.kill();
+            let message = format!(
+                "virtme-ng printed nothing for {} s (--timeout)",
+                hardware.timeout
+            );
+            return Err(Failure::new(failure::HANG, message).into());
+        }
+        std::thread::sleep(POLL);
+    };
+    let text = follow.text();
+    // A failed test has its own status, and the output says which; no output at all is another
+    // matter.
+    if text.trim().is_empty() {
+        interrupt::park_if_ending();
+        bail!("virtme-ng ended with {status} and printed nothing");
+    }
+    fs::write(built.cache.file("log/virtme-ng.out"), &text)
+        .context("keeping virtme-ng's output")?;
+    Ok(text)
+}

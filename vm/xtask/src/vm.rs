@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask vm`: a shell in the guest, or one command.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use weft_guest::request::Request;
+
+use crate::build::{self, Built};
+use crate::cache::Cache;
+use crate::cli::{ClockKind, Hardware, Vm};
+use crate::failure::Failure;
+use crate::guest::{self, Run};
+use crate::kvm;
+use crate::process;
+use crate::progress;
+use crate::qemu::{self, Clock, Machine, Terminal};
+use crate::transfer;
+
+/// Runs it and returns the command's exit status.
+///
+/// # Errors
+/// If the guest cannot be built or run, or is in trouble.
+pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
+    let interactive = vm.command.is_empty();
+    if interactive && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        let message = "a shell needs a terminal; give a command after --, for example\n    \
+                       cargo xtask vm -- sh -c 'tc qdisc show'";
+        return Err(Failure::setup(message).into());
+    }
+    let files = vm
+        .file
+        .iter()
+        .map(|text| file(text))
+        .collect::<Result<Vec<_>>>()?;
+    let built = build::all(cache, &vm.target.request())?;
+    let default = if interactive {
+        ClockKind::Real
+    } else {
+        ClockKind::Virtual
+    };
+    let terminal = if interactive {
+        Terminal::Interactive
+    } else {
+        Terminal::File
+    };
+    let machine = Machine {
+        out_mib: vm.out_size,
+        terminal,
+        ..machine(&built, vm.clock.unwrap_or(default), &vm.hardware)?
+    };
+    if vm.dry_run {
+        println!(
+            "{}",
+            process::shown(&qemu::command(&built.with_boot(), &machine))
+        );
+        return Ok(0);
+    }
+    let (rows, columns) = if interactive { terminal_size() } else { (0, 0) };
+    let term = if interactive {
+        std::env::var("TERM").unwrap_or_default()
+    } else {
+        String::new()
+    };
+    let request = Request {
+        rows,
+        columns,
+        terminal: term,
+        environment: vm.env.clone(),
+        command: vm.command.clone(),
+    };
+    let timeout = Duration::from_secs(vm.hardware.timeout);
+    let run = Run {
+        machine,
+        request,
+        files,
+        timeout,
+    };
+    if interactive {
+        progress::note(&format!(
+            "booting {}; `exit` ends the guest",
+            built.base.resolution.kernel
+        ));
+    }
+    let mut stdout = std::io::stdout();
+    let outcome = guest::run(&built, &run, &mut |bytes| {
+        // Nobody may be reading any more (`| head`); the guest's exit status still counts.
+        let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    })?;
+    if let Some(directory) = &vm.out {
+        transfer::unpack(&outcome.tar, directory)?;
+    }
+    Ok(outcome.status)
+}
+
+/// The machine for some options.
+///
+/// # Errors
+/// Those of the KVM probe.
+pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Machine> {
+    // One processor keeps virtual time exact: with several, each in turn runs a slice of
+    // instructions while the others stand still.
+    let (clock, cpus) = match clock {
+        ClockKind::Virtual => (
+            Clock::Virtual {
+                shift: hardware.shift,
+                seed: hardware.seed,
+            },
+            1,
+        ),
+        ClockKind::Real => (kvm::real_clock(built)?, 2),
+    };
+    Ok(Machine {
+        clock,
+        cpus: hardware.cpus.unwrap_or(cpus),
+        memory_mib: hardware.memory,
+        out_mib: 256,
+        append: hardware.append.clone(),
+        terminal: Terminal::File,
+    })
+}
+
+/// `HOST[:GUEST]`.
+fn file(text: &str) -> Result<(PathBuf, String)> {
+    let (host, guest) = text
+        .rsplit_once(':')
+        .map_or((text, None), |(host, guest)| (host, Some(guest)));
+    let host = PathBuf::from(host);
+    anyhow::ensure!(
+        host.exists(),
+        "--file {text}: {} does not exist",
+        host.display()
+    );
+    let default = || {
+        let name = host
+            .file_name()
+            .context("--file needs a name in the guest: HOST:GUEST")?;
+        Ok::<_, anyhow::Error>(format!("root/{}", name.to_string_lossy()))
+    };
+    let guest = match guest {
+        Some(guest) if guest.ends_with('/') => Path::new(guest)
+            .join(host.file_name().context("--file names no file")?)
+            .to_string_lossy()
+            .into_owned(),
+        Some(guest) => guest.to_owned(),
+        None => default()?,
+    };
+    Ok((host, merged(&guest)))
+}
+
+/// The real place of a path in the guest: a directory entry in the initramfs would replace the
+/// links.
+fn merged(guest: &str) -> String {
+    let path = guest.trim_start_matches('/');
+    for (link, target) in [
+        ("usr/sbin/", "usr/bin/"),
+        ("sbin/", "usr/bin/"),
+        ("bin/", "usr/bin/"),
+        ("lib/", "usr/lib/"),
+        ("lib64/", "usr/lib64/"),
+    ] {
+        if let Some(rest) = path.strip_prefix(link) {
+            return format!("{target}{rest}");
+        }
+    }
+    path.to_owned()
+}
+
+/// Rows and columns of our terminal, 0 if unknown.
+fn terminal_size() -> (u16, u16) {
+    let output = Command::new("stty")
+        .arg("size")
+        .stdin(Stdio::inherit())
+        .output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let parse = |text: &str| {
+        let (rows, columns) = text.trim().split_once(' ')?;
+        Some((rows.parse().ok()?, columns.parse().ok()?))
+    };
+    text.ok().and_then(|text| parse(&text)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_where_they_are_told() {
+        for (text, guest) in [
+            ("/etc/passwd", "root/passwd"),
+            ("/etc/passwd:/etc/x", "etc/x"),
+            ("/etc/passwd:/opt/", "opt/passwd"),
+            ("/etc/passwd:/bin/x", "usr/bin/x"),
+            ("/etc/passwd:/usr/sbin/x", "usr/bin/x"),
+        ] {
+            assert_eq!(
+                file(text).unwrap(),
+                ("/etc/passwd".into(), guest.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = file("/no/such:/x").unwrap_err().to_string();
+        assert!(error.contains("/no/such does not exist"), "{error}");
+    }
+}
