@@ -11,8 +11,11 @@
 //!
 //! - *empty*: at the device's root. Each packet leaves before the next one comes, and qdiscs that
 //!   may let a packet pass by an empty queue do.
-//! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. It also
-//!   gives every packet a random priority. Its cost is in every figure of that kind alike.
+//! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost is
+//!   in every figure of that kind alike.
+//!
+//! pktgen's packets all have one priority, which makes any priority queue a first-in-first-out one;
+//! for the subjects called *ranked* `hold` gives each packet a random one.
 
 mod pktgen;
 mod subjects;
@@ -85,7 +88,7 @@ fn main() -> Result<()> {
     run("modprobe", ["pktgen"])?;
     let mut figures = Vec::new();
     println!(
-        "{:<22}{:>9}{:>8}{:>14}{:>14}",
+        "{:<28}{:>9}{:>8}{:>14}{:>14}",
         "qdisc", "backlog", "flows", "ns/packet", "packets/s"
     );
     // The machine's own warm-up.
@@ -102,7 +105,7 @@ fn main() -> Result<()> {
             let figure = measure(subject, backlog, flows, &arguments)?;
             let backlog = backlog.map_or("empty".into(), |packets| packets.to_string());
             println!(
-                "{:<22}{backlog:>9}{flows:>8}{:>14.0}{:>14.0}",
+                "{:<28}{backlog:>9}{flows:>8}{:>14.0}{:>14.0}",
                 figure.qdisc, figure.ns_per_packet, figure.packets_per_second
             );
             figures.push(figure);

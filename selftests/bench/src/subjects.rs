@@ -10,15 +10,11 @@ pub(crate) struct Subject {
     /// What makes it: the arguments of `tc qdisc add dev DEV PARENT`, one line a qdisc. The first
     /// stands where the measurement puts it, each other at `parent HANDLE:1` of the one before it.
     pub(crate) lines: &'static [&'static str],
-    /// Mask of the random priorities that packets get under `hold`: as many as the qdisc tells
-    /// apart.
+    /// Mask of the random priorities that packets get under `hold`; 0: all have the same.
     pub(crate) priorities: u32,
     /// Transmit time that each packet is given, in ns after its arrival; 0 gives none.
     pub(crate) txtime_ns: u64,
 }
-
-/// skbprio has 64 priorities, prio 16, the others ignore them.
-const STOCK_PRIORITIES: u32 = 63;
 
 /// All, stock ones first. `{limit}` is a number of packets that is not reached.
 ///
@@ -40,13 +36,14 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     Subject {
         name: "etf",
         lines: &["etf clockid CLOCK_TAI delta 2000000000 skip_sock_check"],
-        priorities: STOCK_PRIORITIES,
+        priorities: 0,
         // Within `delta` of the packet's arrival, so that etf gives it when asked.
         txtime_ns: 1_000_000_000,
     },
-    ranked("pfabric", &["pfabric limit {limit}"]),
+    subject("pfabric", &["pfabric limit {limit}"]),
+    ranked("pfabric ranked", &["pfabric limit {limit}"]),
     ranked(
-        "pfabric nostarvation",
+        "pfabric ranked nostarvation",
         &["pfabric limit {limit} nostarvation"],
     ),
     // So fast that the wire is free when the next packet comes: the wire's own cost.
@@ -54,7 +51,7 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         "wire + pfifo",
         &["wire rate 400gbit", "pfifo limit {limit}"],
     ),
-    ranked(
+    subject(
         "wire + pfabric",
         &["wire rate 400gbit", "pfabric limit {limit}"],
     ),
@@ -64,12 +61,12 @@ const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject 
     Subject {
         name,
         lines,
-        priorities: STOCK_PRIORITIES,
+        priorities: 0,
         txtime_ns: 0,
     }
 }
 
-/// A qdisc that takes the whole priority for a rank.
+/// A qdisc whose packets have ranks of 32 random bits.
 const fn ranked(name: &'static str, lines: &'static [&'static str]) -> Subject {
     Subject {
         priorities: u32::MAX,
