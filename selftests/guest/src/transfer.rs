@@ -86,14 +86,11 @@ impl Transfer {
 
     /// Waits for the end; returns the time it took.
     pub(crate) fn finish(self) -> Result<Duration> {
-        self.sender
-            .join()
-            .expect("the sender does not panic")
-            .context("sending")?;
-        self.receiver
-            .join()
-            .expect("the receiver does not panic")
-            .context("receiving")?;
+        let sent = self.sender.join().expect("the sender does not panic");
+        let received = self.receiver.join().expect("the receiver does not panic");
+        // A receiver that gives up resets the connection: its reason comes first.
+        received.context("receiving")?;
+        sent.context("sending")?;
         Ok(self.start.elapsed())
     }
 }
