@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
 /// # Errors
 /// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what QEMU says if it cannot start.
 pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
-    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let name = format!("run/{}.{number}", std::process::id());
     remove_leftovers(&built.cache.file("run"))?;
@@ -67,7 +67,7 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
     let enter = built
         .with_boot()
         .with_writable(directory.path(), qemu::PLACE);
-    let mut command = qemu::command(&enter, &run.machine, number);
+    let mut command = qemu::command(&enter, &run.machine);
     let interactive = run.machine.terminal == Terminal::Interactive;
     let complaints = place("qemu.log");
     command.stderr(File::create(&complaints)?);

@@ -3,15 +3,19 @@
 //! The virtual machine: QEMU's command line.
 //!
 //! In virtual time (`-icount`) the guest's clock counts instructions, 2^shift ns each, and idle
-//! time is skipped, so a run is a function of its inputs and its seed. `sleep=on` would not be.
+//! time is skipped (`sleep=off`), so a run is a function of its inputs and its seed.
+//!
+//! Such a run is also a recording, which nobody keeps. For when the guest goes idle, QEMU's main
+//! thread moves the clock to the next timer; if it does so at the very moment between the guest's
+//! last instruction and its being counted, those instructions are counted on top, and the run is
+//! another one: seen in 1 of 20 runs on a busy machine with two processors. While it records, QEMU
+//! holds its replay lock from the first instruction to the count, and the main thread waits.
+//!
 //! ERMS and FSRM are masked because the kernel then copies by loops that TCG runs 3 to 5 times
 //! faster than `rep movsb`, which besides may be interrupted at points that are not the same each
 //! time.
 
 use std::process::Command;
-
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 
 use crate::boot;
 use crate::enter::Enter;
@@ -71,36 +75,10 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nok
                                 net.ifnames=0 cryptomgr.notests";
 
 /// QEMU inside the root filesystem, which shows the boot stage and the run's directory.
-///
-/// In virtual time all of its threads share one processor of the host's, and none interrupts
-/// another. For when the guest goes idle, QEMU's main thread moves the clock to the next timer; if
-/// it does so at the very moment between the guest's last instruction and its being counted, those
-/// instructions are counted on top, and the run is another one. Seen in 1 of 20 runs on a busy
-/// machine with two processors. `turn` spreads several runs over the processors.
-pub(crate) fn command(enter: &Enter, machine: &Machine, turn: usize) -> Command {
-    const QEMU: &str = "qemu-system-x86_64";
-    let mut command = match machine.clock {
-        Clock::Virtual { .. } => {
-            let mut command = enter.command("chrt");
-            command.args(["--batch", "0", "taskset", "--cpu-list"]);
-            command.args([processor(turn).to_string(), QEMU.to_owned()]);
-            command
-        }
-        _ => enter.command(QEMU),
-    };
+pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
+    let mut command = enter.command("qemu-system-x86_64");
     command.args(arguments(machine));
     command
-}
-
-/// One of the processors that we may use.
-fn processor(turn: usize) -> usize {
-    // Where it cannot be asked, the first one is there.
-    let Ok(allowed) = sched_getaffinity(Pid::this()) else {
-        return 0;
-    };
-    let allowed = || (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));
-    let count = allowed().count().max(1);
-    allowed().nth(turn % count).unwrap_or(0)
 }
 
 fn arguments(machine: &Machine) -> Vec<String> {
@@ -110,7 +88,14 @@ fn arguments(machine: &Machine) -> Vec<String> {
     match machine.clock {
         Clock::Virtual { shift, seed } => {
             push("-accel tcg,thread=single,tb-size=512 -cpu max,-erms,-fsrm");
-            push(&format!("-icount shift={shift},sleep=off -seed {seed}"));
+            push(&match machine.terminal {
+                Terminal::File => {
+                    format!("-icount shift={shift},sleep=off,rr=record,rrfile=/dev/null")
+                }
+                // Idle time passes as the user's does; skipped, there would be none to type in.
+                Terminal::Interactive => format!("-icount shift={shift},sleep=on"),
+            });
+            push(&format!("-seed {seed}"));
             push("-rtc base=2026-01-01T00:00:00,clock=vm");
         }
         Clock::Kvm => push("-accel kvm -cpu host"),
@@ -164,7 +149,7 @@ mod tests {
     fn virtual_time_leaves_nothing_to_the_host() {
         let line = arguments(&machine(Clock::Virtual { shift: 1, seed: 7 })).join(" ");
         for part in [
-            "-icount shift=1,sleep=off",
+            "-icount shift=1,sleep=off,rr=record,rrfile=/dev/null",
             "-seed 7",
             "thread=single",
             "clock=vm",
@@ -173,6 +158,14 @@ mod tests {
             assert!(line.contains(part), "{part}: {line}");
         }
         assert!(!line.contains("stdio"), "{line}");
+    }
+
+    #[test]
+    fn a_users_idle_time_is_not_skipped() {
+        let mut machine = machine(Clock::Virtual { shift: 1, seed: 7 });
+        machine.terminal = Terminal::Interactive;
+        let line = arguments(&machine).join(" ");
+        assert!(line.contains("-icount shift=1,sleep=on -seed"), "{line}");
     }
 
     #[test]

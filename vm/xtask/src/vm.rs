@@ -56,7 +56,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     if vm.dry_run {
         println!(
             "{}",
-            process::shown(&qemu::command(&built.with_boot(), &machine, 0))
+            process::shown(&qemu::command(&built.with_boot(), &machine))
         );
         return Ok(0);
     }
