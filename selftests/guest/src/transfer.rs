@@ -4,10 +4,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::netns::Namespace;
@@ -105,8 +107,8 @@ fn data(seed: u64, at: usize, buffer: &mut [u8]) {
     for (offset, byte) in buffer.iter_mut().enumerate() {
         let place = at + offset;
         // A word serves 64 bytes: the data is to be checked, not to be unguessable.
-        *byte = if place.is_multiple_of(64) || offset == 0 {
-            word(place / 64)[place % 8]
+        *byte = if place.is_multiple_of(64) {
+            word(place / 64)[0]
         } else {
             place as u8
         };
@@ -147,8 +149,16 @@ fn send(stream: TcpStream, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+fn await_connection(listener: &TcpListener) -> Result<()> {
+    let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(PATIENCE)?;
+    ensure!(poll(&mut fds, timeout)? == 1, "nobody connected");
+    Ok(())
+}
+
 fn receive(listener: &TcpListener, plan: &Plan) -> Result<()> {
     const CHUNK: usize = 16 << 10;
+    await_connection(listener)?;
     let (mut stream, _) = listener.accept()?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut buffer, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
