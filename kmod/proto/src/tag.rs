@@ -226,12 +226,24 @@ pub fn find_in_ipv4_options(
         SIZE.. => Tag::from_ipv4([a, b, c, d, e, f, g, h])?,
         _ => None,
     };
-    // The only option there is: what every tagged packet of ours looks like.
-    if length == SIZE && first.is_some() {
-        return Ok(first);
-    }
+    let rest = if first.is_some() { SIZE } else { 0 };
+    check_ipv4_options(options, length, rest)?;
+    Ok(first)
+}
+
+/// Checks that the options in `options`, `length` bytes, from the byte `start` on, are no tag.
+///
+/// # Errors
+///
+/// [`Malformed`] if they cannot be walked, or one of them claims to be a tag.
+#[inline(always)]
+pub fn check_ipv4_options(
+    options: &[u8; IPV4_OPTIONS_MAX],
+    length: usize,
+    start: usize,
+) -> Result<(), Malformed> {
     // One step per byte, rather than one per option: a loop that the eBPF verifier can follow.
-    let mut next = if first.is_some() { SIZE } else { 0 };
+    let mut next = start;
     let mut at = 0;
     while at < IPV4_OPTIONS_MAX {
         if at >= length {
@@ -243,13 +255,8 @@ pub fn find_in_ipv4_options(
                 None | Some(0) => break,
                 // No operation.
                 Some(1) => next = at.wrapping_add(1),
-                Some(IPV4_OPTION) => {
-                    return Err(if length < SIZE {
-                        Malformed::Length
-                    } else {
-                        Malformed::Duplicate
-                    });
-                }
+                Some(IPV4_OPTION) if length < SIZE => return Err(Malformed::Length),
+                Some(IPV4_OPTION) => return Err(Malformed::Duplicate),
                 Some(_) => {
                     let size = options.get(at.wrapping_add(1)).copied().unwrap_or(0);
                     let size = usize::from(size);
@@ -262,7 +269,7 @@ pub fn find_in_ipv4_options(
         }
         at = at.wrapping_add(1);
     }
-    Ok(first)
+    Ok(())
 }
 
 /// Reads the tag of a whole packet that begins with its IP header, for readers who can take a

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What each program counts.
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal,)*) => {
+        /// Index of a counter. Each counter belongs to the one program that its name begins with.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Counter { $($(#[doc = $doc])* $variant,)* }
+
+        impl Counter {
+            /// All counters, in the order of their indices.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// Its name, `program.what`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets that got a tag.
+    Tagged = "tag.tagged",
+    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host.
+    TagPassed = "tag.passed",
+    /// Packets that got a rank but no tag: with it they would exceed the MTU or 65,535 bytes.
+    TagTooLong = "tag.too_long",
+    /// Packets that got a rank but no tag: no room in the options, extension headers before the
+    /// transport header, or the kernel refused to make room.
+    TagNoRoom = "tag.no_room",
+    /// Packets ranked by the fallback: their flow does not say what the policy asks for.
+    TagFallback = "tag.fallback",
+    /// Packets with bytes beyond the size that their flow had said; ranked by the fallback.
+    TagBeyondSize = "tag.beyond_size",
+    /// Packets that lost their tag.
+    Untagged = "untag.untagged",
+    /// Packets without a tag.
+    UntagPassed = "untag.passed",
+    /// Packets left as they were because their tag is malformed.
+    UntagMalformed = "untag.malformed",
+    /// Packets whose tag the kernel refused to remove.
+    UntagFailed = "untag.failed",
+    /// Packets whose tag was read.
+    Read = "read.read",
+    /// Packets without a tag.
+    ReadPassed = "read.passed",
+    /// Packets whose tag is malformed: treated as packets without.
+    ReadMalformed = "read.malformed",
+    /// Packets that got a hash of their own.
+    Sprayed = "read.sprayed",
+    /// Options that were set.
+    OptionSet = "flow_size.set",
+    /// Options that were read.
+    OptionGot = "flow_size.got",
+    /// Requests that were refused.
+    OptionRefused = "flow_size.refused",
+}

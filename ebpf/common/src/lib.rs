@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What weft's eBPF programs and user space share: the socket options of weft's own level, the
+//! maps' names and values, the counters.
+//!
+//! | module      | what                                                          |
+//! |-------------|---------------------------------------------------------------|
+//! | [`counter`] | what each program counts                                      |
+//! | [`port`]    | what a program is told about the device to which it belongs   |
+//! | [`sockopt`] | socket options by which an application describes its flow     |
+
+#![no_std]
+
+pub mod counter;
+pub mod port;
+pub mod sockopt;
+
+/// What a socket's application says about its flow, and how much was sent: a value in socket
+/// storage. All in host byte order.
+///
+/// Offsets count the bytes of the socket's stream, from an arbitrary beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flow {
+    /// Offset of the flow's first byte; of no meaning without [`BASE_KNOWN`](Self::BASE_KNOWN).
+    pub base: u64,
+    /// Bytes of the flow; 0 is unknown.
+    pub size: u64,
+    /// Deadline in ns of `CLOCK_MONOTONIC`; 0 is none.
+    pub deadline: u64,
+    /// Datagram sockets: payload bytes sent so far.
+    pub sent: u64,
+    /// The class, 0 to [`sockopt::MAX_CLASS`].
+    pub class: u32,
+    /// A combination of the constants below.
+    pub flags: u32,
+}
+
+impl Flow {
+    /// The flow's first byte is known.
+    pub const BASE_KNOWN: u32 = 1;
+}
+
+/// Names of the maps, at most 15 bytes as the kernel keeps them.
+pub mod map {
+    /// Socket storage of [`Flow`](super::Flow).
+    pub const FLOWS: &str = "WEFT_FLOWS";
+    /// Per-CPU array of `u64`, indexed by [`Counter`](super::counter::Counter).
+    pub const COUNTERS: &str = "WEFT_COUNTERS";
+    /// Array of one [`Port`](super::port::Port).
+    pub const PORT: &str = "WEFT_PORT";
+}
+
+/// Names of the programs, at most 15 bytes as the kernel keeps them.
+pub mod program {
+    /// A host's egress: ranks and tags packets.
+    pub const TAG: &str = "weft_tag";
+    /// A host's ingress: removes the tag.
+    pub const UNTAG: &str = "weft_untag";
+    /// A switch's ingress: reads the tag, sprays.
+    pub const READ: &str = "weft_read";
+    /// A spraying switch's egress: gives the packet its flow's hash back.
+    pub const UNSPRAY: &str = "weft_unspray";
+    /// `setsockopt` of weft's level.
+    pub const SETSOCKOPT: &str = "weft_setsockopt";
+    /// `getsockopt` of weft's level.
+    pub const GETSOCKOPT: &str = "weft_getsockopt";
+}
+
+/// The global of the programs that holds the offset in bytes of `write_seq` in `struct tcp_sock`.
+pub const WRITE_SEQ_OFFSET: &str = "WRITE_SEQ_OFFSET";

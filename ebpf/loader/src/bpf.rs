@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What aya leaves to us of bpf(2): attaching without a link, so that a program stays when the
+//! process ends although nothing is pinned, and asking what is attached.
+
+use std::ffi::{CStr, c_int, c_long};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use aya::maps::{MapData, MapInfo};
+use aya::programs::{ProgramInfo, loaded_programs};
+
+/// Where a program is attached.
+#[derive(Clone, Copy)]
+pub(crate) enum Hook<'a> {
+    /// Ingress of the device with this index.
+    Ingress(u32),
+    /// Egress of the device with this index.
+    Egress(u32),
+    /// `getsockopt` of a cgroup.
+    GetSockopt(BorrowedFd<'a>),
+    /// `setsockopt` of a cgroup.
+    SetSockopt(BorrowedFd<'a>),
+}
+
+impl Hook<'_> {
+    /// The target and `enum bpf_attach_type`.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Ingress(device) => (device, 46),
+            Self::Egress(device) => (device, 47),
+            Self::GetSockopt(cgroup) => (cgroup.as_raw_fd() as u32, 21),
+            Self::SetSockopt(cgroup) => (cgroup.as_raw_fd() as u32, 22),
+        }
+    }
+}
+
+const BPF_PROG_ATTACH: c_int = 8;
+const BPF_PROG_DETACH: c_int = 9;
+const BPF_PROG_QUERY: c_int = 16;
+
+/// The part of `union bpf_attr` that attaches and detaches.
+#[repr(C)]
+#[derive(Default)]
+struct Attach {
+    target: u32,
+    program: u32,
+    kind: u32,
+    flags: u32,
+    replaced: u32,
+    relative: u32,
+    revision: u64,
+}
+
+/// The part of `union bpf_attr` that asks.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    target: u32,
+    kind: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    programs: u64,
+    count: u32,
+    padding: u32,
+    program_flags: u64,
+    links: u64,
+    link_flags: u64,
+    revision: u64,
+}
+
+fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<c_long> {
+    // SAFETY: The kernel reads and writes `size_of::<T>()` bytes of `attributes`, which is one of
+    // the structures above, without padding; the pointers in it are the caller's to answer for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attributes),
+            size_of::<T>(),
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Attaches behind what is attached already.
+pub(crate) fn attach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> {
+    let (target, kind) = hook.numbers();
+    let program = program.as_raw_fd() as u32;
+    bpf(
+        BPF_PROG_ATTACH,
+        &mut Attach {
+            target,
+            program,
+            kind,
+            ..Attach::default()
+        },
+    )?;
+    Ok(())
+}
+
+pub(crate) fn detach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> {
+    let (target, kind) = hook.numbers();
+    let program = program.as_raw_fd() as u32;
+    bpf(
+        BPF_PROG_DETACH,
+        &mut Attach {
+            target,
+            program,
+            kind,
+            ..Attach::default()
+        },
+    )?;
+    Ok(())
+}
+
+/// The programs that are attached, first to run first.
+pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<ProgramInfo>> {
+    let (target, kind) = hook.numbers();
+    // Far more than the kernel allows on one hook.
+    let mut ids = [0_u32; 256];
+    let mut query = Query {
+        target,
+        kind,
+        programs: ids.as_mut_ptr() as u64,
+        count: ids.len() as u32,
+        ..Query::default()
+    };
+    match bpf(BPF_PROG_QUERY, &mut query) {
+        Ok(_) => {}
+        // Nothing was ever attached to the device.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Vec::new()),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            return Err(error)
+                .context("asking for attached programs; weft's need Linux 6.6 or later");
+        }
+        Err(error) => return Err(error).context("asking for attached programs (as root?)"),
+    }
+    let ids = &ids[..query.count as usize];
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut programs: Vec<_> = loaded_programs()
+        .filter_map(Result::ok)
+        .filter(|program| ids.contains(&program.id()))
+        .collect();
+    programs.sort_by_key(|program| ids.iter().position(|id| *id == program.id()));
+    Ok(programs)
+}
+
+/// The program of this name on a hook.
+pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Option<ProgramInfo>> {
+    Ok(attached(hook)?
+        .into_iter()
+        .find(|program| program.name() == name.as_bytes()))
+}
+
+/// The map of this name that a program uses.
+pub(crate) fn map_of(program: &ProgramInfo, name: &str) -> Result<MapData> {
+    for id in program.map_ids()?.unwrap_or_default() {
+        if MapInfo::from_id(id)?.name() == name.as_bytes() {
+            return Ok(MapData::from_id(id)?);
+        }
+    }
+    anyhow::bail!("the attached program is of another version of weft: it has no map {name}")
+}
+
+/// A bpf file system that nobody else can see, and that is gone when this is dropped: the one way
+/// to have aya use a map that exists.
+pub(crate) struct PrivateBpffs {
+    mount: OwnedFd,
+}
+
+impl PrivateBpffs {
+    pub(crate) fn new() -> Result<Self> {
+        const FSOPEN_CLOEXEC: c_int = 1;
+        const FSCONFIG_CMD_CREATE: c_int = 6;
+        const FSMOUNT_CLOEXEC: c_int = 1;
+        const NAME: &CStr = c"bpf";
+        let null = std::ptr::null::<u8>();
+        let open = || -> io::Result<OwnedFd> {
+            // SAFETY: `NAME` is a C string.
+            let context =
+                owned(unsafe { libc::syscall(libc::SYS_fsopen, NAME.as_ptr(), FSOPEN_CLOEXEC) })?;
+            // SAFETY: This command takes no pointer.
+            let result = unsafe {
+                libc::syscall(
+                    libc::SYS_fsconfig,
+                    context.as_raw_fd(),
+                    FSCONFIG_CMD_CREATE,
+                    null,
+                    null,
+                    0,
+                )
+            };
+            if result < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: No pointer is involved.
+            owned(unsafe {
+                libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0)
+            })
+        };
+        let mount = open().context("making a private bpf file system (as root?)")?;
+        Ok(Self { mount })
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.mount.as_raw_fd()).into()
+    }
+}
+
+/// The descriptor that a system call returned.
+fn owned(result: c_long) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: The kernel has just made the descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as c_int) })
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Loads weft's eBPF programs and attaches them.
+//!
+//! ```no_run
+//! use weft_ebpf::{FlowSizes, HostConfig, Object, SwitchConfig, port};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let object = Object::find(None)?;
+//! let flows = FlowSizes::attach(&object, "/sys/fs/cgroup/weft".as_ref())?;
+//! port::attach_host(&object, "eth0", &HostConfig::default(), Some(&flows))?;
+//! // In the switch's network namespace:
+//! port::attach_switch(&object, "port1", &SwitchConfig::default())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is attached stays attached until [`port::detach`] and [`FlowSizes::detach`], or until its
+//! device or cgroup is gone; the process may end. Nothing is pinned: what there is to know of an
+//! attachment is in the maps of its programs, which are found by way of the device. A device
+//! belongs to the network namespace of the thread that calls.
+
+mod bpf;
+mod btf;
+mod counters;
+mod device;
+mod flow_size;
+mod object;
+pub mod port;
+mod routes;
+mod sysctl;
+
+pub use counters::Counters;
+pub use flow_size::FlowSizes;
+pub use object::Object;
+pub use port::{Gso, HostConfig, SwitchConfig};
+pub use weft_ebpf_common::{
+    counter::Counter,
+    port::{Fallback, Policy, Role, Spray},
+};

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The maps. Their names are in [`weft_ebpf_common::map`].
+
+use core::{arch::asm, ptr};
+
+use aya_ebpf::{
+    bindings::{BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
+    btf_maps::{Array, PerCpuArray, SkStorage},
+    helpers::generated::bpf_sk_storage_get,
+    macros::btf_map,
+};
+use weft_ebpf_common::{Flow, counter::Counter, port::Port};
+
+#[btf_map]
+static WEFT_FLOWS: SkStorage<Flow> = SkStorage::new();
+
+#[btf_map]
+static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
+
+#[btf_map]
+static WEFT_PORT: Array<Port, 1> = Array::new();
+
+/// Offset in bytes of `write_seq` in the kernel's `struct tcp_sock`: the loader looks it up.
+#[unsafe(no_mangle)]
+static WRITE_SEQ_OFFSET: u32 = 0;
+
+/// Where a TCP socket has the sequence number of the next byte to be written. To the verifier it is
+/// a constant.
+#[inline(always)]
+pub(crate) fn write_seq_offset() -> u32 {
+    // SAFETY: The static is initialised. Volatile, as the loader replaces its value.
+    unsafe { ptr::read_volatile(&raw const WRITE_SEQ_OFFSET) }
+}
+
+/// Adds one. Another program on the same CPU cannot interrupt this one within tc or a cgroup hook.
+#[inline(always)]
+pub(crate) fn count(counter: Counter) {
+    if let Some(value) = WEFT_COUNTERS.get_ptr_mut(counter as u32) {
+        // SAFETY: The value belongs to this CPU, and the map outlives the program.
+        unsafe { *value = (*value).wrapping_add(1) }
+    }
+}
+
+/// Adds and gives back what was there, in one step: other CPUs may be at it. The compiler has no
+/// such operation for this target, the machine has.
+///
+/// # Safety
+///
+/// `at` must point to an aligned `u64` in a map's value.
+#[inline(always)]
+pub(crate) unsafe fn fetch_add(at: *mut u64, mut value: u64) -> u64 {
+    // SAFETY: By precondition the eight bytes at `at` are ours to change.
+    unsafe {
+        asm!("{value} = atomic_fetch_add((u64 *)({at} + 0), {value})",
+             value = inout(reg) value, at = in(reg) at);
+    }
+    value
+}
+
+/// The device's configuration.
+#[inline(always)]
+pub(crate) fn port() -> Option<*mut Port> {
+    WEFT_PORT.get_ptr_mut(0)
+}
+
+/// The socket's flow, null if there is none.
+///
+/// # Safety
+///
+/// `sk` must be a full socket that outlives the program's run.
+#[inline(always)]
+pub(crate) unsafe fn flow(sk: *mut bpf_sock, create: bool) -> *mut Flow {
+    let flags = if create {
+        BPF_SK_STORAGE_GET_F_CREATE.into()
+    } else {
+        0
+    };
+    let map = ptr::from_ref(&WEFT_FLOWS).cast_mut();
+    // SAFETY: The map is one of socket storage and `sk` a full socket (precondition). Without an
+    // initial value the kernel's is all zeroes, which is a `Flow`.
+    unsafe { bpf_sk_storage_get(map.cast(), sk.cast(), ptr::null_mut(), flags) }.cast()
+}

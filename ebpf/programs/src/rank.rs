@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The rank of a packet: which bytes of its flow it holds, and what the policy makes of that.
+
+use core::ptr;
+
+use aya_ebpf::{
+    EbpfContext as _,
+    bindings::{__sk_buff, bpf_sock},
+    helpers::generated::{bpf_ktime_get_ns, bpf_sk_fullsock, bpf_skc_to_tcp_sock, bpf_tcp_sock},
+    programs::TcContext,
+};
+use weft_ebpf_common::{
+    Flow,
+    counter::Counter,
+    port::{Fallback, Policy, Port},
+};
+
+use crate::{
+    maps,
+    packet::{AF_INET, AF_INET6, TCP, Transport, UDP},
+};
+
+/// Under [`Policy::Deadline`]: flows with a deadline rank below, those without from here on.
+const NO_DEADLINE: u64 = 1 << 31;
+
+/// A packet with payload.
+pub(crate) struct Packet {
+    /// Offset of the payload from the beginning of the frame.
+    pub(crate) payload: usize,
+    /// Bytes of payload.
+    pub(crate) length: usize,
+    /// TCP: sequence number of the first byte.
+    sequence: Option<u32>,
+}
+
+impl Packet {
+    /// `None` if it is neither TCP nor UDP, or carries nothing.
+    #[inline(always)]
+    pub(crate) fn read(ctx: &TcContext, transport: &Transport) -> Option<Self> {
+        let (payload, sequence) = match transport.protocol {
+            TCP if !transport.later_fragment => {
+                let header: [u8; 16] = ctx.load(transport.offset).ok()?;
+                let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+                (
+                    transport.offset + usize::from(header[12] >> 4) * 4,
+                    Some(sequence),
+                )
+            }
+            UDP if transport.later_fragment => (transport.offset, None),
+            UDP => (transport.offset + 8, None),
+            _ => return None,
+        };
+        match (ctx.len() as usize).checked_sub(payload) {
+            None | Some(0) => None,
+            Some(length) => Some(Self {
+                payload,
+                length,
+                sequence,
+            }),
+        }
+    }
+}
+
+/// The packet's rank; `None` if it belongs to no socket of this host.
+#[inline(always)]
+pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32> {
+    let skb: *mut __sk_buff = ctx.as_ptr().cast();
+    // SAFETY: The context is valid while the program runs.
+    let sk = unsafe { (*skb).__bindgen_anon_2.sk };
+    if sk.is_null() {
+        return None;
+    }
+    // SAFETY: `sk` is the packet's own socket.
+    let sk = unsafe { bpf_sk_fullsock(sk) };
+    if sk.is_null() {
+        return None;
+    }
+    // Not a packet socket that replays what others have sent.
+    // SAFETY: `sk` is a full socket.
+    if !matches!(unsafe { (*sk).family }, AF_INET | AF_INET6) {
+        return None;
+    }
+    // SAFETY: `sk` is a full socket.
+    let flow = unsafe { maps::flow(sk, true) };
+    let offset = match packet.sequence {
+        // SAFETY: `sk` is a full socket.
+        Some(sequence) => unsafe { stream_offset(sk, sequence)? },
+        // SAFETY: Null or a value of the map, aligned as a `Flow` is.
+        None => unsafe { datagram_offset(flow, packet.length) },
+    };
+    let described = if flow.is_null() {
+        // No memory for it.
+        Flow {
+            base: offset,
+            ..Flow::default()
+        }
+    } else {
+        // SAFETY: A value of the map.
+        unsafe { begin(flow, offset) }
+    };
+    let queued = || {
+        let sequence = packet.sequence?;
+        // SAFETY: `sk` is a full socket.
+        unsafe { queued(sk, sequence) }
+    };
+    Some(by_policy(port, &described, offset, queued))
+}
+
+/// Offset of a sequence number in the socket's stream: what was acknowledged, and the distance
+/// from there.
+///
+/// # Safety
+///
+/// `sk` must be a full socket.
+#[inline(always)]
+unsafe fn stream_offset(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
+    // SAFETY: `sk` is a full socket (precondition).
+    let tcp = unsafe { bpf_tcp_sock(sk) };
+    if tcp.is_null() {
+        return None;
+    }
+    // SAFETY: Not null, and valid as long as the socket.
+    let (acked, first) = unsafe { ((*tcp).bytes_acked, (*tcp).snd_una) };
+    Some(acked.wrapping_add(i64::from(sequence.wrapping_sub(first) as i32) as u64))
+}
+
+/// Offset of a datagram: the bytes sent before it.
+///
+/// # Safety
+///
+/// `flow` must be null or a value of the map.
+#[inline(always)]
+unsafe fn datagram_offset(flow: *mut Flow, length: usize) -> u64 {
+    if flow.is_null() {
+        return 0;
+    }
+    // SAFETY: A value of the map (precondition), aligned.
+    unsafe { maps::fetch_add(&raw mut (*flow).sent, length as u64) }
+}
+
+/// What is known of the flow; its first byte is this packet's if none was known.
+///
+/// # Safety
+///
+/// `flow` must be a value of the map.
+#[inline(always)]
+unsafe fn begin(flow: *mut Flow, offset: u64) -> Flow {
+    // SAFETY: A value of the map (precondition). Another CPU may be changing it: then this packet
+    // gets a rank between the old and the new, no harm is done.
+    unsafe {
+        if (*flow).flags & Flow::BASE_KNOWN == 0 {
+            (*flow).base = offset;
+            (*flow).flags |= Flow::BASE_KNOWN;
+        }
+        ptr::read(flow)
+    }
+}
+
+/// Bytes from `sequence` to the last that the application has written.
+///
+/// # Safety
+///
+/// `sk` must be a full socket.
+#[inline(always)]
+unsafe fn queued(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
+    // SAFETY: `sk` is a full socket (precondition).
+    let tcp = unsafe { bpf_skc_to_tcp_sock(sk.cast()) };
+    if tcp.is_null() {
+        return None;
+    }
+    let at = maps::write_seq_offset() as usize;
+    // SAFETY: The kernel's BTF says that `write_seq`, a `u32`, is there.
+    let write = unsafe { ptr::read_volatile(tcp.cast::<u8>().add(at).cast::<u32>()) };
+    Some(u64::from(write.wrapping_sub(sequence)))
+}
+
+#[inline(always)]
+fn by_policy(port: &Port, flow: &Flow, offset: u64, queued: impl Fn() -> Option<u64>) -> u32 {
+    // Negative for bytes of the previous flow on this socket, which ended where this one begins.
+    let sent = offset.wrapping_sub(flow.base) as i64;
+    let fallback = |sent: i64| {
+        maps::count(Counter::TagFallback);
+        match (port.fallback == Fallback::Queued as u32)
+            .then(&queued)
+            .flatten()
+        {
+            Some(queued) => queued,
+            None => sent.max(0) as u64,
+        }
+    };
+    let by_size = |rank: fn(size: u64, sent: i64) -> u64| {
+        if flow.size == 0 {
+            fallback(sent)
+        } else if sent >= flow.size as i64 {
+            maps::count(Counter::TagBeyondSize);
+            fallback(sent.wrapping_sub(flow.size as i64))
+        } else {
+            rank(flow.size, sent)
+        }
+    };
+    let remaining: fn(u64, i64) -> u64 = |size, sent| {
+        if sent < 0 {
+            sent.unsigned_abs()
+        } else {
+            size.wrapping_sub(sent as u64)
+        }
+    };
+    const REMAINING: u32 = Policy::Remaining as u32;
+    const SIZE: u32 = Policy::Size as u32;
+    const SENT: u32 = Policy::Sent as u32;
+    const DEADLINE: u32 = Policy::Deadline as u32;
+    let rank = match port.policy {
+        REMAINING => by_size(remaining),
+        SIZE => by_size(|size, _| size),
+        SENT => sent.max(0) as u64,
+        DEADLINE if flow.deadline != 0 => {
+            // SAFETY: The helper has no precondition.
+            let now = unsafe { bpf_ktime_get_ns() };
+            (flow.deadline.saturating_sub(now) / 1000).min(NO_DEADLINE - 1)
+        }
+        DEADLINE => NO_DEADLINE + by_size(remaining).min(NO_DEADLINE - 1),
+        _ if flow.class != 0 => u64::from(flow.class),
+        _ => u64::from(port.fixed),
+    };
+    rank.min(u64::from(u32::MAX)) as u32
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packet spraying: each packet gets a hash of its own, which a multipath route with
+//! `fib_multipath_hash_policy` 1 takes as it is.
+//!
+//! The route divides the hashes into as many equal ranges as it has paths (of equal weight), in
+//! order. Round robin takes the middle of one range after the other if it is told how many there
+//! are; if not, it counts with its bits reversed, so that any 2^k packets in a row hit each of 2^k
+//! ranges once (van der Corput's sequence).
+//!
+//! A qdisc that tells flows apart by that hash, as `pfabric` does, would see every packet as a flow
+//! of its own. So at egress the hash is taken away, and the kernel computes the flow's again.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    helpers::generated::{bpf_get_prandom_u32, bpf_set_hash, bpf_set_hash_invalid},
+    macros::classifier,
+    programs::TcContext,
+};
+use core::num::NonZeroU64;
+use weft_ebpf_common::{counter::Counter, port::Spray};
+
+use crate::{maps, packet::NEXT};
+
+/// Gives the packet its hash if the switch sprays.
+#[inline(always)]
+pub(crate) fn spray(ctx: &TcContext) {
+    const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;
+    const RANDOM: u32 = Spray::Random as u32;
+    let Some(port) = maps::port() else {
+        return;
+    };
+    // SAFETY: A value of the map; the loader wrote these fields before.
+    let (spray, paths) = unsafe { ((*port).spray, (*port).paths) };
+    let hash = match spray {
+        ROUND_ROBIN => {
+            // SAFETY: A value of the map, aligned.
+            let number = unsafe { maps::fetch_add(&raw mut (*port).sprayed, 1) };
+            round_robin(number, paths)
+        }
+        // SAFETY: The helper has no precondition.
+        RANDOM => unsafe { bpf_get_prandom_u32() },
+        _ => return,
+    };
+    // SAFETY: The context is valid while the program runs.
+    unsafe { bpf_set_hash(ctx.as_ptr().cast(), hash) };
+    maps::count(Counter::Sprayed);
+}
+
+#[inline(always)]
+fn round_robin(number: u64, paths: u32) -> u32 {
+    let Some(paths) = NonZeroU64::new(paths.into()) else {
+        return (number as u32).reverse_bits();
+    };
+    // (path + 1/2) / paths of all hashes.
+    let middle = number % paths * 2 + 1;
+    ((middle << 31) / paths) as u32
+}
+
+#[classifier]
+pub fn weft_unspray(ctx: TcContext) -> i32 {
+    // SAFETY: The context is valid while the program runs.
+    unsafe { bpf_set_hash_invalid(ctx.as_ptr().cast()) };
+    NEXT
+}
