@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tests.
+
+mod attach;
+mod fabric;
+mod malformed;
+mod options;
+mod policy;
+mod spray;
+mod wire;
+
+use crate::ktap::Test;
+
+macro_rules! tests {
+    ($($part:ident: $($name:ident)*;)*) => {
+        /// All tests, named `part.behaviour`.
+        pub(crate) const TESTS: &[Test] = &[$($(Test {
+            name: concat!(stringify!($part), ".", stringify!($name)),
+            run: $part::$name,
+        },)*)*];
+    };
+}
+
+tests! {
+    attach:
+        the_verifier_accepts_every_program
+        detaching_leaves_nothing_behind
+        attaching_twice_is_refused_and_changes_nothing
+        an_mtu_without_room_is_refused;
+    options:
+        an_unprivileged_program_says_and_reads_back
+        misuse_gets_its_errno
+        outside_the_cgroup_the_kernel_knows_no_such_option
+        other_levels_are_left_alone;
+    wire:
+        each_packet_carries_exactly_the_remaining_size_v4
+        each_packet_carries_exactly_the_remaining_size_v6
+        a_packet_sent_again_carries_the_same_rank_v4
+        a_packet_sent_again_carries_the_same_rank_v6
+        a_second_flow_begins_behind_what_is_still_unsent
+        a_burst_carries_the_rank_of_its_first_byte
+        a_tagged_packet_never_exceeds_the_mtu
+        datagrams_and_their_fragments_are_tagged
+        untagged_traffic_passes_untouched;
+    policy:
+        size_is_the_flow_size_on_every_packet
+        sent_counts_the_bytes_before
+        queued_is_what_waits_in_the_socket
+        fixed_is_the_class_or_the_number
+        deadline_is_the_time_left
+        bytes_beyond_the_size_fall_back;
+    spray:
+        round_robin_splits_evenly_v4
+        round_robin_splits_evenly_v6
+        round_robin_over_three_paths_splits_evenly
+        random_takes_every_path
+        off_keeps_a_flow_on_one_path;
+    fabric:
+        short_flows_overtake_long_ones_at_a_pfabric_port;
+    malformed:
+        malformed_tags_are_counted_and_left_alone
+        random_bytes_break_nothing;
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Socket options of weft's level.
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use libc::{EINVAL, ENOPROTOOPT, EPERM};
+use weft_ebpf::{Counter, FlowSizes, Object};
+use weft_ebpf_common::sockopt;
+
+use crate::cgroup::Cgroup;
+
+fn attached() -> Result<(Cgroup, FlowSizes)> {
+    let cgroup = Cgroup::new()?;
+    let flows = FlowSizes::attach(&Object::find(None)?, cgroup.path())?;
+    cgroup.enter()?;
+    Ok((cgroup, flows))
+}
+
+/// Runs `f` on a thread without any privilege.
+fn unprivileged<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let thread = std::thread::spawn(move || -> io::Result<T> {
+        // libc's own setresuid would change all threads.
+        // SAFETY: No pointer is involved.
+        let result = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(f())
+    });
+    Ok(thread
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread panicked"))??)
+}
+
+/// Any option with any bytes; the errno, 0 for none.
+fn raw(socket: impl AsFd, level: i32, option: i32, value: &[u8]) -> i32 {
+    // SAFETY: The kernel reads `value.len()` bytes.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            value.len() as u32,
+        )
+    };
+    if result == 0 {
+        0
+    } else {
+        io::Error::last_os_error().raw_os_error().unwrap_or(0)
+    }
+}
+
+fn errno<T>(result: io::Result<T>) -> i32 {
+    result
+        .err()
+        .and_then(|error| error.raw_os_error())
+        .unwrap_or(0)
+}
+
+pub(super) fn an_unprivileged_program_says_and_reads_back() -> Result<String> {
+    let (_cgroup, flows) = attached()?;
+    unprivileged(|| -> Result<()> {
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let udp = UdpSocket::bind("[::1]:0")?;
+        for socket in [tcp.as_fd(), udp.as_fd()] {
+            ensure!(weft_load::get_flow_size(socket)? == 0);
+            weft_load::flow_size(socket, 3_000_000)?;
+            ensure!(weft_load::get_flow_size(socket)? == 3_000_000);
+            weft_load::flow_size(socket, sockopt::MAX_FLOW_SIZE)?;
+            ensure!(weft_load::get_flow_size(socket)? == sockopt::MAX_FLOW_SIZE);
+            weft_load::class(socket, 7)?;
+            ensure!(weft_load::get_class(socket)? == 7);
+            weft_load::deadline_in(socket, Duration::from_secs(5))?;
+            let deadline = weft_load::get_deadline(socket)?;
+            weft_load::deadline(socket, deadline + 1)?;
+            ensure!(weft_load::get_deadline(socket)? == deadline + 1);
+            weft_load::deadline(socket, 0)?;
+            ensure!(weft_load::get_deadline(socket)? == 0);
+            // The others are still as they were.
+            ensure!(weft_load::get_class(socket)? == 7);
+        }
+        // Each socket has its own.
+        let other = UdpSocket::bind("127.0.0.1:0")?;
+        ensure!(weft_load::get_class(&other)? == 0);
+        Ok(())
+    })??;
+    ensure!(flows.counters()?.get(Counter::OptionSet) == 12);
+    ensure!(flows.counters()?.get(Counter::OptionRefused) == 0);
+    Ok(String::new())
+}
+
+pub(super) fn misuse_gets_its_errno() -> Result<String> {
+    let (_cgroup, flows) = attached()?;
+    let refused = unprivileged(|| -> Result<u64> {
+        let socket = &UdpSocket::bind("127.0.0.1:0")?;
+        let level = sockopt::LEVEL;
+        let eight = |number: u64| number.to_ne_bytes();
+        let mut cases = vec![
+            (
+                "too large a size",
+                errno(weft_load::flow_size(socket, sockopt::MAX_FLOW_SIZE + 1)),
+                EINVAL,
+            ),
+            (
+                "the largest size",
+                errno(weft_load::flow_size(socket, u64::MAX)),
+                EINVAL,
+            ),
+            (
+                "a class of 256",
+                errno(weft_load::class(socket, 256)),
+                EINVAL,
+            ),
+            (
+                "a deadline in the past",
+                errno(weft_load::deadline(socket, 1)),
+                EINVAL,
+            ),
+            (
+                "a deadline never",
+                errno(weft_load::deadline(socket, u64::MAX)),
+                EINVAL,
+            ),
+            (
+                "a deadline in two days",
+                errno(weft_load::deadline_in(socket, Duration::from_secs(172_800))),
+                EINVAL,
+            ),
+            ("option 0", raw(socket, level, 0, &eight(1)), EPERM),
+            ("option 5", raw(socket, level, 5, &eight(1)), EPERM),
+            ("option -1", raw(socket, level, -1, &eight(1)), EPERM),
+            (
+                "a class of 8 bytes",
+                raw(socket, level, sockopt::CLASS, &eight(1)),
+                EINVAL,
+            ),
+        ];
+        for length in [0, 1, 4, 7, 9, 16, 4096, 8192] {
+            let value = vec![0; length];
+            cases.push((
+                "a wrong length",
+                raw(socket, level, sockopt::FLOW_SIZE, &value),
+                EINVAL,
+            ));
+        }
+        for (what, got, expected) in &cases {
+            ensure!(got == expected, "{what}: errno {got} instead of {expected}");
+        }
+        // Nothing was kept.
+        ensure!(weft_load::get_flow_size(socket)? == 0 && weft_load::get_deadline(socket)? == 0);
+        let mut value = 0_u32;
+        let mut size = 4;
+        for (option, expected) in [(sockopt::FLOW_SIZE, EINVAL), (9, EPERM)] {
+            // SAFETY: The kernel writes at most 4 bytes of `value`.
+            let result = unsafe {
+                libc::getsockopt(
+                    socket.as_raw_fd(),
+                    level,
+                    option,
+                    (&raw mut value).cast(),
+                    &raw mut size,
+                )
+            };
+            let got = io::Error::last_os_error().raw_os_error();
+            ensure!(
+                result == -1 && got == Some(expected),
+                "reading option {option}: {got:?}"
+            );
+        }
+        Ok(cases.len() as u64 + 2)
+    })??;
+    let counted = flows.counters()?.get(Counter::OptionRefused);
+    ensure!(
+        counted == refused,
+        "{counted} of {refused} refusals counted"
+    );
+    Ok(format!("{refused} refusals"))
+}
+
+pub(super) fn outside_the_cgroup_the_kernel_knows_no_such_option() -> Result<String> {
+    let (cgroup, _flows) = attached()?;
+    cgroup.leave()?;
+    let outside = UdpSocket::bind("127.0.0.1:0")?;
+    ensure!(errno(weft_load::flow_size(&outside, 1)) == ENOPROTOOPT);
+    // The kernel has two words for it.
+    ensure!(errno(weft_load::get_flow_size(&outside)) == libc::EOPNOTSUPP);
+    Ok(String::new())
+}
+
+pub(super) fn other_levels_are_left_alone() -> Result<String> {
+    let (_cgroup, flows) = attached()?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    ensure!(
+        raw(
+            &socket,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUF,
+            &4096_i32.to_ne_bytes()
+        ) == 0
+    );
+    ensure!(raw(&socket, libc::SOL_SOCKET, 12_345, &[0; 4]) == ENOPROTOOPT);
+    // Longer than a page: the program must not get in the way.
+    ensure!(raw(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &[0; 10_000]) == 0);
+    // Our level on a socket that is not ours.
+    let (unix, _other) = std::os::unix::net::UnixStream::pair()?;
+    ensure!(raw(&unix, sockopt::LEVEL, sockopt::FLOW_SIZE, &[1; 8]) == libc::EOPNOTSUPP);
+    let counters = flows.counters()?;
+    ensure!(counters.get(Counter::OptionSet) + counters.get(Counter::OptionRefused) == 0);
+    Ok(String::new())
+}

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What is on the wire.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ebpf::{Counter, Counters, Gso, HostConfig, SwitchConfig, port};
+use weft_proto::tag::{Tag, find_in_packet};
+
+use crate::capture::Capture;
+use crate::fabric::{Path, Version};
+use crate::frame::{self, Packet};
+use crate::netns::Namespace;
+use crate::transfer::{self, Sink};
+
+/// The transfer.
+const SIZE: usize = 3_000_000;
+const MTU: usize = 1500;
+
+pub(super) fn counters(namespace: &Namespace, device: &str) -> Result<Counters> {
+    let status = namespace.enter(|| port::status(device))??;
+    Ok(status.context("nothing is attached")?.counters)
+}
+
+/// The first sequence number of a stream that was captured from its beginning.
+fn first_byte(frames: &[Vec<u8>], port: u16) -> Result<u32> {
+    for frame in frames {
+        match frame::parse(frame)? {
+            Some(packet) if packet.destination_port == port && packet.syn => {
+                return Ok(packet.sequence.wrapping_add(1));
+            }
+            _ => {}
+        }
+    }
+    anyhow::bail!("the capture holds no SYN")
+}
+
+/// Checks each packet of a flow whose first byte has this sequence number; gives the number of
+/// packets that were sent again.
+fn check_remaining(packets: &[Packet], first: u32, size: usize) -> Result<usize> {
+    let mut seen = HashMap::new();
+    let mut again = 0;
+    for packet in packets {
+        let offset = packet.sequence.wrapping_sub(first) as usize;
+        let tag = packet
+            .tag
+            .with_context(|| format!("no tag on the packet at {offset}"))?;
+        let expected = Tag {
+            rank: (size - offset) as u32,
+            upstream_queue: 0,
+        };
+        ensure!(
+            tag == expected,
+            "at {offset}: {tag:?} instead of {expected:?}"
+        );
+        ensure!(packet.length <= MTU, "a packet of {} bytes", packet.length);
+        if seen.insert(offset, packet.payload).is_some() {
+            again += 1;
+        }
+    }
+    let mut next = 0;
+    while next < size {
+        next += seen
+            .get(&next)
+            .with_context(|| format!("no packet begins at {next}"))?;
+    }
+    Ok(again)
+}
+
+fn each_packet(version: Version) -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    let first = Capture::start(&path.first, "left")?;
+    let last = Capture::start(&path.receiver, "eth")?;
+    let delivered = Delivered::start(&path.receiver)?;
+    let peer = transfer::send(
+        &path.sender,
+        &path.receiver,
+        path.receiver_address(version),
+        SIZE,
+    )?;
+    let frames = first.frames()?;
+    let begin = first_byte(&frames, peer.port())?;
+    let packets = frame::to_port(&frames, peer.port())?;
+    check_remaining(&packets, begin, SIZE)?;
+    // Behind two switches that route they are the same.
+    let at_receiver = frame::to_port(&last.frames()?, peer.port())?;
+    let essence = |packet: &Packet| (packet.sequence, packet.payload, packet.tag);
+    let same = packets
+        .iter()
+        .map(essence)
+        .eq(at_receiver.iter().map(essence));
+    ensure!(same, "the packets changed on their way");
+    // And IP at the receiver saw none of it.
+    let tagged = at_receiver
+        .iter()
+        .filter(|packet| packet.tag.is_some())
+        .count() as u64;
+    let counters = counters(&path.receiver, "eth")?;
+    ensure!(
+        counters.get(Counter::Untagged) == tagged,
+        "{counters:?}, {tagged} tagged"
+    );
+    ensure!(counters.get(Counter::UntagMalformed) + counters.get(Counter::UntagFailed) == 0);
+    let delivered = delivered.count_without_tag(peer.port())?;
+    ensure!(
+        delivered >= packets.len(),
+        "{delivered} of {} delivered",
+        packets.len()
+    );
+    let read = self::counters(&path.first, "left")?.get(Counter::Read);
+    ensure!(read == tagged, "the switch read {read} of {tagged} tags");
+    Ok(format!(
+        "{} packets, the longest {} bytes",
+        packets.len(),
+        longest(&packets)
+    ))
+}
+
+fn longest(packets: &[Packet]) -> usize {
+    packets
+        .iter()
+        .map(|packet| packet.length)
+        .max()
+        .unwrap_or(0)
+}
+
+pub(super) fn each_packet_carries_exactly_the_remaining_size_v4() -> Result<String> {
+    each_packet(Version::V4)
+}
+
+pub(super) fn each_packet_carries_exactly_the_remaining_size_v6() -> Result<String> {
+    each_packet(Version::V6)
+}
+
+/// What IP delivers at the receiver, behind the programs at ingress: packets mirrored there to a
+/// device of their own.
+struct Delivered {
+    capture: Capture,
+}
+
+impl Delivered {
+    fn start(namespace: &Namespace) -> Result<Self> {
+        // A filter of tc's own at the same hook runs behind ours.
+        namespace.ip("link add seen type veth peer name mirror")?;
+        namespace.ip("link set seen up")?;
+        namespace.ip("link set mirror up")?;
+        namespace.command("tc", "qdisc add dev eth clsact")?;
+        let filter = "filter add dev eth ingress protocol all u32 match u32 0 0 action mirred egress mirror dev mirror";
+        namespace.command("tc", filter)?;
+        Ok(Self {
+            capture: Capture::start(namespace, "seen")?,
+        })
+    }
+
+    /// TCP packets with payload to a port; an error if one has a tag.
+    fn count_without_tag(&self, port: u16) -> Result<usize> {
+        let packets = frame::to_port(&self.capture.frames()?, port)?;
+        for packet in &packets {
+            ensure!(packet.tag.is_none(), "delivered with its tag: {packet:?}");
+        }
+        Ok(packets.len())
+    }
+}
+
+fn sent_again(version: Version) -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    // A short queue behind a slow wire drops, as a real one does.
+    let queue = "qdisc add dev right2 root tbf rate 100mbit burst 5kb limit 20kb";
+    path.first.command("tc", queue)?;
+    let capture = Capture::start(&path.first, "left")?;
+    let peer = transfer::send(
+        &path.sender,
+        &path.receiver,
+        path.receiver_address(version),
+        SIZE,
+    )?;
+    let frames = capture.frames()?;
+    let packets = frame::to_port(&frames, peer.port())?;
+    let again = check_remaining(&packets, first_byte(&frames, peer.port())?, SIZE)?;
+    ensure!(again > 0, "nothing was lost");
+    Ok(format!(
+        "{} packets, {again} of them sent again",
+        packets.len()
+    ))
+}
+
+pub(super) fn a_packet_sent_again_carries_the_same_rank_v4() -> Result<String> {
+    sent_again(Version::V4)
+}
+
+pub(super) fn a_packet_sent_again_carries_the_same_rank_v6() -> Result<String> {
+    sent_again(Version::V6)
+}
+
+pub(super) fn a_second_flow_begins_behind_what_is_still_unsent() -> Result<String> {
+    const FIRST: usize = 400_000;
+    const SECOND: usize = 100_000;
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    path.first.command(
+        "tc",
+        "qdisc add dev right2 root tbf rate 100mbit burst 5kb limit 20kb",
+    )?;
+    let capture = Capture::start(&path.first, "left")?;
+    let sink = Sink::start(&path.receiver, path.receiver_address(Version::V4))?;
+    let mut stream = sink.connect(&path.sender)?;
+    let bytes = transfer::bytes(FIRST + SECOND);
+    weft_load::flow_size(&stream, FIRST as u64)?;
+    stream.write_all(&bytes[..FIRST])?;
+    // Most of the first flow waits in the socket.
+    weft_load::flow_size(&stream, SECOND as u64)?;
+    stream.write_all(&bytes[FIRST..])?;
+    let port = sink.address.port();
+    sink.finish(stream, FIRST + SECOND)?;
+    let frames = capture.frames()?;
+    let begin = first_byte(&frames, port)?;
+    let (mut first, mut second) = (0, 0);
+    for packet in frame::to_port(&frames, port)? {
+        let offset = packet.sequence.wrapping_sub(begin) as usize;
+        let rank = packet.tag.context("no tag")?.rank as usize;
+        let expected = if offset < FIRST {
+            FIRST - offset
+        } else {
+            FIRST + SECOND - offset
+        };
+        ensure!(
+            rank == expected,
+            "at {offset}: rank {rank} instead of {expected}"
+        );
+        *(if offset < FIRST {
+            &mut first
+        } else {
+            &mut second
+        }) += 1;
+    }
+    ensure!(
+        first > FIRST / MTU && second >= SECOND / MTU,
+        "{first}, {second} packets"
+    );
+    Ok(String::new())
+}
+
+pub(super) fn a_burst_carries_the_rank_of_its_first_byte() -> Result<String> {
+    let path = Path::new(1)?;
+    let config = HostConfig {
+        gso: Gso::On,
+        ..HostConfig::default()
+    };
+    path.attach(&config, &SwitchConfig::default())?;
+    // Behind this the bursts are segments: what is on the wire of a device without offloads.
+    path.second.command(
+        "tc",
+        "qdisc add dev right root tbf rate 1gbit burst 1600 limit 4mb",
+    )?;
+    let mut figures = String::new();
+    for version in [Version::V4, Version::V6] {
+        let (bursts, segments) = (
+            Capture::start(&path.first, "left")?,
+            Capture::start(&path.receiver, "eth")?,
+        );
+        let peer = transfer::send(
+            &path.sender,
+            &path.receiver,
+            path.receiver_address(version),
+            SIZE,
+        )?;
+        let frames = bursts.frames()?;
+        let begin = first_byte(&frames, peer.port())?;
+        let packets = frame::to_port(&frames, peer.port())?;
+        let burst = longest(&packets);
+        // How long bursts are is TCP's affair, and differs with the round trip.
+        ensure!(burst > 2 * MTU, "the longest burst has {burst} bytes");
+        let rank = |packet: &Packet| Ok::<_, anyhow::Error>(packet.tag.context("no tag")?.rank);
+        for packet in &packets {
+            let expected = SIZE as u32 - packet.sequence.wrapping_sub(begin);
+            ensure!(rank(packet)? == expected, "{packet:?}, expected {expected}");
+        }
+        let segments = frame::to_port(&segments.frames()?, peer.port())?;
+        ensure!(
+            longest(&segments) <= MTU,
+            "a segment of {} bytes",
+            longest(&segments)
+        );
+        for segment in &segments {
+            let own = SIZE as u32 - segment.sequence.wrapping_sub(begin);
+            let rank = rank(segment)?;
+            ensure!(
+                rank >= own && rank - own < 65_536,
+                "{segment:?}, own rank {own}"
+            );
+        }
+        figures += &format!(
+            "{version:?}: {} bursts to {burst} bytes, {} segments\n",
+            packets.len(),
+            segments.len()
+        );
+    }
+    Ok(figures)
+}
+
+fn udp(path: &Path, version: Version) -> Result<(UdpSocket, UdpSocket)> {
+    let address = path.receiver_address(version);
+    let receiver = path.receiver.enter(|| UdpSocket::bind((address, 0)))??;
+    receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let any = if version == Version::V4 {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
+    let sender = path.sender.enter(|| UdpSocket::bind(any))??;
+    sender.connect(receiver.local_addr()?)?;
+    Ok((sender, receiver))
+}
+
+pub(super) fn a_tagged_packet_never_exceeds_the_mtu() -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    // A route that came later and does not know.
+    path.sender.ip("route add 10.9.9.2/32 via 10.9.1.2")?;
+    let (sender, receiver) = udp(&path, Version::V4)?;
+    discover_mtu(&sender)?;
+    let capture = Capture::start(&path.first, "left")?;
+    // 1472 fill the MTU, 1464 leave room for the tag.
+    let mut buffer = [0; 2000];
+    for length in [1464, 1465, 1472] {
+        sender.send(&transfer::bytes(length))?;
+        ensure!(receiver.recv(&mut buffer)? == length);
+    }
+    let packets = frame::to_port(&capture.frames()?, receiver.local_addr()?.port())?;
+    let tagged: Vec<_> = packets.iter().map(|packet| packet.tag.is_some()).collect();
+    ensure!(
+        tagged == [true, false, false] && longest(&packets) == MTU,
+        "{packets:?}"
+    );
+    ensure!(counters(&path.sender, "eth")?.get(Counter::TagTooLong) == 2);
+    // A route that does know refuses what would have to be fragmented and may not.
+    path.sender.ip("route del 10.9.9.2/32")?;
+    let error = sender.send(&transfer::bytes(1465)).expect_err("sent");
+    ensure!(error.raw_os_error() == Some(libc::EMSGSIZE), "{error}");
+    Ok(String::new())
+}
+
+/// Datagrams are not to be fragmented.
+fn discover_mtu(socket: impl AsFd) -> Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let always = libc::IP_PMTUDISC_DO;
+    // SAFETY: The kernel reads an `i32`.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            (&raw const always).cast(),
+            size_of_val(&always) as u32,
+        )
+    };
+    ensure!(
+        result == 0,
+        "IP_MTU_DISCOVER: {}",
+        std::io::Error::last_os_error()
+    );
+    Ok(())
+}
+
+pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    for version in [Version::V4, Version::V6] {
+        let (sender, receiver) = udp(&path, version)?;
+        let capture = Capture::start(&path.first, "left")?;
+        let last = Capture::start(&path.receiver, "eth")?;
+        weft_load::flow_size(&sender, 10_000)?;
+        let mut buffer = [0; 9000];
+        for length in [1000, 500, 8000, 500] {
+            sender.send(&transfer::bytes(length))?;
+            ensure!(receiver.recv(&mut buffer)? == length);
+            ensure!(buffer[..length] == transfer::bytes(length));
+        }
+        let port = receiver.local_addr()?.port();
+        let frames = capture.frames()?;
+        let ip = |frame: &Vec<u8>| frame[14..].to_vec();
+        let mut ranks = Vec::new();
+        for packet in frames
+            .iter()
+            .filter(|frame| frame[12..14] != [8, 6])
+            .map(ip)
+        {
+            ensure!(packet.len() <= MTU, "{} bytes", packet.len());
+            if let Some(tag) =
+                find_in_packet(&packet).map_err(|error| anyhow::anyhow!("{error:?}"))?
+            {
+                ranks.push(tag.rank);
+            }
+        }
+        // Two datagrams, six fragments in some order, and the last one.
+        ensure!(ranks.len() == 9, "{ranks:?}");
+        ensure!(ranks[..2] == [10_000, 9000] && ranks[8] == 500, "{ranks:?}");
+        ensure!(
+            ranks[2..8].iter().all(|rank| (500..=8500).contains(rank)),
+            "{ranks:?}"
+        );
+        ensure!(ranks[2] == 8500, "{ranks:?}");
+        ensure!(
+            frame::to_port(&last.frames()?, port)?
+                .iter()
+                .all(|packet| packet.tag.is_some())
+        );
+    }
+    Ok(String::new())
+}
+
+pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    // Echo requests, ARP, no IP at all, TCP that is not of a socket of this host.
+    let mut sent = Vec::new();
+    for (kind, packet) in [
+        (
+            0x0800,
+            &[
+                0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 1, 1, 10, 9, 7, 7, 8, 0,
+            ][..],
+        ),
+        (
+            0x0800,
+            &[
+                0x46, 0, 0, 32, 0, 1, 0, 0, 64, 6, 0, 0, 10, 9, 1, 1, 10, 9, 7, 7, 1, 1, 1, 0,
+            ],
+        ),
+        (0x86dd, &[0x60, 0, 0, 0, 0, 20, 6, 64, 0xfd]),
+        (0x86dd, &[0x60, 0, 0, 0, 0, 20, 60, 64, 0xfd]),
+        (0x0806, &[0, 1, 8, 0, 6, 4, 0, 2]),
+        (0x88b5, &[1, 2, 3]),
+    ] {
+        let mut frame = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8];
+        frame.extend(u16::to_be_bytes(kind));
+        frame.extend(packet);
+        frame.resize(100, 0x55);
+        sent.push(frame);
+    }
+    // Out of a host, and into one.
+    let out = Capture::start(&path.first, "left")?;
+    let out_of = Capture::start(&path.sender, "eth")?;
+    let delivered = Delivered::start(&path.receiver)?;
+    let into = Capture::start(&path.second, "right")?;
+    for frame in &sent {
+        out_of.send(frame)?;
+        into.send(frame)?;
+    }
+    for (what, frames) in [("out", out.frames()?), ("in", delivered.capture.frames()?)] {
+        let ours = frames
+            .into_iter()
+            .filter(|frame| frame[..12] == sent[0][..12]);
+        ensure!(
+            ours.eq(sent.iter().cloned()),
+            "a packet on its way {what} was changed"
+        );
+    }
+    // Nobody listens: SYN and RST, without payload.
+    let nobody = (path.receiver_address(Version::V4), 9);
+    ensure!(
+        path.sender
+            .enter(|| std::net::TcpStream::connect(nobody))?
+            .is_err()
+    );
+    ensure!(counters(&path.sender, "eth")?.get(Counter::Tagged) == 0);
+    Ok(String::new())
+}
