@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::boot;
+use crate::bpf_linker;
 use crate::cache::{Cache, Entry};
 use crate::cpio;
+use crate::ebpf;
 use crate::enter::{self, Enter};
 use crate::host;
 use crate::metadata;
@@ -40,6 +42,8 @@ pub(crate) struct Base {
     pub(crate) rootfs: Entry,
     pub(crate) metadata: Entry,
     pub(crate) boot: Entry,
+    /// None where the suite has nothing to build eBPF with.
+    pub(crate) bpf_linker: Option<Entry>,
 }
 
 impl Base {
@@ -49,7 +53,7 @@ impl Base {
     }
 }
 
-/// Host packages, kernel, root filesystem, metadata, boot image.
+/// Host packages, kernel, root filesystem, metadata, boot image, bpf-linker.
 ///
 /// # Errors
 /// Those of the stages.
@@ -66,11 +70,13 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
     let rootfs = rootfs::ensure(cache, &resolution)?;
     let metadata = metadata::ensure(cache, &resolution, &rootfs)?;
     let boot = boot::ensure(cache, &resolution, &rootfs)?;
+    let bpf_linker = bpf_linker::ensure(cache, &resolution, &rootfs)?;
     Ok(Base {
         resolution,
         rootfs,
         metadata,
         boot,
+        bpf_linker,
     })
 }
 
@@ -79,10 +85,11 @@ pub(crate) struct Built<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) base: Base,
     pub(crate) modules: Entry,
+    pub(crate) ebpf: Option<Entry>,
     pub(crate) programs: Programs,
 }
 
-/// The base, the modules, the guest's programs.
+/// The base, the modules, the eBPF programs, the guest's programs.
 ///
 /// # Errors
 /// Those of the stages.
@@ -97,11 +104,17 @@ pub(crate) fn all<'a>(cache: &'a Cache, request: &Request) -> Result<Built<'a>> 
         &base.enter(),
         &workspace,
     )?;
-    let programs = programs::build(&workspace, &cache.log("programs")?)?;
+    let ebpf = match &base.bpf_linker {
+        Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, tools, &workspace)?),
+        None => None,
+    };
+    let object = ebpf.as_ref().map(ebpf::object);
+    let programs = programs::build(&workspace, object.as_deref(), &cache.log("programs")?)?;
     Ok(Built {
         cache,
         base,
         modules,
+        ebpf,
         programs,
     })
 }
@@ -131,7 +144,12 @@ impl Built<'_> {
                 modules.join(module.file_name().unwrap_or_default()),
             )?;
         }
-        fs::copy(&self.programs.selftests, programs.join("weft-selftests"))?;
+        for program in self.programs.in_path() {
+            fs::copy(
+                program,
+                programs.join(program.file_name().unwrap_or_default()),
+            )?;
+        }
         for kind in KINDS {
             fs::copy(&self.programs.plugin, plugins.join(format!("q_{kind}.so")))?;
         }
@@ -149,16 +167,10 @@ impl Built<'_> {
     /// If a file cannot be read.
     pub(crate) fn add_to(&self, archive: &mut cpio::Archive) -> Result<()> {
         archive.file("init", 0o755, &fs::read(&self.programs.init)?)?;
-        archive.file(
-            "usr/bin/weft-selftests",
-            0o755,
-            &fs::read(&self.programs.selftests)?,
-        )?;
-        archive.file(
-            "usr/bin/weft-bench",
-            0o755,
-            &fs::read(&self.programs.bench)?,
-        )?;
+        for program in self.programs.in_path() {
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            archive.file(&format!("usr/bin/{name}"), 0o755, &fs::read(program)?)?;
+        }
         let plugin = fs::read(&self.programs.plugin)?;
         for kind in KINDS {
             archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;

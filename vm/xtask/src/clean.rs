@@ -9,8 +9,10 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 
 use crate::boot;
+use crate::bpf_linker;
 use crate::cache::{self, Cache};
 use crate::cli::Clean;
+use crate::ebpf;
 use crate::enter;
 use crate::metadata;
 use crate::modules;
@@ -32,6 +34,8 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         metadata::STAGE,
         boot::STAGE,
         modules::STAGE,
+        bpf_linker::STAGE,
+        ebpf::STAGE,
         virtme::STAGE,
     ] {
         let mut of_stage = stage_entries(&cache.file(stage.name))?;

@@ -76,7 +76,7 @@ impl Target {
     }
 }
 
-/// Host packages, root filesystem, Rust metadata, boot image
+/// Host packages, root filesystem, Rust metadata, boot image, bpf-linker
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -99,7 +99,7 @@ pub(crate) struct Setup {
     pub(crate) json: bool,
 }
 
-/// Kernel modules, guest programs, tc plugin
+/// Kernel modules, eBPF programs, guest programs, tc plugin
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -3,21 +3,24 @@
 //! `cargo xtask`: builds weft and runs it in a virtual machine.
 //!
 //! Host packages → a kernel resolved from a Debian suite → root filesystem → Rust metadata → boot
-//! image → modules and programs → a guest. Each stage is one file here, cached under a hash of its
-//! inputs.
+//! image → bpf-linker → modules, eBPF and other programs → a guest. Each stage is one file here,
+//! cached under a hash of its inputs.
 
 #![forbid(unsafe_code)]
 
 mod archive;
 mod bench;
 mod boot;
+mod bpf_linker;
 mod build;
 mod cache;
 mod clean;
 mod cli;
 mod console;
 mod cpio;
+mod crates;
 mod determinism;
+mod ebpf;
 mod enter;
 mod failure;
 mod follow;

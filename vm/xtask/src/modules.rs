@@ -47,11 +47,10 @@ const HARMLESS: [&str; 2] = [
     "warning: pahole version differs from",
 ];
 
-/// Files of `kmod/` that go into a module, as (path in `kmod/`, path on the host), sorted.
-fn sources(workspace: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let kmod = workspace.join("kmod");
+/// Files of a folder that go into a build, as (path in the folder, path on the host), sorted.
+pub(crate) fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let skipped = ["target", "tests", "fuzz", "benches", "man"];
-    let walk = WalkDir::new(&kmod)
+    let walk = WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()
         .filter_entry(|entry| {
@@ -65,7 +64,7 @@ fn sources(workspace: &Path) -> Result<Vec<(String, PathBuf)>> {
         if entry.file_type().is_file() {
             let name = entry
                 .path()
-                .strip_prefix(&kmod)?
+                .strip_prefix(folder)?
                 .to_string_lossy()
                 .into_owned();
             files.push((name, entry.into_path()));
@@ -86,7 +85,7 @@ pub(crate) fn ensure(
     enter: &Enter,
     workspace: &Path,
 ) -> Result<Entry> {
-    let files = sources(workspace)?;
+    let files = sources(&workspace.join("kmod"))?;
     ensure!(
         files.iter().any(|(name, _)| name == "modules/Kbuild"),
         "{} is missing",

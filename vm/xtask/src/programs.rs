@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::crates;
 use crate::process::Log;
 use crate::progress;
 
@@ -20,13 +21,36 @@ pub(crate) struct Programs {
     pub(crate) selftests: PathBuf,
     /// `weft-bench`.
     pub(crate) bench: PathBuf,
+    /// Those with the eBPF programs in them, where these can be built.
+    pub(crate) ebpf: Option<Ebpf>,
     /// The plugin, one library for all our qdiscs.
     pub(crate) plugin: PathBuf,
 }
 
+/// Programs with the eBPF object in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Ebpf {
+    /// `weft-tag`.
+    pub(crate) tag: PathBuf,
+    /// `weft-ebpf-selftests`.
+    pub(crate) selftests: PathBuf,
+}
+
+impl Programs {
+    /// Those that the guest has in its path, under their own names.
+    pub(crate) fn in_path(&self) -> Vec<&Path> {
+        let mut programs = vec![self.selftests.as_path(), &self.bench];
+        if let Some(ebpf) = &self.ebpf {
+            programs.extend([ebpf.tag.as_path(), &ebpf.selftests]);
+        }
+        programs
+    }
+}
+
 /// The cargo command. They are small programs for the initramfs, hence a profile of their own.
-pub(crate) fn command(workspace: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+/// `object`: the eBPF object, if there is one.
+pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
+    let mut command = crates::cargo();
     command.current_dir(workspace);
     command.args([
         "build",
@@ -38,6 +62,12 @@ pub(crate) fn command(workspace: &Path) -> Command {
     for package in ["weft-guest", "weft-selftests", "weft-bench", "weft-tc"] {
         command.args(["--package", package]);
     }
+    if let Some(object) = object {
+        for package in ["weft-ebpf", "weft-ebpf-selftests"] {
+            command.args(["--package", package]);
+        }
+        command.env("WEFT_EBPF_OBJECT", object);
+    }
     command
 }
 
@@ -45,15 +75,22 @@ pub(crate) fn command(workspace: &Path) -> Command {
 ///
 /// # Errors
 /// If cargo fails; its messages are in the error.
-pub(crate) fn build(workspace: &Path, log: &Log) -> Result<Programs> {
+pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<Programs> {
     progress::step("guest programs", || {
-        let messages = log.run_piped(&mut command(workspace))?;
+        let messages = log.run_piped(&mut command(workspace, object))?;
         let program =
             |name| program(&messages, name).with_context(|| format!("cargo built no {name}"));
+        let ebpf = || {
+            anyhow::Ok(Ebpf {
+                tag: program("weft-tag")?,
+                selftests: program("weft-ebpf-selftests")?,
+            })
+        };
         Ok(Programs {
             init: program("weft-guest")?,
             selftests: program("weft-selftests")?,
             bench: program("weft-bench")?,
+            ebpf: object.map(|_| ebpf()).transpose()?,
             plugin: library(&messages, "weft_tc").context("cargo built no tc plugin")?,
         })
     })

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::build::{self, Base};
 use crate::cache::Cache;
 use crate::cli::{Build, Setup, Target};
+use crate::ebpf;
 use crate::host;
 use crate::modules;
 use crate::process::shown;
@@ -51,9 +52,11 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         describe_setup(cache, &build.target)?;
         println!("# kernel modules, inside the root filesystem");
         println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
+        println!("# eBPF programs, inside the root filesystem");
+        println!("cargo build --release --target bpfel-unknown-none");
         println!(
             "# guest programs\n{}",
-            shown(&programs::command(&build::workspace()))
+            shown(&programs::command(&build::workspace(), None))
         );
         return Ok(0);
     }
@@ -61,6 +64,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.json {
         let mut facts = facts(&built.base);
         facts["modules"] = json!(modules::files(built.modules.path())?);
+        facts["ebpf"] = json!(built.ebpf.as_ref().map(ebpf::object));
         facts["programs"] = json!([built.programs.init, built.programs.selftests]);
         facts["plugin"] = json!(built.programs.plugin);
         println!("{}", serde_json::to_string_pretty(&facts)?);
@@ -108,7 +112,7 @@ fn describe_setup(cache: &Cache, target: &Target) -> Result<()> {
         );
     }
     println!(
-        "# Rust metadata, kernel image and initramfs of {}",
+        "# Rust metadata, kernel image and initramfs of {}, bpf-linker",
         resolution.kernel
     );
     Ok(())

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Crates for the cargo inside the root filesystem, which has neither network nor registry: the
+//! host's cargo downloads them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::enter;
+use crate::process::Log;
+
+/// Where the directory that [`vendor`] filled has to be shown inside the root filesystem.
+pub(crate) const PLACE: &str = "/mnt/build";
+/// `CARGO_HOME` there.
+pub(crate) const CARGO_HOME: &str = "/mnt/build/cargo";
+
+/// The host's cargo: the one that runs us, if one does.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Downloads the crates in the `Cargo.lock` beside `manifest` into `directory`, with settings for a
+/// cargo that sees the directory at [`PLACE`].
+///
+/// # Errors
+/// If cargo fails, for want of a network for example.
+pub(crate) fn vendor(manifest: &Path, directory: &Path, log: &Log) -> Result<()> {
+    let mut command = cargo();
+    // The registry may have a mirror in the user's settings.
+    command.args(["vendor", "--locked", "--respect-source-config"]);
+    command.arg("--manifest-path").arg(manifest);
+    log.run(command.arg(directory.join("vendor")))?;
+    let settings = format!(
+        "[source.crates-io]\nreplace-with = \"vendored\"\n\n[source.vendored]\ndirectory = \"{PLACE}/vendor\"\n"
+    );
+    fs::create_dir_all(directory.join("cargo"))?;
+    fs::write(directory.join("cargo/config.toml"), settings).context("writing cargo's settings")
+}
+
+/// Downloads a crate's source into `target`, its own `Cargo.lock` with it.
+///
+/// # Errors
+/// If cargo fails.
+pub(crate) fn source(name: &str, version: &str, target: &Path, log: &Log) -> Result<()> {
+    // cargo downloads what a package needs, so there has to be a package.
+    let package = target.with_extension("wanted");
+    fs::create_dir_all(package.join("src"))?;
+    fs::write(package.join("src/lib.rs"), "")?;
+    let manifest = package.join("Cargo.toml");
+    fs::write(
+        &manifest,
+        format!(
+            "[package]\nname = \"wanted\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+             {name} = {{ version = \"={version}\", default-features = false }}\n"
+        ),
+    )?;
+    let mut command = cargo();
+    command.args(["metadata", "--format-version", "1", "--manifest-path"]);
+    let metadata = log.run_piped(command.arg(&manifest))?;
+    let place = place_of(&metadata, name)
+        .with_context(|| format!("cargo did not say where {name} {version} is"))?;
+    log.run(Command::new("cp").arg("-r").arg(place).arg(target))?;
+    enter::remove_tree(&package)
+}
+
+/// The directory of a package in the output of `cargo metadata`.
+fn place_of(metadata: &str, name: &str) -> Option<PathBuf> {
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    let packages = metadata["packages"].as_array()?;
+    let package = packages.iter().find(|package| package["name"] == name)?;
+    let manifest = Path::new(package["manifest_path"].as_str()?);
+    manifest.parent().map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_found_in_cargos_metadata() {
+        let metadata = r#"{"packages": [
+            {"name": "wanted", "manifest_path": "/c/wanted/Cargo.toml"},
+            {"name": "bpf-linker", "manifest_path": "/r/bpf-linker-0.13.0/Cargo.toml"}]}"#;
+        assert_eq!(
+            place_of(metadata, "bpf-linker"),
+            Some("/r/bpf-linker-0.13.0".into())
+        );
+        assert_eq!(place_of(metadata, "other"), None);
+        assert_eq!(place_of("", "wanted"), None);
+    }
+}
