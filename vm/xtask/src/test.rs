@@ -3,7 +3,9 @@
 //! `cargo xtask test`: host tests, guest tests, determinism; one closing line for all.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,10 +15,13 @@ use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Test};
 use crate::console;
+use crate::crates;
 use crate::determinism;
 use crate::guest::{self, Run};
 use crate::interrupt::{self, Kind};
 use crate::ktap::{self, Tally};
+use crate::process;
+use crate::programs::Programs;
 use crate::progress;
 use crate::virtme;
 use crate::vm;
@@ -29,7 +34,8 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     let mut tally = Tally::default();
     if test.virtme_ng {
         let built = build::all(cache, &test.target.request())?;
-        let output = virtme::run(&built, &selftests(test), &test.hardware, &mut print)?;
+        let command = command(&built.programs.selftests, test);
+        let output = virtme::run(&built, &command, &test.hardware, &mut print)?;
         tally.add(ktap::parse(&output));
         if let Some(log) = console::trouble(&output) {
             println!("the guest's kernel is in trouble; its log:\n{log}");
@@ -42,7 +48,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     }
     if !test.host_only {
         let built = build::all(cache, &test.target.request())?;
-        tally.add(guest(&built, test)?);
+        tally.add(guests(&built, test)?);
         if test.filter.is_none() {
             tally.add(determinism::check(&built, test)?);
         }
@@ -64,7 +70,7 @@ fn conclude(tally: &Tally) -> u8 {
 
 /// Everything that plain cargo tests.
 fn host(test: &Test) -> Result<Tally> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = crates::cargo();
     command
         .current_dir(build::workspace())
         .args(["test", "--no-fail-fast"]);
@@ -118,48 +124,95 @@ fn cargo_tally(output: &str) -> Tally {
     tally
 }
 
-/// The command that runs the selftests.
-fn selftests(test: &Test) -> Vec<String> {
+/// The command that runs a test program.
+fn command(program: &Path, test: &Test) -> Vec<String> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
     let filter = test.filter.iter().flat_map(|filter| ["--filter", filter]);
-    std::iter::once("weft-selftests")
+    std::iter::once(name.as_ref())
         .chain(filter)
         .map(str::to_owned)
         .collect()
 }
 
-/// The selftests, in one guest in virtual time.
-fn guest(built: &Built, test: &Test) -> Result<Tally> {
-    let command = selftests(test).into_iter().map(Into::into).collect();
+/// The test programs that have a test to run.
+fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
+    let mut selected = vec![programs.selftests.as_path()];
+    selected.extend(programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path()));
+    let Some(filter) = &test.filter else {
+        return Ok(selected);
+    };
+    let mut matching = Vec::new();
+    for program in selected {
+        let names = process::capture(Command::new(program).arg("--list"))?;
+        if names.lines().any(|name| name.contains(filter)) {
+            matching.push(program);
+        }
+    }
+    if matching.is_empty() {
+        progress::note(&format!("no guest test's name contains `{filter}`"));
+    }
+    Ok(matching)
+}
+
+/// The guest's test programs, each in a guest of its own, all at the same time. What they print is
+/// shown one after the other.
+fn guests(built: &Built, test: &Test) -> Result<Tally> {
+    let programs = selected(&built.programs, test)?;
+    progress::note(&format!("guest tests on {}", built.base.resolution.kernel));
+    std::thread::scope(|scope| {
+        let start = |program| {
+            let (sender, receiver) = mpsc::channel();
+            let run = move || {
+                guest(built, test, program, &mut |bytes| {
+                    // The receiver is there until the thread is joined.
+                    let _ = sender.send(bytes.to_vec());
+                })
+            };
+            (scope.spawn(run), receiver)
+        };
+        let running: Vec<_> = programs.into_iter().map(start).collect();
+        let mut tally = Tally::default();
+        for (run, output) in running {
+            output.iter().for_each(|bytes| print(&bytes));
+            match run.join() {
+                Ok(result) => tally.add(result?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(tally)
+    })
+}
+
+/// One test program, in a guest in virtual time.
+fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])) -> Result<Tally> {
+    let command = command(program, test);
+    let name = command[0].clone();
     let mut machine = vm::machine(built, ClockKind::Virtual, &test.hardware)?;
     // Debian builds KFENCE in and leaves it off.
     machine.append.push("kfence.sample_interval=100".into());
     let run = Run {
         machine,
         request: Request {
-            command,
+            command: command.into_iter().map(Into::into).collect(),
             ..Request::default()
         },
         files: Vec::new(),
         timeout: Duration::from_secs(test.hardware.timeout),
     };
-    progress::note(&format!("guest tests on {}", built.base.resolution.kernel));
     let mut output = Vec::new();
     let outcome = guest::run(built, &run, &mut |bytes| {
         output.extend_from_slice(bytes);
-        print(bytes);
+        seen(bytes);
     });
     let mut tally = ktap::parse(&String::from_utf8_lossy(&output));
     match outcome {
         Ok(outcome) if outcome.status != 0 && tally.failed == 0 => {
-            tally.fail(format!(
-                "weft-selftests ended with status {}",
-                outcome.status
-            ));
+            tally.fail(format!("{name} ended with status {}", outcome.status));
         }
         Ok(_) => {}
         Err(error) => {
-            println!("{error:#}");
-            tally.fail("the guest (see above)");
+            seen(format!("{error:#}\n").as_bytes());
+            tally.fail(format!("the guest of {name} (see above)"));
         }
     }
     Ok(tally)
