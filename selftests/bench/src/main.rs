@@ -37,6 +37,10 @@ struct Arguments {
     /// Packets measured for each figure.
     #[arg(long, default_value_t = 20_000)]
     packets: u64,
+    /// How often each figure is measured; the least counts. In real time whatever else the machine
+    /// does makes it more; in virtual time they are all the same.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
     /// Size of a packet at layer 2, in bytes.
     #[arg(long, default_value_t = 1500)]
     size: u32,
@@ -146,22 +150,26 @@ fn measure(
     }
     let pktgen = Pktgen::new(DEVICE, arguments.size, flows)?;
     pktgen.send(WARM_UP + u64::from(backlog.unwrap_or(0)) * TURNOVERS)?;
-    let sent = pktgen.send(arguments.packets)?;
-    if sent.errors != 0 || sent.packets != arguments.packets {
-        bail!(
-            "{} at backlog {backlog:?} with {flows} flows: {} of {} packets were dropped, so the \
-             figure would not be of what it says",
-            subject.name,
-            sent.errors,
-            arguments.packets
-        );
+    let mut microseconds = u64::MAX;
+    for _ in 0..arguments.rounds {
+        let sent = pktgen.send(arguments.packets)?;
+        if sent.errors != 0 || sent.packets != arguments.packets {
+            bail!(
+                "{} at backlog {backlog:?} with {flows} flows: {} of {} packets were dropped, so \
+                 the figure would not be of what it says",
+                subject.name,
+                sent.errors,
+                arguments.packets
+            );
+        }
+        microseconds = microseconds.min(sent.microseconds);
     }
-    let ns_per_packet = sent.microseconds as f64 * 1e3 / sent.packets as f64;
+    let ns_per_packet = microseconds as f64 * 1e3 / arguments.packets as f64;
     Ok(Figure {
         qdisc: subject.name,
         backlog,
         flows,
-        packets: sent.packets,
+        packets: arguments.packets,
         ns_per_packet,
         packets_per_second: 1e9 / ns_per_packet,
     })
