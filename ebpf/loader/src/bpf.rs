@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use aya::maps::{MapData, MapInfo};
+use aya::maps::{MapData, MapInfo, MapType};
 use aya::programs::{ProgramInfo, loaded_programs};
+use weft_ebpf_common::{Flow, counter::Counter, map, port::Port};
 
 /// Where a program is attached.
 #[derive(Clone, Copy)]
@@ -161,14 +162,54 @@ pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Option<Prog
         .find(|program| program.name() == name.as_bytes()))
 }
 
-/// The map of this name that a program uses.
-pub(crate) fn map_of(program: &ProgramInfo, name: &str) -> Result<MapData> {
+/// What a map is like. That tells which one it is; its name does not, as aya gives maps none where it
+/// cannot read the kernel's version (a release candidate's is `7.3-amd64`).
+pub(crate) struct Shape {
+    name: &'static str,
+    kind: MapType,
+    value_size: usize,
+    entries: u32,
+}
+
+/// [`map::FLOWS`].
+pub(crate) const FLOWS: Shape = Shape {
+    name: map::FLOWS,
+    kind: MapType::SkStorage,
+    value_size: size_of::<Flow>(),
+    entries: 0,
+};
+
+/// [`map::COUNTERS`].
+pub(crate) const COUNTERS: Shape = Shape {
+    name: map::COUNTERS,
+    kind: MapType::PerCpuArray,
+    value_size: size_of::<u64>(),
+    entries: Counter::COUNT as u32,
+};
+
+/// [`map::PORT`].
+pub(crate) const PORT: Shape = Shape {
+    name: map::PORT,
+    kind: MapType::Array,
+    value_size: size_of::<Port>(),
+    entries: 1,
+};
+
+/// The map of this shape that a program uses.
+pub(crate) fn map_of(program: &ProgramInfo, shape: &Shape) -> Result<MapData> {
     for id in program.map_ids()?.unwrap_or_default() {
-        if MapInfo::from_id(id)?.name() == name.as_bytes() {
+        let map = MapInfo::from_id(id)?;
+        if map.map_type().ok() == Some(shape.kind)
+            && map.value_size() as usize == shape.value_size
+            && map.max_entries() == shape.entries
+        {
             return Ok(MapData::from_id(id)?);
         }
     }
-    anyhow::bail!("the attached program is of another version of weft: it has no map {name}")
+    anyhow::bail!(
+        "the attached program is of another version of weft: it has no map {}",
+        shape.name
+    )
 }
 
 /// A bpf file system that nobody else can see, and that is gone when this is dropped: the one way

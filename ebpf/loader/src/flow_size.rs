@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use aya::maps::MapData;
 use aya::programs::CgroupSockopt;
-use weft_ebpf_common::{map, program};
+use weft_ebpf_common::program;
 
 use crate::bpf::{self, Hook};
 use crate::counters::Counters;
@@ -69,7 +69,7 @@ impl FlowSizes {
         match bpf::attached_by_name(hook, program::SETSOCKOPT)? {
             None => Ok(None),
             Some(program) => {
-                let map = bpf::map_of(&program, map::FLOWS)?;
+                let map = bpf::map_of(&program, &bpf::FLOWS)?;
                 Ok(Some(Self {
                     cgroup: cgroup.to_owned(),
                     map,
@@ -107,7 +107,7 @@ impl FlowSizes {
         let hook = Hook::SetSockopt(directory.as_fd());
         let program = bpf::attached_by_name(hook, program::SETSOCKOPT)?
             .with_context(|| format!("nothing of weft is attached to {}", self.cgroup.display()))?;
-        Counters::read(bpf::map_of(&program, map::COUNTERS)?)
+        Counters::read(bpf::map_of(&program, &bpf::COUNTERS)?)
     }
 
     pub(crate) fn map(&self) -> &MapData {

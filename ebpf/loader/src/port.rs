@@ -378,9 +378,9 @@ fn read(device: &Device) -> Result<Option<(Port, Counters)>> {
         return Ok(None);
     };
     // All programs of an attachment share its counters.
-    let counters = Counters::read(bpf::map_of(&program, map::COUNTERS)?)?;
+    let counters = Counters::read(bpf::map_of(&program, &bpf::COUNTERS)?)?;
     for (_, program) in ours(device)? {
-        if let Ok(map) = bpf::map_of(&program, map::PORT) {
+        if let Ok(map) = bpf::map_of(&program, &bpf::PORT) {
             let map: Array<MapData, Value> = Map::from_map_data(map)?.try_into()?;
             return Ok(Some((map.get(&0, 0)?.0, counters)));
         }
