@@ -98,18 +98,19 @@ pub(crate) fn select<'a>(
         .filter(move |(part, test)| format!("{}.{}", part.name, test.name).contains(filter))
 }
 
-/// Runs the selected tests, one subtest per part; returns the exit status.
+/// Runs the selected tests, one subtest per part and each test `repeat` times; returns the exit status.
 ///
 /// # Errors
 ///
 /// If no test is selected or the kernel log cannot be read.
-pub(crate) fn run(parts: &[Part], filter: &str) -> Result<ExitCode> {
+pub(crate) fn run(parts: &[Part], filter: &str, repeat: usize) -> Result<ExitCode> {
     let selected: Vec<(&Part, Vec<&Test>)> = parts
         .iter()
         .map(|part| {
             (
                 part,
-                select(std::slice::from_ref(part), filter).map(|(_, test)| test),
+                select(std::slice::from_ref(part), filter)
+                    .flat_map(|(_, test)| std::iter::repeat_n(test, repeat)),
             )
         })
         .map(|(part, tests)| (part, tests.collect::<Vec<_>>()))

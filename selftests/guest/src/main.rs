@@ -37,19 +37,20 @@ Commands:
 Options:
   --list            Print the tests' names and stop
   --filter PATTERN  Run the tests whose name `part.test` contains PATTERN
+  --repeat N        Run each of them N times, to find what fails now and then
   -h, --help        Print this text
 
 Exit status: 0 all passed, 1 a test failed, 2 wrong usage, 4 all were skipped.";
 
 enum Action {
-    Run { filter: String },
+    Run { filter: String, repeat: usize },
     List { filter: String },
     Scenario,
     Help,
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Action, String> {
-    let (mut list, mut filter) = (false, String::new());
+    let (mut list, mut filter, mut repeat) = (false, String::new(), 1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-h" | "--help" => return Ok(Action::Help),
@@ -58,6 +59,13 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Action, String> {
                 filter = args
                     .next()
                     .ok_or("--filter needs a pattern, for example --filter wire")?;
+            }
+            "--repeat" => {
+                repeat = args
+                    .next()
+                    .and_then(|number| number.parse().ok())
+                    .filter(|&number| number > 0)
+                    .ok_or("--repeat needs a number from 1, for example --repeat 100")?;
             }
             "scenario" => return Ok(Action::Scenario),
             other => match other.strip_prefix("--filter=") {
@@ -73,7 +81,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Action, String> {
     Ok(if list {
         Action::List { filter }
     } else {
-        Action::Run { filter }
+        Action::Run { filter, repeat }
     })
 }
 
@@ -96,7 +104,7 @@ fn main() -> ExitCode {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Action::Run { filter } => ktap::run(tests::PARTS, &filter),
+        Action::Run { filter, repeat } => ktap::run(tests::PARTS, &filter, repeat),
         Action::Scenario => scenario::run().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

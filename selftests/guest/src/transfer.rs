@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -90,10 +90,15 @@ impl Transfer {
     pub(crate) fn finish(self) -> Result<Duration> {
         let sent = self.sender.join().expect("the sender does not panic");
         let received = self.receiver.join().expect("the receiver does not panic");
-        // A receiver that gives up resets the connection: its reason comes first.
-        received.context("receiving")?;
-        sent.context("sending")?;
-        Ok(self.start.elapsed())
+        // Where one side gives up the other one does too: only both reasons tell which was first.
+        match (received, sent) {
+            (Ok(()), Ok(())) => Ok(self.start.elapsed()),
+            (Err(error), Ok(())) => Err(error.context("receiving")),
+            (Ok(()), Err(error)) => Err(error.context("sending")),
+            (Err(receiving), Err(sending)) => {
+                bail!("receiving: {receiving:#}; sending: {sending:#}")
+            }
+        }
     }
 }
 
@@ -119,9 +124,10 @@ fn send(stream: TcpStream, plan: &Plan) -> Result<()> {
     const CHUNK: usize = 16 << 10;
     let address: nix::sys::socket::SockaddrIn = match SocketAddr::from(plan.to) {
         SocketAddr::V4(address) => address.into(),
-        SocketAddr::V6(_) => anyhow::bail!("IPv4 only"),
+        SocketAddr::V6(_) => bail!("IPv4 only"),
     };
-    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &address)?;
+    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &address)
+        .context("connecting")?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut random = Random::new(plan.seed);
     let mut buffer = vec![0; CHUNK];
