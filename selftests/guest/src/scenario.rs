@@ -23,7 +23,7 @@ use crate::netns::Namespace;
 use crate::packets::Receiver;
 use crate::port::{limit, rate};
 use crate::random::Random;
-use crate::transfer::{Plan, Transfer};
+use crate::transfer::{Connection, Plan};
 
 const LEFT: [u8; 4] = [10, 1, 0, 1];
 const RIGHT: [u8; 4] = [10, 2, 0, 1];
@@ -50,17 +50,19 @@ pub(crate) fn run() -> Result<()> {
         ("right", Receiver::open(&right)?),
         ("left", Receiver::open(&left)?),
     ];
-    let transfers = [1000, 1001].map(|number| {
+    let connect = |number| {
         let plan = Plan {
             seed,
             ranks: 8,
             ..Plan::new((RIGHT, number), 150_000)
         };
-        Transfer::start(&left, &right, &plan)
-    });
+        Connection::open(&left, &right, &plan)
+    };
+    let connections = [connect(1000)?, connect(1001)?];
+    let transfers = connections.map(Connection::start);
     datagrams(&left, seed)?;
     for transfer in transfers {
-        transfer?.finish()?;
+        transfer.finish()?;
     }
     std::thread::sleep(Duration::from_millis(100));
     for (place, receiver) in receivers {

@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,25 +43,24 @@ impl Plan {
     }
 }
 
-/// A transfer under way.
-pub(crate) struct Transfer {
-    sender: JoinHandle<Result<()>>,
-    receiver: JoinHandle<Result<()>>,
-    start: Instant,
+/// Two connected sockets, before any data.
+///
+/// Connect all flows before the first one sends. Linux forgets a connection request when its own
+/// queue refuses a repeated SYN-ACK (`reqsk_timer_handler`); the client, who may have got the first
+/// one, is then reset: one in 500 transfers through a full `pfifo limit 3`, whoever the parent is.
+pub(crate) struct Connection {
+    sender: TcpStream,
+    receiver: TcpStream,
+    plan: Plan,
 }
 
-impl Transfer {
-    /// Starts to send from one namespace to another.
-    pub(crate) fn start(from: &Namespace, to: &Namespace, plan: &Plan) -> Result<Self> {
+impl Connection {
+    /// Connects one namespace to another.
+    pub(crate) fn open(from: &Namespace, to: &Namespace, plan: &Plan) -> Result<Self> {
         let address = SocketAddr::from(plan.to);
         let listener = to
             .enter(|| TcpListener::bind(address))?
             .context("listening")?;
-        let start = Instant::now();
-        let receiver = std::thread::spawn({
-            let plan = plan.clone();
-            move || receive(&listener, &plan)
-        });
         let socket = from.enter(|| {
             nix::sys::socket::socket(
                 nix::sys::socket::AddressFamily::Inet,
@@ -75,17 +74,39 @@ impl Transfer {
             setsockopt(&socket, sockopt::TcpCongestion, &name.into())
                 .with_context(|| format!("TCP_CONGESTION={name}"))?;
         }
-        let sender = std::thread::spawn({
-            let plan = plan.clone();
-            move || send(TcpStream::from(socket), &plan)
-        });
+        let address: nix::sys::socket::SockaddrIn = match address {
+            SocketAddr::V4(address) => address.into(),
+            SocketAddr::V6(_) => bail!("IPv4 only"),
+        };
+        nix::sys::socket::connect(socket.as_raw_fd(), &address).context("connecting")?;
+        await_connection(&listener)?;
+        let (receiver, _) = listener.accept()?;
         Ok(Self {
-            sender,
+            sender: TcpStream::from(socket),
             receiver,
-            start,
+            plan: plan.clone(),
         })
     }
 
+    /// Starts to send.
+    pub(crate) fn start(self) -> Transfer {
+        let plan = self.plan.clone();
+        Transfer {
+            start: Instant::now(),
+            receiver: std::thread::spawn(move || receive(self.receiver, &plan)),
+            sender: std::thread::spawn(move || send(self.sender, &self.plan)),
+        }
+    }
+}
+
+/// A transfer under way.
+pub(crate) struct Transfer {
+    sender: JoinHandle<Result<()>>,
+    receiver: JoinHandle<Result<()>>,
+    start: Instant,
+}
+
+impl Transfer {
     /// Waits for the end; returns the time it took.
     pub(crate) fn finish(self) -> Result<Duration> {
         let sent = self.sender.join().expect("the sender does not panic");
@@ -122,12 +143,6 @@ fn data(seed: u64, at: usize, buffer: &mut [u8]) {
 
 fn send(stream: TcpStream, plan: &Plan) -> Result<()> {
     const CHUNK: usize = 16 << 10;
-    let address: nix::sys::socket::SockaddrIn = match SocketAddr::from(plan.to) {
-        SocketAddr::V4(address) => address.into(),
-        SocketAddr::V6(_) => bail!("IPv4 only"),
-    };
-    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&stream), &address)
-        .context("connecting")?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut random = Random::new(plan.seed);
     let mut buffer = vec![0; CHUNK];
@@ -162,10 +177,8 @@ fn await_connection(listener: &TcpListener) -> Result<()> {
     Ok(())
 }
 
-fn receive(listener: &TcpListener, plan: &Plan) -> Result<()> {
+fn receive(mut stream: TcpStream, plan: &Plan) -> Result<()> {
     const CHUNK: usize = 16 << 10;
-    await_connection(listener)?;
-    let (mut stream, _) = listener.accept()?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut buffer, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut at = 0;

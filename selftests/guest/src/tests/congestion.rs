@@ -15,7 +15,7 @@ use crate::ktap::{Context, tests};
 use crate::modules;
 use crate::netlink::Handle;
 use crate::port::{FAR_IP, Port, limit, rate};
-use crate::transfer::{Plan, Transfer};
+use crate::transfer::{Connection, Plan, Transfer};
 
 tests![
     the_module_registers_its_name_and_takes_it_away,
@@ -53,14 +53,15 @@ fn transfer(congestion_control: &'static str) -> Result<(Duration, u64)> {
         ..rate(10_000_000)
     };
     port.add_wire_and_pfabric(&wire, &limit(10))?;
-    let start = |number: u16| {
+    let connect = |number: u16| {
         let plan = Plan {
             congestion_control: Some(congestion_control),
             ..Plan::new((FAR_IP, 1000 + number), 400_000)
         };
-        Transfer::start(&port.near, &port.far, &plan)
+        Connection::open(&port.near, &port.far, &plan)
     };
-    let flows: Vec<Transfer> = (0..12).map(start).collect::<Result<_>>()?;
+    let connections: Vec<Connection> = (0..12).map(connect).collect::<Result<_>>()?;
+    let flows: Vec<Transfer> = connections.into_iter().map(Connection::start).collect();
     let times: Vec<Duration> = flows
         .into_iter()
         .map(Transfer::finish)

@@ -9,7 +9,7 @@ use crate::ktap::{Context, tests};
 use crate::netlink::{Handle, Nest, Netlink, QdiscRequest, Verb};
 use crate::port::{FAR_IP, INDEX, NEAR_IP, Port, limit, rate};
 use crate::random::Random;
-use crate::transfer::{Plan, Transfer};
+use crate::transfer::{Connection, Plan, Transfer};
 
 tests![
     tcp_in_both_directions_is_intact,
@@ -79,13 +79,14 @@ fn tcp_in_both_directions_is_intact(cx: &Context) -> Result<()> {
     const BYTES: usize = 200_000;
     let mut port = Port::new()?;
     both_ends(&mut port, &wire_10mbit(), &limit(8))?;
-    let mut flows = Vec::new();
+    let mut connections = Vec::new();
     for number in 0..FLOWS {
         let there = Plan::new((FAR_IP, 1000 + number), BYTES);
-        flows.push(Transfer::start(&port.near, &port.far, &there)?);
+        connections.push(Connection::open(&port.near, &port.far, &there)?);
         let back = Plan::new((NEAR_IP, 2000 + number), BYTES);
-        flows.push(Transfer::start(&port.far, &port.near, &back)?);
+        connections.push(Connection::open(&port.far, &port.near, &back)?);
     }
+    let flows: Vec<Transfer> = connections.into_iter().map(Connection::start).collect();
     flows
         .into_iter()
         .try_for_each(|flow| flow.finish().map(drop))?;
@@ -101,14 +102,15 @@ fn many_flows_of_random_ranks_are_intact(cx: &Context) -> Result<()> {
             ..limit(8)
         };
         both_ends(&mut port, &wire_10mbit(), &options)?;
-        let flow = |number: u16| {
+        let connect = |number: u16| {
             let plan = Plan {
                 ranks: 100,
                 ..Plan::new((FAR_IP, 1000 + number), 200_000)
             };
-            Transfer::start(&port.near, &port.far, &plan)
+            Connection::open(&port.near, &port.far, &plan)
         };
-        let flows: Vec<Transfer> = (0..FLOWS).map(flow).collect::<Result<_>>()?;
+        let connections: Vec<Connection> = (0..FLOWS).map(connect).collect::<Result<_>>()?;
+        let flows: Vec<Transfer> = connections.into_iter().map(Connection::start).collect();
         flows
             .into_iter()
             .try_for_each(|flow| flow.finish().map(drop))?;
@@ -124,7 +126,7 @@ fn flows_are_intact_while_options_change(cx: &Context) -> Result<()> {
         ranks: 10,
         ..Plan::new((FAR_IP, 1000), 3_000_000)
     };
-    let flow = Transfer::start(&port.near, &port.far, &plan)?;
+    let flow = Connection::open(&port.near, &port.far, &plan)?.start();
     let mut random = Random::new(7);
     let mut netlink = Netlink::open(&port.near)?;
     let mut change = |kind, parent, handle, options| {

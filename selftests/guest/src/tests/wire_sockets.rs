@@ -15,7 +15,7 @@ use crate::clock;
 use crate::ktap::{Context, tests};
 use crate::netlink::Handle;
 use crate::port::{FAR_IP, NEAR_IP, Port, QUIET, rate};
-use crate::transfer::{Plan, Transfer};
+use crate::transfer::{Connection, Plan};
 
 tests![
     a_packet_counts_against_its_socket_until_its_serialization_ends,
@@ -199,7 +199,9 @@ fn tcp_fills_a_long_wire(cx: &Context) -> Result<()> {
     port.far
         .write_sysctl("net/ipv4/tcp_rmem", "4096 16000000 16000000")?;
     let plan = Plan::new((FAR_IP, 1000), BYTES);
-    let took = Transfer::start(&port.near, &port.far, &plan)?.finish()?;
+    let took = Connection::open(&port.near, &port.far, &plan)?
+        .start()
+        .finish()?;
     // Handshake, slow start from 10 segments to 2.5 MB (8 round trips), then at the wire's rate.
     let ideal = Duration::from_secs_f64((BYTES as u64 * 8) as f64 / BITS as f64);
     cx.note(format!(
