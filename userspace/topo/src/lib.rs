@@ -21,7 +21,7 @@
 //! | [`rack`]        | `rack:hosts=10`                                                   |
 //! | [`dumbbell`]    | `dumbbell:left=4,right=4`                                         |
 //! | [`bfc_testbed`] | `bfc-testbed`                                                     |
-//! | [`file`]        | a TOML file's own nodes and links                                 |
+//! | [`mod@file`]    | a TOML file's own nodes and links                                 |
 //! | `options`       | the options after the colon                                       |
 //! | [`units`]       | rates and delays                                                  |
 //! | [`topology`]    | nodes, ports, links, groups of hosts                              |
@@ -29,12 +29,23 @@
 //! | [`route`]       | routing tables                                                    |
 //! | [`path`]        | shortest paths, round-trip times, bandwidth-delay products        |
 //! | `describe`      | all of it as text                                                 |
+//! | `dilation`      | the same fabric, slower                                           |
+
+//! # What a kernel needs for these plans
+//!
+//! - A node's two addresses on its `lo`, as `/32` and `/128`; none on ports.
+//! - On each port the MAC address of the plan, before it is up, so that the kernel makes the
+//!   link-local address that routes name; `accept_dad=0`, or that takes a second to be usable.
+//! - Routes with the flag `onlink`; those without next hops of type `unreachable`.
+//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another;
+//!   `fib_multipath_hash_policy=1` to tell flows by ports, as the papers' ECMP does.
 
 #![forbid(unsafe_code)]
 
 pub mod address;
 pub mod bfc_testbed;
 mod describe;
+mod dilation;
 pub mod dumbbell;
 mod error;
 pub mod fat_tree;
