@@ -13,6 +13,13 @@
 //! ports are 100 Gbit/s. The paper does not say the testbed's delays; the default, 1 µs a link, is
 //! its simulations' (§6.2.1). A sender group is one host unless said otherwise: in the paper it is
 //! the switch's packet generator.
+//!
+//! | option | range | default |
+//! |---|---|---|
+//! | `sender1`, `sender2`, `sender3`: hosts of a group | 1–126 | 1 |
+//! | `host-rate`, `host-delay` | 1kbit–400gbit, 0ns–10s | 100gbit, 1us |
+//! | `fabric-rate`, `fabric-delay`: between switches | likewise | 100gbit, 1us |
+//! | `rate`, `delay`: all links | likewise |  |
 
 use std::fmt;
 

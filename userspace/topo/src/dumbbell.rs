@@ -4,6 +4,14 @@
 //!
 //! By default the bottleneck is as fast as a host link, so that two flows across contend; rates and
 //! delays are otherwise those of [`crate::leaf_spine`].
+//!
+//! | option | range | default |
+//! |---|---|---|
+//! | `left`, `right`: hosts | 1–253 | 4 |
+//! | `host-rate`, `host-delay` | 1kbit–400gbit, 0ns–10s | 10gbit, 2700ns |
+//! | `bottleneck-rate`, `bottleneck-delay`; also `fabric-…` | likewise | 10gbit, 200ns |
+//! | `rate`, `delay`: all links | likewise |  |
+//! | `oversubscription=N`: the bottleneck has 1/N of the smaller side's host links | 1–1000 |  |
 
 use std::fmt;
 

@@ -23,15 +23,15 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The one of `names` nearest to `word` by Levenshtein distance, if at most half of it is to be
-/// rewritten.
+/// The one of `names` that `word` begins, or else the nearest by Levenshtein distance, if at most
+/// half of it is to be rewritten.
 pub(crate) fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    names
+    let begun = names
         .iter()
-        .map(|&name| (distance(word, name), name))
-        .filter(|&(distance, name)| distance * 2 <= name.len())
-        .min()
-        .map(|(_, name)| name)
+        .find(|name| word.len() > 1 && name.starts_with(word));
+    let distances = names.iter().map(|&name| (distance(word, name), name));
+    let close = distances.filter(|&(distance, name)| distance * 2 <= name.len());
+    begun.copied().or_else(|| close.min().map(|(_, name)| name))
 }
 
 fn distance(a: &str, b: &str) -> usize {
@@ -58,6 +58,15 @@ mod tests {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("rack", "rack"), 0);
+    }
+
+    #[test]
+    fn a_beginning_is_near_however_short() {
+        assert_eq!(
+            nearest("bfc", &["rack", "bfc-testbed"]),
+            Some("bfc-testbed")
+        );
+        assert_eq!(nearest("b", &["rack", "bfc-testbed"]), None);
     }
 
     #[test]

@@ -11,6 +11,16 @@
 //!
 //! All links are alike (10 Gbit/s, the pFabric paper's host rate) but for the delay of host links,
 //! see [`crate::leaf_spine`].
+//!
+//! | option | range | default |
+//! |---|---|---|
+//! | `k` | even, 2–32 | 4 |
+//! | `host-rate`, `host-delay`: host to edge | 1kbit–400gbit, 0ns–10s | 10gbit, 2700ns |
+//! | `edge-rate`, `edge-delay`: edge to aggregation | likewise | 10gbit, 200ns |
+//! | `core-rate`, `core-delay`: aggregation to core | likewise | 10gbit, 200ns |
+//! | `fabric-rate`, `fabric-delay`: both of these | likewise |  |
+//! | `rate`, `delay`: all links | likewise |  |
+//! | `oversubscription=N`: edge and core links have 1/N of the host rate | 1–1000 |  |
 
 use std::fmt;
 

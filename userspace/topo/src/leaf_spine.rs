@@ -11,6 +11,16 @@
 //! take 3.1 and 2.5 µs to be serialized at each hop, which leaves 0.2 µs a link. A round trip leaves
 //! or enters a host four times; its 10 µs in hosts are 2.5 µs on each, and here a part of the host
 //! link's delay: 2.7 µs.
+//!
+//! | option | range | default |
+//! |---|---|---|
+//! | `leaves` | 2–256 | 9 |
+//! | `spines` | 1–256 | 4 |
+//! | `hosts`: of each leaf | 1–253 | 16 |
+//! | `host-rate`, `host-delay`: host to leaf | 1kbit–400gbit, 0ns–10s | 10gbit, 2700ns |
+//! | `fabric-rate`, `fabric-delay`: leaf to spine | likewise | 40gbit, 200ns |
+//! | `rate`, `delay`: all links | likewise |  |
+//! | `oversubscription=N`: a leaf's uplinks have 1/N of its host links' sum | 1–1000 |  |
 
 use std::fmt;
 

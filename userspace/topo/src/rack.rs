@@ -5,6 +5,11 @@
 //! The defaults are the testbed of A. Munir et al., "Friends, not foes: synthesizing existing
 //! transport strategies for data center networks" (PASE), SIGCOMM 2014, §4.4: 10 hosts, 1 Gbit/s
 //! links and a round trip of 250 µs, which are four times a host link's delay.
+//!
+//! | option | range | default |
+//! |---|---|---|
+//! | `hosts` | 2–253 | 10 |
+//! | `host-rate`, `host-delay`; also `rate`, `delay` | 1kbit–400gbit, 0ns–10s | 1gbit, 62500ns |
 
 use std::fmt;
 

@@ -330,7 +330,8 @@ impl Aggregation {
         let common = self.common(entries, depth);
         let said = inherited.is_some_and(|set| common.contains(&set));
         // A host's default route stands where the fabric's would.
-        if !said && !(self.default && depth == 0) {
+        let at_default = self.default && depth == 0;
+        if !said && !at_default {
             let block = block(first, depth);
             if let Some(&set) = common.first() {
                 inherited = Some(set);

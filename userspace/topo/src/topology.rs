@@ -123,7 +123,7 @@ impl Topology {
         &self.title
     }
 
-    /// Hosts first, `h0` being the first, then switches from the lowest layer up.
+    /// Hosts first, from `h0`, then switches from the lowest layer up; a file's in the file's order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -157,13 +157,13 @@ impl Topology {
         self.ids().filter(|&id| self.node(id).kind == Kind::Switch)
     }
 
-    /// The links, host links first.
+    /// The links, host links first; a file's in the file's order.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// Hosts that belong together. Every host is in at least one group; a fat-tree's in a rack and
-    /// in a pod.
+    /// Hosts that belong together. Every host is in a group, a fat-tree's in a rack and in a pod; but
+    /// for a file's hosts without a link to a switch.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
