@@ -116,7 +116,11 @@ impl Topology {
         for (root, hosts) in self.destinations() {
             let distances = self.distances(root);
             for (id, table) in self.ids().zip(&mut tables) {
-                if id == root {
+                // A host with one port has but one way: one destination tells it.
+                let known = self.node(id).kind == Kind::Host
+                    && self.node(id).ports.len() == 1
+                    && !table.entries.is_empty();
+                if id == root || known {
                     continue;
                 }
                 let set = table.intern(self.ways(id, root, &distances).collect());

@@ -162,3 +162,32 @@ fn of_paths_with_as_many_links_the_best_is_the_fastest() {
     assert_eq!(fabric.node(best.nodes[2]).name, "b1");
     assert_eq!(best.propagation_ns(), 31_000);
 }
+
+#[test]
+fn of_equally_fast_paths_the_best_is_that_by_the_first_ports() {
+    let fabric = fabric("fat-tree:k=4");
+    let path = fabric
+        .best_path(find(&fabric, "h0"), find(&fabric, "h15"))
+        .unwrap();
+    let names: Vec<_> = path
+        .nodes
+        .iter()
+        .map(|&id| fabric.node(id).name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["h0", "edge0", "agg0", "core0", "agg6", "edge7", "h15"]
+    );
+}
+
+#[test]
+fn the_slower_layer_of_a_fat_tree_is_its_bisection() {
+    for slow in ["edge-rate=2gbit", "core-rate=2gbit"] {
+        let bisection = fabric(&format!("fat-tree:k=4,{slow}")).bisection().unwrap();
+        assert_eq!(
+            (bisection.offered, bisection.carried),
+            (80_000_000_000, 16_000_000_000)
+        );
+        assert_eq!(bisection.oversubscription(), 5.0);
+    }
+}
