@@ -7,11 +7,13 @@ use std::path::Path;
 
 use weft_topo::Spec;
 
+const LICENCE: &str = "# SPDX-License-Identifier: MIT OR Apache-2.0\n\n";
+
 fn compare(name: &str, spec: &Spec) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
-    let plan = spec.topology().describe();
+    let plan = LICENCE.to_owned() + &spec.topology().describe();
     if std::env::var_os("WEFT_BLESS").is_some() {
         std::fs::write(&path, &plan).unwrap();
     }
