@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Shortest paths between hosts, and the best times they allow.
+
+use crate::route::UNREACHED;
+use crate::topology::{Link, NodeId, Topology, Wire};
+use crate::units::Rate;
+
+/// A way from one host to another: the wires that a packet goes through, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// From the sender's link to the receiver's; never empty.
+    pub wires: Vec<Wire>,
+    /// The nodes between them, sender and receiver included.
+    pub nodes: Vec<NodeId>,
+}
+
+impl Path {
+    /// The rate of the slowest wire.
+    pub fn bottleneck(&self) -> Rate {
+        self.wires
+            .iter()
+            .map(|wire| wire.rate)
+            .min()
+            .unwrap_or(Rate::MAX)
+    }
+
+    /// The delays' sum, in ns: what a bit takes, without serialization.
+    pub fn propagation_ns(&self) -> u64 {
+        self.wires.iter().map(|wire| wire.delay.ns()).sum()
+    }
+
+    /// How long one frame takes on an idle fabric, in ns: each switch has received it whole before
+    /// it sends it on (store and forward). `bytes` is the frame on the wire, with all its headers.
+    pub fn one_way_ns(&self, bytes: u64) -> u64 {
+        let serialization = self
+            .wires
+            .iter()
+            .map(|wire| wire.rate.serialization_ns(bytes));
+        serialization.fold(self.propagation_ns(), u64::saturating_add)
+    }
+}
+
+impl Topology {
+    /// The number of links between two nodes: 2 under one switch, 4 over a spine, 6 over a core;
+    /// 0 from a node to itself; `None` if there is no way.
+    pub fn hops(&self, from: NodeId, to: NodeId) -> Option<u32> {
+        Some(self.distances(to)[from.index()]).filter(|&hops| hops != UNREACHED)
+    }
+
+    /// The number of shortest paths between two nodes, 1 from a node to itself, 0 if there is no
+    /// way. Parallel links count each.
+    pub fn path_count(&self, from: NodeId, to: NodeId) -> u64 {
+        let distances = self.distances(to);
+        let mut order: Vec<NodeId> = self.ids().collect();
+        order.sort_by_key(|id| distances[id.index()]);
+        let mut counts = vec![0_u64; self.nodes().len()];
+        counts[to.index()] = 1;
+        for id in order.into_iter().filter(|&id| id != to) {
+            let ways = self.ways(id, to, &distances);
+            let peers = ways.map(|port| counts[self.node(id).ports[port].peer.index()]);
+            counts[id.index()] = peers.fold(0, u64::saturating_add);
+        }
+        counts[from.index()]
+    }
+
+    /// Of the shortest paths, the one on which a frame of 1538 bytes (1500 bytes of IP, its
+    /// Ethernet header, frame check sequence, preamble and gap) is fastest; of equally fast ones
+    /// that by the first ports. `None` if there is no way or `from` is `to`.
+    pub fn best_path(&self, from: NodeId, to: NodeId) -> Option<Path> {
+        const FRAME: u64 = 1538;
+        let distances = self.distances(to);
+        if from == to || distances[from.index()] == UNREACHED {
+            return None;
+        }
+        let mut order: Vec<NodeId> = self
+            .ids()
+            .filter(|id| distances[id.index()] <= distances[from.index()])
+            .collect();
+        order.sort_by_key(|id| distances[id.index()]);
+        let mut times = vec![u64::MAX; self.nodes().len()];
+        let mut best = vec![None; self.nodes().len()];
+        times[to.index()] = 0;
+        for id in order.into_iter().filter(|&id| id != to) {
+            for way in self.ways(id, to, &distances) {
+                let port = &self.node(id).ports[way];
+                let Link { wire, .. } = self.links()[port.link];
+                let time = wire.rate.serialization_ns(FRAME) + wire.delay.ns();
+                let time = time.saturating_add(times[port.peer.index()]);
+                if time < times[id.index()] {
+                    times[id.index()] = time;
+                    best[id.index()] = Some(port);
+                }
+            }
+        }
+        let mut path = Path {
+            wires: Vec::new(),
+            nodes: vec![from],
+        };
+        let mut at = from;
+        while at != to {
+            let port = best[at.index()]?;
+            path.wires.push(self.links()[port.link].wire);
+            path.nodes.push(port.peer);
+            at = port.peer;
+        }
+        Some(path)
+    }
+
+    /// The round-trip time between two hosts on an idle fabric, in ns: a frame of `data` bytes
+    /// there and one of `ack` bytes back on the best paths, with no time in the hosts but what the
+    /// links' delays hold. `None` as for [`Topology::best_path`].
+    pub fn base_rtt_ns(&self, from: NodeId, to: NodeId, data: u64, ack: u64) -> Option<u64> {
+        let there = self.best_path(from, to)?.one_way_ns(data);
+        let back = self.best_path(to, from)?.one_way_ns(ack);
+        Some(there.saturating_add(back))
+    }
+
+    /// The bandwidth-delay product between two hosts, in bytes, rounded up: what the slowest wire
+    /// carries in [`Topology::base_rtt_ns`]. `None` as for [`Topology::best_path`].
+    pub fn bdp_bytes(&self, from: NodeId, to: NodeId, data: u64, ack: u64) -> Option<u64> {
+        let rate = self.best_path(from, to)?.bottleneck().bytes_per_second();
+        let rtt = self.base_rtt_ns(from, to, data, ack)?;
+        let bytes = (u128::from(rate) * u128::from(rtt)).div_ceil(1_000_000_000);
+        Some(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a person writes: `KIND`, or `KIND:NAME=VALUE,…`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, nearest};
+use crate::topology::Topology;
+use crate::{bfc_testbed, dumbbell, fat_tree, file, leaf_spine, rack};
+
+/// The kinds of topology that have a name.
+pub const KINDS: &[&str] = &[
+    fat_tree::KIND,
+    leaf_spine::KIND,
+    rack::KIND,
+    dumbbell::KIND,
+    bfc_testbed::KIND,
+];
+
+/// A topology as asked for: checked, and with every default filled in.
+///
+/// ```
+/// let spec: weft_topo::Spec = "fat-tree:k=4,host-rate=1gbit".parse()?;
+/// assert_eq!(spec.topology().hosts().count(), 16);
+/// # Ok::<(), weft_topo::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// `fat-tree`.
+    FatTree(fat_tree::FatTree),
+    /// `leaf-spine`.
+    LeafSpine(leaf_spine::LeafSpine),
+    /// `rack`.
+    Rack(rack::Rack),
+    /// `dumbbell`.
+    Dumbbell(dumbbell::Dumbbell),
+    /// `bfc-testbed`.
+    BfcTestbed(bfc_testbed::BfcTestbed),
+    /// A file's own nodes and links.
+    File(file::File),
+}
+
+impl Spec {
+    /// The topology in a TOML file of this content; see [`crate::file`].
+    ///
+    /// # Errors
+    ///
+    /// What is wrong and in which line or with which node or link.
+    pub fn from_toml(content: &str) -> Result<Self, Error> {
+        file::File::parse(content).map(Self::File)
+    }
+
+    /// The fabric: always the same for the same specification.
+    pub fn topology(&self) -> Topology {
+        match self {
+            Self::FatTree(spec) => spec.topology(),
+            Self::LeafSpine(spec) => spec.topology(),
+            Self::Rack(spec) => spec.topology(),
+            Self::Dumbbell(spec) => spec.topology(),
+            Self::BfcTestbed(spec) => spec.topology(),
+            Self::File(spec) => spec.topology(),
+        }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    /// One of [`KINDS`] and its options. A layer's rate is its own option (`core-rate`), else
+    /// `fabric-rate`, else `rate`, else the default; likewise delays. Kinds, options and defaults:
+    /// the modules of that name.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (kind, options) = match text.split_once(':') {
+            Some((kind, options)) => (kind, Some(options)),
+            None => (text, None),
+        };
+        match kind {
+            fat_tree::KIND => fat_tree::FatTree::parse(options).map(Self::FatTree),
+            leaf_spine::KIND => leaf_spine::LeafSpine::parse(options).map(Self::LeafSpine),
+            rack::KIND => rack::Rack::parse(options).map(Self::Rack),
+            dumbbell::KIND => dumbbell::Dumbbell::parse(options).map(Self::Dumbbell),
+            bfc_testbed::KIND => bfc_testbed::BfcTestbed::parse(options).map(Self::BfcTestbed),
+            _ => {
+                let meant = match nearest(kind, KINDS) {
+                    Some(near) => format!("; nearest is {near}, known are"),
+                    None => "; known are".to_owned(),
+                };
+                Err(Error::new(format!(
+                    "There is no topology \"{kind}\"{meant} {}, or a TOML file",
+                    KINDS.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    /// Text that is read as the same specification: by [`str::parse`], a file's by
+    /// [`Spec::from_toml`]. Options that have their default value are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FatTree(spec) => spec.fmt(f),
+            Self::LeafSpine(spec) => spec.fmt(f),
+            Self::Rack(spec) => spec.fmt(f),
+            Self::Dumbbell(spec) => spec.fmt(f),
+            Self::BfcTestbed(spec) => spec.fmt(f),
+            Self::File(spec) => spec.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Rates and delays, read and written as `tc` does: `10gbit`, `2.5us`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+
+const RATES: &[(&str, u64)] = &[
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+];
+const DELAYS: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+];
+
+/// How fast a link serializes: 1 kbit/s to 400 Gbit/s in whole bytes per second, which is what the
+/// `wire` qdisc takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// 1 kbit/s.
+    pub const MIN: Self = Self(1_000);
+    /// 400 Gbit/s.
+    pub const MAX: Self = Self(400_000_000_000);
+
+    /// A rate in bit/s, or `None` if it is below [`Rate::MIN`], above [`Rate::MAX`] or no multiple
+    /// of 8.
+    pub const fn new(bits_per_second: u64) -> Option<Self> {
+        if bits_per_second >= Self::MIN.0
+            && bits_per_second <= Self::MAX.0
+            && bits_per_second.is_multiple_of(8)
+        {
+            Some(Self(bits_per_second))
+        } else {
+            None
+        }
+    }
+
+    /// `n` Gbit/s, for the defaults.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is 0 or more than 400; the defaults are evaluated by the compiler.
+    pub(crate) const fn gbit(n: u64) -> Self {
+        Self::new(n * 1_000_000_000).expect("1 to 400 Gbit/s")
+    }
+
+    /// In bit/s.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// In byte/s.
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0 / 8
+    }
+
+    /// How long `bytes` take to be serialized, in ns, rounded up.
+    pub const fn serialization_ns(self, bytes: u64) -> u64 {
+        let bit_ns = bytes as u128 * 8 * 1_000_000_000;
+        let ns = bit_ns.div_ceil(self.0 as u128);
+        if ns > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            ns as u64
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    /// In the largest unit in which it is a whole number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(f, self.0, RATES)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = Error;
+
+    /// A number, which may have decimals, and one of the units bit, kbit, mbit, gbit (powers of
+    /// 1000, in any case).
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let value = read(text, RATES).ok_or_else(|| {
+            Error::new(format!(
+                "\"{text}\" is not a rate: write a number and one of bit, kbit, mbit, gbit, for \
+                 example 10gbit"
+            ))
+        })?;
+        match value {
+            Some(rate) if (Self::MIN.0..=Self::MAX.0).contains(&rate) => Self::new(rate)
+                .ok_or_else(|| {
+                    Error::new(format!(
+                        "\"{text}\" is no whole number of bytes per second: write a multiple of \
+                         8 bit/s"
+                    ))
+                }),
+            _ => Err(Error::new(format!(
+                "\"{text}\" is not between {} and {}, or not a whole number of bit/s",
+                Self::MIN,
+                Self::MAX
+            ))),
+        }
+    }
+}
+
+/// How long a signal travels along a link: 0 to 10 s in whole nanoseconds, which is what the `wire`
+/// qdisc takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Delay(u64);
+
+impl Delay {
+    /// 10 s.
+    pub const MAX: Self = Self(10_000_000_000);
+
+    /// A delay in ns, or `None` if it is above [`Delay::MAX`].
+    pub const fn new(ns: u64) -> Option<Self> {
+        if ns <= Self::MAX.0 {
+            Some(Self(ns))
+        } else {
+            None
+        }
+    }
+
+    /// `ns`, for the defaults.
+    pub(crate) const fn of_ns(ns: u64) -> Self {
+        Self::new(ns).expect("at most 10 s")
+    }
+
+    /// In ns.
+    pub const fn ns(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Delay {
+    /// In the largest unit in which it is a whole number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(f, self.0, DELAYS)
+    }
+}
+
+impl FromStr for Delay {
+    type Err = Error;
+
+    /// A number, which may have decimals, and one of the units ns, us, ms, s (in any case).
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let value = read(text, DELAYS).ok_or_else(|| {
+            Error::new(format!(
+                "\"{text}\" is not a delay: write a number and one of ns, us, ms, s, for example \
+                 200ns"
+            ))
+        })?;
+        value.and_then(Self::new).ok_or_else(|| {
+            Error::new(format!(
+                "\"{text}\" is not between 0ns and {}, or not a whole number of ns",
+                Self::MAX
+            ))
+        })
+    }
+}
+
+fn show(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
+    let whole = |&&(_, size): &&(&str, u64)| value != 0 && value.is_multiple_of(size);
+    let (unit, size) = units.iter().rev().find(whole).unwrap_or(&units[0]);
+    write!(f, "{}{unit}", value / size)
+}
+
+/// `None` if `text` is no number with a unit, `Some(None)` if the number is too large or not whole
+/// in the smallest unit.
+fn read(text: &str, units: &[(&str, u64)]) -> Option<Option<u64>> {
+    let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(digits);
+    let &(_, size) = units
+        .iter()
+        .find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    for part in [whole, fraction] {
+        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let value = || {
+        let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        let whole = whole.parse::<u64>().ok()?.checked_mul(size)?;
+        let fraction = match fraction {
+            "" => 0,
+            _ => fraction.parse::<u128>().ok()?.checked_mul(size.into())?,
+        };
+        if !fraction.is_multiple_of(scale) {
+            return None;
+        }
+        whole.checked_add(u64::try_from(fraction / scale).ok()?)
+    };
+    Some(value())
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Every sentence with which a topology file is refused.
+
+use weft_topo::Spec;
+
+fn refusal(content: &str) -> String {
+    let sentence = Spec::from_toml(content).expect_err(content).to_string();
+    assert!(!sentence.contains('\n'), "{sentence}");
+    sentence
+}
+
+/// A good file but for `replaced`, which is replaced.
+fn with(replaced: &str, by: &str) -> String {
+    let good = r#"name = "good"
+hosts = ["h0", "h1"]
+switches = ["tor0"]
+rate = "1gbit"
+delay = "1us"
+link = [{ ends = ["h0", "tor0"] }, { ends = ["h1", "tor0"], rate = "10gbit" }]
+"#;
+    assert!(Spec::from_toml(good).is_ok());
+    assert!(good.contains(replaced), "{replaced}");
+    good.replacen(replaced, by, 1)
+}
+
+#[test]
+fn what_is_no_toml_says_the_line() {
+    for (content, line) in [
+        ("hosts = [", 1),
+        ("name = \"x\"\nhosts = [\"h0\" \"h1\"]", 2),
+        ("name = \"x\"\n\n[[link]\n", 3),
+        ("\u{0}", 1),
+    ] {
+        let said = refusal(content);
+        assert!(
+            said.starts_with(&format!("The topology file's line {line}: ")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn what_the_file_may_not_say_is_named() {
+    for (content, line, words) in [
+        (
+            with("switches", "swiches"),
+            3,
+            "unknown field `swiches`, expected one of `name`",
+        ),
+        (with("hosts =", "# hosts ="), 1, "missing field `hosts`"),
+        (
+            with("\"1gbit\"", "10"),
+            4,
+            "invalid type: integer `10`, expected a string",
+        ),
+        (
+            with("rate = \"10gbit\"", "loss = 1"),
+            6,
+            "unknown field `loss`",
+        ),
+        (
+            with("ends = [\"h0\", \"tor0\"]", "rate = \"1gbit\""),
+            6,
+            "missing field `ends`",
+        ),
+        (
+            with("rate = \"1gbit\"", "rate = \"1gbit\"\nrate = \"1gbit\""),
+            5,
+            "duplicate key",
+        ),
+    ] {
+        let said = refusal(&content);
+        assert!(
+            said.starts_with(&format!("The topology file's line {line}: ")),
+            "{said}"
+        );
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_title_is_short_and_plain() {
+    for bad in ["", "a\\\"b", "a\\\\b", "a\\nb", &"x".repeat(65)] {
+        let said = refusal(&with("good", bad));
+        assert!(said.starts_with("The name \""), "{said}");
+        assert!(said.contains("must be 1 to 64 characters"), "{said}");
+    }
+}
+
+#[test]
+fn one_host_is_no_fabric() {
+    assert_eq!(
+        refusal("hosts = [\"h0\"]"),
+        "A fabric has 2 hosts or more, this has 1; name more in hosts = [\"h0\", \"h1\"]"
+    );
+}
+
+#[test]
+fn too_many_nodes_are_counted() {
+    let hosts: Vec<_> = (0..10_001).map(|i| format!("h{i}")).collect();
+    assert_eq!(
+        refusal(&format!("hosts = {hosts:?}")),
+        "10001 nodes are more than 10000; leave some out"
+    );
+}
+
+#[test]
+fn names_are_those_an_interface_may_have() {
+    for bad in [
+        "",
+        "H0",
+        "a b",
+        "a/b",
+        "a.b",
+        "-a",
+        "_a",
+        "é",
+        "abcdefghijklmnop",
+    ] {
+        assert_eq!(
+            refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
+            format!(
+                "\"{bad}\" cannot name a node: names are 1 to 15 of a-z, 0-9, _ and -, and begin \
+                 with a letter or digit, for they name network interfaces too"
+            )
+        );
+    }
+    for bad in ["lo", "all", "default"] {
+        assert_eq!(
+            refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
+            format!(
+                "\"{bad}\" cannot name a node, for it would name network interfaces, where Linux \
+                 uses it for something else; choose another"
+            )
+        );
+    }
+    assert_eq!(
+        refusal(&with("\"tor0\"]\n", "\"h1\"]\n")),
+        "Two nodes are named \"h1\"; rename one"
+    );
+}
+
+#[test]
+fn a_link_says_which_it_is_and_what_it_lacks() {
+    assert_eq!(
+        refusal(&with("[\"h0\", \"tor0\"]", "[\"h0\"]")),
+        "Link 1 (h0): a link has 2 ends, not 1; write ends = [\"h0\", \"tor0\"]"
+    );
+    assert_eq!(
+        refusal(&with("[\"h1\", \"tor0\"]", "[\"h1\", \"tor1\"]")),
+        "Link 2 (h1 to tor1): there is no node \"tor1\"; nearest is tor0; add it to hosts or \
+         switches, or correct it"
+    );
+    assert_eq!(
+        refusal(&with("[\"h1\", \"tor0\"]", "[\"h1\", \"backbone\"]")),
+        "Link 2 (h1 to backbone): there is no node \"backbone\"; add it to hosts or switches, or \
+         correct it"
+    );
+    assert_eq!(
+        refusal(&with("[\"h0\", \"tor0\"]", "[\"h0\", \"h0\"]")),
+        "Link 1 (h0 to h0): both ends are the same node; name two"
+    );
+    assert_eq!(
+        refusal(&with("rate = \"1gbit\"\n", "")),
+        "Link 1 (h0 to tor0): it has no rate; write rate = \"10gbit\" in it, or once at the \
+         file's top"
+    );
+    assert_eq!(
+        refusal(&with("\"10gbit\"", "\"10\"")),
+        "Link 2 (h1 to tor0): \"10\" is not a rate: write a number and one of bit, kbit, mbit, \
+         gbit, for example 10gbit"
+    );
+    assert_eq!(
+        refusal(&with("\"1us\"", "\"11s\"")),
+        "Link 1 (h0 to tor0): \"11s\" is not between 0ns and 10s, or not a whole number of ns"
+    );
+}
+
+#[test]
+fn everything_is_connected_and_not_over_a_host() {
+    assert_eq!(
+        refusal(&with("{ ends = [\"h0\", \"tor0\"] }, ", "")),
+        "h0 has no link; add a [[link]] with it, or leave it out"
+    );
+    assert_eq!(
+        refusal(&with("\"tor0\"]\n", "\"tor0\", \"tor1\"]\n")),
+        "tor1 has no link; add a [[link]] with it, or leave it out"
+    );
+    let two = with("\"tor0\"]\n", "\"tor0\", \"tor1\"]\n");
+    assert_eq!(
+        refusal(&two.replace("[\"h1\", \"tor0\"]", "[\"h1\", \"tor1\"]")),
+        "h0 cannot reach h1 through switches; add links that connect them"
+    );
+    let chain = r#"
+        hosts = ["h0", "h1", "h2"]
+        rate = "1gbit"
+        link = [{ ends = ["h0", "h1"] }, { ends = ["h1", "h2"] }]
+    "#;
+    assert_eq!(
+        refusal(chain),
+        "h0 cannot reach h2 through switches; add links that connect them"
+    );
+}
+
+#[test]
+fn two_hosts_back_to_back_are_a_fabric() {
+    let content = "hosts = [\"a\", \"b\"]\nrate = \"1gbit\"\n[[link]]\nends = [\"a\", \"b\"]\n";
+    let fabric = Spec::from_toml(content).unwrap().topology();
+    assert_eq!(
+        fabric.hops(fabric.find("a").unwrap(), fabric.find("b").unwrap()),
+        Some(1)
+    );
+    let [of_a, _] = &fabric.routes()[..] else {
+        panic!("two tables")
+    };
+    assert_eq!(of_a.v4[0].prefix.to_string(), "0.0.0.0/0");
+    assert_eq!(of_a.v4[0].next_hops[0].gateway.to_string(), "10.0.0.3");
+}
+
+#[test]
+fn parallel_links_need_short_names_that_stay_apart() {
+    let links = "hosts = [\"h0\", \"h1\"]\nrate = \"1gbit\"\nlink = [{ ends = [\"h0\", \"S\"] }, \
+                 { ends = [\"h0\", \"S\"] }, { ends = [\"h1\", \"S\"] }, { ends = [\"h0\", \"T\"] }]";
+    let of = |s: &str, t: &str| {
+        let content = links
+            .replace("\"S\"", &format!("\"{s}\""))
+            .replace("\"T\"", &format!("\"{t}\""));
+        format!("switches = [\"{s}\", \"{t}\"]\n{content}")
+    };
+    assert!(Spec::from_toml(&of("tor", "other")).is_ok());
+    assert_eq!(
+        refusal(&of("a-very-long-tor", "other")),
+        "h0 has 2 links to a-very-long-tor, so one port is \"a-very-long-tor-0\", which is longer \
+         than 15 characters; give a-very-long-tor a shorter name"
+    );
+    assert_eq!(
+        refusal(&of("tor", "tor-1")),
+        "Two ports of h0 would be \"tor-1\", for it has parallel links; give one of its \
+         neighbours another name"
+    );
+}
+
+#[test]
+fn a_switch_has_addresses_for_253_hosts() {
+    let of = |n: usize| {
+        let hosts: Vec<_> = (0..n).map(|i| format!("h{i}")).collect();
+        let links = hosts
+            .iter()
+            .map(|host| format!("[[link]]\nends = [\"{host}\", \"tor\"]\n"));
+        let links: String = links.collect();
+        format!("hosts = {hosts:?}\nswitches = [\"tor\"]\nrate = \"1gbit\"\n{links}")
+    };
+    assert!(Spec::from_toml(&of(253)).is_ok());
+    assert_eq!(
+        refusal(&of(254)),
+        "More than 253 hosts at tor; add switches and spread them"
+    );
+}
