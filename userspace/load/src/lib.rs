@@ -13,6 +13,7 @@
 //! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
 //! | [`framing`]    | what bytes become on a wire                                                |
 //! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
+//! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
 //!
 //! All of that is pure: no clock, no socket, and random numbers only from a seed. What touches a
 //! socket is how an application tells about its flow:
@@ -50,6 +51,7 @@ pub mod quantity;
 pub mod random;
 pub mod sizes;
 pub mod slowdown;
+pub mod statistics;
 pub mod trace;
 
 pub use error::{Error, Result};
