@@ -14,6 +14,7 @@
 //! | [`framing`]    | what bytes become on a wire                                                |
 //! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
 //! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
+//! | [`record`]     | the results' file                                                          |
 //!
 //! All of that is pure: no clock, no socket, and random numbers only from a seed. What touches a
 //! socket is how an application tells about its flow:
@@ -49,6 +50,7 @@ pub mod load;
 pub mod pairs;
 pub mod quantity;
 pub mod random;
+pub mod record;
 pub mod sizes;
 pub mod slowdown;
 pub mod statistics;

@@ -106,7 +106,8 @@ impl Sizes {
     pub fn sample(&self, rng: &mut impl Rng) -> u64 {
         let size = self.quantile(random::unit(rng)).round();
         // Where F ends half a byte above the last whole size, u next to 1 may round up to it.
-        (size.min(self.max()).floor() as u64).max(1)
+        let largest = (self.max() - 0.5).ceil();
+        (size.min(largest) as u64).max(1)
     }
 
     /// F⁻¹(`p`) in bytes, not rounded: the smallest size that at least the share `p` of flows do
@@ -144,7 +145,7 @@ impl Sizes {
     }
 
     /// The mean in bytes, exact: of F. Rounding to the nearest byte leaves it as it is wherever
-    /// points are whole numbers; that no flow has 0 bytes adds under 0.003 B to any table here.
+    /// points are whole numbers; that no flow has 0 bytes adds under 0.001 B to any table here.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.expectation(|below, above| (below + above) / 2.0, |size| size)
