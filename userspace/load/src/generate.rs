@@ -5,19 +5,53 @@
 //! Sizes, times, pairs, the times of incasts and their hosts are drawn from separate streams of the
 //! seed, in the order of the flows: another load leaves the sizes and the pairs, other sizes leave
 //! the times (given the same rate), and incasts leave everything else as it was.
+//!
+//! ```
+//! use weft_load::arrivals::Process;
+//! use weft_load::framing::Framing;
+//! use weft_load::generate::{Background, Until, Workload};
+//! use weft_load::load::{Counted, Load, LoadOf};
+//! use weft_load::pairs::Pairs;
+//! use weft_load::sizes::Sizes;
+//!
+//! # fn main() -> weft_load::Result<()> {
+//! let sizes: Sizes = "web-search".parse()?;
+//! let pairs = Pairs::uniform(16)?;
+//! let framing = Framing::ethernet_tcp(1500, true).expect("the MTU holds headers");
+//! let load = Load {
+//!     fraction: 0.6,
+//!     of: LoadOf::Host { rate: 10e9, share: pairs.busiest_share() },
+//!     counted: Counted::Wire,
+//! };
+//! let rate = load.per_second(load.counted.mean_bits(&sizes, &framing))?;
+//! let workload = Workload {
+//!     hosts: 16,
+//!     background: Some(Background::Open { sizes, pairs, process: Process::Poisson, rate }),
+//!     incast: None,
+//!     until: Until::Flows(600),
+//!     warm_up: 0.1,
+//!     seed: 1,
+//! };
+//! let flows: Vec<_> = workload.flows()?.collect();
+//! assert_eq!(flows.len(), 600);
+//! assert!(flows.iter().all(|flow| flow.src != flow.dst && flow.size >= 1));
+//! # Ok(())
+//! # }
+//! ```
+
+mod background;
 
 use std::iter::Peekable;
 use std::num::NonZeroU32;
 
-use chacha20::ChaCha8Rng;
-
-use crate::arrivals::{Clock, Process};
+use crate::arrivals::Process;
 use crate::error::{Result, invalid};
 use crate::incast::{Events, Incast};
 use crate::pairs::Pairs;
-use crate::random::{self, Stream};
 use crate::sizes::Sizes;
 use crate::trace::{Trace, TraceFlow};
+
+use background::BackgroundFlows;
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +144,8 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// If a number is out of range, hosts do not fit, there is neither background nor incast, or
+    /// If a number is out of range, hosts do not fit, there is neither background nor incast, a
+    /// trace has fewer flows, or
     /// the end fits none of them: a closed loop ends after a number of flows (when they end is not
     /// known before), and has no incasts for the same reason; only a trace has an end of its own.
     pub fn flows(&self) -> Result<Flows> {
@@ -123,38 +158,33 @@ impl Workload {
         if matches!(self.until, Until::Flows(0) | Until::Time(0)) {
             return invalid("a workload needs at least one flow, or some time");
         }
-        let background = self.background.as_ref();
-        let source = background
-            .map(|background| self.source(background))
-            .transpose()?;
-        let incast = self.incast.as_ref();
-        let incasts = incast
-            .map(|incast| incast.events(self.hosts, self.seed))
-            .transpose()?;
-        if source.is_none() && incasts.is_none() {
+        let trace = match &self.background {
+            Some(Background::Trace(trace)) => Some(trace.flows().len() as u64),
+            _ => None,
+        };
+        let (background, incast) = (self.background.as_ref(), self.incast.as_ref());
+        if background.is_none() && incast.is_none() {
             return invalid("a workload needs background flows or incasts");
         }
-        if source.is_none() && self.until == Until::TraceEnd {
-            return invalid("without a trace, say a number of flows or a time");
-        }
+        let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
+        let warm_up = match (self.until, trace) {
+            (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
+            (Until::Flows(n), Some(flows)) if n > flows => {
+                return invalid(format!("{n} flows: the trace has {flows}"));
+            }
+            (Until::Flows(n), _) | (Until::TraceEnd, Some(n)) => {
+                WarmUp::Flows(share(self.warm_up, n))
+            }
+            (Until::TraceEnd, None) => {
+                return invalid("without a trace, say a number of flows or a time");
+            }
+        };
+        let flows = background.map(|background| BackgroundFlows::new(self, background));
+        let incasts = incast.map(|incast| incast.events(self.hosts, self.seed));
         Ok(Flows {
-            warm_up: match self.until {
-                Until::Flows(n) => WarmUp::Flows(fraction(self.warm_up, n)),
-                Until::Time(ns) => WarmUp::Time(fraction(self.warm_up, ns)),
-                Until::TraceEnd => WarmUp::Flows(match &source {
-                    Some(Source::Trace(flows)) => fraction(self.warm_up, flows.len() as u64),
-                    _ => 0,
-                }),
-            },
-            background: source.map(|source| {
-                BackgroundFlows {
-                    source,
-                    count: 0,
-                    until: self.until,
-                }
-                .peekable()
-            }),
-            incasts: incasts.map(Iterator::peekable),
+            warm_up,
+            background: flows.transpose()?.map(Iterator::peekable),
+            incasts: incasts.transpose()?.map(Iterator::peekable),
             until: self.until,
             pending: Vec::new(),
             next_id: 0,
@@ -162,155 +192,6 @@ impl Workload {
             counted: 0,
             last_start: 0,
         })
-    }
-
-    fn source(&self, background: &Background) -> Result<Source> {
-        let is_trace = matches!(background, Background::Trace(_));
-        if !is_trace && self.until == Until::TraceEnd {
-            return invalid("without a trace, say a number of flows or a time");
-        }
-        match background {
-            Background::Open {
-                sizes,
-                pairs,
-                process,
-                rate,
-            } => {
-                let rng = |stream| random::stream(self.seed, stream);
-                Ok(Source::Open(Box::new(Open {
-                    clock: Clock::new(*process, *rate, rng(Stream::Arrivals))?,
-                    sizes: sizes.clone(),
-                    size_rng: rng(Stream::Sizes),
-                    pairs: self.check(pairs)?.clone(),
-                    pair_rng: rng(Stream::Pairs),
-                })))
-            }
-            Background::Closed {
-                sizes,
-                pairs,
-                outstanding,
-            } => {
-                if !matches!(self.until, Until::Flows(_)) {
-                    return invalid("a closed loop ends after a number of flows, not after a time");
-                }
-                if self.incast.is_some() {
-                    return invalid(
-                        "a closed loop has no incasts on top: when it ends is not known before",
-                    );
-                }
-                let pairs = self.check(pairs)?.all();
-                let each = std::iter::repeat_n(pairs, outstanding.get() as usize);
-                Ok(Source::Closed(Box::new(Closed {
-                    chains: each.flatten().map(|(pair, _)| pair).collect(),
-                    sizes: sizes.clone(),
-                    size_rng: random::stream(self.seed, Stream::Sizes),
-                })))
-            }
-            Background::Trace(trace) => {
-                let flows = trace.flows();
-                let last = flows.iter().map(|flow| flow.src.max(flow.dst)).max();
-                match last.filter(|host| *host >= self.hosts) {
-                    Some(host) => invalid(format!(
-                        "the trace has a host h{host}, the fabric has {} hosts",
-                        self.hosts
-                    )),
-                    None => Ok(Source::Trace(flows.to_vec())),
-                }
-            }
-        }
-    }
-
-    fn check<'a>(&self, pairs: &'a Pairs) -> Result<&'a Pairs> {
-        if pairs.hosts() == self.hosts {
-            return Ok(pairs);
-        }
-        invalid(format!(
-            "the pairs are of {} hosts, the fabric has {}",
-            pairs.hosts(),
-            self.hosts
-        ))
-    }
-}
-
-fn fraction(fraction: f64, of: u64) -> u64 {
-    (fraction * of as f64).ceil() as u64
-}
-
-#[derive(Debug)]
-enum Source {
-    Open(Box<Open>),
-    Closed(Box<Closed>),
-    Trace(Vec<TraceFlow>),
-}
-
-#[derive(Debug)]
-struct Open {
-    clock: Clock<ChaCha8Rng>,
-    sizes: Sizes,
-    size_rng: ChaCha8Rng,
-    pairs: Pairs,
-    pair_rng: ChaCha8Rng,
-}
-
-#[derive(Debug)]
-struct Closed {
-    /// Each has one flow at a time.
-    chains: Vec<(u32, u32)>,
-    sizes: Sizes,
-    size_rng: ChaCha8Rng,
-}
-
-#[derive(Debug)]
-struct BackgroundFlows {
-    source: Source,
-    count: u64,
-    until: Until,
-}
-
-/// A background flow, and how many flows before it the one is whose end it waits for.
-type Waiting = (TraceFlow, Option<u64>);
-
-impl Iterator for BackgroundFlows {
-    type Item = Waiting;
-
-    fn next(&mut self) -> Option<Waiting> {
-        if matches!(self.until, Until::Flows(n) if self.count >= n) {
-            return None;
-        }
-        let waiting = match &mut self.source {
-            Source::Open(open) => {
-                let (src, dst) = open.pairs.sample(&mut open.pair_rng);
-                let size = open.sizes.sample(&mut open.size_rng);
-                let start_ns = open.clock.next_ns();
-                (
-                    TraceFlow {
-                        start_ns,
-                        src,
-                        dst,
-                        size,
-                    },
-                    None,
-                )
-            }
-            Source::Closed(closed) => {
-                let all = closed.chains.len() as u64;
-                let (src, dst) = closed.chains[(self.count % all) as usize];
-                let size = closed.sizes.sample(&mut closed.size_rng);
-                let flow = TraceFlow {
-                    start_ns: 0,
-                    src,
-                    dst,
-                    size,
-                };
-                (flow, (self.count >= all).then_some(all))
-            }
-            Source::Trace(flows) => (*flows.get(usize::try_from(self.count).ok()?)?, None),
-        };
-        if matches!(self.until, Until::Time(ns) if waiting.0.start_ns >= ns) {
-            return None;
-        }
-        self.count += 1;
-        Some(waiting)
     }
 }
 

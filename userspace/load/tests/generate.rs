@@ -415,6 +415,7 @@ fn what_makes_no_workload_is_refused() {
         outstanding: NonZeroU32::MIN,
     };
     let trace = Background::Trace(Trace::parse("mine", "0 0 128 1\n", 129).unwrap());
+    let short = Background::Trace(Trace::parse("mine", "0 0 1 1\n", 2).unwrap());
     let fan_in = NonZeroU32::new(HOSTS).unwrap();
     for (workload, expected) in [
         (
@@ -475,9 +476,18 @@ fn what_makes_no_workload_is_refused() {
         (
             Workload {
                 background: Some(trace),
+                until: Until::TraceEnd,
                 ..good.clone()
             },
             "the trace has a host h128, the fabric has 128 hosts",
+        ),
+        (
+            Workload {
+                background: Some(short),
+                until: Until::Flows(2),
+                ..good.clone()
+            },
+            "2 flows: the trace has 1",
         ),
         (
             Workload {
