@@ -4,7 +4,8 @@
 //!
 //! A distribution is a list of points of its cumulative distribution function F, linear in between;
 //! where two points share a size, F jumps. A flow's size is F⁻¹(u) for u uniform on [0, 1), rounded
-//! to the nearest byte and at least 1.
+//! to the nearest byte and at least 1. A table in packets is turned into bytes, 1460 a packet, before
+//! it is interpolated, so its flows need not be whole packets.
 
 mod table;
 
