@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Traffic for weft's fabrics. So far: how an application tells about its flow.
+//! Traffic for weft's fabrics: what flows there are, and how they fared.
+//!
+//! | module         | what it holds                                                              |
+//! |----------------|----------------------------------------------------------------------------|
+//! | [`sizes`]      | how large flows are: published tables, a person's own, fixed, uniform      |
+//! | [`arrivals`]   | the times between them: Poisson, log-normal                                |
+//! | [`trace`]      | flows from a file                                                          |
+//! | [`load`]       | the rate that makes a given load                                           |
+//! | [`pairs`]      | who sends to whom                                                          |
+//! | [`incast`]     | many that answer one at once                                               |
+//! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
+//! | [`framing`]    | what bytes become on a wire                                                |
+//! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
+//! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
+//! | [`record`]     | the results' file                                                          |
+//!
+//! All of that is pure: no clock, no socket, and random numbers only from a seed. What touches a
+//! socket is how an application tells about its flow:
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -22,6 +39,22 @@
 //!
 //! It takes no privilege, but weft's programs on the cgroup in which the socket was made.
 
+pub mod arrivals;
+mod error;
 mod flow;
+pub mod framing;
+pub mod generate;
+pub mod incast;
+mod lines;
+pub mod load;
+pub mod pairs;
+pub mod quantity;
+pub mod random;
+pub mod record;
+pub mod sizes;
+pub mod slowdown;
+pub mod statistics;
+pub mod trace;
 
+pub use error::{Error, Result};
 pub use flow::{class, deadline, deadline_in, flow_size, get_class, get_deadline, get_flow_size};

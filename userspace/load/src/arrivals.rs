@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! When flows begin that wait for no other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chacha20::rand_core::Rng;
+
+use crate::error::{Error, Result, invalid};
+use crate::random;
+
+/// A renewal process: independent times between arrivals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Process {
+    /// Exponential times (pFabric, PASE).
+    Poisson,
+    /// Log-normal times (BFC, NSDI 2022, section 6: sigma 2): the normal beneath has mean
+    /// ln(mean) - sigma²/2, which leaves the mean as it is whatever sigma.
+    LogNormal {
+        /// The normal's standard deviation, 0 to [`MAX_SIGMA`].
+        sigma: f64,
+    },
+}
+
+/// Sigma if none is said.
+pub const DEFAULT_SIGMA: f64 = 2.0;
+/// Largest sigma. At 4, one in 3000 of the times makes up half the sum; beyond, no run is long
+/// enough to see the mean.
+pub const MAX_SIGMA: f64 = 4.0;
+
+impl Process {
+    /// The time to the next arrival, in units of the mean.
+    pub fn sample(&self, rng: &mut impl Rng) -> f64 {
+        match *self {
+            Self::Poisson => random::exponential(rng),
+            Self::LogNormal { sigma } => {
+                libm::exp(sigma * random::normal(rng) - sigma * sigma / 2.0)
+            }
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match *self {
+            Self::LogNormal { sigma } if !(0.0..=MAX_SIGMA).contains(&sigma) => {
+                invalid(format!("sigma {sigma}: expected 0 to {MAX_SIGMA}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Process {
+    type Err = Error;
+
+    /// `poisson`, `lognormal` or `lognormal:SIGMA`.
+    fn from_str(text: &str) -> Result<Self> {
+        let process = match text.split_once(':') {
+            None if text == "poisson" => Self::Poisson,
+            None if text == "lognormal" => Self::LogNormal {
+                sigma: DEFAULT_SIGMA,
+            },
+            Some(("lognormal", sigma)) => match sigma.parse() {
+                Ok(sigma) => Self::LogNormal { sigma },
+                Err(_) => return invalid(format!("sigma `{sigma}` is not a number")),
+            },
+            _ => {
+                return invalid(format!(
+                    "unknown arrivals `{text}`: expected poisson, lognormal or lognormal:SIGMA"
+                ));
+            }
+        };
+        process.check()?;
+        Ok(process)
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poisson => f.write_str("poisson"),
+            Self::LogNormal { sigma } => write!(f, "lognormal:{sigma}"),
+        }
+    }
+}
+
+/// The times at which a process at `rate` arrivals per second has one.
+#[derive(Debug)]
+pub(crate) struct Clock<R> {
+    process: Process,
+    mean_ns: f64,
+    now_ns: f64,
+    rng: R,
+}
+
+impl<R: Rng> Clock<R> {
+    pub(crate) fn new(process: Process, rate: f64, rng: R) -> Result<Self> {
+        process.check()?;
+        if !(rate.is_finite() && rate > 0.0) {
+            return invalid(format!("{rate} arrivals per second: expected more than 0"));
+        }
+        Ok(Self {
+            process,
+            mean_ns: 1e9 / rate,
+            now_ns: 0.0,
+            rng,
+        })
+    }
+
+    /// The next arrival in ns since the beginning.
+    pub(crate) fn next_ns(&mut self) -> u64 {
+        self.now_ns += self.mean_ns * self.process.sample(&mut self.rng);
+        self.now_ns.round() as u64
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the bytes of a flow become on a wire.
+
+use std::num::NonZeroU32;
+
+/// How a flow's payload is cut into packets, and what each adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Payload bytes in a full packet.
+    pub mss: NonZeroU32,
+    /// Bytes that each packet adds from layer 3 up: IP, TCP, their options, weft's tag.
+    pub headers: u32,
+    /// Bytes that each frame adds below, as far as the wire counts them (its `overhead` and the
+    /// link's header): 14 of Ethernet's header, with check sequence, preamble and gap 38.
+    pub frame: u32,
+    /// Bytes that the shortest frame takes on the wire, including `frame` (the wire's `mpu`).
+    pub minimum: u32,
+}
+
+/// TCP's header with the timestamps that Linux sends.
+const TCP_TIMESTAMPS: u32 = 20 + 12;
+/// weft's tag in an IPv4 packet, 8 bytes of options.
+const TAG: u32 = 8;
+
+impl Framing {
+    /// TCP with timestamps over IPv4 with weft's tag, or without, on real Ethernet: an MTU of `mtu`
+    /// bytes, 38 bytes below it, 84 for the shortest frame. `None` if the MTU holds no payload.
+    #[must_use]
+    pub fn ethernet_tcp(mtu: u32, tagged: bool) -> Option<Self> {
+        let headers = 20 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 };
+        Some(Self {
+            mss: NonZeroU32::new(mtu.checked_sub(headers)?)?,
+            headers,
+            frame: 38,
+            minimum: 84,
+        })
+    }
+
+    /// Packets of a flow of `bytes`; a flow has at least one.
+    #[must_use]
+    pub fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.mss.get())).max(1)
+    }
+
+    /// Bytes that a packet with `payload` bytes takes on the wire.
+    #[must_use]
+    pub fn wire_bytes(&self, payload: u32) -> u64 {
+        (u64::from(payload) + u64::from(self.headers) + u64::from(self.frame))
+            .max(u64::from(self.minimum))
+    }
+
+    /// Bytes that a flow of `bytes` takes on the wire, one way, without retransmissions.
+    #[must_use]
+    pub fn flow_wire_bytes(&self, bytes: u64) -> u64 {
+        let full = self.packets(bytes) - 1;
+        full * self.wire_bytes(self.mss.get()) + self.wire_bytes(self.last_payload(bytes))
+    }
+
+    /// Payload bytes of a flow's last packet.
+    #[must_use]
+    pub(crate) fn last_payload(&self, bytes: u64) -> u32 {
+        let full = self.packets(bytes) - 1;
+        // At most the maximum segment size, a u32.
+        (bytes - full * u64::from(self.mss.get())) as u32
+    }
+}

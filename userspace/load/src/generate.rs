@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The flows of a workload, in order: a function of the description and its seed.
+//!
+//! Sizes, times, pairs, the times of incasts and their hosts are drawn from separate streams of the
+//! seed, in the order of the flows: another load leaves the sizes and the pairs, other sizes leave
+//! the times (given the same rate), and incasts leave everything else as it was.
+//!
+//! ```
+//! use weft_load::arrivals::Process;
+//! use weft_load::framing::Framing;
+//! use weft_load::generate::{Background, Until, Workload};
+//! use weft_load::load::{Counted, Load, LoadOf};
+//! use weft_load::pairs::Pairs;
+//! use weft_load::sizes::Sizes;
+//!
+//! # fn main() -> weft_load::Result<()> {
+//! let sizes: Sizes = "web-search".parse()?;
+//! let pairs = Pairs::uniform(16)?;
+//! let framing = Framing::ethernet_tcp(1500, true).expect("the MTU holds headers");
+//! let load = Load {
+//!     fraction: 0.6,
+//!     of: LoadOf::Host { rate: 10e9, share: pairs.busiest_share() },
+//!     counted: Counted::Wire,
+//! };
+//! let rate = load.per_second(load.counted.mean_bits(&sizes, &framing))?;
+//! let workload = Workload {
+//!     hosts: 16,
+//!     background: Some(Background::Open { sizes, pairs, process: Process::Poisson, rate }),
+//!     incast: None,
+//!     until: Until::Flows(600),
+//!     warm_up: 0.1,
+//!     seed: 1,
+//! };
+//! let flows: Vec<_> = workload.flows()?.collect();
+//! assert_eq!(flows.len(), 600);
+//! assert!(flows.iter().all(|flow| flow.src != flow.dst && flow.size >= 1));
+//! # Ok(())
+//! # }
+//! ```
+
+mod background;
+
+use std::iter::Peekable;
+use std::num::NonZeroU32;
+
+use crate::arrivals::Process;
+use crate::error::{Result, invalid};
+use crate::incast::{Events, Incast};
+use crate::pairs::Pairs;
+use crate::sizes::Sizes;
+use crate::trace::{Trace, TraceFlow};
+
+use background::BackgroundFlows;
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Hosts of the fabric.
+    pub hosts: u32,
+    /// Flows that are no incast.
+    pub background: Option<Background>,
+    /// Incasts, on top or alone.
+    pub incast: Option<Incast>,
+    /// How much of it.
+    pub until: Until,
+    /// The fraction of `until` that is not measured, 0 to below 1.
+    pub warm_up: f64,
+    /// Of all random numbers.
+    pub seed: u64,
+}
+
+/// Flows that are no incast, and what decides when they begin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Background {
+    /// Flows begin whether or not others are done: one process for the whole fabric.
+    Open {
+        /// How large.
+        sizes: Sizes,
+        /// From where to where.
+        pairs: Pairs,
+        /// The times between them.
+        process: Process,
+        /// Flows per second, above 0; see [`crate::load`].
+        rate: f64,
+    },
+    /// The end of a flow begins the next of its pair.
+    Closed {
+        /// How large.
+        sizes: Sizes,
+        /// All pairs that occur ([`Pairs::all`]) have flows, in turn.
+        pairs: Pairs,
+        /// Flows at a time per pair.
+        outstanding: NonZeroU32,
+    },
+    /// All as a file says.
+    Trace(Trace),
+}
+
+/// Where a workload ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// With so many background flows; incasts come on top, up to the last background flow's start.
+    /// Without background: with the incast that brings so many flows.
+    Flows(u64),
+    /// Flows start before this many ns.
+    Time(u64),
+    /// With the trace.
+    TraceEnd,
+}
+
+/// What a flow belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Not to an incast.
+    Background,
+    /// To the incast of this number, from 0.
+    Incast(u64),
+}
+
+/// A flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Its place in the order, from 0.
+    pub id: u64,
+    /// ns since the beginning, if it does not wait for another.
+    pub start_ns: u64,
+    /// In a closed loop, the flow whose end begins this one: always one with a smaller id.
+    pub after: Option<u64>,
+    /// Sender.
+    pub src: u32,
+    /// Receiver, another host.
+    pub dst: u32,
+    /// Bytes of payload, 1 to 2^40.
+    pub size: u64,
+    /// What it belongs to.
+    pub class: Class,
+    /// Whether it is not to be measured.
+    pub warm_up: bool,
+}
+
+impl Workload {
+    /// The flows, by start; of those that start together, background first. Never endless.
+    ///
+    /// # Errors
+    ///
+    /// If a number is out of range, hosts do not fit, there is neither background nor incast, a
+    /// trace has fewer flows, or
+    /// the end fits none of them: a closed loop ends after a number of flows (when they end is not
+    /// known before), and has no incasts for the same reason; only a trace has an end of its own.
+    pub fn flows(&self) -> Result<Flows> {
+        if !(0.0..1.0).contains(&self.warm_up) {
+            return invalid(format!(
+                "warm-up {}: expected a fraction from 0 to below 1",
+                self.warm_up
+            ));
+        }
+        if matches!(self.until, Until::Flows(0) | Until::Time(0)) {
+            return invalid("a workload needs at least one flow, or some time");
+        }
+        let trace = match &self.background {
+            Some(Background::Trace(trace)) => Some(trace.flows().len() as u64),
+            _ => None,
+        };
+        let (background, incast) = (self.background.as_ref(), self.incast.as_ref());
+        if background.is_none() && incast.is_none() {
+            return invalid("a workload needs background flows or incasts");
+        }
+        let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
+        let warm_up = match (self.until, trace) {
+            (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
+            (Until::Flows(n), Some(flows)) if n > flows => {
+                return invalid(format!("{n} flows: the trace has {flows}"));
+            }
+            (Until::Flows(n), _) | (Until::TraceEnd, Some(n)) => {
+                WarmUp::Flows(share(self.warm_up, n))
+            }
+            (Until::TraceEnd, None) => {
+                return invalid("without a trace, say a number of flows or a time");
+            }
+        };
+        let flows = background.map(|background| BackgroundFlows::new(self, background));
+        let incasts = incast.map(|incast| incast.events(self.hosts, self.seed));
+        Ok(Flows {
+            warm_up,
+            background: flows.transpose()?.map(Iterator::peekable),
+            incasts: incasts.transpose()?.map(Iterator::peekable),
+            until: self.until,
+            pending: Vec::new(),
+            next_id: 0,
+            events: 0,
+            counted: 0,
+            last_start: 0,
+        })
+    }
+}
+
+#[derive(Debug)]
+enum WarmUp {
+    /// The first so many flows that count towards the end, and what starts between them.
+    Flows(u64),
+    /// What starts before so many ns.
+    Time(u64),
+}
+
+/// The flows of a [`Workload`].
+#[derive(Debug)]
+pub struct Flows {
+    background: Option<Peekable<BackgroundFlows>>,
+    incasts: Option<Peekable<Events>>,
+    until: Until,
+    warm_up: WarmUp,
+    /// The rest of the incast that is under way, last sender first.
+    pending: Vec<Flow>,
+    next_id: u64,
+    events: u64,
+    /// Flows so far that count towards `until`.
+    counted: u64,
+    /// Of the last background flow so far.
+    last_start: u64,
+}
+
+impl Flows {
+    fn number(&mut self, flow: Flow) -> Flow {
+        let id = self.next_id;
+        self.next_id += 1;
+        let after = flow.after.and_then(|back| id.checked_sub(back));
+        Flow { id, after, ..flow }
+    }
+
+    fn is_warm_up(&self, start_ns: u64) -> bool {
+        match self.warm_up {
+            WarmUp::Flows(n) => self.counted < n,
+            WarmUp::Time(ns) => start_ns < ns,
+        }
+    }
+
+    /// Whether an incast at `start_ns` still belongs to the workload, once no background flow is
+    /// left to come before it.
+    fn has_incast_at(&self, start_ns: u64) -> bool {
+        match self.until {
+            Until::Time(ns) => start_ns < ns,
+            Until::Flows(n) if self.background.is_none() => self.counted < n,
+            Until::Flows(_) | Until::TraceEnd => start_ns <= self.last_start,
+        }
+    }
+
+    fn begin_incast(&mut self) -> Option<Flow> {
+        let event = self.incasts.as_mut()?.next()?;
+        let warm_up = self.is_warm_up(event.start_ns);
+        let flows = event.senders.iter().rev().map(|&(src, size)| Flow {
+            id: 0,
+            start_ns: event.start_ns,
+            after: None,
+            src,
+            dst: event.receiver,
+            size,
+            class: Class::Incast(self.events),
+            warm_up,
+        });
+        self.pending.extend(flows);
+        self.events += 1;
+        if self.background.is_none() {
+            self.counted += event.senders.len() as u64;
+        }
+        self.pending.pop()
+    }
+}
+
+impl Iterator for Flows {
+    type Item = Flow;
+
+    fn next(&mut self) -> Option<Flow> {
+        if let Some(flow) = self.pending.pop() {
+            return Some(self.number(flow));
+        }
+        let incast_ns = self
+            .incasts
+            .as_mut()
+            .and_then(|events| events.peek().map(|event| event.start_ns));
+        let background_ns = self
+            .background
+            .as_mut()
+            .and_then(|flows| flows.peek().map(|(flow, _)| flow.start_ns));
+        let flow = match (background_ns, incast_ns) {
+            (Some(background), incast) if incast.is_none_or(|incast| background <= incast) => {
+                let (flow, after) = self.background.as_mut()?.next()?;
+                let warm_up = self.is_warm_up(flow.start_ns);
+                self.counted += 1;
+                self.last_start = flow.start_ns;
+                let TraceFlow {
+                    start_ns,
+                    src,
+                    dst,
+                    size,
+                } = flow;
+                Flow {
+                    id: 0,
+                    start_ns,
+                    after,
+                    src,
+                    dst,
+                    size,
+                    class: Class::Background,
+                    warm_up,
+                }
+            }
+            (Some(_), _) => self.begin_incast()?,
+            (None, Some(incast)) if self.has_incast_at(incast) => self.begin_incast()?,
+            (None, _) => return None,
+        };
+        Some(self.number(flow))
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Incast: many hosts answer one at the same instant.
+//!
+//! DIBS (EuroSys 2014): 40 responders of 20 kB each, 300 queries a second on 128 hosts. BFC (NSDI
+//! 2022): 100 senders, 20 MB in all, 5 % of the load.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use chacha20::ChaCha8Rng;
+
+use crate::arrivals::{Clock, Process};
+use crate::error::{Result, invalid};
+use crate::framing::Framing;
+use crate::load::Counted;
+use crate::random::{self, Stream};
+
+/// What an incast brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncastBytes {
+    /// In all, as evenly as whole bytes allow: the first senders one more.
+    Aggregate(u64),
+    /// From each sender.
+    PerSender(u64),
+}
+
+/// Incasts that come again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incast {
+    /// Senders of one incast: different hosts, none the receiver.
+    pub fan_in: NonZeroU32,
+    /// Payload.
+    pub bytes: IncastBytes,
+    /// The times between incasts.
+    pub process: Process,
+    /// Incasts per second; from a load, `load.per_second(incast.bits(..))`, where each receiver's
+    /// link has the share [`Incast::busiest_share`].
+    pub rate: f64,
+    /// The receiver; `None` is a new one for each incast, any host as likely.
+    pub receiver: Option<u32>,
+}
+
+impl Incast {
+    /// The bits of one incast.
+    #[must_use]
+    pub fn bits(&self, counted: Counted, framing: &Framing) -> f64 {
+        let senders = 0..self.fan_in.get();
+        senders.map(|n| counted.bits(self.size(n), framing)).sum()
+    }
+
+    /// The share of incasts that the busiest of `hosts` links carries whole: as receivers, which
+    /// are never less busy than senders.
+    #[must_use]
+    pub fn busiest_share(&self, hosts: u32) -> f64 {
+        match self.receiver {
+            Some(_) => 1.0,
+            None => 1.0 / f64::from(hosts),
+        }
+    }
+
+    /// Bytes of the `n`th sender.
+    #[must_use]
+    pub fn size(&self, n: u32) -> u64 {
+        match self.bytes {
+            IncastBytes::PerSender(bytes) => bytes,
+            IncastBytes::Aggregate(bytes) => {
+                let senders = u64::from(self.fan_in.get());
+                bytes / senders + u64::from(u64::from(n) < bytes % senders)
+            }
+        }
+    }
+
+    pub(crate) fn events(&self, hosts: u32, seed: u64) -> Result<Events> {
+        let fan_in = self.fan_in.get();
+        if fan_in >= hosts {
+            return invalid(format!(
+                "an incast of {fan_in} senders needs {} hosts: the fabric has {hosts}",
+                u64::from(fan_in) + 1
+            ));
+        }
+        if let Some(receiver) = self.receiver.filter(|receiver| *receiver >= hosts) {
+            return invalid(format!(
+                "there is no host h{receiver}: the fabric has {hosts}"
+            ));
+        }
+        if self.size(fan_in - 1) == 0 {
+            return invalid("each sender of an incast sends at least 1 byte");
+        }
+        let clock = random::stream(seed, Stream::IncastArrivals);
+        Ok(Events {
+            incast: self.clone(),
+            clock: Clock::new(self.process, self.rate, clock)?,
+            rng: random::stream(seed, Stream::IncastHosts),
+            others: (0..hosts - 1).collect(),
+            hosts,
+        })
+    }
+}
+
+impl fmt::Display for Incast {
+    /// For example `40 x 20000 B, 300 per s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes {
+            IncastBytes::PerSender(bytes) => write!(f, "{} x {bytes} B", self.fan_in)?,
+            IncastBytes::Aggregate(bytes) => write!(f, "{bytes} B from {}", self.fan_in)?,
+        }
+        write!(f, ", {:.6} per s, {}", self.rate, self.process)?;
+        match self.receiver {
+            Some(receiver) => write!(f, ", to h{receiver}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One incast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) start_ns: u64,
+    pub(crate) receiver: u32,
+    /// Sender and size.
+    pub(crate) senders: Vec<(u32, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Events {
+    incast: Incast,
+    clock: Clock<ChaCha8Rng>,
+    rng: ChaCha8Rng,
+    /// 0 to hosts - 2 in some order: the hosts other than the receiver.
+    others: Vec<u32>,
+    hosts: u32,
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    /// There is always another.
+    fn next(&mut self) -> Option<Event> {
+        let start_ns = self.clock.next_ns();
+        // Drawn even if it is fixed, so that the senders are the same either way.
+        let drawn = random::below(&mut self.rng, NonZeroU32::new(self.hosts)?);
+        let receiver = self.incast.receiver.unwrap_or(drawn);
+        let mut senders = Vec::with_capacity(self.incast.fan_in.get() as usize);
+        // The beginning of a Fisher-Yates shuffle, of whatever order the last one left.
+        for n in 0..self.incast.fan_in.get() {
+            let left = NonZeroU32::new(self.hosts - 1 - n)?;
+            let chosen = n + random::below(&mut self.rng, left);
+            self.others.swap(n as usize, chosen as usize);
+            let index = self.others[n as usize];
+            let host = if index < receiver { index } else { index + 1 };
+            senders.push((host, self.incast.size(n)));
+        }
+        Some(Event {
+            start_ns,
+            receiver,
+            senders,
+        })
+    }
+}

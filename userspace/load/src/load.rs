@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arrival rate that makes a given load.
+//!
+//! Load is the fraction of a link's rate that is offered to it, on average, in one direction:
+//!
+//! ```text
+//! arrivals per second = load × rate / (share × bits)
+//! ```
+//!
+//! | load of      | rate                                  | share                                     |
+//! |--------------|---------------------------------------|-------------------------------------------|
+//! | the host link| one host link's                       | of all flows, those on the busiest one: [`Pairs::busiest_share`]; 1/hosts for uniform pairs |
+//! | the core     | all links' from racks into it, together | of all flows, those that cross it: [`Pairs::crossing_share`] |
+//!
+//! `bits` are a flow's (or an incast's) on average, either of its payload alone, or as on the wire:
+//! with every header and the gap between frames, which is what pFabric's scripts do (1500 bytes for
+//! 1460 of payload). At 100 % of the wire a link has no room left; at 100 % of payload it would need
+//! more than it has. Acknowledgements and retransmissions count in neither.
+//!
+//! [`Pairs::busiest_share`]: crate::pairs::Pairs::busiest_share
+//! [`Pairs::crossing_share`]: crate::pairs::Pairs::crossing_share
+
+use std::fmt;
+
+use crate::error::{Result, invalid};
+use crate::framing::Framing;
+use crate::sizes::Sizes;
+
+/// Of what the load is a fraction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoadOf {
+    /// The busiest host link.
+    Host {
+        /// Its rate in bit/s.
+        rate: f64,
+        /// The share of all flows that use it in its busier direction, above 0 to 1.
+        share: f64,
+    },
+    /// The links from the racks into the core.
+    Core {
+        /// Their rates' sum in bit/s, in one direction.
+        rate: f64,
+        /// The share of all flows that cross the core, above 0 to 1.
+        share: f64,
+    },
+}
+
+/// Which bytes a load counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// What applications send.
+    Payload,
+    /// What the wire carries for it.
+    #[default]
+    Wire,
+}
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Above 0 to 1.
+    pub fraction: f64,
+    /// Of what.
+    pub of: LoadOf,
+    /// Of which bytes.
+    pub counted: Counted,
+}
+
+impl Counted {
+    /// A flow's bits on average. On the wire, frames shorter than the framing's minimum count as if
+    /// there were none: with weft's tag or TCP's timestamps no data packet is that short.
+    #[must_use]
+    pub fn mean_bits(self, sizes: &Sizes, framing: &Framing) -> f64 {
+        let added = match self {
+            Self::Payload => 0.0,
+            Self::Wire => sizes.mean_packets(framing) * f64::from(framing.headers + framing.frame),
+        };
+        8.0 * (sizes.mean() + added)
+    }
+
+    /// The bits of a flow of `bytes`.
+    #[must_use]
+    pub fn bits(self, bytes: u64, framing: &Framing) -> f64 {
+        8.0 * match self {
+            Self::Payload => bytes as f64,
+            Self::Wire => framing.flow_wire_bytes(bytes) as f64,
+        }
+    }
+}
+
+impl Load {
+    /// Arrivals per second, if each brings `mean_bits` on average.
+    ///
+    /// # Errors
+    ///
+    /// If the load is not above 0 and at most 1, or no flow uses what it is a load of.
+    pub fn per_second(&self, mean_bits: f64) -> Result<f64> {
+        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
+            return invalid(format!(
+                "load {}: expected a fraction above 0 and at most 1",
+                self.fraction
+            ));
+        }
+        let (LoadOf::Host { rate, share } | LoadOf::Core { rate, share }) = self.of;
+        let per_second = self.fraction * rate / (share * mean_bits);
+        if !(per_second.is_finite() && per_second > 0.0) {
+            return invalid(format!(
+                "no traffic makes a load of {self}: none of it goes there"
+            ));
+        }
+        Ok(per_second)
+    }
+}
+
+impl fmt::Display for LoadOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host { .. } => "host",
+            Self::Core { .. } => "core",
+        })
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Payload => "payload",
+            Self::Wire => "wire",
+        })
+    }
+}
+
+impl fmt::Display for Load {
+    /// For example `0.6 of host links (wire bytes)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of {} links ({} bytes)",
+            self.fraction, self.of, self.counted
+        )
+    }
+}

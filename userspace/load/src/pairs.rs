@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Who sends to whom.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use chacha20::rand_core::Rng;
+
+use crate::error::{Result, invalid};
+use crate::lines::{empty, lines};
+use crate::random::{self, Stream};
+
+/// A distribution over ordered pairs of different hosts, numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs {
+    hosts: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Uniform,
+    /// The receiver of each host.
+    Permutation(Vec<u32>),
+    AllToOne(u32),
+    /// For each host that has neighbours in its group: itself and the group.
+    IntraGroup(Vec<(u32, Vec<u32>)>),
+    List {
+        name: String,
+        pairs: Vec<(u32, u32)>,
+    },
+}
+
+impl Pairs {
+    /// Any two different hosts.
+    ///
+    /// # Errors
+    ///
+    /// If there are fewer than 2 hosts.
+    pub fn uniform(hosts: u32) -> Result<Self> {
+        Self::new(hosts, Kind::Uniform)
+    }
+
+    /// Each host sends to one other and receives from one other: a permutation without a fixed
+    /// point, drawn from the seed, each as likely.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pairs::uniform`].
+    pub fn permutation(hosts: u32, seed: u64) -> Result<Self> {
+        let mut pairs = Self::new(hosts, Kind::Uniform)?;
+        let mut rng = random::stream(seed, Stream::Pairs);
+        let mut to: Vec<u32> = (0..hosts).collect();
+        // A shuffle has no fixed point with probability 1/e or so (1/3 at worst, with 3 hosts),
+        // and those that have none are as likely as each other.
+        loop {
+            for end in (1..hosts).rev() {
+                // `end` is at least 1, so `end + 1` is not 0.
+                let count = NonZeroU32::MIN.saturating_add(end);
+                to.swap(end as usize, random::below(&mut rng, count) as usize);
+            }
+            if (0..hosts).zip(&to).all(|(host, to)| host != *to) {
+                break;
+            }
+        }
+        pairs.kind = Kind::Permutation(to);
+        Ok(pairs)
+    }
+
+    /// Every host but one sends to that one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pairs::uniform`], or if there is no such receiver.
+    pub fn all_to_one(hosts: u32, receiver: u32) -> Result<Self> {
+        if receiver >= hosts {
+            return invalid(format!(
+                "there is no host h{receiver}: the fabric has {hosts}"
+            ));
+        }
+        Self::new(hosts, Kind::AllToOne(receiver))
+    }
+
+    /// Any host that has neighbours, and any of these: those of the same group, which is a rack.
+    /// `groups` has each host's group.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pairs::uniform`], or if no group has two hosts.
+    pub fn intra_group(groups: &[u32]) -> Result<Self> {
+        let hosts = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        let with_neighbours: Vec<_> = (0..hosts)
+            .zip(groups)
+            .map(|(host, group)| {
+                let others = (0..hosts).zip(groups);
+                let others = others.filter(|(other, its)| *other != host && *its == group);
+                (host, others.map(|(other, _)| other).collect::<Vec<_>>())
+            })
+            .filter(|(_, others)| !others.is_empty())
+            .collect();
+        if with_neighbours.is_empty() {
+            return invalid("no rack has two hosts, so none can send within it");
+        }
+        Self::new(hosts, Kind::IntraGroup(with_neighbours))
+    }
+
+    /// Lines `SRC DST`, each as likely, hosts as `3` or `h3`; a pair on several lines is so much
+    /// more likely. `#` begins a comment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pairs::uniform`]; with the line's number: what is not two different ones of `hosts`
+    /// hosts. Also if there is no pair.
+    pub fn from_list(name: &str, text: &str, hosts: u32) -> Result<Self> {
+        let mut pairs = Vec::new();
+        for line in lines(name, text) {
+            let [src, dst] = line.exactly("`SRC DST`")?;
+            pairs.push(line.pair(src, dst, hosts)?);
+        }
+        if pairs.is_empty() {
+            return Err(empty(name, "pairs: expected lines `SRC DST`"));
+        }
+        let name = name.to_owned();
+        Self::new(hosts, Kind::List { name, pairs })
+    }
+
+    fn new(hosts: u32, kind: Kind) -> Result<Self> {
+        if hosts < 2 {
+            return invalid(format!("{hosts} hosts: a flow needs two"));
+        }
+        Ok(Self { hosts, kind })
+    }
+
+    /// Hosts of the fabric, at least 2.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// Sender and receiver of a flow.
+    pub fn sample(&self, rng: &mut impl Rng) -> (u32, u32) {
+        match &self.kind {
+            Kind::Uniform => {
+                let src = below(rng, self.hosts);
+                (src, other(src, below(rng, self.hosts - 1)))
+            }
+            Kind::Permutation(to) => {
+                let src = below(rng, self.hosts);
+                (src, to[src as usize])
+            }
+            Kind::AllToOne(receiver) => (other(*receiver, below(rng, self.hosts - 1)), *receiver),
+            Kind::IntraGroup(hosts) => {
+                let (src, others) = pick(rng, hosts);
+                (*src, *pick(rng, others))
+            }
+            Kind::List { pairs, .. } => *pick(rng, pairs),
+        }
+    }
+
+    /// Every pair that occurs and its probability; a list's pairs as often as it has them.
+    #[must_use]
+    pub fn all(&self) -> Vec<((u32, u32), f64)> {
+        let hosts = 0..self.hosts;
+        let mut all = match &self.kind {
+            Kind::Uniform => hosts
+                .flat_map(|src| (0..self.hosts - 1).map(move |n| ((src, other(src, n)), 1.0)))
+                .collect(),
+            Kind::Permutation(to) => hosts.zip(to).map(|(src, dst)| ((src, *dst), 1.0)).collect(),
+            Kind::AllToOne(receiver) => (0..self.hosts - 1)
+                .map(|n| ((other(*receiver, n), *receiver), 1.0))
+                .collect(),
+            Kind::IntraGroup(hosts) => hosts
+                .iter()
+                .flat_map(|(src, others)| {
+                    let share = 1.0 / others.len() as f64;
+                    others.iter().map(move |dst| ((*src, *dst), share))
+                })
+                .collect(),
+            Kind::List { pairs, .. } => pairs.iter().map(|pair| (*pair, 1.0)).collect::<Vec<_>>(),
+        };
+        let total: f64 = all.iter().map(|(_, weight)| weight).sum();
+        for (_, weight) in &mut all {
+            *weight /= total;
+        }
+        all
+    }
+
+    /// The largest share of flows that any one host sends, or receives.
+    #[must_use]
+    pub fn busiest_share(&self) -> f64 {
+        let mut sent = vec![0.0; self.hosts as usize];
+        let mut received = sent.clone();
+        for ((src, dst), probability) in self.all() {
+            sent[src as usize] += probability;
+            received[dst as usize] += probability;
+        }
+        sent.into_iter().chain(received).fold(0.0, f64::max)
+    }
+
+    /// The share of flows between hosts of different groups; a host without a group is alone in one.
+    #[must_use]
+    pub fn crossing_share(&self, groups: &[u32]) -> f64 {
+        let group = |host: u32| groups.get(host as usize);
+        let crosses = |(src, dst)| group(src).is_none() || group(src) != group(dst);
+        let all = self.all().into_iter();
+        all.filter(|(pair, _)| crosses(*pair))
+            .map(|(_, probability)| probability)
+            .sum()
+    }
+}
+
+/// One of 0..`n`; `n` is above 0 wherever this is called.
+fn below(rng: &mut impl Rng, n: u32) -> u32 {
+    random::below(rng, NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN))
+}
+
+/// The `n`th host that is not `host`.
+fn other(host: u32, n: u32) -> u32 {
+    if n < host { n } else { n + 1 }
+}
+
+/// One of `list`, which holds hosts or pairs, so under 2^32 of them, and is not empty.
+fn pick<'a, T>(rng: &mut impl Rng, list: &'a [T]) -> &'a T {
+    &list[below(rng, u32::try_from(list.len()).unwrap_or(u32::MAX)) as usize]
+}
+
+impl fmt::Display for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Uniform => f.write_str("uniform"),
+            Kind::Permutation(_) => f.write_str("permutation"),
+            Kind::AllToOne(receiver) => write!(f, "all-to-one:h{receiver}"),
+            Kind::IntraGroup(_) => f.write_str("intra-rack"),
+            Kind::List { name, .. } => write!(f, "list:{name}"),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The results' file: JSON Lines, one record a line, told apart by its field `record`.
+//!
+//! ```json
+//! {"record":"header","format":1,"weft":"0.1.0","seed":1,…}
+//! {"record":"flow","id":0,"src":3,"dst":12,"class":"background","start_ns":17,"size":1460,…}
+//! {"record":"port","time_ns":1000000,"node":"edge0","port":"h0","backlog_packets":3,…}
+//! {"record":"summary","valid":true,"gates":[…],…}
+//! ```
+//!
+//! The header comes first, then flows and port samples in any order, the summary last; a file
+//! without one is of a run that did not end. Times are fabric nanoseconds: those of the guest divided
+//! by [`Header::dilation`]. What could not be measured is `null`.
+//!
+//! **What may change.** Fields and kinds of records may be added: a reader passes over what it does
+//! not know. `format` counts up when something that exists changes its meaning, and a reader refuses
+//! a format that is newer than itself.
+
+mod gate;
+mod reader;
+
+pub use gate::{Gate, Limit};
+pub use reader::{Reader, Run};
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::generate;
+use crate::statistics;
+
+/// The format that this version writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Record {
+    /// What was run.
+    Header(Box<Header>),
+    /// How a flow fared.
+    Flow(Flow),
+    /// How a port was doing.
+    Port(PortSample),
+    /// What it comes to.
+    Summary(Summary),
+    /// A kind that a newer version writes.
+    #[serde(other, skip_serializing)]
+    Unknown,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The version of weft.
+    pub weft: String,
+    /// Of all random numbers.
+    pub seed: u64,
+    /// As the command line takes it, for example `fat-tree:k=4`.
+    pub topology: String,
+    /// For example `pfabric`.
+    pub scheme: String,
+    /// What flows there were.
+    pub workload: Workload,
+    /// Times in the guest are so many times those in this file, rates so many times less; 1 is real
+    /// time.
+    #[serde(default = "real_time")]
+    pub dilation: f64,
+    /// Size buckets' upper ends in bytes; see [`statistics::Buckets::new`].
+    #[serde(default)]
+    pub buckets: Vec<u64>,
+}
+
+fn real_time() -> f64 {
+    1.0
+}
+
+/// What flows there were, in the words of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The table's name, `fixed:…`, `uniform:…` or a file's name.
+    pub sizes: String,
+    /// `poisson`, `lognormal:2`, `closed:4`, `trace:FILE`.
+    pub arrivals: String,
+    /// Who sends to whom.
+    pub pairs: String,
+    /// With of what and of which bytes: `0.6 of host links (wire bytes)`. `None`: no load was
+    /// asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// Incasts, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incast: Option<String>,
+    /// Flows that began.
+    pub flows: u64,
+    /// The fraction that was not measured.
+    pub warm_up: f64,
+}
+
+/// How a flow fared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its number.
+    pub id: u64,
+    /// Sender.
+    pub src: u32,
+    /// Receiver.
+    pub dst: u32,
+    /// What it belongs to.
+    #[serde(flatten)]
+    pub class: Class,
+    /// Whether it is outside of all statistics.
+    #[serde(default)]
+    pub warm_up: bool,
+    /// When its first byte was handed to the kernel, ns since the run began.
+    pub start_ns: u64,
+    /// Bytes of payload.
+    pub size: u64,
+    /// From then to when its last byte was read. `None`: it did not end.
+    pub fct_ns: Option<u64>,
+    /// That, divided by the best possible.
+    pub slowdown: Option<f64>,
+    /// Segments sent again.
+    #[serde(default)]
+    pub retransmissions: u64,
+    /// Times that the retransmission timer expired.
+    #[serde(default)]
+    pub timeouts: u64,
+}
+
+/// What a flow belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "class", rename_all = "snake_case")]
+pub enum Class {
+    /// Not to an incast.
+    Background,
+    /// To an incast.
+    Incast {
+        /// Which.
+        event: u64,
+    },
+}
+
+impl From<generate::Class> for Class {
+    fn from(class: generate::Class) -> Self {
+        match class {
+            generate::Class::Background => Self::Background,
+            generate::Class::Incast(event) => Self::Incast { event },
+        }
+    }
+}
+
+/// How a port was doing at a time. Counters count from the run's beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortSample {
+    /// ns since the run began.
+    pub time_ns: u64,
+    /// The node, for example `edge0`.
+    pub node: String,
+    /// The port's name, by what it leads to.
+    pub port: String,
+    /// Packets in the queue.
+    pub backlog_packets: u64,
+    /// Bytes in the queue.
+    pub backlog_bytes: u64,
+    /// Packets dropped, evictions among them.
+    pub drops: u64,
+    /// Packets dropped from the queue for a more urgent one.
+    #[serde(default)]
+    pub evictions: u64,
+    /// Packets marked with congestion.
+    #[serde(default)]
+    pub marks: u64,
+    /// ns for which the wire was serializing.
+    pub busy_ns: u64,
+}
+
+/// What a run comes to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Whether every gate is passed: otherwise the numbers are not the fabric's.
+    pub valid: bool,
+    /// What was asked of the run to be believed.
+    pub gates: Vec<Gate>,
+    /// ns from the first start to the last end.
+    pub duration_ns: u64,
+    /// Flows that began, outside of the warm-up.
+    pub flows: u64,
+    /// Of these, flows that did not end.
+    pub unfinished: u64,
+    /// Payload of all flows that ended per time, in bit/s.
+    pub goodput: Option<f64>,
+    /// The share of packets that were dropped somewhere, 0 to 1.
+    pub loss: Option<f64>,
+    /// By size, all last; buckets without a flow are left out.
+    pub buckets: Vec<BucketSummary>,
+}
+
+/// What the flows of some sizes come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BucketSummary {
+    /// For example `0-100 kB`, or `all`.
+    pub bucket: String,
+    /// Sizes are above so many bytes,
+    pub above: u64,
+    /// and at most so many, or however large.
+    pub up_to: Option<u64>,
+    /// Of slowdowns.
+    pub slowdown: statistics::Summary,
+    /// Of flow completion times in ns.
+    pub fct_ns: statistics::Summary,
+}
+
+impl Summary {
+    /// From a run's flows and gates. Flows of the warm-up do not count, and those that did not end
+    /// only as unfinished: where there are any, a gate should say so.
+    #[must_use]
+    pub fn new(
+        flows: &[Flow],
+        buckets: &statistics::Buckets,
+        gates: Vec<Gate>,
+        loss: Option<f64>,
+    ) -> Self {
+        let measured: Vec<_> = flows.iter().filter(|flow| !flow.warm_up).collect();
+        // Size, time, slowdown.
+        let done: Vec<_> = measured
+            .iter()
+            .filter_map(|flow| Some((flow.size, flow.fct_ns?, flow.slowdown?)))
+            .collect();
+        let begin = measured.iter().map(|flow| flow.start_ns).min().unwrap_or(0);
+        let ends = measured
+            .iter()
+            .filter_map(|flow| flow.start_ns.checked_add(flow.fct_ns?));
+        let duration_ns = ends.max().unwrap_or(begin).saturating_sub(begin);
+        let summarize = |bucket: &statistics::Bucket| {
+            let here = || done.iter().filter(|(size, ..)| bucket.contains(*size));
+            Some(BucketSummary {
+                bucket: bucket.to_string(),
+                above: bucket.above,
+                up_to: bucket.up_to,
+                slowdown: statistics::Sorted::new(here().map(|(_, _, slowdown)| *slowdown))
+                    .summary()?,
+                fct_ns: statistics::Sorted::new(here().map(|(_, fct, _)| *fct as f64)).summary()?,
+            })
+        };
+        Self {
+            valid: gates.iter().all(|gate| gate.ok),
+            gates,
+            duration_ns,
+            flows: measured.len() as u64,
+            unfinished: (measured.len() - done.len()) as u64,
+            goodput: statistics::goodput(done.iter().map(|(size, ..)| size).sum(), duration_ns),
+            loss,
+            buckets: buckets.iter().filter_map(summarize).collect(),
+        }
+    }
+
+    /// One sentence for each gate that is not passed; none if the run is valid.
+    pub fn reasons(&self) -> impl Iterator<Item = String> {
+        self.gates
+            .iter()
+            .filter(|gate| !gate.ok)
+            .map(Gate::to_string)
+    }
+}
+
+/// Writes a record and the end of its line.
+///
+/// # Errors
+///
+/// What writing gives. A number that is not finite is written as `null`.
+pub fn write(to: &mut impl io::Write, record: &Record) -> Result<()> {
+    serde_json::to_writer(&mut *to, record).map_err(io::Error::from)?;
+    Ok(to.write_all(b"\n")?)
+}

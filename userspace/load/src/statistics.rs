@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What many numbers come to.
+//!
+//! A percentile is the linear interpolation between the order statistics next to it: with n numbers
+//! x₀ ≤ … ≤ xₙ₋₁ and h = (n - 1) p, it is x at ⌊h⌋ plus (h - ⌊h⌋) of the way to the next. That is type
+//! 7 of Hyndman and Fan (Sample Quantiles in Statistical Packages, 1996), the default of NumPy, R and
+//! spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their maximum.
+
+mod buckets;
+mod interval;
+
+pub use buckets::{Bucket, Buckets};
+pub use interval::{Interval, mean_interval};
+
+use serde::{Deserialize, Serialize};
+
+/// Numbers in order, none of them NaN.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sorted(Vec<f64>);
+
+impl Sorted {
+    /// Sorts; NaN, which has no place in an order, is left out.
+    #[must_use]
+    pub fn new(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().filter(|value| !value.is_nan()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        Self(values)
+    }
+
+    /// The numbers, smallest first.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The share `p` of the numbers is at or below this, by the definition above; `p` outside
+    /// [0, 1] counts as the nearer of the two. `None` of no numbers.
+    #[must_use]
+    pub fn percentile(&self, p: f64) -> Option<f64> {
+        let last = self.0.len().checked_sub(1)?;
+        let h = p.clamp(0.0, 1.0) * last as f64;
+        let below = h.floor() as usize;
+        let (low, high) = (self.0[below], self.0[(below + 1).min(last)]);
+        let share = h - below as f64;
+        // Equal ones may be infinite.
+        Some(if low == high || share == 0.0 {
+            low
+        } else {
+            low + share * (high - low)
+        })
+    }
+
+    /// The arithmetic mean. `None` of no numbers.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+
+    /// `None` of no numbers.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        Some(Summary {
+            count: self.0.len() as u64,
+            mean: self.mean()?,
+            p50: self.percentile(0.5)?,
+            p95: self.percentile(0.95)?,
+            p99: self.percentile(0.99)?,
+            p999: self.percentile(0.999)?,
+            max: *self.0.last()?,
+        })
+    }
+
+    /// The empirical distribution as points (x, share of the numbers at or below x) for a plot that
+    /// steps: every distinct number, or at most `points` (at least 2) of them, evenly spread over
+    /// the shares, with the smallest and the largest.
+    #[must_use]
+    pub fn cdf(&self, points: usize) -> Vec<(f64, f64)> {
+        let n = self.0.len() as f64;
+        let mut at_or_below = 0;
+        let steps = self.0.chunk_by(|a, b| a == b).map(|same| {
+            at_or_below += same.len();
+            (same[0], at_or_below as f64 / n)
+        });
+        let all: Vec<_> = steps.collect();
+        let points = points.max(2);
+        if all.len() <= points {
+            return all;
+        }
+        let lowest = all[0].1;
+        let mut chosen: Vec<_> = (0..points)
+            .map(|n| {
+                let share = lowest + (1.0 - lowest) * n as f64 / (points - 1) as f64;
+                let index = all.partition_point(|(_, at_or_below)| *at_or_below < share);
+                all[index.min(all.len() - 1)]
+            })
+            .collect();
+        chosen.dedup();
+        chosen
+    }
+}
+
+/// What a set of numbers comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Numbers, at least 1.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Bit/s of `bytes` of payload in `ns`. `None` in no time.
+#[must_use]
+pub fn goodput(bytes: u64, ns: u64) -> Option<f64> {
+    (ns > 0).then(|| bytes as f64 * 8e9 / ns as f64)
+}

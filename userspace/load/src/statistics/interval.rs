@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How well a few runs tell the mean of all.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// A mean and how far off it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The mean of the values.
+    pub mean: f64,
+    /// The true mean lies within this much of it, with the probability asked for.
+    pub half_width: f64,
+}
+
+impl Interval {
+    /// Whether every value in one is below every value in the other.
+    #[must_use]
+    pub fn is_below(&self, other: &Self) -> bool {
+        self.mean + self.half_width < other.mean - other.half_width
+    }
+}
+
+/// The confidence interval of the mean of independent values, one for each seed, by Student's t with
+/// n - 1 degrees of freedom: exact if they are normal, which means over many flows nearly are.
+/// `level` is the probability, for example 0.95. `None` of fewer than two values, of ones that are
+/// not finite, and for a level that is not between 0 and 1.
+#[must_use]
+pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+    if !(level > 0.0 && level < 1.0) || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let standard_error = (squares / freedom / n).sqrt();
+    let quantile = StudentsT::new(0.0, 1.0, freedom)
+        .ok()?
+        .inverse_cdf(f64::midpoint(1.0, level));
+    Some(Interval {
+        mean,
+        half_width: quantile * standard_error,
+    })
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Flows from a file.
+
+use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
+
+use crate::error::Result;
+use crate::lines::{empty, lines};
+
+/// A flow of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceFlow {
+    /// ns since the beginning.
+    pub start_ns: u64,
+    /// Sender.
+    pub src: u32,
+    /// Receiver, another host.
+    pub dst: u32,
+    /// Bytes, 1 to 2^40.
+    pub size: u64,
+}
+
+/// The flows of a file, in the order of their start; those that start together in the file's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    name: String,
+    flows: Vec<TraceFlow>,
+}
+
+impl Trace {
+    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts as `3` or `h3`, bytes; `#`
+    /// begins a comment. `name` is what errors and results call it.
+    ///
+    /// # Errors
+    ///
+    /// With the line's number: what is not four words, not a number, not one of `hosts` hosts, a
+    /// flow to itself, a size of 0 or above 2^40. Also if there is no flow.
+    pub fn parse(name: &str, text: &str, hosts: u32) -> Result<Self> {
+        let mut flows = Vec::new();
+        for line in lines(name, text) {
+            let [start, src, dst, size] = line.exactly("`START_NS SRC DST SIZE`")?;
+            let start_ns = line.whole(start, "start")?;
+            let (src, dst) = line.pair(src, dst, hosts)?;
+            let size = line.whole(size, "size")?;
+            if !(1..=MAX_FLOW_SIZE).contains(&size) {
+                return Err(line.error(format!("a flow of {size} bytes: expected 1 byte to 1 TiB")));
+            }
+            flows.push(TraceFlow {
+                start_ns,
+                src,
+                dst,
+                size,
+            });
+        }
+        if flows.is_empty() {
+            return Err(empty(name, "flows: expected lines `START_NS SRC DST SIZE`"));
+        }
+        flows.sort_by_key(|flow| flow.start_ns);
+        Ok(Self {
+            name: name.to_owned(),
+            flows,
+        })
+    }
+
+    /// What it was called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// At least one flow, by start.
+    #[must_use]
+    pub fn flows(&self) -> &[TraceFlow] {
+        &self.flows
+    }
+}

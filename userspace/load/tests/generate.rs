@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Workloads: the same from the same seed, and nothing changes but what was changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use weft_load::arrivals::Process;
+use weft_load::framing::Framing;
+use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::incast::{Incast, IncastBytes};
+use weft_load::load::{Counted, Load, LoadOf};
+use weft_load::pairs::Pairs;
+use weft_load::trace::Trace;
+
+const HOSTS: u32 = 128;
+
+fn open(sizes: &str, rate: f64) -> Workload {
+    Workload {
+        hosts: HOSTS,
+        background: Some(Background::Open {
+            sizes: sizes.parse().unwrap(),
+            pairs: Pairs::uniform(HOSTS).unwrap(),
+            process: Process::Poisson,
+            rate,
+        }),
+        incast: None,
+        until: Until::Flows(5_000),
+        warm_up: 0.1,
+        seed: 42,
+    }
+}
+
+/// DIBS: 40 responders of 20 kB, 300 queries per second.
+fn dibs() -> Incast {
+    Incast {
+        fan_in: NonZeroU32::new(40).unwrap(),
+        bytes: IncastBytes::PerSender(20_000),
+        process: Process::Poisson,
+        rate: 300.0,
+        receiver: None,
+    }
+}
+
+fn flows(workload: &Workload) -> Vec<Flow> {
+    workload.flows().unwrap().collect()
+}
+
+fn background(flows: &[Flow]) -> Vec<Flow> {
+    let background = flows.iter().filter(|flow| flow.class == Class::Background);
+    background.map(|flow| Flow { id: 0, ..*flow }).collect()
+}
+
+fn parts<T>(flows: &[Flow], part: impl Fn(&Flow) -> T) -> Vec<T> {
+    flows.iter().map(part).collect()
+}
+
+#[test]
+fn one_seed_gives_the_same_flows_and_another_gives_others() {
+    let workload = Workload {
+        incast: Some(dibs()),
+        ..open("web-search", 3_000.0)
+    };
+    assert_eq!(flows(&workload), flows(&workload));
+    let other = Workload {
+        seed: 43,
+        ..workload.clone()
+    };
+    assert_ne!(flows(&workload), flows(&other));
+}
+
+#[test]
+fn flows_are_numbered_by_start_between_different_hosts() {
+    let workload = Workload {
+        incast: Some(dibs()),
+        ..open("web-search", 3_000.0)
+    };
+    let flows = flows(&workload);
+    assert!(flows.is_sorted_by_key(|flow| flow.start_ns));
+    assert!((0..).zip(&flows).all(|(id, flow)| flow.id == id));
+    assert!(
+        flows
+            .iter()
+            .all(|flow| flow.src != flow.dst && flow.src.max(flow.dst) < HOSTS)
+    );
+}
+
+#[test]
+fn another_load_only_stretches_time() {
+    let (slow, fast) = (
+        flows(&open("web-search", 1_000.0)),
+        flows(&open("web-search", 4_000.0)),
+    );
+    let rest = |flow: &Flow| (flow.id, flow.src, flow.dst, flow.size, flow.warm_up);
+    assert_eq!(parts(&slow, rest), parts(&fast, rest));
+    for (slow, fast) in slow.iter().zip(&fast) {
+        assert!(slow.start_ns.abs_diff(4 * fast.start_ns) <= 3);
+    }
+}
+
+#[test]
+fn other_sizes_leave_times_and_pairs() {
+    let (one, other) = (
+        flows(&open("web-search", 1_000.0)),
+        flows(&open("fixed:9", 1_000.0)),
+    );
+    let rest = |flow: &Flow| (flow.id, flow.start_ns, flow.src, flow.dst);
+    assert_eq!(parts(&one, rest), parts(&other, rest));
+}
+
+#[test]
+fn other_times_leave_sizes_and_pairs() {
+    let one = open("web-search", 1_000.0);
+    let mut other = one.clone();
+    if let Some(Background::Open { process, .. }) = &mut other.background {
+        *process = Process::LogNormal { sigma: 2.0 };
+    }
+    let (one, other) = (flows(&one), flows(&other));
+    let rest = |flow: &Flow| (flow.id, flow.size, flow.src, flow.dst);
+    assert_eq!(parts(&one, rest), parts(&other, rest));
+    assert_ne!(one, other);
+}
+
+#[test]
+fn other_pairs_leave_sizes_and_times() {
+    let one = open("web-search", 1_000.0);
+    let mut other = one.clone();
+    if let Some(Background::Open { pairs, .. }) = &mut other.background {
+        *pairs = Pairs::permutation(HOSTS, 42).unwrap();
+    }
+    let rest = |flow: &Flow| (flow.id, flow.start_ns, flow.size);
+    assert_eq!(parts(&flows(&one), rest), parts(&flows(&other), rest));
+}
+
+#[test]
+fn incasts_leave_the_background_and_the_background_leaves_incasts() {
+    let without = open("web-search", 1_000.0);
+    let with = Workload {
+        incast: Some(dibs()),
+        ..without.clone()
+    };
+    assert_eq!(background(&flows(&with)), background(&flows(&without)));
+    let incasts = |workload: &Workload| -> Vec<_> {
+        let flows = workload
+            .flows()
+            .unwrap()
+            .filter(|flow| flow.class != Class::Background);
+        flows
+            .map(|f| (f.start_ns, f.src, f.dst, f.size, f.class))
+            .take(10_000)
+            .collect()
+    };
+    let alone = Workload {
+        background: None,
+        until: Until::Flows(10_000),
+        ..with.clone()
+    };
+    assert_eq!(incasts(&with), incasts(&alone));
+}
+
+fn events(flows: &[Flow]) -> BTreeMap<u64, Vec<Flow>> {
+    let mut events: BTreeMap<u64, Vec<Flow>> = BTreeMap::new();
+    for flow in flows {
+        if let Class::Incast(event) = flow.class {
+            events.entry(event).or_default().push(*flow);
+        }
+    }
+    events
+}
+
+#[test]
+fn an_incast_has_one_receiver_and_as_many_different_senders_as_its_fan_in() {
+    for fan_in in [1, 40, HOSTS - 1] {
+        let incast = Incast {
+            fan_in: NonZeroU32::new(fan_in).unwrap(),
+            ..dibs()
+        };
+        let workload = Workload {
+            background: None,
+            incast: Some(incast),
+            until: Until::Flows(u64::from(fan_in) * 499 + 1),
+            ..open("fixed:1", 1.0)
+        };
+        let events = events(&flows(&workload));
+        assert_eq!(events.len(), 500, "the last incast is whole");
+        assert!(events.keys().copied().eq(0..500));
+        for flows in events.values() {
+            let senders: BTreeSet<_> = flows.iter().map(|flow| flow.src).collect();
+            assert_eq!(senders.len(), fan_in as usize);
+            assert!(!senders.contains(&flows[0].dst));
+            assert!(
+                flows
+                    .iter()
+                    .all(|f| (f.start_ns, f.dst) == (flows[0].start_ns, flows[0].dst))
+            );
+        }
+    }
+}
+
+/// 127 degrees of freedom: above 181.99 with probability 0.001. The senders of one incast differ,
+/// so theirs is a little below.
+#[test]
+fn receivers_and_senders_of_incasts_are_any_host() {
+    let workload = Workload {
+        background: None,
+        incast: Some(dibs()),
+        until: Until::Flows(40 * 20_000),
+        ..open("fixed:1", 1.0)
+    };
+    let events = events(&flows(&workload));
+    let (mut received, mut sent) = (vec![0.0_f64; HOSTS as usize], vec![0.0_f64; HOSTS as usize]);
+    for flows in events.values() {
+        received[flows[0].dst as usize] += 1.0;
+        for flow in flows {
+            sent[flow.src as usize] += 1.0;
+        }
+    }
+    for counts in [received, sent] {
+        let expected = counts.iter().sum::<f64>() / f64::from(HOSTS);
+        let chi: f64 = counts
+            .iter()
+            .map(|count| (count - expected).powi(2) / expected)
+            .sum();
+        assert!(chi < 182.0, "{chi}");
+    }
+}
+
+#[test]
+fn a_fixed_receiver_receives_all_and_leaves_the_times() {
+    let random = Workload {
+        background: None,
+        incast: Some(dibs()),
+        until: Until::Time(1_000_000_000),
+        ..open("fixed:1", 1.0)
+    };
+    let fixed = Workload {
+        incast: Some(Incast {
+            receiver: Some(7),
+            ..dibs()
+        }),
+        ..random.clone()
+    };
+    let (random, fixed) = (flows(&random), flows(&fixed));
+    assert!(fixed.iter().all(|flow| flow.dst == 7 && flow.src != 7));
+    assert_eq!(
+        parts(&random, |flow| flow.start_ns),
+        parts(&fixed, |flow| flow.start_ns)
+    );
+}
+
+/// BFC: 100 senders, 20 MB in aggregate, 5 % of the load.
+#[test]
+fn incasts_make_their_load() {
+    let framing = Framing::ethernet_tcp(1500, true).unwrap();
+    let mut incast = Incast {
+        fan_in: NonZeroU32::new(100).unwrap(),
+        bytes: IncastBytes::Aggregate(20_000_050),
+        ..dibs()
+    };
+    let of = LoadOf::Host {
+        rate: 10e9,
+        share: incast.busiest_share(HOSTS),
+    };
+    let load = Load {
+        fraction: 0.05,
+        of,
+        counted: Counted::Wire,
+    };
+    incast.rate = load
+        .per_second(incast.bits(Counted::Wire, &framing))
+        .unwrap();
+    let workload = Workload {
+        background: None,
+        incast: Some(incast),
+        until: Until::Flows(100 * 60_000),
+        ..open("fixed:1", 1.0)
+    };
+    let (mut bits, mut event_bytes, mut end) = (0.0, 0, 0);
+    for flow in workload.flows().unwrap() {
+        bits += Counted::Wire.bits(flow.size, &framing);
+        event_bytes += if flow.class == Class::Incast(0) {
+            flow.size
+        } else {
+            0
+        };
+        assert!(flow.size == 200_000 || flow.size == 200_001);
+        end = flow.start_ns;
+    }
+    assert_eq!(event_bytes, 20_000_050);
+    let achieved = bits / (end as f64 / 1e9) / (10e9 * f64::from(HOSTS));
+    assert!((achieved / 0.05 - 1.0).abs() < 0.01, "{achieved}");
+}
+
+#[test]
+fn a_workload_ends_where_it_should() {
+    let count = open("fixed:1000", 1_000.0);
+    assert_eq!(flows(&count).len(), 5_000);
+    let with = flows(&Workload {
+        incast: Some(dibs()),
+        ..count.clone()
+    });
+    assert_eq!(background(&with).len(), 5_000);
+    let last = background(&with).last().unwrap().start_ns;
+    assert!(with.iter().all(|flow| flow.start_ns <= last));
+    // About 300 incasts of 40 in each of the 5 seconds.
+    assert!(events(&with).len() > 1_300);
+
+    let time = Workload {
+        until: Until::Time(1_000_000_000),
+        incast: Some(dibs()),
+        ..count
+    };
+    let flows = flows(&time);
+    assert!(flows.iter().all(|flow| flow.start_ns < 1_000_000_000));
+    assert!(background(&flows).len() > 850 && events(&flows).len() > 220);
+}
+
+#[test]
+fn the_warm_up_is_marked() {
+    let count = Workload {
+        incast: Some(dibs()),
+        ..open("fixed:1000", 1_000.0)
+    };
+    let with = flows(&count);
+    assert_eq!(
+        background(&with).iter().filter(|flow| flow.warm_up).count(),
+        500
+    );
+    let first_measured = with.iter().find(|flow| !flow.warm_up).unwrap().id;
+    assert!(
+        with.iter()
+            .all(|flow| flow.warm_up == (flow.id < first_measured))
+    );
+
+    let time = Workload {
+        until: Until::Time(1_000_000_000),
+        ..count.clone()
+    };
+    assert!(
+        flows(&time)
+            .iter()
+            .all(|flow| flow.warm_up == (flow.start_ns < 100_000_000))
+    );
+    let none = Workload {
+        warm_up: 0.0,
+        ..count
+    };
+    assert!(flows(&none).iter().all(|flow| !flow.warm_up));
+}
+
+#[test]
+fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
+    let workload = Workload {
+        hosts: 4,
+        background: Some(Background::Closed {
+            sizes: "web-search".parse().unwrap(),
+            pairs: Pairs::permutation(4, 1).unwrap(),
+            outstanding: NonZeroU32::new(3).unwrap(),
+        }),
+        until: Until::Flows(100),
+        ..open("fixed:1", 1.0)
+    };
+    let flows = flows(&workload);
+    assert_eq!(flows.len(), 100);
+    let (first, rest) = flows.split_at(12);
+    assert!(first.iter().all(|flow| flow.after.is_none()));
+    for flow in rest {
+        let before = flows[flow.after.unwrap() as usize];
+        assert_eq!((before.src, before.dst), (flow.src, flow.dst));
+    }
+    let waited_for: BTreeSet<_> = rest.iter().map(|flow| flow.after).collect();
+    assert_eq!(waited_for.len(), rest.len(), "no flow begins two");
+    for pair in first.iter().map(|flow| (flow.src, flow.dst)) {
+        let outstanding = first.iter().filter(|flow| (flow.src, flow.dst) == pair);
+        assert_eq!(outstanding.count(), 3);
+    }
+}
+
+/// The numbers themselves: they must not change with a dependency, a compiler or a machine.
+#[test]
+fn a_seed_means_the_same_flows_for_ever() {
+    let mut workload = Workload {
+        incast: Some(dibs()),
+        ..open("web-search", 3_000.0)
+    };
+    if let Some(Background::Open { process, .. }) = &mut workload.background {
+        *process = Process::LogNormal { sigma: 2.0 };
+    }
+    // FNV-1a.
+    let hash = flows(&workload)
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, flow| {
+            let words = [
+                flow.start_ns,
+                u64::from(flow.src),
+                u64::from(flow.dst),
+                flow.size,
+            ];
+            words
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .fold(hash, |hash, byte| {
+                    (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+                })
+        });
+    assert_eq!(hash, 0xf367_a1fd_18b4_69eb, "{hash:#x}");
+}
+
+#[test]
+fn what_makes_no_workload_is_refused() {
+    let good = open("fixed:1000", 1_000.0);
+    let closed = Background::Closed {
+        sizes: "fixed:1".parse().unwrap(),
+        pairs: Pairs::uniform(HOSTS).unwrap(),
+        outstanding: NonZeroU32::MIN,
+    };
+    let trace = Background::Trace(Trace::parse("mine", "0 0 128 1\n", 129).unwrap());
+    let short = Background::Trace(Trace::parse("mine", "0 0 1 1\n", 2).unwrap());
+    let fan_in = NonZeroU32::new(HOSTS).unwrap();
+    for (workload, expected) in [
+        (
+            Workload {
+                warm_up: 1.0,
+                ..good.clone()
+            },
+            "warm-up 1: expected a fraction from 0 to below 1",
+        ),
+        (
+            Workload {
+                until: Until::Flows(0),
+                ..good.clone()
+            },
+            "a workload needs at least one flow, or some time",
+        ),
+        (
+            Workload {
+                background: None,
+                ..good.clone()
+            },
+            "a workload needs background flows or incasts",
+        ),
+        (
+            Workload {
+                until: Until::TraceEnd,
+                ..good.clone()
+            },
+            "without a trace, say a number of flows or a time",
+        ),
+        (
+            Workload {
+                hosts: 127,
+                ..good.clone()
+            },
+            "the pairs are of 128 hosts, the fabric has 127",
+        ),
+        (
+            open("fixed:1", 0.0),
+            "0 arrivals per second: expected more than 0",
+        ),
+        (
+            Workload {
+                background: Some(closed.clone()),
+                until: Until::Time(1),
+                ..good.clone()
+            },
+            "a closed loop ends after a number of flows, not after a time",
+        ),
+        (
+            Workload {
+                background: Some(closed),
+                incast: Some(dibs()),
+                ..good.clone()
+            },
+            "a closed loop has no incasts on top: when it ends is not known before",
+        ),
+        (
+            Workload {
+                background: Some(trace),
+                until: Until::TraceEnd,
+                ..good.clone()
+            },
+            "the trace has a host h128, the fabric has 128 hosts",
+        ),
+        (
+            Workload {
+                background: Some(short),
+                until: Until::Flows(2),
+                ..good.clone()
+            },
+            "2 flows: the trace has 1",
+        ),
+        (
+            Workload {
+                incast: Some(Incast { fan_in, ..dibs() }),
+                ..good.clone()
+            },
+            "an incast of 128 senders needs 129 hosts: the fabric has 128",
+        ),
+        (
+            Workload {
+                incast: Some(Incast {
+                    bytes: IncastBytes::Aggregate(39),
+                    ..dibs()
+                }),
+                ..good.clone()
+            },
+            "each sender of an incast sends at least 1 byte",
+        ),
+        (
+            Workload {
+                incast: Some(Incast {
+                    receiver: Some(128),
+                    ..dibs()
+                }),
+                ..good
+            },
+            "there is no host h128: the fabric has 128",
+        ),
+    ] {
+        assert_eq!(workload.flows().unwrap_err().to_string(), expected);
+    }
+}

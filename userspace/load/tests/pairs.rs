@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Who sends to whom.
+
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_load::pairs::Pairs;
+use weft_load::random::{Stream, stream};
+
+/// Each pair's frequency against its probability: chi-squared within 4 deviations of its mean.
+fn follow(pairs: &Pairs) {
+    let mut rng = stream(9, Stream::Pairs);
+    let n = 200_000;
+    let mut counts = BTreeMap::new();
+    for _ in 0..n {
+        *counts.entry(pairs.sample(&mut rng)).or_insert(0.0) += 1.0;
+    }
+    let mut expected = BTreeMap::new();
+    for (pair, probability) in pairs.all() {
+        *expected.entry(pair).or_insert(0.0) += probability * f64::from(n);
+    }
+    assert!(
+        counts.keys().all(|pair| expected.contains_key(pair)),
+        "{pairs}"
+    );
+    let count = |pair| counts.get(pair).copied().unwrap_or(0.0_f64);
+    let chi: f64 = expected
+        .iter()
+        .map(|(pair, e)| (count(pair) - e).powi(2) / e)
+        .sum();
+    let freedom = expected.len() as f64 - 1.0;
+    assert!(
+        (chi - freedom).abs() <= 4.0 * (2.0 * freedom).sqrt(),
+        "{pairs}: {chi} of {freedom}"
+    );
+    assert!((expected.values().sum::<f64>() / f64::from(n) - 1.0).abs() < 1e-9);
+    assert!(
+        expected
+            .keys()
+            .all(|(src, dst)| src != dst && *src.max(dst) < pairs.hosts())
+    );
+}
+
+#[test]
+fn flows_follow_the_pairs_probabilities() {
+    follow(&Pairs::uniform(9).unwrap());
+    follow(&Pairs::permutation(9, 4).unwrap());
+    follow(&Pairs::all_to_one(9, 3).unwrap());
+    // Racks of 1, 2 and 3 hosts: the first never sends.
+    follow(&Pairs::intra_group(&[0, 1, 1, 2, 2, 2]).unwrap());
+    follow(&Pairs::from_list("mine", "0 1\n0 1 # twice\nh2 h1\n", 3).unwrap());
+}
+
+#[test]
+fn within_racks_flows_stay_there() {
+    let groups = [0, 0, 0, 1, 1, 2];
+    let pairs = Pairs::intra_group(&groups).unwrap();
+    assert!(pairs.crossing_share(&groups).abs() < 1e-12);
+    assert!(pairs.all().iter().all(|((src, _), _)| *src != 5));
+    // Five hosts send; those of the rack of two hear only each other.
+    assert!((pairs.busiest_share() - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn all_derangements_are_as_likely() {
+    let mut counts = BTreeMap::new();
+    for seed in 0..9_000 {
+        let all = Pairs::permutation(4, seed).unwrap().all();
+        let receivers: Vec<u32> = all.iter().map(|((_, dst), _)| *dst).collect();
+        *counts.entry(receivers).or_insert(0_u32) += 1;
+    }
+    assert_eq!(counts.len(), 9, "4 hosts have 9 derangements");
+    // Chi-squared with 8 degrees of freedom is above 26.1 with probability 0.001.
+    let chi: f64 = counts
+        .values()
+        .map(|&c| (f64::from(c) - 1000.0).powi(2) / 1000.0)
+        .sum();
+    assert!(chi < 26.1, "{chi}");
+}
+
+proptest! {
+    #[test]
+    fn a_permutation_is_a_derangement(hosts in 2_u32..200, seed: u64) {
+        let pairs = Pairs::permutation(hosts, seed).unwrap();
+        let all = pairs.all();
+        let senders: BTreeSet<_> = all.iter().map(|((src, _), _)| *src).collect();
+        let receivers: BTreeSet<_> = all.iter().map(|((_, dst), _)| *dst).collect();
+        prop_assert_eq!(senders.len(), hosts as usize);
+        prop_assert_eq!(receivers.len(), hosts as usize);
+        prop_assert!(all.iter().all(|((src, dst), _)| src != dst));
+        prop_assert_eq!(&pairs, &Pairs::permutation(hosts, seed).unwrap());
+    }
+}
+
+#[test]
+fn what_cannot_send_is_refused() {
+    assert!(Pairs::uniform(1).is_err());
+    assert!(Pairs::permutation(1, 1).is_err());
+    assert!(Pairs::all_to_one(4, 4).is_err());
+    assert!(Pairs::intra_group(&[0, 1, 2]).is_err());
+    for (text, expected) in [
+        ("# none\n", "mine: holds no pairs: expected lines `SRC DST`"),
+        ("0 1\n0 1 2\n", "mine:2: expected 2 words, `SRC DST`"),
+        ("0 1\n1 1\n", "mine:2: a flow needs two different hosts"),
+        ("h0 h3\n", "mine:1: there is no host `h3`: the last is h2"),
+    ] {
+        assert_eq!(
+            Pairs::from_list("mine", text, 3).unwrap_err().to_string(),
+            expected
+        );
+    }
+}

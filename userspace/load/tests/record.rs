@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The results' file: what is written is read, now and by other versions.
+
+use proptest::prelude::*;
+use weft_load::Error;
+use weft_load::record::{
+    Class, FORMAT, Flow, Gate, Header, Limit, PortSample, Reader, Record, Run, Summary, Workload,
+    write,
+};
+use weft_load::statistics::Buckets;
+
+fn header() -> Header {
+    Header {
+        format: FORMAT,
+        weft: "0.1.0".into(),
+        seed: u64::MAX,
+        topology: "fat-tree:k=4".into(),
+        scheme: "pfabric".into(),
+        workload: Workload {
+            sizes: "web-search".into(),
+            arrivals: "poisson".into(),
+            pairs: "uniform".into(),
+            load: Some("0.6 of host links (wire bytes)".into()),
+            incast: None,
+            flows: 3,
+            warm_up: 0.1,
+        },
+        dilation: 1000.0,
+        buckets: vec![100_000],
+    }
+}
+
+fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
+    Flow {
+        id,
+        src: 1,
+        dst: 2,
+        class: Class::Background,
+        warm_up: false,
+        start_ns: id * 1_000,
+        size,
+        fct_ns,
+        slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
+        retransmissions: 3,
+        timeouts: 1,
+    }
+}
+
+fn sample() -> PortSample {
+    PortSample {
+        time_ns: 5,
+        node: "edge0".into(),
+        port: "h0".into(),
+        backlog_packets: 2,
+        backlog_bytes: 3_000,
+        drops: 4,
+        evictions: 1,
+        marks: 0,
+        busy_ns: 77,
+    }
+}
+
+fn gates() -> Vec<Gate> {
+    vec![
+        Gate::new("timer lateness", Some(900.0), Limit::AtMost(1_200.0), "ns"),
+        Gate::new("idle share", Some(0.4), Limit::AtLeast(0.05), ""),
+    ]
+}
+
+fn text(records: &[Record]) -> String {
+    let mut bytes = Vec::new();
+    for record in records {
+        write(&mut bytes, record).unwrap();
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn head() -> String {
+    text(&[Record::Header(Box::new(header()))])
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let incast = Class::Incast { event: 9 };
+    let flows = vec![
+        flow(0, 10, Some(5_000)),
+        Flow {
+            class: incast,
+            ..flow(1, 20, None)
+        },
+    ];
+    let summary = Summary::new(&flows, &Buckets::default(), gates(), Some(0.01));
+    let text = text(&[
+        Record::Header(Box::new(header())),
+        Record::Flow(flows[0].clone()),
+        Record::Port(sample()),
+        Record::Flow(flows[1].clone()),
+        Record::Summary(summary.clone()),
+    ]);
+    assert_eq!(text.lines().count(), 5);
+    let run = Run::read("mine", text.as_bytes()).unwrap();
+    let expected = Run {
+        header: header(),
+        flows,
+        ports: vec![sample()],
+        summary: Some(summary),
+    };
+    assert_eq!(run, expected);
+}
+
+/// The format itself: scripts in other languages read these names.
+#[test]
+fn a_flow_and_a_gate_look_like_this() {
+    let incast = Flow {
+        class: Class::Incast { event: 9 },
+        ..flow(1, 20, None)
+    };
+    assert_eq!(
+        text(&[
+            Record::Flow(flow(7, 1_460, Some(1_500))),
+            Record::Flow(incast)
+        ]),
+        concat!(
+            r#"{"record":"flow","id":7,"src":1,"dst":2,"class":"background","warm_up":false,"#,
+            r#""start_ns":7000,"size":1460,"fct_ns":1500,"slowdown":1.5,"retransmissions":3,"timeouts":1}"#,
+            "\n",
+            r#"{"record":"flow","id":1,"src":1,"dst":2,"class":"incast","event":9,"warm_up":false,"#,
+            r#""start_ns":1000,"size":20,"fct_ns":null,"slowdown":null,"retransmissions":3,"timeouts":1}"#,
+            "\n",
+        )
+    );
+    assert_eq!(
+        serde_json::to_string(&gates()[0]).unwrap(),
+        r#"{"name":"timer lateness","measured":900.0,"passes":"at_most","limit":1200.0,"unit":"ns","ok":true}"#
+    );
+}
+
+#[test]
+fn fields_and_kinds_of_a_newer_version_are_passed_over() {
+    let newer = head().replacen('{', r#"{"colour":"blue","#, 1)
+        + r#"{"record":"flow","id":1,"src":1,"dst":2,"class":"background","start_ns":3,"size":4,"fct_ns":5,"slowdown":1.5,"hops":[1,2]}"#
+        + "\n\n"
+        + r#"{"record":"link","name":"x","nested":{"record":"flow"}}"#
+        + "\n";
+    let run = Run::read("mine", newer.as_bytes()).unwrap();
+    assert_eq!(run.header, header());
+    assert_eq!(run.flows.len(), 1);
+    // What an older version did not write.
+    assert_eq!((run.flows[0].timeouts, run.flows[0].warm_up), (0, false));
+    assert_eq!(run.summary, None);
+}
+
+#[test]
+fn a_file_that_is_no_result_is_refused_with_the_line() {
+    let flow = text(&[Record::Flow(flow(0, 1, None))]);
+    let summary = Record::Summary(Summary::new(&[], &Buckets::default(), vec![], None));
+    let summary = text(&[summary]);
+    let head = head();
+    for (text, expected) in [
+        (String::new(), "mine: holds no result"),
+        ("\n\n".into(), "mine: holds no result"),
+        ("{}\n".into(), "mine:1: missing field `record`"),
+        ("hello\n".into(), "mine:1: expected value"),
+        (
+            flow.clone(),
+            "mine:1: expected the header first: is this a weft result?",
+        ),
+        (
+            format!("{head}{head}"),
+            "mine:2: there is a second header: one run a file",
+        ),
+        (
+            format!("{head}\n{flow}{{\"record\":\"flow\",\"id\":1}}\n"),
+            "mine:4: missing field `src`",
+        ),
+        (
+            format!("{head}{}", &flow[..40]),
+            "mine:2: the line is cut off: was the run interrupted?",
+        ),
+        (
+            format!("{head}{summary}{flow}"),
+            "mine:3: there is a record after the summary, which is the last",
+        ),
+        (
+            head.replace("\"format\":1", "\"format\":2"),
+            "mine:1: written by a newer weft: this one reads format 1 and older",
+        ),
+        (
+            "{\"record\":\"header\",\"format\":7}\n".into(),
+            "mine:1: written by a newer weft: this one reads format 1 and older",
+        ),
+        (
+            format!("{head}{}", flow.replace("\"size\":1", "\"size\":-1")),
+            "mine:2: invalid value: integer `-1`, expected u64",
+        ),
+    ] {
+        let error = Run::read("mine", text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_reader_ends_after_its_first_error() {
+    let text = head() + "nonsense\n" + &head();
+    let records: Vec<_> = Reader::new("mine", text.as_bytes()).collect();
+    assert_eq!(records.len(), 2);
+    assert!(matches!(records[1], Err(Error::Line { line: 2, .. })));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_an_error() {
+    let error = Run::read("mine", &b"\xff\xfe\n"[..]).unwrap_err();
+    assert!(matches!(error, Error::Io(_)), "{error}");
+}
+
+#[test]
+fn a_run_is_valid_if_it_passes_every_gate() {
+    let summary = |gates| Summary::new(&[], &Buckets::default(), gates, None);
+    assert!(summary(gates()).valid);
+    assert_eq!(summary(gates()).reasons().count(), 0);
+
+    let mut gates = gates();
+    gates.push(Gate::new(
+        "timer lateness",
+        Some(3_100.0),
+        Limit::AtMost(1_200.0),
+        "ns",
+    ));
+    gates.push(Gate::new(
+        "idle share",
+        Some(0.01),
+        Limit::AtLeast(0.05),
+        "",
+    ));
+    gates.push(Gate::new("generator lag", None, Limit::AtMost(1.0), "ns"));
+    gates.push(Gate::new(
+        "unfinished",
+        Some(f64::NAN),
+        Limit::AtMost(0.0),
+        "",
+    ));
+    let summary = summary(gates);
+    assert!(!summary.valid);
+    let reasons: Vec<String> = summary.reasons().collect();
+    assert_eq!(
+        reasons,
+        [
+            "timer lateness: 3100 ns, expected at most 1200 ns",
+            "idle share: 0.01, expected at least 0.05",
+            "generator lag: not measured, expected at most 1 ns",
+            "unfinished: not measured, expected at most 0",
+        ]
+    );
+}
+
+/// By hand: the warm-up is out, the unfinished one is counted, 4 flows have their buckets.
+#[test]
+fn a_summary_is_of_the_measured_flows() {
+    let flows = [
+        Flow {
+            warm_up: true,
+            ..flow(0, 50, Some(900_000))
+        },
+        flow(1, 100_000, Some(2_000)),
+        flow(2, 1_000, Some(4_000)),
+        flow(3, 100_001, Some(8_000)),
+        flow(4, 20_000_000, Some(16_000)),
+        flow(5, 7, None),
+    ];
+    let summary = Summary::new(&flows, &Buckets::default(), vec![], Some(0.25));
+    assert_eq!(
+        (summary.flows, summary.unfinished, summary.loss),
+        (5, 1, Some(0.25))
+    );
+    // From 1,000 ns to 4,000 + 16,000 ns.
+    assert_eq!(summary.duration_ns, 19_000);
+    assert_eq!(summary.goodput, Some(20_201_001.0 * 8e9 / 19_000.0));
+    let by_bucket: Vec<_> = summary
+        .buckets
+        .iter()
+        .map(|b| {
+            (
+                b.bucket.as_str(),
+                b.slowdown.count,
+                b.slowdown.mean,
+                b.fct_ns.max,
+            )
+        })
+        .collect();
+    assert_eq!(
+        by_bucket,
+        [
+            ("0-100 kB", 2, 3.0, 4_000.0),
+            ("100 kB-1 MB", 1, 8.0, 8_000.0),
+            (">10 MB", 1, 16.0, 16_000.0),
+            ("all", 4, 7.5, 16_000.0),
+        ]
+    );
+}
+
+proptest! {
+    #[test]
+    fn every_number_survives(slowdown in prop::num::f64::NORMAL, start_ns: u64, fct_ns: u64) {
+        let flow = Flow { slowdown: Some(slowdown), start_ns, fct_ns: Some(fct_ns), ..flow(0, 1, None) };
+        let text = head() + &text(&[Record::Flow(flow.clone())]);
+        prop_assert_eq!(&Run::read("mine", text.as_bytes()).unwrap().flows, &[flow]);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes: Vec<u8>, cut in 0..500_usize) {
+        let _ = Run::read("mine", bytes.as_slice());
+        let whole = head() + &text(&[Record::Port(sample())]);
+        let cut = cut.min(whole.len());
+        let result = Run::read("mine", &whole.as_bytes()[..cut]);
+        // A line without its end is whole if all of the object is there.
+        let whole_lines = cut >= head().len() - 1 && (cut <= head().len() || cut >= whole.len() - 1);
+        prop_assert_eq!(result.is_ok(), whole_lines, "{}", cut);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The best possible flow completion time, by hand and against a packet-by-packet simulation.
+
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+use weft_load::framing::Framing;
+use weft_load::slowdown::{Link, Path};
+
+fn framing(mss: u32, headers: u32, frame: u32, minimum: u32) -> Framing {
+    let mss = NonZeroU32::new(mss).unwrap();
+    Framing {
+        mss,
+        headers,
+        frame,
+        minimum,
+    }
+}
+
+const TEN_GBIT: Link = Link {
+    rate: 10_000_000_000,
+    delay: 1_000,
+};
+
+/// 1460 + 40 + 38 = 1538 bytes are 1230.4 ns at 10 Gbit/s; 1 + 78 are below the minimum of 84,
+/// which are 67.2 ns.
+#[test]
+fn one_packet_is_stored_and_forwarded_at_each_link() {
+    let path = Path::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
+    assert!((path.best_ns(1460) - (4.0 * 1230.4 + 4_000.0)).abs() < 1e-6);
+    assert!((path.best_ns(1) - (4.0 * 67.2 + 4_000.0)).abs() < 1e-6);
+}
+
+/// 1 MB is 684 full packets and one of 1,000,000 - 684 * 1460 = 1360 bytes. On equal links the last,
+/// shorter packet is behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
+/// (1360 + 78) * 0.8 = 1150.4 ns.
+#[test]
+fn one_megabyte_is_a_pipeline() {
+    let path = Path::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
+    let expected = 4_000.0 + 687.0 * 1230.4 + 1150.4;
+    assert!((path.best_ns(1_000_000) - expected).abs() < 1e-6);
+    assert!((path.slowdown(1_000_000, (2.0 * expected) as u64) - 2.0).abs() < 1e-5);
+    assert!((path.best_goodput() - 10e9 * 1460.0 / 1538.0).abs() < 1e-3);
+}
+
+/// The slow link sets the pace: 2 full packets and 1 byte; 100 bytes a full packet, 10 the last.
+/// Fast link 1 ns a byte, slow link 10 ns: 100 + 1000 + 1000 + 100, then the fast link again for the
+/// last packet alone: 10 (the full one before has long left).
+#[test]
+fn the_slowest_link_sets_the_pace() {
+    let fast = Link {
+        rate: 8_000_000_000,
+        delay: 0,
+    };
+    let slow = Link {
+        rate: 800_000_000,
+        delay: 0,
+    };
+    let path = Path::new(vec![fast, slow, fast], framing(91, 9, 0, 0)).unwrap();
+    assert!((path.best_ns(183) - 2210.0).abs() < 1e-6);
+}
+
+#[test]
+fn wire_bytes_count_headers_and_short_frames() {
+    let framing = framing(1460, 40, 38, 84);
+    assert_eq!(framing.flow_wire_bytes(1461), 1538 + 84);
+    assert_eq!(framing.flow_wire_bytes(1460), 1538);
+    assert_eq!(framing.packets(1461), 2);
+    let tagged = Framing::ethernet_tcp(1500, true).unwrap();
+    assert_eq!((tagged.mss.get(), tagged.headers), (1440, 60));
+    assert_eq!(Framing::ethernet_tcp(60, true), None);
+}
+
+#[test]
+fn a_path_without_links_or_rate_is_refused() {
+    assert!(Path::new(vec![], framing(1460, 40, 38, 84)).is_err());
+    let dead = Link { rate: 0, delay: 0 };
+    assert!(Path::new(vec![TEN_GBIT, dead], framing(1460, 40, 38, 84)).is_err());
+}
+
+/// Packet by packet, link by link: each begins when it is there and the one before has left.
+fn simulate(links: &[Link], framing: &Framing, bytes: u64) -> f64 {
+    let mut free = vec![0.0_f64; links.len()];
+    let mut left = bytes;
+    loop {
+        let payload = left.min(u64::from(framing.mss.get()));
+        let mut arrival = 0.0;
+        for (link, free) in links.iter().zip(&mut free) {
+            let start = free.max(arrival);
+            let wire = framing.wire_bytes(u32::try_from(payload).unwrap());
+            *free = start + wire as f64 * 8e9 / link.rate as f64;
+            arrival = *free + link.delay as f64;
+        }
+        left -= payload;
+        if left == 0 {
+            return arrival;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn the_closed_form_is_the_simulation(
+        links in prop::collection::vec((1_u64..=1000, 0_u64..100_000), 1..8),
+        mss in 1_u32..3000,
+        headers in 0_u32..100,
+        minimum in 0_u32..200,
+        bytes in 1_u64..200_000,
+    ) {
+        let links: Vec<Link> =
+            links.into_iter().map(|(rate, delay)| Link { rate: rate * 10_000_000, delay }).collect();
+        let bytes = bytes.min(u64::from(mss) * 300);
+        let framing = framing(mss, headers, 14, minimum);
+        let expected = simulate(&links, &framing, bytes);
+        let best = Path::new(links, framing).unwrap().best_ns(bytes);
+        prop_assert!((best / expected - 1.0).abs() < 1e-9, "{} {}", best, expected);
+    }
+}
