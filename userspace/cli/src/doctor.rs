@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft doctor`: what this machine has and lacks, and the cure for each.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use nix::unistd::Uid;
+use serde::Serialize;
+
+use crate::output;
+
+/// What this machine has and lacks, with the cure for each
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit status: 0 if stock schemes can run (droptail, dctcp, fq_codel), 1 if not.
+
+Example:
+  weft doctor --json")]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Need {
+    /// Nothing works without it.
+    All,
+    /// What weft's own schemes need.
+    Pfabric,
+    /// What makes results believable.
+    Results,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    what: &'static str,
+    ok: bool,
+    found: String,
+    needed_for: Need,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cure: Option<&'static str>,
+}
+
+fn check(
+    what: &'static str,
+    needed_for: Need,
+    found: Result<String, String>,
+    cure: &'static str,
+) -> Check {
+    let ok = found.is_ok();
+    Check {
+        what,
+        ok,
+        found: found.unwrap_or_else(|found| found),
+        needed_for,
+        cure: (!ok).then_some(cure),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let checks = checks();
+    let able = checks.iter().all(|it| it.ok || it.needed_for != Need::All);
+    if args.json {
+        output::json(&checks)?;
+    } else {
+        for it in &checks {
+            let mark = if it.ok { "ok  " } else { "LACKS" };
+            output::print(format!("{mark:5} {}: {}", it.what, it.found))?;
+            if let Some(cure) = it.cure {
+                output::print(format!("      {cure}"))?;
+            }
+        }
+    }
+    Ok(if able { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn checks() -> Vec<Check> {
+    vec![
+        check("privileges", Need::All, root(), "Run it as root, or in the virtual machine: cargo xtask vm"),
+        check("network namespaces", Need::All, exists("/proc/self/ns/net"), "The kernel needs CONFIG_NET_NS"),
+        check("virtual Ethernet", Need::All, module("veth"), "modprobe veth (CONFIG_VETH)"),
+        check("wire", Need::All, module("sch_wire"), "cargo xtask build, then load sch_wire; or cargo xtask vm, which has it"),
+        check("red, for dctcp", Need::Results, module("sch_red"), "modprobe sch_red (CONFIG_NET_SCH_RED)"),
+        check("fq_codel", Need::Results, module("sch_fq_codel"), "modprobe sch_fq_codel (CONFIG_NET_SCH_FQ_CODEL)"),
+        check("dctcp", Need::Results, module("tcp_dctcp"), "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)"),
+        check("pfabric", Need::Pfabric, module("sch_pfabric"), "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it"),
+        check("control groups", Need::Pfabric, exists("/sys/fs/cgroup/cgroup.controllers"), "mount -t cgroup2 none /sys/fs/cgroup"),
+        check("eBPF with types", Need::Pfabric, exists("/sys/kernel/btf/vmlinux"), "The kernel needs CONFIG_DEBUG_INFO_BTF"),
+        check("eBPF programs", Need::Pfabric, programs(), "cargo xtask build makes them; WEFT_EBPF names the file"),
+        check("tcx hooks", Need::Pfabric, kernel_from(6, 6), "The programs need Linux 6.6 or later"),
+        check("minimum RTO in µs", Need::Results, exists("/proc/sys/net/ipv4/tcp_rto_min_us"), "Linux 6.11 or later; before that route attributes are used"),
+        check("open files", Need::Results, open_files(), "ulimit -n 65536: a run has two sockets a flow open"),
+        check("one clock source that is precise", Need::Results, clock(), "Timers will be late: results may be INVALID; cargo xtask vm has virtual time"),
+    ]
+}
+
+fn root() -> Result<String, String> {
+    if Uid::effective().is_root() {
+        Ok("root".into())
+    } else {
+        Err(format!("user {}", Uid::effective()))
+    }
+}
+
+fn exists(path: &str) -> Result<String, String> {
+    if Path::new(path).exists() {
+        Ok(path.into())
+    } else {
+        Err(format!("no {path}"))
+    }
+}
+
+/// Loaded, built in, or to be had by modprobe.
+fn module(name: &str) -> Result<String, String> {
+    if Path::new("/sys/module").join(name).exists() {
+        return Ok(format!("{name} is there"));
+    }
+    let dry_run = Command::new("modprobe").args(["-n", "-q", name]).status();
+    match dry_run {
+        Ok(status) if status.success() => Ok(format!("{name} is loaded when it is needed")),
+        Ok(_) => Err(format!("no module {name}")),
+        Err(error) => Err(format!("{name} is not loaded, and modprobe: {error}")),
+    }
+}
+
+fn programs() -> Result<String, String> {
+    weft_ebpf::Object::find(None)
+        .map(|_| "found".to_owned())
+        .map_err(|error| format!("{error:#}"))
+}
+
+fn kernel_from(major: u32, minor: u32) -> Result<String, String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= (major, minor) {
+        Ok(format!("Linux {release}"))
+    } else {
+        Err(format!("Linux {release}"))
+    }
+}
+
+fn open_files() -> Result<String, String> {
+    use nix::sys::resource::{Resource, getrlimit};
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((_, hard)) if hard >= 20_000 => Ok(format!("up to {hard}")),
+        Ok((_, hard)) => Err(format!("only {hard}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn clock() -> Result<String, String> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let name = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    match name.trim() {
+        name @ ("tsc" | "kvm-clock" | "hpet" | "arch_sys_counter") => Ok(name.to_owned()),
+        name => Err(name.to_owned()),
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One run: flows on a woven fabric, from the first byte to the summary.
+
+mod cpu;
+pub(crate) mod gates;
+pub(crate) mod ports;
+
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use weft_load::engine::{
+    Cancel, Config, Ended, Engine, FlowResult, From, Host, Outcome, Progress, Tick, Watch,
+};
+use weft_load::framing::Framing;
+use weft_load::generate::Workload;
+use weft_load::record::{self, Header, PortSample, Record, Summary};
+use weft_load::slowdown::{Link, Path};
+use weft_load::statistics::Buckets;
+use weft_topo::{NodeId, Topology};
+
+use cpu::Cpu;
+use gates::Measured;
+use ports::{PortReading, Ports};
+
+/// What is run, on which fabric.
+pub(crate) struct Experiment<'a> {
+    /// The fabric that is meant.
+    pub(crate) topology: &'a Topology,
+    /// Times of the machine are so many times those of the fabric.
+    pub(crate) dilation: NonZeroU32,
+    pub(crate) framing: Framing,
+    pub(crate) workload: &'a Workload,
+    /// What the results' file begins with.
+    pub(crate) header: Header,
+    /// How flows are sent.
+    pub(crate) config: Config,
+    /// From when a flow's time runs.
+    pub(crate) from: From,
+    /// How often ports are sampled, in the machine's time.
+    pub(crate) sample: Option<Duration>,
+}
+
+/// What came of it, besides the file.
+pub(crate) struct Outcomes {
+    pub(crate) summary: Summary,
+    /// Whether it was interrupted.
+    pub(crate) cancelled: bool,
+}
+
+/// Best possible times between hosts.
+pub(crate) struct Best<'a> {
+    topology: &'a Topology,
+    framing: Framing,
+    hosts: Vec<NodeId>,
+    /// By sender and receiver, once asked for.
+    paths: Vec<Option<Path>>,
+}
+
+impl<'a> Best<'a> {
+    pub(crate) fn new(topology: &'a Topology, framing: Framing) -> Self {
+        let hosts: Vec<NodeId> = topology.hosts().collect();
+        Self {
+            topology,
+            framing,
+            paths: vec![None; hosts.len() * hosts.len()],
+            hosts,
+        }
+    }
+
+    /// In ns of the fabric. `None`: there is no way.
+    pub(crate) fn time_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
+        let (src, dst) = (src as usize, dst as usize);
+        let place = src * self.hosts.len() + dst;
+        if self.paths.get(place)?.is_none() {
+            let found = self.topology.best_path(self.hosts[src], self.hosts[dst])?;
+            let links = found.wires.iter().map(|wire| Link {
+                rate: wire.rate.bits_per_second(),
+                delay: wire.delay.ns(),
+            });
+            self.paths[place] = Path::new(links.collect(), self.framing).ok();
+        }
+        Some(self.paths[place].as_ref()?.best_ns(bytes))
+    }
+}
+
+impl Experiment<'_> {
+    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`.
+    ///
+    /// # Errors
+    ///
+    /// If sockets, statistics or the file fail. A run that is only not to be believed is no error:
+    /// its summary says so.
+    pub(crate) fn run(
+        mut self,
+        hosts: Vec<Host>,
+        ports: &mut dyn Ports,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<Outcomes> {
+        let dilation = f64::from(self.dilation.get());
+        let flows: Vec<_> = self
+            .workload
+            .flows()?
+            .map(|mut flow| {
+                flow.start_ns = flow.start_ns.saturating_mul(u64::from(self.dilation.get()));
+                flow
+            })
+            .collect();
+        self.header.workload.flows = flows.len() as u64;
+        record::write(&mut *out, &Record::Header(Box::new(self.header.clone())))?;
+
+        let mut engine = Engine::new(hosts, self.config.clone())?;
+        let before = ports.read()?;
+        let cpu = Cpu::now()?;
+        // An error in the loop's callback is kept until the loop is over.
+        let mut failure = None;
+        let mut last = before.clone();
+        let mut sample = |now_ns: u64| {
+            if failure.is_some() {
+                return;
+            }
+            let written = ports.read().and_then(|now| {
+                samples(&before, &last, &now, now_ns, dilation)
+                    .try_for_each(|sample| Ok(record::write(&mut *out, &Record::Port(sample))?))?;
+                last = now;
+                Ok(())
+            });
+            failure = written.err();
+        };
+        let watch = Watch {
+            progress: Some(Tick {
+                every: Duration::from_secs(1),
+                call: progress,
+            }),
+            sample: self.sample.map(|every| Tick {
+                every,
+                call: &mut sample,
+            }),
+            cancel: Some(cancel),
+        };
+        let report = engine.run(flows, watch)?;
+        if let Some(error) = failure {
+            return Err(error.context("sampling ports"));
+        }
+        let cpu_idle = cpu.idle_share_since()?;
+        let after = ports.read()?;
+
+        let mut best = Best::new(self.topology, self.framing);
+        let mut records = Vec::with_capacity(report.flows.len());
+        for flow in &report.flows {
+            let time = best.time_ns(flow.flow.src, flow.flow.dst, flow.flow.size);
+            if let Some(record) = flow.record(self.from, dilation, time) {
+                record::write(&mut *out, &Record::Flow(record.clone()))?;
+                records.push(record);
+            }
+        }
+        let totals = ports::totals(&before, &after);
+        let finished =
+            |flow: &&FlowResult| matches!(flow.outcome, Outcome::Finished { .. });
+        let measured = Measured {
+            lateness: totals.lateness,
+            packet_time_ns: self.slowest_packet_ns() * dilation,
+            cpu_idle,
+            lag_mean_ns: report.lag.mean_ns(),
+            unfinished: (report.flows.len() - report.flows.iter().filter(finished).count()) as u64,
+            buffer_limited: buffer_limited(&report.flows),
+        };
+        let loss = (totals.sent_by_hosts > 0)
+            .then(|| totals.drops as f64 / totals.sent_by_hosts as f64);
+        let buckets = Buckets::new(&self.header.buckets)?;
+        let summary = Summary::new(&records, &buckets, measured.gates(), loss);
+        record::write(&mut *out, &Record::Summary(summary.clone()))?;
+        out.flush().context("writing the results")?;
+        Ok(Outcomes {
+            summary,
+            cancelled: report.ended == Ended::Cancelled,
+        })
+    }
+
+    /// The time of a full packet on the slowest link of a host, in ns of the fabric.
+    fn slowest_packet_ns(&self) -> f64 {
+        let bits = 8.0 * self.framing.wire_bytes(self.framing.mss.get()) as f64;
+        let ports = self.topology.hosts().flat_map(|id| &self.topology.node(id).ports);
+        let rates = ports.map(|port| self.topology.links()[port.link].wire.rate.bits_per_second());
+        // The fastest link has the shortest packets: the strictest gate.
+        rates.max().map_or(f64::NAN, |rate| bits * 1e9 / rate as f64)
+    }
+}
+
+/// The share of all flows' time for which a buffer's size kept the sender from sending.
+fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
+    let mut limited = Duration::ZERO;
+    let mut all = Duration::ZERO;
+    for flow in flows {
+        if let Some(ns) = flow.fct_ns(From::FirstByte) {
+            all += Duration::from_nanos(ns);
+            limited += flow.receive_window_limited + flow.send_buffer_limited;
+        }
+    }
+    (!all.is_zero()).then(|| limited.as_secs_f64() / all.as_secs_f64())
+}
+
+/// The ports that hold something, or did something since the last sample.
+fn samples<'a>(
+    before: &'a [PortReading],
+    last: &'a [PortReading],
+    now: &'a [PortReading],
+    now_ns: u64,
+    dilation: f64,
+) -> impl Iterator<Item = PortSample> + 'a {
+    let all = before.iter().zip(last).zip(now);
+    all.filter(|((_, last), now)| now.backlog_packets > 0 || last.drops != now.drops)
+        .map(move |((before, _), now)| PortSample {
+            time_ns: (now_ns as f64 / dilation).round() as u64,
+            node: now.node.clone(),
+            port: now.port.clone(),
+            backlog_packets: now.backlog_packets,
+            backlog_bytes: now.backlog_bytes,
+            drops: now.drops - before.drops,
+            evictions: now.evictions - before.evictions,
+            marks: now.marks - before.marks,
+            busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
+        })
+}

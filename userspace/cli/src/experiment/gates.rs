@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a run must pass to be believed.
+
+use weft_load::record::{Gate, Limit};
+use weft_proto::wire::LATENESS_BUCKETS;
+
+/// How late the wires' timers were: counts of log2 buckets, as `wire` has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lateness {
+    pub(crate) count: u64,
+    pub(crate) sum_ns: u64,
+    pub(crate) buckets: [u64; LATENESS_BUCKETS],
+}
+
+impl Lateness {
+    pub(crate) fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// The upper end of the bucket that the percentile is in.
+    pub(crate) fn percentile_ns(&self, p: f64) -> Option<f64> {
+        let total: u64 = self.buckets.iter().sum();
+        let rank = (p * total as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let place = self.buckets.iter().position(|count| {
+            seen += count;
+            total > 0 && seen >= rank
+        })?;
+        Some(if place == 0 { 0.0 } else { 2_f64.powi(place as i32) })
+    }
+}
+
+/// What was measured of the measurement; times are the machine's.
+pub(crate) struct Measured {
+    pub(crate) lateness: Lateness,
+    /// Of a full packet on a host's link.
+    pub(crate) packet_time_ns: f64,
+    pub(crate) cpu_idle: Option<f64>,
+    pub(crate) lag_mean_ns: Option<f64>,
+    pub(crate) unfinished: u64,
+    pub(crate) buffer_limited: Option<f64>,
+}
+
+impl Measured {
+    /// All gates, in packet times and per cent: numbers that mean the same on every fabric.
+    pub(crate) fn gates(&self) -> Vec<Gate> {
+        let packets = |ns: Option<f64>| ns.map(|ns| ns / self.packet_time_ns);
+        let percent = |share: Option<f64>| share.map(|share| 100.0 * share);
+        vec![
+            Gate::new(
+                "timer lateness, mean",
+                packets(self.lateness.mean_ns()),
+                Limit::AtMost(0.05),
+                "packet times",
+            ),
+            Gate::new(
+                "timer lateness, 99th percentile",
+                packets(self.lateness.percentile_ns(0.99)),
+                Limit::AtMost(0.5),
+                "packet times",
+            ),
+            Gate::new(
+                "generator lag, mean",
+                packets(self.lag_mean_ns),
+                Limit::AtMost(0.5),
+                "packet times",
+            ),
+            Gate::new(
+                "idle processor",
+                percent(self.cpu_idle),
+                Limit::AtLeast(5.0),
+                "%",
+            ),
+            Gate::new(
+                "time limited by socket buffers",
+                percent(self.buffer_limited),
+                Limit::AtMost(1.0),
+                "%",
+            ),
+            Gate::new(
+                "flows that did not end",
+                Some(self.unfinished as f64),
+                Limit::AtMost(0.0),
+                "",
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_its_buckets_upper_end() {
+        let mut lateness = Lateness::default();
+        assert_eq!(lateness.percentile_ns(0.99), None);
+        lateness.buckets[0] = 50;
+        lateness.buckets[11] = 49;
+        lateness.buckets[20] = 1;
+        assert_eq!(lateness.percentile_ns(0.5), Some(0.0));
+        assert_eq!(lateness.percentile_ns(0.99), Some(2048.0));
+        assert_eq!(lateness.percentile_ns(0.999), Some(1_048_576.0));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_passed() {
+        let measured = Measured {
+            lateness: Lateness::default(),
+            packet_time_ns: 1_230_400.0,
+            cpu_idle: None,
+            lag_mean_ns: None,
+            unfinished: 1,
+            buffer_limited: None,
+        };
+        assert!(measured.gates().iter().all(|gate| !gate.ok));
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft`: weaves network namespaces into a datacenter fabric, runs workloads on it, and measures
+//! flow completion times. One file per subcommand.
+
+mod compare;
+mod doctor;
+mod down;
+mod error;
+mod exec;
+mod experiment;
+mod ls;
+mod man;
+mod output;
+mod report;
+mod results;
+mod run;
+mod scheme;
+mod schemes;
+mod shell;
+mod testbed;
+mod topology;
+mod up;
+mod workload;
+mod workloads;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// A datacenter fabric of network namespaces: weave it, load it, read flow completion times.
+#[derive(Debug, Parser)]
+#[command(
+    name = "weft",
+    version,
+    after_help = "\
+Examples:
+  weft doctor                                          what this machine lacks
+  weft up fat-tree:k=4 --scheme droptail --dilation 1000
+  weft exec h3 -- ping -c 3 h7
+  weft down
+  weft run fat-tree:k=4 --dilation 1000 --scheme pfabric --workload web-search --load 0.6 --flows 600
+  weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
+  weft report *.jsonl --out report.html
+
+Exit status: 0 done, 1 it failed, 2 wrong usage; exec and shell: the command's."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Up(up::Args),
+    Down(down::Args),
+    Ls(ls::Args),
+    Exec(exec::Args),
+    Shell(shell::Args),
+    Run(run::Args),
+    Compare(compare::Args),
+    Report(report::Args),
+    Doctor(doctor::Args),
+    Schemes(schemes::Args),
+    Workloads(workloads::Args),
+    Topology(topology::Args),
+    Man(man::Args),
+    Completions(man::Completions),
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Up(args) => up::run(&args),
+        Command::Down(args) => down::run(&args),
+        Command::Ls(args) => ls::run(&args),
+        Command::Exec(args) => exec::run(&args),
+        Command::Shell(args) => shell::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Schemes(args) => schemes::run(&args),
+        Command::Workloads(args) => workloads::run(&args),
+        Command::Topology(args) => topology::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => man::completions(&args),
+    }
+}
+
+fn main() -> ExitCode {
+    let Cli { command } = Cli::parse();
+    match run(command) {
+        Ok(status) => status,
+        // Whoever read the output has seen enough: `weft ls | head`.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft: {error:#}");
+            ExitCode::from(if error::is_usage(&error) { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft man` and `weft completions`: made from the same description as the command line.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::Cli;
+
+/// Writes the man pages into a folder
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: weft man /usr/local/share/man/man1 && man weft-run")]
+pub(crate) struct Args {
+    /// The folder
+    folder: PathBuf,
+}
+
+/// Prints a shell's completions
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: weft completions bash > /etc/bash_completion.d/weft")]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    std::fs::create_dir_all(&args.folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder))
+        .with_context(|| format!("writing man pages to {}", args.folder.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut script);
+    io::Write::write_all(&mut io::stdout(), &script)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tables for people, JSON for programs.
+
+use std::io::{self, Write as _};
+
+use anyhow::{Context as _, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+/// A table of text: the first column left, the others right.
+pub(crate) fn table(
+    head: impl IntoIterator<Item = impl Into<String>>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(head.into_iter().map(Into::into).collect::<Vec<String>>());
+    table.add_rows(rows);
+    for (number, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if number == 0 { 0 } else { 1 }, 1));
+        if number > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// Like [`table`], all columns left.
+pub(crate) fn list(
+    head: impl IntoIterator<Item = impl Into<String>>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(head.into_iter().map(Into::into).collect::<Vec<String>>());
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// Prints a line; unlike `println!` it does not panic if nobody reads.
+///
+/// # Errors
+///
+/// What writing gives.
+pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_ref().as_bytes())?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// Prints a value as JSON.
+///
+/// # Errors
+///
+/// What writing gives.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    print(serde_json::to_string_pretty(value).context("writing JSON")?)
+}
+
+/// Whether nobody reads standard output any more.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

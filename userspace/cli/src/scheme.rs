@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Schemes: what ports, hosts and routing get. The folders of `tc-configs` are in the binary; a
+//! person's own is read from a path. `tc-configs/README.md` describes the files.
+
+mod variables;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use include_dir::{Dir, include_dir};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use variables::{Fabric, Variables, show_time};
+
+use crate::error::usage;
+
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
+
+/// The files of a scheme, in the order in which they are shown.
+pub(crate) const FILES: [&str; 6] = [
+    "scheme.toml",
+    "switch.tc",
+    "host.tc",
+    "host.sysctl",
+    "switch.sysctl",
+    "host.route",
+];
+/// Those that a scheme must have.
+const NEEDED: [&str; 3] = ["scheme.toml", "switch.tc", "host.tc"];
+
+/// A scheme as its folder says.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheme {
+    /// The folder's name.
+    pub(crate) name: String,
+    pub(crate) description: Description,
+    /// The files' contents, by name.
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// `scheme.toml`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// One sentence.
+    pub(crate) about: String,
+    /// Where the values come from.
+    #[serde(default)]
+    pub(crate) source: String,
+    #[serde(default)]
+    pub(crate) parameters: BTreeMap<String, Parameter>,
+    #[serde(default)]
+    pub(crate) tag: Option<Tag>,
+    #[serde(default)]
+    pub(crate) routing: Routing,
+}
+
+/// A value that a person may set.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameter {
+    pub(crate) value: Value,
+    #[serde(default)]
+    pub(crate) about: String,
+}
+
+/// A number, a time or a fabric variable.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    Number(u64),
+    Text(String),
+}
+
+/// What packets carry.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tag {
+    pub(crate) policy: Policy,
+    #[serde(default)]
+    pub(crate) fallback: Fallback,
+}
+
+/// A packet's rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Policy {
+    Remaining,
+    Size,
+    Sent,
+    Deadline,
+    Fixed,
+}
+
+/// A packet's rank if its flow's size is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Fallback {
+    #[default]
+    Sent,
+    Queued,
+}
+
+/// Which of the shortest paths a packet takes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Routing {
+    #[serde(default)]
+    pub(crate) spray: Spray,
+}
+
+/// What decides about the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Spray {
+    /// The flow (ECMP).
+    #[default]
+    Off,
+    /// Chance, for each packet.
+    Random,
+    /// A turn, for each packet.
+    RoundRobin,
+}
+
+/// The names of the schemes that weft brings.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = BUILT_IN
+        .dirs()
+        .filter_map(|folder| folder.path().to_str())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+impl Scheme {
+    /// The scheme of that name, or in that folder: what has a `/` or is a folder here is a path.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or its files are not as they must be: which file, and what is wrong.
+    pub(crate) fn find(name: &str) -> Result<Self> {
+        let path = Path::new(name);
+        if let Some(folder) = BUILT_IN.get_dir(name) {
+            let files = folder.files().filter_map(|file| {
+                let name = file.path().file_name()?.to_str()?;
+                Some((name.to_owned(), file.contents_utf8()?.to_owned()))
+            });
+            return Self::new(name, files.collect());
+        }
+        if !name.contains('/') && !path.is_dir() {
+            return usage(format!(
+                "there is no scheme `{name}`: expected one of {}, or a folder such as ./{name}",
+                names().join(", ")
+            ));
+        }
+        let mut files = BTreeMap::new();
+        for file in FILES {
+            match fs::read_to_string(path.join(file)) {
+                Ok(content) => drop(files.insert(file.to_owned(), content)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("reading {name}/{file}"));
+                }
+            }
+        }
+        let title = path.file_name().and_then(|name| name.to_str());
+        Self::new(title.unwrap_or(name), files)
+    }
+
+    fn new(name: &str, files: BTreeMap<String, String>) -> Result<Self> {
+        if let Some(missing) = NEEDED.iter().find(|file| !files.contains_key(**file)) {
+            return usage(format!(
+                "{name} is no scheme: it has no file {missing} (a scheme to start from: weft schemes export droptail DIR)"
+            ));
+        }
+        let description: Description = match toml::from_str(&files["scheme.toml"]) {
+            Ok(description) => description,
+            Err(error) => return usage(format!("{name}/scheme.toml: {error}")),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            description,
+            files,
+        })
+    }
+
+    /// Takes `NAME=VALUE` in place of a parameter's value.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such parameter, or the value is neither a number, nor a time, nor a fabric
+    /// variable.
+    pub(crate) fn set(&mut self, setting: &str) -> Result<()> {
+        let Some((name, value)) = setting.split_once('=') else {
+            return usage(format!("--set {setting}: expected NAME=VALUE"));
+        };
+        let known: Vec<String> = self.description.parameters.keys().cloned().collect();
+        let Some(parameter) = self.description.parameters.get_mut(name) else {
+            return usage(format!(
+                "scheme {} has no parameter `{name}`: it has {}",
+                self.name,
+                known.join(", ")
+            ));
+        };
+        parameter.value = match value.parse() {
+            Ok(number) => Value::Number(number),
+            Err(_) => Value::Text(value.to_owned()),
+        };
+        variables::check(name, &parameter.value)
+    }
+
+    /// Fills in a `tc` batch: one command a line, without comments.
+    ///
+    /// # Errors
+    ///
+    /// A variable that nobody knows, with its line.
+    pub(crate) fn batch(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
+        self.lines(file, variables)
+    }
+
+    /// Fills in a file of `key = value` lines.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheme::batch`], and lines of another form.
+    pub(crate) fn sysctls(
+        &self,
+        file: &str,
+        variables: &Variables,
+    ) -> Result<Vec<(String, String)>> {
+        let pair = |line: String| match line.split_once('=') {
+            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+            None => bail!("{}/{file}: `{line}`: expected KEY = VALUE", self.name),
+        };
+        self.lines(file, variables)?.into_iter().map(pair).collect()
+    }
+
+    /// What hosts' routes get, in the words of `ip route`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheme::batch`].
+    pub(crate) fn route(&self, variables: &Variables) -> Result<Vec<String>> {
+        let lines = self.lines("host.route", variables)?;
+        let words = lines.iter().flat_map(|line| line.split_whitespace());
+        Ok(words.map(str::to_owned).collect())
+    }
+
+    fn lines(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
+        let content = self.files.get(file).map_or("", String::as_str);
+        let mut lines = Vec::new();
+        for (number, line) in (1..).zip(content.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let filled = variables.fill(line);
+            lines.push(filled.with_context(|| format!("{}/{file}, line {number}", self.name))?);
+        }
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fabric() -> Fabric {
+        Fabric {
+            bdp_packets: 12,
+            rtt_ns: 14_600_000,
+            dilation: 1000,
+        }
+    }
+
+    #[test]
+    fn every_scheme_that_weft_brings_can_be_filled_in() {
+        assert!(names().contains(&"droptail"), "{:?}", names());
+        for name in names() {
+            let scheme = Scheme::find(name).unwrap();
+            let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
+            let variables = variables.unwrap().port("eth0", "10mbit", "200us");
+            for file in ["switch.tc", "host.tc"] {
+                let lines = scheme.batch(file, &variables).unwrap();
+                assert!(lines.len() >= 2, "{name}/{file}");
+                assert!(lines.iter().all(|line| !line.contains('$')), "{lines:?}");
+                let wire = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us";
+                assert!(lines[0].starts_with(wire), "{name}/{file}: {lines:?}");
+            }
+            for file in ["host.sysctl", "switch.sysctl"] {
+                scheme.sysctls(file, &variables).unwrap();
+            }
+            scheme.route(&variables).unwrap();
+            assert!(!scheme.description.about.is_empty() && !scheme.description.source.is_empty());
+        }
+    }
+
+    #[test]
+    fn times_of_the_fabric_are_slowed_with_it() {
+        let scheme = Scheme::find("pfabric").unwrap();
+        let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
+        let words = scheme.route(&variables).unwrap().join(" ");
+        assert!(words.contains("rto_min 45ms"), "{words}");
+        assert!(words.contains("initcwnd 12"), "{words}");
+    }
+
+    #[test]
+    fn a_parameter_is_set_and_a_wrong_one_refused() {
+        let mut scheme = Scheme::find("pfabric").unwrap();
+        scheme.set("buffer=48").unwrap();
+        scheme.set("rto_min=60us").unwrap();
+        let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
+        let variables = variables.unwrap().port("p", "1gbit", "0ns");
+        let lines = scheme.batch("switch.tc", &variables).unwrap();
+        assert!(lines[1].ends_with("pfabric limit 48"), "{lines:?}");
+        for (setting, expected) in [
+            ("bufer=48", "has no parameter `bufer`: it has buffer, initcwnd, rto_min"),
+            ("buffer", "expected NAME=VALUE"),
+            ("buffer=many", "`many` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt"),
+        ] {
+            let error = format!("{:#}", scheme.set(setting).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_answered_with_those_there_are() {
+        let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
+        assert!(error.contains("dctcp, droptail, fq_codel, pfabric"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_variable_is_named_with_its_line() {
+        let mut scheme = Scheme::find("droptail").unwrap();
+        let file = scheme.files.get_mut("switch.tc").unwrap();
+        *file = file.replace("$buffer", "$bufer");
+        let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
+        let variables = variables.unwrap().port("p", "1gbit", "0ns");
+        let error = format!("{:#}", scheme.batch("switch.tc", &variables).unwrap_err());
+        assert!(error.contains("droptail/switch.tc, line 3"), "{error}");
+        assert!(error.contains("`$bufer`"), "{error}");
+    }
+}

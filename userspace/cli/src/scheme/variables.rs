@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `$name` in a scheme's files.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+
+use super::{Parameter, Value};
+use crate::error::usage;
+
+/// What the fabric's variables come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fabric {
+    /// `$bdp`.
+    pub(crate) bdp_packets: u64,
+    /// `$rtt`, in the machine's ns.
+    pub(crate) rtt_ns: u64,
+    /// Times of the machine are so many times those of the fabric.
+    pub(crate) dilation: u32,
+}
+
+/// Names and what stands for them.
+#[derive(Clone, Debug)]
+pub(crate) struct Variables(BTreeMap<String, String>);
+
+const UNITS: [(&str, u64); 4] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+];
+
+/// ns of a text like `45us`.
+fn time(text: &str) -> Option<u64> {
+    let (unit, factor) = UNITS
+        .into_iter()
+        .find(|(unit, _)| text.strip_suffix(unit).is_some_and(is_decimal))?;
+    let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+    let ns = number * factor as f64;
+    (ns <= 1e18).then_some(ns.round() as u64)
+}
+
+fn is_decimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// In the largest unit in which it is whole.
+pub(crate) fn show_time(ns: u64) -> String {
+    let whole = |(_, factor): &&(&str, u64)| ns != 0 && ns.is_multiple_of(*factor);
+    match UNITS.iter().rev().find(whole) {
+        Some((unit, factor)) => format!("{}{unit}", ns / factor),
+        None => format!("{ns}ns"),
+    }
+}
+
+/// Checks a parameter's value.
+///
+/// # Errors
+///
+/// If it is nothing that can be filled in.
+pub(crate) fn check(name: &str, value: &Value) -> Result<()> {
+    match value {
+        Value::Number(_) => Ok(()),
+        Value::Text(text) if time(text).is_some() || text == "$bdp" || text == "$rtt" => Ok(()),
+        Value::Text(text) => usage(format!(
+            "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt"
+        )),
+    }
+}
+
+impl Variables {
+    /// The fabric's and a scheme's.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter's value is nothing that can be filled in.
+    pub(crate) fn of_fabric(
+        parameters: &BTreeMap<String, Parameter>,
+        fabric: &Fabric,
+    ) -> Result<Self> {
+        let mut variables = Self(BTreeMap::new());
+        variables.set("bdp", fabric.bdp_packets.to_string());
+        variables.set_time("rtt", fabric.rtt_ns);
+        for (name, parameter) in parameters {
+            check(name, &parameter.value)?;
+            match &parameter.value {
+                Value::Number(number) => variables.set(name, number.to_string()),
+                Value::Text(text) if text == "$bdp" => {
+                    variables.set(name, fabric.bdp_packets.to_string());
+                }
+                Value::Text(text) if text == "$rtt" => variables.set_time(name, fabric.rtt_ns),
+                Value::Text(text) => {
+                    let ns = time(text).unwrap_or(0);
+                    variables.set_time(name, ns.saturating_mul(u64::from(fabric.dilation)));
+                }
+            }
+        }
+        Ok(variables)
+    }
+
+    /// These and a port's.
+    pub(crate) fn port(&self, dev: &str, rate: &str, delay: &str) -> Self {
+        let mut variables = self.clone();
+        variables.set("dev", dev.to_owned());
+        variables.set("rate", rate.to_owned());
+        variables.set("delay", delay.to_owned());
+        variables
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    fn set_time(&mut self, name: &str, ns: u64) {
+        self.set(name, show_time(ns));
+        for (unit, factor) in &UNITS[..3] {
+            self.set(&format!("{name}_{unit}"), ns.div_ceil(*factor).to_string());
+        }
+    }
+
+    /// Puts values in place of names. A name is letters, digits and `_`.
+    ///
+    /// # Errors
+    ///
+    /// If there is a name that is not among these.
+    pub(crate) fn fill(&self, line: &str) -> Result<String> {
+        let mut pieces = line.split('$');
+        let mut filled = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let end = piece
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .unwrap_or(piece.len());
+            let (name, rest) = piece.split_at(end);
+            let Some(value) = self.0.get(name) else {
+                let known: Vec<String> = self.0.keys().map(|name| format!("${name}")).collect();
+                bail!("`${name}` is not known: expected one of {}", known.join(", "));
+            };
+            filled.push_str(value);
+            filled.push_str(rest);
+        }
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_shown() {
+        for (text, ns) in [("45us", 45_000), ("14.6us", 14_600), ("2s", 2_000_000_000), ("0ns", 0)] {
+            assert_eq!(time(text), Some(ns), "{text}");
+            assert_eq!(show_time(ns), text.replace("14.6us", "14600ns"));
+        }
+        for text in ["", "us", "45", "45 us", "-1us", "1e3us", "4x5us"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_end_where_a_word_does() {
+        let mut variables = Variables(BTreeMap::new());
+        variables.set("rate", "10mbit".into());
+        variables.set_time("rto", 45_000_100);
+        let line = variables.fill("rate $rate, $rto_ms/$rto_us $rto").unwrap();
+        assert_eq!(line, "rate 10mbit, 46/45001 45000100ns");
+        assert!(variables.fill("$").is_err());
+    }
+}

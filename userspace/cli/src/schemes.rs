@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft schemes`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::error::usage;
+use crate::output;
+use crate::scheme::{self, Description, FILES, Fabric, Scheme, Variables};
+
+/// What ports, hosts and routing get under each scheme
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft schemes
+  weft schemes show pfabric
+  weft schemes show pfabric dev=eth0 rate=10mbit delay=200us | tc -b -
+  weft schemes export pfabric my-scheme && weft run --scheme ./my-scheme …")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// A scheme's files; with variables, the batch of a switch's port as `tc -b` takes it
+    Show {
+        /// Name or folder
+        scheme: String,
+        /// dev=NAME rate=RATE delay=TIME, and fabric variables: bdp=PACKETS
+        #[arg(value_name = "NAME=VALUE")]
+        variables: Vec<String>,
+        /// The batch of a host's port
+        #[arg(long)]
+        host: bool,
+    },
+    /// Writes a scheme's files into a new folder, to change them
+    Export {
+        /// Name or folder
+        scheme: String,
+        /// Folder, which must not exist
+        folder: PathBuf,
+    },
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    #[serde(flatten)]
+    description: Description,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.action {
+        None => list(args.json)?,
+        Some(Action::Show {
+            scheme,
+            variables,
+            host,
+        }) => show(&Scheme::find(scheme)?, variables, *host, args.json)?,
+        Some(Action::Export { scheme, folder }) => {
+            let scheme = Scheme::find(scheme)?;
+            ensure!(!folder.exists(), "{} exists already", folder.display());
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+            for (file, content) in &scheme.files {
+                let path = folder.join(file);
+                fs::write(&path, content)
+                    .with_context(|| format!("writing {}", path.display()))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(json: bool) -> Result<()> {
+    let mut schemes = Vec::new();
+    for name in scheme::names() {
+        schemes.push(Scheme::find(name)?);
+    }
+    if json {
+        let entry = |scheme: Scheme| Entry {
+            name: scheme.name,
+            description: scheme.description,
+        };
+        return output::json(&schemes.into_iter().map(entry).collect::<Vec<_>>());
+    }
+    let rows = schemes.into_iter().map(|scheme| {
+        let parameters: Vec<String> = scheme.description.parameters.into_keys().collect();
+        vec![scheme.name, parameters.join(" "), scheme.description.about]
+    });
+    output::print(output::list(["scheme", "parameters", "what it is"], rows))
+}
+
+fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result<()> {
+    if !variables.is_empty() {
+        let file = if host { "host.tc" } else { "switch.tc" };
+        return output::print(batch(scheme, variables, file)?.join("\n"));
+    }
+    if json {
+        return output::json(&scheme.files);
+    }
+    for file in FILES {
+        if let Some(content) = scheme.files.get(file) {
+            output::print(format!("==> {file} <==\n{content}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// For one port, outside of any fabric: parameters that come from the fabric take pFabric's.
+fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
+    let fabric = Fabric {
+        bdp_packets: 12,
+        rtt_ns: 14_600,
+        dilation: 1,
+    };
+    let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
+    for setting in settings {
+        let Some((name, value)) = setting.split_once('=') else {
+            return usage(format!("`{setting}`: expected NAME=VALUE, for example rate=10mbit"));
+        };
+        variables.set(name, value.to_owned());
+    }
+    scheme.batch(file, &variables)
+}

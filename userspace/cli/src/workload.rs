@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What flows there are, as options of `weft run`.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use weft_load::arrivals::Process;
+use weft_load::framing::Framing;
+use weft_load::generate::{Background, Until, Workload};
+use weft_load::incast::{Incast, IncastBytes};
+use weft_load::load::{Counted, Load, LoadOf};
+use weft_load::pairs::Pairs;
+use weft_load::quantity;
+use weft_load::record;
+use weft_load::sizes::Sizes;
+use weft_load::trace::Trace;
+use weft_topo::{Kind, NodeId, Topology};
+
+use crate::error::usage;
+
+/// Which flows.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
+    #[arg(long, value_name = "SIZES", default_value = "web-search")]
+    workload: String,
+    /// Offered load, above 0 to 1
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.6)]
+    load: f64,
+    /// What the load is a fraction of
+    #[arg(long, value_enum, default_value_t = Of::Host)]
+    load_of: Of,
+    /// Which bytes the load counts: the wire's, with every header, or the flows'
+    #[arg(long, value_enum, default_value_t = Count::Wire)]
+    count: Count,
+    /// poisson, lognormal[:SIGMA], or closed[:N]: N flows at a time per pair, the end of one
+    /// begins the next
+    #[arg(long, default_value = "poisson")]
+    arrivals: String,
+    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, or a file of pairs
+    #[arg(long, default_value = "uniform")]
+    pairs: String,
+    /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
+    trace: Option<String>,
+    /// Incasts on top: 40x20kB@300 is 40 senders of 20 kB each, 300 times a second of the fabric;
+    /// 100:20MB@5 is 20 MB in all
+    #[arg(long, value_name = "N×SIZE@RATE")]
+    incast: Option<String>,
+    /// Receiver of all incasts (default: a new one each time)
+    #[arg(long, value_name = "HOST", requires = "incast")]
+    incast_to: Option<String>,
+    /// Nothing but the incasts
+    #[arg(long, requires = "incast", conflicts_with = "trace")]
+    only_incast: bool,
+    /// How many flows (default 1000)
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    flows: Option<u64>,
+    /// For how long flows start, in time of the fabric: 50ms
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// The fraction that comes first and is not measured
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.1)]
+    warm_up: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// The busiest host link
+    Host,
+    /// The links from the racks into the core
+    Core,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Count {
+    Wire,
+    Payload,
+}
+
+/// A workload's name, or its file.
+///
+/// # Errors
+///
+/// If there is no such workload or file, or the file is no distribution: one sentence.
+pub(crate) fn sizes(text: &str) -> Result<Sizes> {
+    let sizes = if is_file(text) {
+        Sizes::from_cdf(text, &read("--workload", text)?)
+    } else {
+        text.parse()
+    };
+    sizes.or_else(|error| usage(error.to_string()))
+}
+
+fn is_file(text: &str) -> bool {
+    text.contains('/') || Path::new(text).extension().is_some_and(|it| !it.is_empty())
+}
+
+fn read(option: &str, path: &str) -> Result<String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) => usage(format!("{option} {path}: {error}")),
+    }
+}
+
+fn refuse<T>(result: weft_load::Result<T>) -> Result<T> {
+    result.or_else(|error| usage(error.to_string()))
+}
+
+/// Each host's rack: the switch of its first port.
+fn racks(topology: &Topology) -> Vec<u32> {
+    let first = |host: NodeId| topology.node(host).ports.first().map(|port| port.peer);
+    topology
+        .hosts()
+        .map(|host| match first(host) {
+            Some(peer) if topology.node(peer).kind == Kind::Switch => peer.index() as u32,
+            _ => host.index() as u32,
+        })
+        .collect()
+}
+
+fn host(topology: &Topology, name: &str) -> Result<u32> {
+    match topology.hosts().position(|id| topology.node(id).name == name) {
+        Some(place) => Ok(place as u32),
+        None => usage(format!("there is no host `{name}` in {}", topology.title())),
+    }
+}
+
+impl Args {
+    /// The workload on a fabric (not slowed), and how results name it.
+    ///
+    /// # Errors
+    ///
+    /// If something is out of range or does not fit: one sentence.
+    pub(crate) fn workload(
+        &self,
+        topology: &Topology,
+        framing: &Framing,
+        seed: u64,
+    ) -> Result<(Workload, record::Workload)> {
+        let hosts = topology.hosts().count() as u32;
+        let mut said = record::Workload {
+            warm_up: self.warm_up,
+            ..record::Workload::default()
+        };
+        let background = if let Some(file) = &self.trace {
+            said.arrivals = format!("trace:{file}");
+            Some(Background::Trace(refuse(Trace::parse(
+                file,
+                &read("--trace", file)?,
+                hosts,
+            ))?))
+        } else if self.only_incast {
+            None
+        } else {
+            Some(self.background(topology, framing, seed, &mut said)?)
+        };
+        let incast = match &self.incast {
+            Some(text) => Some(self.incast(topology, text)?),
+            None => None,
+        };
+        said.incast = incast.as_ref().map(ToString::to_string);
+        let workload = Workload {
+            hosts,
+            background,
+            incast,
+            until: self.until()?,
+            warm_up: self.warm_up,
+            seed,
+        };
+        // Nothing is woven for a workload that is refused.
+        refuse(workload.flows())?;
+        Ok((workload, said))
+    }
+
+    fn until(&self) -> Result<Until> {
+        Ok(match (&self.time, self.flows) {
+            (Some(time), _) => match time.parse::<weft_topo::Delay>() {
+                Ok(time) => Until::Time(time.ns()),
+                Err(_) => {
+                    return usage(format!("--time {time}: expected a time up to 10s, such as 50ms"));
+                }
+            },
+            (None, Some(flows)) => Until::Flows(flows),
+            (None, None) if self.trace.is_some() => Until::TraceEnd,
+            (None, None) => Until::Flows(1000),
+        })
+    }
+
+    fn background(
+        &self,
+        topology: &Topology,
+        framing: &Framing,
+        seed: u64,
+        said: &mut record::Workload,
+    ) -> Result<Background> {
+        let sizes = sizes(&self.workload)?;
+        let pairs = self.pairs(topology, seed)?;
+        said.sizes = sizes.name().to_owned();
+        said.pairs.clone_from(&self.pairs);
+        said.arrivals.clone_from(&self.arrivals);
+        if let Some(rest) = self.arrivals.strip_prefix("closed") {
+            let outstanding = match rest.strip_prefix(':') {
+                None if rest.is_empty() => Some(NonZeroU32::MIN),
+                None => None,
+                Some(number) => number.parse().ok(),
+            };
+            let Some(outstanding) = outstanding else {
+                return usage(format!(
+                    "--arrivals {}: expected closed or closed:N with N from 1",
+                    self.arrivals
+                ));
+            };
+            return Ok(Background::Closed {
+                sizes,
+                pairs,
+                outstanding,
+            });
+        }
+        let process: Process = refuse(self.arrivals.parse())?;
+        let load = Load {
+            fraction: self.load,
+            of: self.load_of(topology, &pairs),
+            counted: match self.count {
+                Count::Wire => Counted::Wire,
+                Count::Payload => Counted::Payload,
+            },
+        };
+        said.load = Some(load.to_string());
+        let rate = refuse(load.per_second(load.counted.mean_bits(&sizes, framing)))?;
+        Ok(Background::Open {
+            sizes,
+            pairs,
+            process,
+            rate,
+        })
+    }
+
+    fn load_of(&self, topology: &Topology, pairs: &Pairs) -> LoadOf {
+        let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
+        match self.load_of {
+            Of::Host => {
+                let ports = topology.hosts().flat_map(|id| topology.node(id).ports.first());
+                LoadOf::Host {
+                    rate: ports.map(|port| rate_of(port.link)).fold(f64::INFINITY, f64::min),
+                    share: pairs.busiest_share(),
+                }
+            }
+            Of::Core => {
+                // Up from the switches that hosts are at, to switches.
+                let racks = racks(topology);
+                let leaves: std::collections::BTreeSet<u32> = racks.iter().copied().collect();
+                let up = topology.switches().filter(|id| leaves.contains(&(id.index() as u32)));
+                let ports = up.flat_map(|id| &topology.node(id).ports);
+                let ports = ports.filter(|port| topology.node(port.peer).kind == Kind::Switch);
+                LoadOf::Core {
+                    rate: ports.map(|port| rate_of(port.link)).sum(),
+                    share: pairs.crossing_share(&racks),
+                }
+            }
+        }
+    }
+
+    fn pairs(&self, topology: &Topology, seed: u64) -> Result<Pairs> {
+        let hosts = topology.hosts().count() as u32;
+        let text = self.pairs.as_str();
+        refuse(match text {
+            "uniform" => Pairs::uniform(hosts),
+            "permutation" => Pairs::permutation(hosts, seed),
+            "intra-rack" => Pairs::intra_group(&racks(topology)),
+            "all-to-one" => Pairs::all_to_one(hosts, 0),
+            _ => match text.strip_prefix("all-to-one:") {
+                Some(name) => Pairs::all_to_one(hosts, host(topology, name)?),
+                None if is_file(text) => Pairs::from_list(text, &read("--pairs", text)?, hosts),
+                None => {
+                    return usage(format!(
+                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack or a file"
+                    ));
+                }
+            },
+        })
+    }
+
+    fn incast(&self, topology: &Topology, text: &str) -> Result<Incast> {
+        let parsed = text.split_once('@').and_then(|(what, rate)| {
+            let (fan_in, bytes, all) = match what.split_once('x') {
+                Some((fan_in, bytes)) => (fan_in, bytes, false),
+                None => what.split_once(':').map(|(fan_in, bytes)| (fan_in, bytes, true))?,
+            };
+            Some((fan_in.parse::<NonZeroU32>().ok()?, bytes, all, rate.parse::<f64>().ok()?))
+        });
+        let Some((fan_in, bytes, all, rate)) = parsed else {
+            return usage(format!(
+                "--incast {text}: expected SENDERSxSIZE@PER_SECOND or SENDERS:TOTAL@PER_SECOND, for example 40x20kB@300"
+            ));
+        };
+        let bytes = refuse(quantity::bytes(bytes))?;
+        Ok(Incast {
+            fan_in,
+            bytes: if all {
+                IncastBytes::Aggregate(bytes)
+            } else {
+                IncastBytes::PerSender(bytes)
+            },
+            process: Process::Poisson,
+            rate,
+            receiver: match &self.incast_to {
+                Some(name) => Some(host(topology, name)?),
+                None => None,
+            },
+        })
+    }
+}
