@@ -4,9 +4,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use weft_ebpf::{Gso, HostConfig, Object, port};
 
 use crate::fabric::{Version, address, link};
@@ -42,37 +43,52 @@ fn measure(from: &Namespace, to: &Namespace, version: Version) -> Result<f64> {
         .map_err(|_| anyhow::anyhow!("the receiver panicked"))?
 }
 
+/// The segments that the stack may hand over as one packet: what GSO off is, without programs.
+fn limit_gso(end: &Namespace, segments: u32) -> Result<()> {
+    let segments = segments.to_string();
+    let arguments = ["link", "set", "eth", "gso_max_segs", &segments];
+    let status = end.enter(|| Command::new("ip").args(arguments).status())??;
+    ensure!(status.success(), "ip link set eth gso_max_segs {segments}");
+    Ok(())
+}
+
 pub(crate) fn run() -> Result<()> {
+    const SEGMENTS: u32 = 65_535;
     let object = Object::find(None)?;
     let (a, b) = (Namespace::new()?, Namespace::new()?);
     link(&a, "eth", &b, "eth", 1)?;
     let ways = [
-        ("no program", None),
-        ("tag + untag, GSO on", Some(Gso::On)),
-        ("tag + untag, GSO off", Some(Gso::Off)),
+        ("no program, GSO on", false, Gso::On),
+        ("tag + untag, GSO on", true, Gso::On),
+        ("no program, GSO off", false, Gso::Off),
+        ("tag + untag, GSO off", true, Gso::Off),
     ];
     for version in [Version::V4, Version::V6] {
         let mut results = vec![Vec::new(); ways.len()];
         for _ in 0..ROUNDS {
-            for ((_, gso), results) in ways.iter().zip(&mut results) {
-                if let Some(gso) = gso {
-                    let config = HostConfig {
-                        gso: *gso,
-                        ..HostConfig::default()
-                    };
-                    for end in [&a, &b] {
+            for ((_, programs, gso), results) in ways.iter().zip(&mut results) {
+                for end in [&a, &b] {
+                    if *programs {
+                        let config = HostConfig {
+                            gso: *gso,
+                            ..HostConfig::default()
+                        };
                         end.enter(|| port::attach_host(&object, "eth", &config, None))??;
+                    } else if *gso == Gso::Off {
+                        limit_gso(end, 1)?;
                     }
                 }
                 results.push(measure(&a, &b, version)?);
-                if gso.is_some() {
-                    for end in [&a, &b] {
+                for end in [&a, &b] {
+                    if *programs {
                         end.enter(|| port::detach("eth"))??;
+                    } else {
+                        limit_gso(end, SEGMENTS)?;
                     }
                 }
             }
         }
-        for ((name, _), results) in ways.iter().zip(&mut results) {
+        for ((name, ..), results) in ways.iter().zip(&mut results) {
             results.sort_by(f64::total_cmp);
             let gbit = |value: f64| value * 8e-9;
             println!(

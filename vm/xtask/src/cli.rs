@@ -224,7 +224,7 @@ pub(crate) struct Test {
     /// Only tests whose name contains this (leaves determinism out)
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// The guest's tests under virtme-ng instead, in real time
+    /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
     /// Runs of the determinism test that must be identical

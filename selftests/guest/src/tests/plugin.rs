@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::ktap::{Context, Skip, tests};
@@ -159,11 +159,27 @@ fn busy_port() -> Result<Port> {
     Ok(port)
 }
 
+/// What netlink says of a qdisc before and after `tc` was asked, and what `tc` said: starting `tc`
+/// may take longer than a packet.
+fn seen_both_ways<T: PartialEq>(
+    port: &mut Port,
+    handle: &str,
+    mut dump: impl FnMut(&mut Port) -> Result<T>,
+) -> Result<(T, Value)> {
+    for _ in 0..20 {
+        let before = dump(port)?;
+        let value = shown(port, "-s", handle)?;
+        if dump(port)? == before {
+            return Ok((before, value));
+        }
+    }
+    bail!("qdisc {handle} changed whenever tc looked at it")
+}
+
 fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
     let mut port = busy_port()?;
-    // A look at both takes no time in which anything happens: each packet takes 80 ms.
-    let (_, stats) = port.pfabric(Handle::new(2, 0))?;
-    let value = shown(&port, "-s", "2:")?;
+    let ((_, stats), value) =
+        seen_both_ways(&mut port, "2:", |port| port.pfabric(Handle::new(2, 0)))?;
     let expected = json!({
         "evicted": stats.evicted,
         "evicted_bytes": stats.evicted_bytes,
@@ -179,8 +195,11 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
         stats.evicted > 0 && stats.rejected > 0 && stats.highest_backlog == 5,
         "{stats:?}"
     );
-    let (_, stats) = port.wire(Handle::new(1, 0))?;
-    let value = shown(&port, "-s", "1:")?;
+    let (((_, stats), qdisc), value) = seen_both_ways(&mut port, "1:", |port| {
+        let wire = port.wire(Handle::new(1, 0))?;
+        let qdisc = port.find(Handle::new(1, 0))?;
+        Ok((wire, (qdisc.drops, qdisc.sent_packets)))
+    })?;
     let expected = json!({
         "busy_ns": stats.busy_ns,
         "in_flight": stats.in_flight,
@@ -193,11 +212,8 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
     ensure_contains(&value, &expected)?;
     ensure!(stats.late_count > 0, "{stats:?}");
     // The generic ones come through, too.
-    let qdisc = port.find(Handle::new(1, 0))?;
-    ensure_contains(
-        &value,
-        &json!({ "drops": qdisc.drops, "packets": qdisc.sent_packets }),
-    )
+    let (drops, packets) = qdisc;
+    ensure_contains(&value, &json!({ "drops": drops, "packets": packets }))
 }
 
 fn ensure_contains(value: &Value, expected: &Value) -> Result<()> {
