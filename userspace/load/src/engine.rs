@@ -28,6 +28,7 @@
 //! With [`Connections::PerFlow`] every flow has its own. **The receiver closes first**, having read
 //! the flow's last byte; the sender closes when it sees that. So the sender's port is free at once,
 //! and what is left in TIME-WAIT is the receiver's, which accepts a new connection from the same port.
+//! The end of a flow costs three packets without payload, two of them FIN.
 //! With [`Connections::Persistent`], a flow takes the connection of its pair of hosts that was last in
 //! use, and if none is free opens another, which stays.
 //!
@@ -143,7 +144,7 @@ pub struct Tick<'a, T> {
 /// What watches a run.
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Is told how far the run is.
+    /// Is told how far the run is, and in the end once more.
     pub progress: Option<Tick<'a, Progress>>,
     /// Is told the time in ns since the run's beginning, first at 0, to read ports' statistics.
     pub sample: Option<Tick<'a, u64>>,

@@ -343,6 +343,42 @@ fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
     }
 }
 
+#[test]
+fn a_free_connection_that_is_reset_is_not_taken() {
+    let flows = [0, 60].map(|ms| flow(ms / 60, ms * MS, (0, 1), 1_000));
+    let mut engine = Engine::new(hosts(20, 2), persistent(1)).unwrap();
+    let listens = Ipv4Addr::new(127, 20, 0, 2);
+    let mut calls = 0;
+    let mut break_it = |_| {
+        calls += 1;
+        if calls == 2 {
+            let sockets = sockets(20);
+            let mut receivers = sockets.iter().filter(|socket| {
+                socket.peer_addr().is_ok() && socket.local_addr().unwrap().ip() == listens
+            });
+            reset(receivers.next().expect("the receiver is there"));
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(30),
+            call: &mut break_it,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(flows, watch).unwrap();
+    assert_all_finished(&report, &flows);
+    assert_eq!(report.connections, 2);
+    assert_eq!(
+        report
+            .flows
+            .iter()
+            .map(|flow| flow.reused)
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
+}
+
 /// Resets up to so many connections between a flow's start and the engine's accept: loopback has
 /// connected them by then. Returns the report and how many there were.
 fn run_with_resets(network: u8, most: u32) -> (Report, u32) {
@@ -615,6 +651,15 @@ fn hosts_that_do_not_fit_are_refused() {
     let error = refused(vec![host("127.19.0.1"), host("192.0.2.1")], config());
     assert!(
         error.starts_with("host h1: listening on 192.0.2.1:0: "),
+        "{error}"
+    );
+    let no_namespace = Host {
+        netns: Some(std::fs::File::open("/dev/null").unwrap().into()),
+        ..host("127.19.0.2")
+    };
+    let error = refused(vec![host("127.19.0.1"), no_namespace], config());
+    assert!(
+        error.starts_with("entering the network namespace of host h1: "),
         "{error}"
     );
     let none = Config {

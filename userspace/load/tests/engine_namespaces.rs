@@ -44,7 +44,7 @@ fn main() {
     fs::write("/proc/self/uid_map", format!("0 {uid} 1")).unwrap();
     fs::write("/proc/self/gid_map", format!("0 {gid} 1")).unwrap();
     let fabric = Fabric::new();
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 8] = [
         ("flows_cross_namespaces_over_ipv4", |fabric| {
             flows_cross_namespaces(fabric, "10.0.0.")
         }),
@@ -62,6 +62,11 @@ fn main() {
         (
             "retransmissions_are_those_of_the_kernel",
             retransmissions_are_those_of_the_kernel,
+        ),
+        ("timeouts_are_counted", timeouts_are_counted),
+        (
+            "ports_in_time_wait_are_used_again",
+            ports_in_time_wait_are_used_again,
         ),
         (
             "a_host_that_cannot_be_reached_fails_its_flows",
@@ -95,8 +100,7 @@ impl Fabric {
                 "link add port{host} type veth peer name eth0 netns {path}"
             ));
             ip(&format!("link set port{host} master bridge up"));
-            let rate = format!("rate {RATE}bit burst 3kb limit 30kb");
-            run("tc", &format!("qdisc add dev port{host} root tbf {rate}"));
+            run("tc", &format!("qdisc add dev port{host} root {}", shaper()));
             inside(&namespace, || {
                 let number = host + 1;
                 ip("link set lo up");
@@ -124,6 +128,10 @@ impl Fabric {
         let mut engine = self.engine(network, config);
         engine.run(flows.iter().copied(), Watch::default()).unwrap()
     }
+}
+
+fn shaper() -> String {
+    format!("tbf rate {RATE}bit burst 3kb limit 30kb")
 }
 
 fn address(network: &str, host: usize) -> IpAddr {
@@ -306,6 +314,55 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Fabric) {
                 .iter()
                 .all(|flow| flow.timeouts <= Some(flow.retransmissions))
         );
+    }
+}
+
+fn timeouts_are_counted(fabric: &Fabric) {
+    let mut engine = fabric.engine("10.0.0.", &config());
+    let mut calls = 0;
+    // Half a second of silence: a retransmission timer is 200 ms and more.
+    let mut silence = |_| {
+        calls += 1;
+        match calls {
+            2 => run("tc", "qdisc replace dev port1 root pfifo limit 0"),
+            7 => run("tc", &format!("qdisc replace dev port1 root {}", shaper())),
+            _ => {}
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(100),
+            call: &mut silence,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run([flow(0, 0, (0, 1), 5_000_000)], watch).unwrap();
+    assert_all_finished(&report);
+    let result = &report.flows[0];
+    assert!(result.retransmissions >= 1, "{result:?}");
+    // Before Linux 6.7 it is not known.
+    assert!(
+        result.timeouts.is_none_or(|timeouts| timeouts >= 1),
+        "{result:?}"
+    );
+    assert!(result.fct_ns(Since::FirstByte) > Some(500_000_000));
+}
+
+fn ports_in_time_wait_are_used_again(fabric: &Fabric) {
+    let flows: Vec<_> = (0..30_u64)
+        .map(|id| Flow {
+            after: id.checked_sub(1),
+            ..flow(id, 0, (0, 1), 20_000)
+        })
+        .collect();
+    let config = Config {
+        source_ports: 40_000..=40_004,
+        ..config()
+    };
+    let report = fabric.run("10.0.0.", &config, &flows);
+    assert_all_finished(&report);
+    for result in &report.flows {
+        assert_eq!((result.reconnects, result.retransmissions), (0, 0));
     }
 }
 

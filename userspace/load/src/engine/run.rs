@@ -26,8 +26,9 @@ use crate::generate::Flow;
 
 /// Bytes that one write hands over at most. Never written to, so it takes no memory either.
 const CHUNK: usize = 256 << 10;
-/// Events taken at a time, and flows started at a time: between them, the other gets its turn.
-const BATCH: usize = 64;
+/// Events taken at a time, and flows started at a time: between them, the other gets its turn. Few,
+/// as one write of a few MB takes a millisecond of real time, for which a start has to wait.
+const BATCH: usize = 16;
 /// Connections that are opened at a time before the run.
 const OPENING: u64 = 64;
 /// Connections that may be reset before they are accepted, for one flow.

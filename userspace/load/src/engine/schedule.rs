@@ -77,14 +77,19 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// A flow that is due, and since when: those that waited for others first.
+    /// The flow that has been due for longest, and since when.
     pub(super) fn pop(&mut self, now: u64) -> Option<(u64, u32)> {
-        if let Some(released) = self.released.pop_front() {
-            return Some(released);
+        let timed = self.timed.get(self.next).filter(|(due, _)| *due <= now);
+        if let Some(timed) = timed
+            && self
+                .released
+                .front()
+                .is_none_or(|released| timed < released)
+        {
+            self.next += 1;
+            return Some(*timed);
         }
-        let due = *self.timed.get(self.next).filter(|(due, _)| *due <= now)?;
-        self.next += 1;
-        Some(due)
+        self.released.pop_front()
     }
 
     /// The flow ended, well or not: those that wait for it are due.
@@ -149,6 +154,17 @@ mod tests {
         schedule.ended(1, 8);
         assert_eq!(schedule.pop(9), Some((7, 3)));
         assert_eq!(schedule.pop(9), Some((8, 2)));
+    }
+
+    #[test]
+    fn no_flow_waits_for_one_that_is_due_later() {
+        let flows = [flow(0, 0, None), flow(1, 5, None), flow(2, 0, Some(0))];
+        for (end, order) in [(4, [2, 1]), (6, [1, 2])] {
+            let mut schedule = Schedule::new(&flows, 2).unwrap();
+            assert_eq!(schedule.pop(0), Some((0, 0)));
+            schedule.ended(0, end);
+            assert_eq!(order, [(); 2].map(|()| schedule.pop(9).unwrap().1));
+        }
     }
 
     #[test]
