@@ -46,6 +46,37 @@
 //! Nothing but the flow's bytes, which are zeros: the receiver knows the flow by its sender's address
 //! and port. They are read with `MSG_TRUNC`, which takes them from the socket without a copy.
 //! What is not complete at the end of a run is reset, so that no packet is sent for it any more.
+//!
+//! # Example
+//!
+//! ```
+//! use weft_load::engine::{Config, Engine, Host, Since, Watch};
+//! use weft_load::generate::{Class, Flow};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = |address: &str| -> Result<Host, std::net::AddrParseError> {
+//!     Ok(Host { netns: None, address: address.parse()? })
+//! };
+//! let hosts = vec![host("127.200.0.1")?, host("127.200.0.2")?];
+//! let mut engine = Engine::new(hosts, Config::default())?;
+//! let flow = Flow {
+//!     id: 0,
+//!     start_ns: 1_000_000,
+//!     after: None,
+//!     src: 0,
+//!     dst: 1,
+//!     size: 20_000,
+//!     class: Class::Background,
+//!     warm_up: false,
+//! };
+//! let report = engine.run([flow], Watch::default())?;
+//! let flow = &report.flows[0];
+//! assert_eq!(flow.received, 20_000);
+//! assert!(flow.start_ns >= Some(1_000_000));
+//! assert!(flow.fct_ns(Since::FirstByte) < flow.fct_ns(Since::Start));
+//! # Ok(())
+//! # }
+//! ```
 
 mod connections;
 mod netns;
