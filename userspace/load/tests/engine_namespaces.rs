@@ -46,7 +46,7 @@ fn main() {
         fs::write("/proc/self/gid_map", format!("0 {gid} 1")).unwrap();
     }
     let fabric = Fabric::new();
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 9] = [
         ("flows_cross_namespaces_over_ipv4", |fabric| {
             flows_cross_namespaces(fabric, "10.0.0.")
         }),
@@ -64,6 +64,10 @@ fn main() {
         (
             "retransmissions_are_those_of_the_kernel",
             retransmissions_are_those_of_the_kernel,
+        ),
+        (
+            "what_is_unfinished_is_forgotten_by_the_kernel_too",
+            what_is_unfinished_is_forgotten_by_the_kernel_too,
         ),
         ("timeouts_are_counted", timeouts_are_counted),
         (
@@ -319,6 +323,48 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Fabric) {
     }
 }
 
+fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Fabric) {
+    let config = Config {
+        patience: Duration::from_millis(200),
+        ..config()
+    };
+    let mut engine = fabric.engine("10.0.0.", &config);
+    let mut calls = 0;
+    // From then on the receiver hears nothing, so it is not its reset that ends the sender's socket.
+    let mut silence = |_| {
+        calls += 1;
+        if calls == 2 {
+            run("tc", "qdisc replace dev port1 root pfifo limit 0");
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(100),
+            call: &mut silence,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run([flow(0, 0, (0, 1), 1 << 40)], watch).unwrap();
+    assert_eq!(report.ended, Ended::Patience);
+    assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
+    assert!(report.flows[0].received > 0);
+    // The listener's own socket.
+    drop(engine);
+    let table = "/proc/thread-self/net/tcp";
+    let sockets = inside(&fabric.hosts[0], || fs::read_to_string(table).unwrap());
+    // The fourth word is the state, 06 is TIME_WAIT.
+    let states = sockets
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(3));
+    assert_eq!(
+        states.filter(|state| *state != "06").count(),
+        0,
+        "{sockets}"
+    );
+    run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
+}
+
 fn timeouts_are_counted(fabric: &Fabric) {
     let mut engine = fabric.engine("10.0.0.", &config());
     let mut calls = 0;
@@ -347,7 +393,10 @@ fn timeouts_are_counted(fabric: &Fabric) {
         result.timeouts.is_none_or(|timeouts| timeouts >= 1),
         "{result:?}"
     );
-    assert!(result.fct_ns(Since::FirstByte) > Some(500_000_000));
+    assert!(
+        result.fct_ns(Since::FirstByte) > Some(500_000_000),
+        "{result:?}"
+    );
 }
 
 fn ports_in_time_wait_are_used_again(fabric: &Fabric) {
