@@ -58,7 +58,8 @@
 //!     Ok(Host { netns: None, address: address.parse()? })
 //! };
 //! let hosts = vec![host("127.200.0.1")?, host("127.200.0.2")?];
-//! let mut engine = Engine::new(hosts, Config::default())?;
+//! let config = Config { port: 0, ..Config::default() };
+//! let mut engine = Engine::new(hosts, config)?;
 //! let flow = Flow {
 //!     id: 0,
 //!     start_ns: 1_000_000,

@@ -254,7 +254,7 @@ fn callbacks_run_in_the_first_namespace(fabric: &Fabric) {
         },
     );
     assert_all_finished(&report.unwrap());
-    assert!(samples > 10 && told > 10);
+    assert!(samples >= 2 && told >= 2);
 }
 
 /// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each with
