@@ -29,9 +29,30 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// The kernel refused something.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was to be done, and where a cure is known, what would help.
+        doing: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl Error {
+    /// Says where it happened, if the kernel refused something.
+    pub(crate) fn context(self, place: &str) -> Self {
+        match self {
+            Self::System { doing, source } => Self::System {
+                doing: format!("{place}: {doing}"),
+                source,
+            },
+            other => other,
+        }
+    }
 }
 
 /// A result whose error is [`Error`].

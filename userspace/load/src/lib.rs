@@ -15,9 +15,10 @@
 //! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
 //! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
 //! | [`record`]     | the results' file                                                          |
+//! | [`engine`]     | sends the flows between the hosts of a fabric, and takes their times       |
 //!
-//! All of that is pure: no clock, no socket, and random numbers only from a seed. What touches a
-//! socket is how an application tells about its flow:
+//! All but the last is pure: no clock, no socket, and random numbers only from a seed. What touches
+//! a socket too is how an application tells about its flow:
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -40,6 +41,7 @@
 //! It takes no privilege, but weft's programs on the cgroup in which the socket was made.
 
 pub mod arrivals;
+pub mod engine;
 mod error;
 mod flow;
 pub mod framing;

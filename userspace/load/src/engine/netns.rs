@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! In which network namespace the thread makes its sockets.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use nix::sched::{CloneFlags, setns};
+
+use super::system;
+use crate::error::{Error, Result};
+
+/// The hosts' namespaces and the thread's own.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    /// Where the thread was; not asked for if no host is anywhere else.
+    home: Option<OwnedFd>,
+    hosts: Vec<Option<OwnedFd>>,
+    /// The host in whose namespace the thread is.
+    inside: Option<usize>,
+}
+
+impl Namespaces {
+    pub(super) fn new(hosts: Vec<Option<OwnedFd>>) -> Result<Self> {
+        let home = if hosts.iter().any(Option::is_some) {
+            let path = "/proc/thread-self/ns/net";
+            Some(File::open(path).map_err(system(path))?.into())
+        } else {
+            None
+        };
+        Ok(Self {
+            home,
+            hosts,
+            inside: None,
+        })
+    }
+
+    /// Goes to a host's namespace. The thread stays there, as the next socket is often made there too.
+    pub(super) fn enter(&mut self, host: usize) -> Result<()> {
+        if self.inside == Some(host) {
+            return Ok(());
+        }
+        let Some(namespace) = self.hosts.get(host).and_then(Option::as_ref) else {
+            return self.leave();
+        };
+        setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|error| Error::System {
+            doing: format!("entering the network namespace of host h{host}"),
+            source: error.into(),
+        })?;
+        self.inside = Some(host);
+        Ok(())
+    }
+
+    /// Goes back to the thread's own.
+    pub(super) fn leave(&mut self) -> Result<()> {
+        if let (Some(home), Some(_)) = (&self.home, self.inside) {
+            setns(home.as_fd(), CloneFlags::CLONE_NEWNET)
+                .map_err(system("returning to the first network namespace"))?;
+            self.inside = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        // Only after an error: otherwise the thread is back already. It came from there, so that the
+        // way back is open as long as its privileges are what they were.
+        let _ = self.leave();
+    }
+}

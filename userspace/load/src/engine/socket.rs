@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! TCP sockets: made, written, read without a copy, and asked.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, MsgFlags, SetSockOpt, SockFlag, SockType, SockaddrStorage, bind,
+    connect, getsockopt, listen as start_listening, send, setsockopt, socket, sockopt,
+};
+
+use super::{Config, system};
+use crate::error::{Error, Result, invalid};
+
+/// A socket that listens, in the thread's namespace.
+pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener> {
+    let socket = new(address.ip(), config)?;
+    // Accepted sockets have it from the listener, and the window scale from its size.
+    if let Some(bytes) = config.receive_buffer {
+        buffer(
+            &socket,
+            &Buffer {
+                name: "SO_RCVBUF",
+                bytes,
+                forced: sockopt::RcvBufForce,
+                plain: sockopt::RcvBuf,
+                limit: "net.core.rmem_max",
+            },
+            |socket| getsockopt(socket, sockopt::RcvBuf),
+        )?;
+    }
+    let failed = |errno: Errno| Error::System {
+        doing: format!("listening on {address}"),
+        source: errno.into(),
+    };
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
+    // As many as net.core.somaxconn allows: a full queue costs a connection a second.
+    start_listening(&socket, Backlog::MAXALLOWABLE).map_err(failed)?;
+    Ok(socket.into())
+}
+
+/// A socket to send from, in the thread's namespace, not bound yet.
+pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
+    let socket = new(from, config)?;
+    if let Some(bytes) = config.send_buffer {
+        buffer(
+            &socket,
+            &Buffer {
+                name: "SO_SNDBUF",
+                bytes,
+                forced: sockopt::SndBufForce,
+                plain: sockopt::SndBuf,
+                limit: "net.core.wmem_max",
+            },
+            |socket| getsockopt(socket, sockopt::SndBuf),
+        )?;
+    }
+    if let Some(priority) = config.priority {
+        // The kernel's is a u32 too.
+        setsockopt(&socket, sockopt::Priority, &priority.cast_signed()).map_err(|errno| {
+            Error::System {
+                doing: format!(
+                    "setting SO_PRIORITY to {priority} (above 6 it takes CAP_NET_ADMIN)"
+                ),
+                source: errno.into(),
+            }
+        })?;
+    }
+    // A flow's last segment does not wait for acknowledgements.
+    setsockopt(&socket, sockopt::TcpNoDelay, &true).map_err(system("setting TCP_NODELAY"))?;
+    Ok(socket)
+}
+
+fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
+    let family = match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(family, SockType::Stream, flags, None)
+        .map_err(|errno| no_descriptor("making a socket", errno))?;
+    // What is left in TIME-WAIT keeps no port from use.
+    setsockopt(&socket, sockopt::ReuseAddr, &true).map_err(system("setting SO_REUSEADDR"))?;
+    if let Some(name) = &config.congestion_control {
+        setsockopt(&socket, sockopt::TcpCongestion, &name.into()).map_err(|errno| {
+            let cure = match errno {
+                Errno::ENOENT => ": is its module loaded?",
+                Errno::EPERM => {
+                    ": without CAP_NET_ADMIN it must be in net.ipv4.tcp_allowed_congestion_control"
+                }
+                _ => "",
+            };
+            Error::System {
+                doing: format!("choosing the congestion control {name}{cure}"),
+                source: errno.into(),
+            }
+        })?;
+    }
+    Ok(socket)
+}
+
+/// A socket could not be had.
+pub(super) fn no_descriptor(doing: &str, error: impl Into<io::Error>) -> Error {
+    let source = error.into();
+    let cure = match source.raw_os_error() {
+        Some(libc::EMFILE) => " (each flow under way takes two descriptors: raise `ulimit -n`)",
+        Some(libc::ENFILE) => " (the system has no descriptor left: raise fs.file-max)",
+        _ => "",
+    };
+    Error::System {
+        doing: format!("{doing}{cure}"),
+        source,
+    }
+}
+
+struct Buffer<Forced, Plain> {
+    name: &'static str,
+    bytes: NonZeroU32,
+    forced: Forced,
+    plain: Plain,
+    /// The sysctl that limits the plain option.
+    limit: &'static str,
+}
+
+/// Sets a buffer, above the kernel's limit if that may be. The kernel would silently take less.
+fn buffer<Forced, Plain>(
+    socket: &OwnedFd,
+    wanted: &Buffer<Forced, Plain>,
+    get: impl FnOnce(&OwnedFd) -> nix::Result<usize>,
+) -> Result<()>
+where
+    Forced: SetSockOpt<Val = usize> + Copy,
+    Plain: SetSockOpt<Val = usize> + Copy,
+{
+    let Buffer { name, bytes, .. } = wanted;
+    let value = bytes.get() as usize;
+    if bytes.get() > i32::MAX.unsigned_abs() / 2 {
+        return invalid(format!("{name} of {bytes} bytes: expected less than 1 GiB"));
+    }
+    setsockopt(socket, wanted.forced, &value)
+        .or_else(|_| setsockopt(socket, wanted.plain, &value))
+        .map_err(system(name))?;
+    // The kernel doubles it, for its own bookkeeping.
+    let got = get(socket).map_err(system(name))?;
+    if got < 2 * value {
+        return invalid(format!(
+            "{name} of {bytes} bytes: the kernel allows {}, raise {}",
+            got / 2,
+            wanted.limit
+        ));
+    }
+    Ok(())
+}
+
+/// Tells weft's programs a flow's size.
+pub(super) fn declare(socket: impl AsFd, bytes: u64) -> Result<()> {
+    crate::flow_size(socket, bytes).map_err(|source| Error::System {
+        doing: match source.raw_os_error() {
+            Some(libc::ENOPROTOOPT) => {
+                "declaring a flow's size (weft's programs are not attached to this process's \
+                 cgroup: attach them, or do not declare sizes)"
+                    .to_owned()
+            }
+            _ => format!("declaring a flow's size of {bytes} bytes"),
+        },
+        source,
+    })
+}
+
+/// Binds and begins to connect. `EADDRINUSE` and `EADDRNOTAVAIL` mean another port.
+pub(super) fn begin_connect(socket: &OwnedFd, from: SocketAddr, to: SocketAddr) -> nix::Result<()> {
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
+    match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Err(Errno::EINPROGRESS) => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes what fits; `more` is to come.
+pub(super) fn write(socket: &TcpStream, bytes: &[u8], more: bool) -> nix::Result<usize> {
+    let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    // So that the kernel fills segments across writes.
+    flags.set(MsgFlags::from_bits_retain(libc::MSG_MORE), more);
+    send(socket.as_raw_fd(), bytes, flags)
+}
+
+/// Takes up to `bytes` from the socket and drops them; 0 is the connection's end.
+pub(super) fn discard(socket: &TcpStream, bytes: u64) -> nix::Result<u64> {
+    let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 30);
+    // SAFETY: With MSG_TRUNC, TCP sockets take bytes off the queue and write none (tcp(7)); a write
+    // to null would be refused with EFAULT.
+    let result = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            std::ptr::null_mut(),
+            most,
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        )
+    };
+    Errno::result(result).map(|read| read.unsigned_abs() as u64)
+}
+
+/// Makes the next close a reset that forgets what is not sent.
+pub(super) fn reset_on_close(socket: &TcpStream) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // It cannot fail on a TCP socket; if it did, the connection would end as others do.
+    let _ = setsockopt(socket, sockopt::Linger, &linger);
+}
+
+/// A sender's counters since its connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    pub(super) retransmissions: u32,
+    pub(super) timeouts: Option<u16>,
+    pub(super) receive_window_limited_us: u64,
+    pub(super) send_buffer_limited_us: u64,
+    /// No counter: segments now.
+    pub(super) congestion_window: u32,
+}
+
+/// `struct tcp_info` as far as it is of interest (include/uapi/linux/tcp.h).
+struct TcpInfo {
+    bytes: [u8; Self::SIZE],
+    /// How much of it this kernel knows.
+    known: usize,
+}
+
+impl TcpInfo {
+    const SIZE: usize = 256;
+    const SND_CWND: usize = 80;
+    const TOTAL_RETRANS: usize = 100;
+    const RWND_LIMITED: usize = 176;
+    const SNDBUF_LIMITED: usize = 184;
+    const TOTAL_RTO: usize = 240;
+
+    fn of(socket: &TcpStream) -> io::Result<Self> {
+        let mut bytes = [0; Self::SIZE];
+        let mut known = Self::SIZE as libc::socklen_t;
+        // SAFETY: The kernel writes at most `known` bytes, which is the size of `bytes`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut known,
+            )
+        };
+        Errno::result(result)?;
+        Ok(Self {
+            bytes,
+            known: known as usize,
+        })
+    }
+
+    fn field<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        self.bytes
+            .get(..self.known)?
+            .get(offset..)?
+            .first_chunk()
+            .copied()
+    }
+}
+
+/// A sender's counters; all 0 if the kernel does not tell.
+pub(super) fn counters(sender: &TcpStream) -> Counters {
+    let Ok(info) = TcpInfo::of(sender) else {
+        return Counters::default();
+    };
+    let word = |offset| info.field(offset).map_or(0, u32::from_ne_bytes);
+    let long = |offset| info.field(offset).map_or(0, u64::from_ne_bytes);
+    Counters {
+        retransmissions: word(TcpInfo::TOTAL_RETRANS),
+        timeouts: info.field(TcpInfo::TOTAL_RTO).map(u16::from_ne_bytes),
+        receive_window_limited_us: long(TcpInfo::RWND_LIMITED),
+        send_buffer_limited_us: long(TcpInfo::SNDBUF_LIMITED),
+        congestion_window: word(TcpInfo::SND_CWND),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::mem::offset_of;
+
+    fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (sender, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn fields_are_where_libc_has_them() {
+        assert_eq!(TcpInfo::SND_CWND, offset_of!(libc::tcp_info, tcpi_snd_cwnd));
+        assert_eq!(
+            TcpInfo::TOTAL_RETRANS,
+            offset_of!(libc::tcp_info, tcpi_total_retrans)
+        );
+    }
+
+    #[test]
+    fn a_new_connection_has_a_window_and_no_retransmission() {
+        let (sender, _receiver) = connected();
+        let counters = counters(&sender);
+        assert!(counters.congestion_window >= 2);
+        assert_eq!(counters.retransmissions, 0);
+        assert!(counters.timeouts.is_none_or(|timeouts| timeouts == 0));
+    }
+
+    #[test]
+    fn what_is_discarded_is_gone_and_no_more() {
+        let (mut sender, receiver) = connected();
+        sender.write_all(&[7; 100]).unwrap();
+        let mut first = [0];
+        // Waits until the bytes are there.
+        receiver.peek(&mut first).unwrap();
+        assert_eq!(discard(&receiver, 60), Ok(60));
+        assert_eq!(discard(&receiver, 1 << 40), Ok(40));
+        assert_eq!(discard(&receiver, 1), Err(Errno::EAGAIN));
+        drop(sender);
+        receiver.peek(&mut first).unwrap();
+        assert_eq!(discard(&receiver, 1), Ok(0));
+    }
+
+    #[test]
+    fn a_buffer_is_as_large_as_asked_or_refused() {
+        let config = |bytes| Config {
+            send_buffer: NonZeroU32::new(bytes),
+            ..Config::default()
+        };
+        let from = "127.0.0.1".parse().unwrap();
+        let socket = sender(from, &config(10_000)).unwrap();
+        assert_eq!(getsockopt(&socket, sockopt::SndBuf), Ok(20_000));
+        let refused = sender(from, &config(1 << 30)).unwrap_err().to_string();
+        assert!(refused.contains("expected less than 1 GiB"), "{refused}");
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_is_refused_by_name() {
+        let config = Config {
+            congestion_control: Some("no_such".into()),
+            ..Config::default()
+        };
+        let refused = sender("127.0.0.1".parse().unwrap(), &config).unwrap_err();
+        let refused = refused.to_string();
+        assert!(
+            refused.starts_with("choosing the congestion control no_such: is its module loaded?"),
+            "{refused}"
+        );
+    }
+}

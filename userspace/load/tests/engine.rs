@@ -1,0 +1,686 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The engine over loopback: hosts are addresses of 127.0.0.0/8, another network for each test.
+
+use std::mem::ManuallyDrop;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
+use std::time::{Duration, Instant};
+
+use weft_load::engine::{
+    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Watch,
+};
+use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::pairs::Pairs;
+use weft_load::sizes::Sizes;
+
+const MS: u64 = 1_000_000;
+
+/// Other processes that test this at the same time have others.
+fn address(network: u8, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, network, std::process::id() as u8, host + 1)
+}
+
+fn hosts(network: u8, count: u8) -> Vec<Host> {
+    let host = |host| Host {
+        netns: None,
+        address: address(network, host).into(),
+    };
+    (0..count).map(host).collect()
+}
+
+fn config() -> Config {
+    Config {
+        port: 0,
+        patience: Duration::from_secs(30),
+        ..Config::default()
+    }
+}
+
+fn persistent(ahead: u32) -> Config {
+    Config {
+        connections: Connections::Persistent { ahead },
+        ..config()
+    }
+}
+
+fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
+    Flow {
+        id,
+        start_ns,
+        after: None,
+        src,
+        dst,
+        size,
+        class: Class::Background,
+        warm_up: false,
+    }
+}
+
+/// Flows of all sizes that TCP treats differently, between all pairs of 4 hosts.
+fn mixed() -> Vec<Flow> {
+    let sizes = [1, 1_448, 1_449, 100_000, 3_000_000];
+    let pair = |n: u32| (n % 4, (n + 1 + n / 4 % 3) % 4);
+    (0..60_u32)
+        .map(|n| {
+            let id = u64::from(n);
+            flow(id, id * MS / 2, pair(n), sizes[n as usize % sizes.len()])
+        })
+        .collect()
+}
+
+fn run(network: u8, config: Config, flows: &[Flow]) -> Report {
+    let mut engine = Engine::new(hosts(network, 4), config).unwrap();
+    let report = engine.run(flows.iter().copied(), Watch::default());
+    report.unwrap()
+}
+
+/// What holds for every flow of a run in which nothing goes wrong.
+fn assert_all_finished(report: &Report, flows: &[Flow]) {
+    assert_eq!(report.ended, Ended::Complete);
+    assert_eq!(report.flows.len(), flows.len());
+    for (result, flow) in report.flows.iter().zip(flows) {
+        assert_eq!(result.flow, *flow);
+        assert_eq!(result.received, flow.size);
+        let Outcome::Finished { end_ns } = result.outcome else {
+            panic!("{result:?}");
+        };
+        let times = [
+            result.due_ns.unwrap(),
+            result.start_ns.unwrap(),
+            result.first_byte_ns.unwrap(),
+            end_ns,
+            report.duration_ns,
+        ];
+        assert!(times.is_sorted(), "{times:?}");
+        assert_eq!(
+            result.fct_ns(Since::Start),
+            Some(end_ns - result.start_ns.unwrap())
+        );
+        assert_eq!(
+            result.fct_ns(Since::FirstByte),
+            Some(end_ns - result.first_byte_ns.unwrap())
+        );
+        assert!(result.congestion_window.unwrap() >= 2);
+    }
+}
+
+#[test]
+fn every_flow_completes_with_its_bytes() {
+    let flows = mixed();
+    let report = run(1, config(), &flows);
+    assert_all_finished(&report, &flows);
+    assert_eq!(report.connections, flows.len() as u64);
+    assert_eq!(report.strangers, 0);
+    assert!(report.flows.iter().all(|result| !result.reused));
+    assert!(report.flows.iter().all(|result| result.reconnects == 0));
+}
+
+#[test]
+fn flows_start_in_order_never_early_and_lag_is_recorded() {
+    let mut flows = mixed();
+    // In the order of their numbers they are not by time.
+    let last = flows.len() as u64 - 1;
+    for flow in &mut flows {
+        flow.start_ns = (last - flow.id) * MS / 2;
+    }
+    let report = run(2, config(), &flows);
+    assert_all_finished(&report, &flows);
+    let starts: Vec<_> = report
+        .flows
+        .iter()
+        .rev()
+        .map(|flow| flow.start_ns)
+        .collect();
+    assert!(starts.is_sorted());
+    for (result, flow) in report.flows.iter().zip(&flows) {
+        assert_eq!(result.due_ns, Some(flow.start_ns));
+    }
+    let lags: Vec<_> = report
+        .flows
+        .iter()
+        .map(|flow| flow.lag_ns().unwrap())
+        .collect();
+    assert_eq!(report.lag.count, flows.len() as u64);
+    assert_eq!(report.lag.sum_ns, lags.iter().sum::<u64>());
+    assert_eq!(report.lag.max_ns, *lags.iter().max().unwrap());
+    assert!(report.lag.max_ns > 0);
+}
+
+#[test]
+fn in_a_closed_loop_the_end_of_a_flow_begins_the_next_of_its_pair() {
+    let workload = Workload {
+        hosts: 4,
+        background: Some(Background::Closed {
+            sizes: "fixed:20kB".parse::<Sizes>().unwrap(),
+            pairs: Pairs::uniform(4).unwrap(),
+            outstanding: NonZeroU32::new(2).unwrap(),
+        }),
+        incast: None,
+        until: Until::Flows(240),
+        warm_up: 0.0,
+        seed: 1,
+    };
+    let flows: Vec<_> = workload.flows().unwrap().collect();
+    for (network, config) in [(3, config()), (4, persistent(2))] {
+        let opened_ahead = config.connections != Connections::PerFlow;
+        let report = run(network, config, &flows);
+        assert_all_finished(&report, &flows);
+        for result in &report.flows {
+            let due = result.flow.after.map_or(0, |before| {
+                match report.flows[usize::try_from(before).unwrap()].outcome {
+                    Outcome::Finished { end_ns } => end_ns,
+                    other => panic!("{other:?}"),
+                }
+            });
+            assert_eq!(result.due_ns, Some(due));
+        }
+        assert!(report.flows.iter().all(|flow| flow.reused == opened_ahead));
+        // 12 pairs, 2 flows at a time.
+        assert_eq!(report.connections, if opened_ahead { 24 } else { 240 });
+    }
+}
+
+#[test]
+fn persistent_connections_carry_one_flow_at_a_time() {
+    // One after the other, so that the connection is free again.
+    let in_turn: Vec<_> = (0..10_u64)
+        .map(|id| Flow {
+            after: id.checked_sub(1),
+            ..flow(id, 0, (0, 1), 50_000)
+        })
+        .collect();
+    let report = run(5, persistent(0), &in_turn);
+    assert_all_finished(&report, &in_turn);
+    assert_eq!(report.connections, 1);
+    let reused: Vec<_> = report.flows.iter().map(|flow| flow.reused).collect();
+    assert_eq!(reused, [[false].as_slice(), &[true; 9]].concat());
+    // At once, so that each needs its own.
+    let at_once: Vec<_> = (0..10).map(|id| flow(id, 0, (0, 1), 3_000_000)).collect();
+    let report = run(5, persistent(4), &at_once);
+    assert_all_finished(&report, &at_once);
+    assert!(report.connections > 4, "{}", report.connections);
+    assert!(report.flows[..4].iter().all(|flow| flow.reused));
+    assert_eq!(
+        report.connections,
+        4 + report.flows.iter().filter(|flow| !flow.reused).count() as u64
+    );
+}
+
+#[test]
+fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
+    let flows: Vec<_> = (0..3).map(|id| flow(id, 0, (0, 1), 1 << 40)).collect();
+    let config = Config {
+        source_ports: 40_000..=40_003,
+        patience: Duration::from_millis(100),
+        ..config()
+    };
+    let ports = || {
+        let mut engine = Engine::new(hosts(6, 2), config.clone()).unwrap();
+        let mut ports = Vec::new();
+        let mut look = |_| {
+            let sockets = sockets(6);
+            let senders = sockets.iter().filter(|socket| socket.peer_addr().is_ok());
+            let port = senders.map(|socket| socket.local_addr().unwrap().port());
+            ports = port
+                .filter(|port| (40_000..=40_003).contains(port))
+                .collect();
+        };
+        let watch = Watch {
+            sample: Some(Tick {
+                every: Duration::from_millis(40),
+                call: &mut look,
+            }),
+            ..Watch::default()
+        };
+        let report = engine.run(flows.iter().copied(), watch).unwrap();
+        assert_eq!(report.ended, Ended::Patience);
+        ports.sort_unstable();
+        ports
+    };
+    assert_eq!(ports(), [40_000, 40_001, 40_002]);
+    assert_eq!(ports(), [40_000, 40_001, 40_002]);
+    let _taken = TcpListener::bind((address(6, 0), 40_001)).unwrap();
+    assert_eq!(ports(), [40_000, 40_002, 40_003]);
+}
+
+#[test]
+fn more_connections_than_ports_one_after_the_other() {
+    // TIME-WAIT keeps none from use.
+    let flows: Vec<_> = (0..500)
+        .map(|id| Flow {
+            after: (id > 0).then(|| id - 1),
+            ..flow(id, 0, (0, 1), 1_000)
+        })
+        .collect();
+    let config = Config {
+        source_ports: 40_000..=40_009,
+        ..config()
+    };
+    let report = run(7, config, &flows);
+    assert_all_finished(&report, &flows);
+}
+
+/// The sockets of this process whose own address is in a test's network. They are not closed.
+fn sockets(network: u8) -> Vec<ManuallyDrop<TcpStream>> {
+    let ours = |socket: &TcpStream| {
+        let address = socket.local_addr().ok().map(|address| address.ip());
+        matches!(address, Some(IpAddr::V4(ip)) if ip.octets()[..2] == [127, network])
+    };
+    let mut descriptors: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    descriptors.sort_unstable();
+    descriptors
+        .into_iter()
+        .map(|fd| {
+            // SAFETY: Never dropped, so never closed here; what is no socket only gives errors. Those
+            // of this network belong to the engine that runs on this very thread.
+            ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) })
+        })
+        .filter(|socket| ours(socket))
+        .collect()
+}
+
+/// Resets a connection from this end, and leaves the descriptor open.
+fn reset(socket: &TcpStream) {
+    let unspecified = libc::sockaddr {
+        sa_family: libc::AF_UNSPEC as libc::sa_family_t,
+        sa_data: [0; 14],
+    };
+    // SAFETY: The address is as long as said.
+    let result = unsafe {
+        libc::connect(
+            socket.as_raw_fd(),
+            &raw const unspecified,
+            size_of_val(&unspecified) as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
+    for (network, config) in [(8, config()), (9, persistent(1))] {
+        // The first cannot end by itself; the second waits for it.
+        let flows = [
+            flow(0, 0, (0, 1), 1 << 40),
+            Flow {
+                after: Some(0),
+                ..flow(1, 0, (0, 1), 10_000)
+            },
+        ];
+        let mut engine = Engine::new(hosts(network, 2), config).unwrap();
+        let listens = address(network, 1);
+        let mut calls = 0;
+        let mut break_it = |_| {
+            calls += 1;
+            if calls == 3 {
+                let sockets = sockets(network);
+                let mut receivers = sockets.iter().filter(|socket| {
+                    socket.peer_addr().is_ok() && socket.local_addr().unwrap().ip() == listens
+                });
+                reset(receivers.next().expect("the receiver is there"));
+            }
+        };
+        let report = engine.run(
+            flows,
+            Watch {
+                sample: Some(Tick {
+                    every: Duration::from_millis(10),
+                    call: &mut break_it,
+                }),
+                ..Watch::default()
+            },
+        );
+        let report = report.unwrap();
+        assert_eq!(report.ended, Ended::Complete);
+        let Outcome::Failed(failure) = report.flows[0].outcome else {
+            panic!("{:?}", report.flows[0]);
+        };
+        assert!(matches!(failure.stage, Stage::Send | Stage::Receive));
+        assert!(failure.at_ns >= 20 * MS);
+        let received = report.flows[0].received;
+        assert!((1..1 << 40).contains(&received), "{received}");
+        assert_eq!(report.flows[0].fct_ns(Since::Start), None);
+        assert_eq!(report.flows[1].due_ns, Some(failure.at_ns));
+        assert_eq!(report.flows[1].received, 10_000);
+        assert!(matches!(report.flows[1].outcome, Outcome::Finished { .. }));
+    }
+}
+
+#[test]
+fn a_free_connection_that_is_reset_is_not_taken() {
+    let flows = [0, 1].map(|id| flow(id, id * 500 * MS, (0, 1), 1_000));
+    let mut engine = Engine::new(hosts(20, 2), persistent(1)).unwrap();
+    let listens = address(20, 1);
+    let mut calls = 0;
+    let mut break_it = |_| {
+        calls += 1;
+        if calls == 2 {
+            let sockets = sockets(20);
+            let mut receivers = sockets.iter().filter(|socket| {
+                socket.peer_addr().is_ok() && socket.local_addr().unwrap().ip() == listens
+            });
+            reset(receivers.next().expect("the receiver is there"));
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(30),
+            call: &mut break_it,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(flows, watch).unwrap();
+    assert_all_finished(&report, &flows);
+    assert_eq!(report.connections, 2);
+    assert_eq!(
+        report
+            .flows
+            .iter()
+            .map(|flow| flow.reused)
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
+}
+
+/// Resets up to so many connections between a flow's start and the engine's accept: loopback has
+/// connected them by then. Returns the report and how many there were.
+fn run_with_resets(network: u8, most: u32) -> (Report, u32) {
+    let mut engine = Engine::new(hosts(network, 2), config()).unwrap();
+    let mut resets = 0;
+    let mut accept_first = |_| {
+        for socket in sockets(network) {
+            if resets < most && socket.peer_addr().is_err() {
+                // SAFETY: Never dropped; what does not listen only gives errors.
+                let listener =
+                    ManuallyDrop::new(unsafe { TcpListener::from_raw_fd(socket.as_raw_fd()) });
+                if let Ok((accepted, _)) = listener.accept() {
+                    reset(&accepted);
+                    resets += 1;
+                }
+            }
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_nanos(1),
+            call: &mut accept_first,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run([flow(0, 0, (0, 1), 10_000)], watch).unwrap();
+    (report, resets)
+}
+
+#[test]
+fn a_connection_that_is_reset_before_it_is_accepted_is_opened_again() {
+    let (report, resets) = run_with_resets(10, 3);
+    assert_all_finished(&report, &[flow(0, 0, (0, 1), 10_000)]);
+    assert_eq!(resets, 3);
+    assert_eq!(report.flows[0].reconnects, 3);
+    assert_eq!(report.connections, 4);
+}
+
+#[test]
+fn a_flow_whose_every_connection_is_reset_fails() {
+    let (report, resets) = run_with_resets(11, u32::MAX);
+    assert_eq!(report.ended, Ended::Complete);
+    let Outcome::Failed(failure) = report.flows[0].outcome else {
+        panic!("{:?}", report.flows[0]);
+    };
+    assert_eq!(failure.stage, Stage::Connect);
+    assert_eq!(
+        failure.to_string(),
+        "connecting: Connection reset by peer (os error 104)"
+    );
+    assert_eq!((report.flows[0].reconnects, resets), (16, 17));
+    assert_eq!(report.flows[0].received, 0);
+}
+
+#[test]
+fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
+    let config = Config {
+        patience: Duration::from_millis(100),
+        ..config()
+    };
+    let flows = [
+        flow(0, 0, (0, 1), 1 << 40),
+        flow(1, 20 * MS, (2, 3), 1_000),
+        Flow {
+            after: Some(0),
+            ..flow(2, 0, (0, 1), 1_000)
+        },
+    ];
+    let before = Instant::now();
+    let report = run(12, config, &flows);
+    assert_eq!(report.ended, Ended::Patience);
+    assert!(before.elapsed() < Duration::from_secs(5));
+    // Counted from the last start.
+    assert!(report.duration_ns >= 120 * MS, "{}", report.duration_ns);
+    assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
+    assert!((1..1 << 40).contains(&report.flows[0].received));
+    assert!(matches!(report.flows[1].outcome, Outcome::Finished { .. }));
+    assert_eq!(report.flows[2].outcome, Outcome::NotStarted);
+    assert_eq!(report.flows[2].due_ns, None);
+    let record = |n: usize| report.flows[n].record(Since::Start, 1.0, Some(1.0));
+    assert_eq!(record(0).unwrap().fct_ns, None);
+    assert!(record(1).unwrap().slowdown.unwrap() > 1.0);
+    assert_eq!(record(2), None);
+    // Nothing of it goes on.
+    assert_eq!(sockets(12).len(), 0);
+}
+
+#[test]
+fn a_cancelled_run_ends_at_once_and_closes_all() {
+    let cancel = Cancel::new().unwrap();
+    let mut engine = Engine::new(hosts(13, 2), config()).unwrap();
+    let flows = [
+        flow(0, 0, (0, 1), 1 << 40),
+        flow(1, 3_600_000 * MS, (1, 0), 1),
+    ];
+    let watch = || Watch {
+        cancel: Some(&cancel),
+        ..Watch::default()
+    };
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            cancel.cancel();
+        });
+        engine.run(flows, watch()).unwrap()
+    });
+    assert_eq!(report.ended, Ended::Cancelled);
+    assert!(report.duration_ns < 5_000 * MS);
+    assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
+    assert_eq!(report.flows[1].outcome, Outcome::NotStarted);
+    // The listeners are left.
+    assert_eq!(sockets(13).len(), 2);
+    // It stays cancelled.
+    assert_eq!(engine.run(flows, watch()).unwrap().ended, Ended::Cancelled);
+    drop(engine);
+    assert_eq!(sockets(13).len(), 0);
+}
+
+#[test]
+fn an_engine_runs_again() {
+    let mut engine = Engine::new(hosts(14, 4), config()).unwrap();
+    let flows = mixed();
+    for _ in 0..2 {
+        let report = engine.run(flows.iter().copied(), Watch::default());
+        assert_all_finished(&report.unwrap(), &flows);
+    }
+}
+
+#[test]
+fn samples_and_progress_come_on_the_clock() {
+    let flows: Vec<_> = (0..11)
+        .map(|id| flow(id, id * 10 * MS, (0, 1), 1_000))
+        .collect();
+    let mut engine = Engine::new(hosts(15, 2), config()).unwrap();
+    let (mut samples, mut seen) = (Vec::new(), Vec::new());
+    let report = engine.run(
+        flows.iter().copied(),
+        Watch {
+            progress: Some(Tick {
+                every: Duration::from_millis(25),
+                call: &mut |progress| seen.push(progress),
+            }),
+            sample: Some(Tick {
+                every: Duration::from_millis(10),
+                call: &mut |now| samples.push(now),
+            }),
+            cancel: None,
+        },
+    );
+    assert_all_finished(&report.unwrap(), &flows);
+    assert!(samples[0] < 10 * MS);
+    // One in each period, unless one was missed.
+    assert!(
+        samples
+            .windows(2)
+            .all(|pair| pair[0] / (10 * MS) < pair[1] / (10 * MS))
+    );
+    assert!(samples.len() >= 2, "{samples:?}");
+    assert!(seen.iter().all(|progress| progress.flows == 11));
+    assert!(seen.is_sorted_by_key(|progress| (progress.now_ns, progress.started, progress.ended)));
+    let last = seen.last().unwrap();
+    assert_eq!((last.started, last.ended), (11, 11));
+    assert!(seen.len() >= 2, "{seen:?}");
+}
+
+#[test]
+fn the_time_of_a_large_flow_is_that_of_its_bytes() {
+    // 200 MB: what loopback takes for it is between what memory could do and what a disk does.
+    let size = 200_000_000;
+    let before = Instant::now();
+    let report = run(16, config(), &[flow(0, 0, (0, 1), size)]);
+    let outside = before.elapsed();
+    let fct = report.flows[0].fct_ns(Since::Start).unwrap();
+    assert!(Duration::from_nanos(fct) < outside);
+    let bits_per_second = size as f64 * 8e9 / fct as f64;
+    assert!(
+        (1e8..1e12).contains(&bits_per_second),
+        "{bits_per_second:e}"
+    );
+    // Nearly all of the run is the flow.
+    assert!(report.duration_ns - fct < 1_000 * MS);
+}
+
+#[test]
+fn buffers_and_a_congestion_control_of_ones_own() {
+    let config = Config {
+        send_buffer: NonZeroU32::new(300_000),
+        receive_buffer: NonZeroU32::new(20_000),
+        congestion_control: Some("reno".into()),
+        ..config()
+    };
+    // Long enough to be seen in the kernel's ticks, by which it counts what limits a flow.
+    let flows = [flow(0, 0, (0, 1), 100_000_000)];
+    let mut engine = Engine::new(hosts(17, 2), config).unwrap();
+    let mut seen = Vec::new();
+    let mut look = |_| {
+        use nix::sys::socket::{getsockopt, sockopt};
+        let sockets = sockets(17);
+        let connected = sockets.iter().filter(|socket| socket.peer_addr().is_ok());
+        let now: Vec<_> = connected
+            .map(|socket| {
+                let control = getsockopt(&**socket, sockopt::TcpCongestion).unwrap();
+                let sends = socket.local_addr().unwrap().ip() == address(17, 0);
+                let buffer = if sends {
+                    getsockopt(&**socket, sockopt::SndBuf)
+                } else {
+                    getsockopt(&**socket, sockopt::RcvBuf)
+                };
+                // The name has its length in C, not in the option.
+                let control = control.into_string().unwrap();
+                (
+                    sends,
+                    control.trim_end_matches('\0').to_owned(),
+                    buffer.unwrap(),
+                )
+            })
+            .collect();
+        // First there is only the sender, and in the end again.
+        if now.len() > seen.len() {
+            seen = now;
+        }
+    };
+    let watch = Watch {
+        sample: Some(Tick {
+            every: Duration::from_millis(1),
+            call: &mut look,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(flows, watch).unwrap();
+    assert_all_finished(&report, &flows);
+    // The kernel doubles both.
+    let reno = || "reno".to_owned();
+    seen.sort_unstable();
+    assert_eq!(seen, [(false, reno(), 40_000), (true, reno(), 600_000)]);
+    let result = &report.flows[0];
+    assert!(result.receive_window_limited > Duration::ZERO, "{result:?}");
+}
+
+#[test]
+fn sizes_are_not_declared_where_nobody_listens() {
+    let config = Config {
+        declare_size: true,
+        ..config()
+    };
+    // If weft's programs were attached here, there would be no error.
+    let refused = Engine::new(hosts(18, 2), config).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("declaring a flow's size (weft's programs are not attached"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn hosts_that_do_not_fit_are_refused() {
+    let refused = |hosts, config| Engine::new(hosts, config).unwrap_err().to_string();
+    assert_eq!(refused(hosts(19, 1), config()), "1 hosts: a flow needs two");
+    let host = |address: &str| Host {
+        netns: None,
+        address: address.parse().unwrap(),
+    };
+    assert_eq!(
+        refused(vec![host("127.19.0.1"), host("::1")], config()),
+        "host h1 has address ::1, host h0 127.19.0.1: expected all IPv4 or all IPv6"
+    );
+    assert_eq!(
+        refused(vec![host("127.19.0.1"), host("127.19.0.1")], config()),
+        "host h1 has address 127.19.0.1, which another host has too"
+    );
+    let error = refused(vec![host("127.19.0.1"), host("192.0.2.1")], config());
+    assert!(
+        error.starts_with("host h1: listening on 192.0.2.1:0: "),
+        "{error}"
+    );
+    let no_namespace = Host {
+        netns: Some(std::fs::File::open("/dev/null").unwrap().into()),
+        ..host("127.19.0.2")
+    };
+    let error = refused(vec![host("127.19.0.1"), no_namespace], config());
+    assert!(
+        error.starts_with("entering the network namespace of host h1: "),
+        "{error}"
+    );
+    let none = Config {
+        source_ports: 0..=1,
+        ..config()
+    };
+    assert!(refused(hosts(19, 2), none).contains("expected at least one, none of them 0"));
+    let mut engine = Engine::new(hosts(19, 2), config()).unwrap();
+    let error = engine.run([flow(0, 0, (0, 2), 1)], Watch::default());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("expected two different of 2 hosts")
+    );
+}
