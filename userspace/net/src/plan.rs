@@ -38,6 +38,9 @@ const SWITCH_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv4.ip_forward_update_priority", "0"),
     ("net.ipv6.conf.all.forwarding", "1"),
+    // Which the line above sets. All that it would do at a port is to join the routers' multicast
+    // groups, and tell so.
+    ("net.ipv6.conf.default.forwarding", "0"),
 ];
 
 /// A variable of a network namespace and its value.

@@ -7,6 +7,7 @@ use std::io;
 use crate::attributes::{self, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::netlink::{Batch, Socket};
+use crate::plan::LOOPBACK;
 use crate::qdisc::Handle;
 use crate::testbed::Testbed;
 
@@ -125,9 +126,9 @@ impl StatsReader {
     }
 }
 
-/// Index and name.
+/// Index and name; `lo` is no port.
 fn port_of(link: &[u8]) -> Option<(u32, String)> {
-    let index = u32_at(link, 4)?;
+    let index = u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
     let mut attributes = attributes::read(link.get(LINK_HEADER..)?);
     let (_, name) = attributes.find(|&(kind, _)| kind == libc::IFLA_IFNAME)?;
     Some((index, text(name)?.to_owned()))
