@@ -56,7 +56,7 @@ pub enum Error {
         what: String,
     },
     /// The kernel refused a netlink request.
-    #[error("{what}: {} ({errno})", .message.as_deref().unwrap_or(errno.desc()))]
+    #[error("{what}: {} ({errno:?})", .message.as_deref().unwrap_or(errno.desc()))]
     Refused {
         /// The object, and the request as a command.
         what: String,

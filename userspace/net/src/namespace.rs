@@ -38,6 +38,8 @@ pub(crate) fn enter(namespace: &File) -> Result<()> {
 /// Runs `f` inside; then the thread is where it was.
 pub(crate) fn visit<T>(namespace: &File, f: impl FnOnce() -> T) -> Result<T> {
     let home = this().map_err(|error| Error::system("opening a network namespace", error))?;
+    // Whoever may not come back, as from another user namespace, is not to go.
+    enter(&home)?;
     let home = Home(home);
     enter(namespace)?;
     let result = f();

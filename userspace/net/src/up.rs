@@ -397,3 +397,62 @@ fn call(plan: &Plan, namespaces: &[Namespace], hook: &mut Hook<'_>) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Settings;
+    use nix::errno::Errno;
+
+    fn refusal(errno: Errno, message: Option<&str>) -> String {
+        let topology = "rack:hosts=2"
+            .parse::<weft_topo::Spec>()
+            .unwrap()
+            .topology();
+        let mut plan = Plan::new("x", &topology, Settings::default()).unwrap();
+        plan.set_qdiscs(|_, port, _| {
+            let line = format!(
+                "qdisc add dev {} root handle 1: pfabric limit 24",
+                port.name
+            );
+            crate::qdisc::parse("lines", &line)
+        })
+        .unwrap();
+        let message = message.map(str::to_owned);
+        let refused = Refused {
+            request: 0,
+            errno,
+            message,
+        };
+        explain(&plan, 2, Step::Qdisc(1, 0), refused).to_string()
+    }
+
+    #[test]
+    fn a_qdisc_that_the_kernel_lacks_is_named_with_its_module() {
+        assert_eq!(
+            refusal(Errno::ENOENT, Some("Specified qdisc kind is unknown")),
+            "tor0: `tc qdisc add dev h1 root handle 1: pfabric limit 24`: the kernel knows no qdisc \
+             `pfabric`; load sch_pfabric, or choose another scheme"
+        );
+    }
+
+    #[test]
+    fn other_refusals_are_the_kernels_sentence() {
+        let what = "tor0: `tc qdisc add dev h1 root handle 1: pfabric limit 24`: ";
+        assert_eq!(
+            refusal(
+                Errno::ERANGE,
+                Some("Limit must be between 1 and 65536 packets")
+            ),
+            format!("{what}Limit must be between 1 and 65536 packets (ERANGE)")
+        );
+        assert_eq!(
+            refusal(Errno::ENOMEM, None),
+            format!("{what}Out of memory (ENOMEM)")
+        );
+        assert_eq!(
+            refusal(Errno::EPERM, None),
+            format!("{what}not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN")
+        );
+    }
+}

@@ -15,11 +15,12 @@ const CURE: &str = "these tests need root, or user namespaces: run them with sud
 /// The process has one thread yet.
 pub(crate) fn enter() -> Result<(), String> {
     let (user, group) = (geteuid(), getegid());
+    // The network namespace is one to which the tests may come back from those they make.
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
     if user.is_root() {
-        unshare(CloneFlags::CLONE_NEWNS).map_err(|errno| format!("{CURE}: {errno}"))?;
+        unshare(own).map_err(|errno| format!("{CURE}: {errno}"))?;
     } else {
-        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
-            .map_err(|errno| format!("{CURE}: {errno}"))?;
+        unshare(CloneFlags::CLONE_NEWUSER | own).map_err(|errno| format!("{CURE}: {errno}"))?;
         let maps = [
             ("setgroups", "deny".to_owned()),
             ("uid_map", format!("0 {user} 1")),
