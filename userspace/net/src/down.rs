@@ -50,18 +50,16 @@ pub fn down(name: &str) -> Result<Removed> {
 pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let nodes = layout.nodes()?;
     let held = processes(layout, &nodes)?;
-    // On a thread that is nobody else's: it goes into namespaces that end with it.
-    let removing = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let sentinel = Sentinel::new()?;
-            layout.remove()?;
-            sentinel.wait()
-        });
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    });
-    removing?;
+    // The thread ends up in a namespace that ends with it.
+    namespace::on_thread(|| {
+        let sentinel = Sentinel::new();
+        layout.remove()?;
+        match sentinel {
+            Ok(sentinel) => sentinel.wait(),
+            // Where no more namespaces may be made there is no telling; all names are gone.
+            Err(_) => Ok(()),
+        }
+    })?;
     Ok(Removed {
         namespaces: nodes.len(),
         held,

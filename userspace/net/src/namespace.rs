@@ -5,9 +5,10 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::{Error, Result};
 
@@ -16,8 +17,14 @@ pub(crate) const THIS: &str = "/proc/thread-self/ns/net";
 
 /// Puts the calling thread into a new namespace, and gives a descriptor of it.
 pub(crate) fn enter_new() -> Result<File> {
-    unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(|errno| Error::system("making a network namespace", errno))?;
+    unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| match errno {
+        Errno::ENOSPC => Error::Invalid(
+            "no more network namespaces may be made; raise the limit with `sysctl \
+             user.max_net_namespaces=100000`"
+                .to_owned(),
+        ),
+        _ => Error::system("making a network namespace", errno),
+    })?;
     this().map_err(|error| Error::system("opening a network namespace", error))
 }
 
@@ -56,39 +63,34 @@ impl Drop for Home {
     }
 }
 
-/// Does `work` for 0 to `count`, on threads that are nobody else's and end: they may go into any
-/// namespace. After an error nothing new is begun, and the first in order is reported.
+/// Lets the process open `files` more files, if its hard limit does.
+pub(crate) fn allow_files(files: usize) -> Result<()> {
+    /// What a process has open otherwise.
+    const OTHERS: u64 = 64;
+    let limit = |errno| Error::system("reading the limit of open files", errno);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
+    let files = files as u64 + OTHERS;
+    if soft >= files {
+        return Ok(());
+    }
+    if hard < files {
+        return Err(Error::Invalid(format!(
+            "so many nodes need {files} open files and the limit is {hard}; raise it with \
+             `ulimit -Hn {files}`"
+        )));
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, files, hard).map_err(limit)
+}
+
+/// Runs `f` on a thread that is nobody else's and ends: it may go into any namespace.
 ///
-/// Two threads: while one is in the kernel's part that only one may be in at a time (the RTNL), the
-/// other prepares, or is in a part that needs no such lock. More gain nothing.
-pub(crate) fn on_threads<T: Send>(
-    count: usize,
-    work: impl Fn(usize) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    const THREADS: usize = 2;
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return done;
-            }
-            let result = work(index);
-            if result.is_err() {
-                next.store(count, Ordering::Relaxed);
-            }
-            done.push((index, result));
-        }
-    };
-    let mut done: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        threads.into_iter().flat_map(join).collect()
-    });
-    done.sort_by_key(|&(index, _)| index);
-    done.into_iter().map(|(_, result)| result).collect()
+/// One thread is enough to build a testbed: the kernel does nearly all of the work, and most of that
+/// in a part that only one may be in at a time (the RTNL). Two were no faster.
+pub(crate) fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(f);
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

@@ -6,6 +6,7 @@ use std::io;
 
 use crate::attributes::{self, u32_at, u64_at};
 use crate::error::{Error, Result};
+use crate::namespace;
 use crate::netlink::{Batch, Socket};
 use crate::plan::LOOPBACK;
 use crate::qdisc::Handle;
@@ -66,7 +67,7 @@ pub struct StatsReader {
 }
 
 impl Testbed {
-    /// Opens a socket in every node.
+    /// Opens a socket in every node; raises the soft limit of open files if that takes more.
     ///
     /// # Errors
     ///
@@ -74,6 +75,7 @@ impl Testbed {
     pub fn stats(&self) -> Result<StatsReader> {
         let (mut nodes, mut buffer) = (Vec::new(), Vec::new());
         let mut request = Batch::links();
+        namespace::allow_files(self.nodes().len())?;
         for name in self.nodes() {
             let netlink = |error| Error::system(format!("{name}: netlink"), error);
             let mut socket = self.enter(name, Socket::open)?.map_err(netlink)?;

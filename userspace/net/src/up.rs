@@ -5,18 +5,16 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::mount::{MsFlags, mount};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weft_topo::{Node, Port};
 
 use crate::attributes;
 use crate::commands::RouteCommand;
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Lock};
-use crate::namespace::{self, on_threads};
+use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
 use crate::plan::{LOOPBACK, Plan, Sysctl};
 use crate::testbed::{Record, Testbed};
@@ -59,14 +57,10 @@ pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
             false => Error::Interrupted(name),
         });
     }
-    allow_files(2 * plan.nodes.len() + 64)?;
+    namespace::allow_files(2 * plan.nodes.len())?;
     let undo = Undo(Some(layout.clone()));
     make_directories(&layout)?;
-    let namespaces = on_threads(plan.nodes.len(), |node| make_namespace(plan, &layout, node))?;
-    let at = |node: usize| &namespaces[node];
-    on_threads(plan.nodes.len(), |node| make_links(plan, node, at))?;
-    on_threads(plan.nodes.len(), |node| configure(plan, node, at(node)))?;
-    wait_until_operational(plan, &namespaces)?;
+    let namespaces = namespace::on_thread(|| build(plan, &layout))?;
     if let Some(hook) = hook {
         call(plan, &namespaces, hook)?;
     }
@@ -107,23 +101,6 @@ impl Drop for Undo {
     }
 }
 
-/// Lets the process open `files` files if its hard limit does.
-fn allow_files(files: usize) -> Result<()> {
-    let limit = |errno| Error::system("reading the limit of open files", errno);
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(limit)?;
-    let files = files as u64;
-    if soft >= files {
-        return Ok(());
-    }
-    if hard < files {
-        return Err(Error::Invalid(format!(
-            "so many nodes need {files} open files and the limit is {hard}; raise it with \
-             `ulimit -Hn {files}`"
-        )));
-    }
-    setrlimit(Resource::RLIMIT_NOFILE, files, hard).map_err(limit)
-}
-
 fn make_directories(layout: &Layout) -> Result<()> {
     let directory = layout.directory();
     layout::make_names()?;
@@ -150,19 +127,28 @@ fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .map_err(|error| Error::system(format!("writing {}", path.display()), error))
 }
 
-struct Namespace {
-    file: File,
-    socket: Mutex<Socket>,
-}
-
-impl Namespace {
-    /// Nobody else uses it: a node's steps are one thread's at a time.
-    fn socket(&self) -> MutexGuard<'_, Socket> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+/// All but the hook; gives a descriptor of each node's namespace. The calling thread ends up in one of
+/// them.
+fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
+    let (mut namespaces, mut sockets) = (Vec::new(), Vec::new());
+    for node in 0..plan.nodes.len() {
+        let (namespace, socket) = make_namespace(plan, layout, node)?;
+        namespaces.push(namespace);
+        sockets.push(socket);
     }
+    for (node, socket) in sockets.iter_mut().enumerate() {
+        make_links(plan, node, &namespaces, socket)?;
+    }
+    for (node, socket) in sockets.iter_mut().enumerate() {
+        configure(plan, node, socket)?;
+    }
+    for (node, socket) in plan.topology.nodes().iter().zip(&mut sockets) {
+        wait_until_operational(node, socket)?;
+    }
+    Ok(namespaces)
 }
 
-fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<Namespace> {
+fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, Socket)> {
     let name = &plan.topology.nodes()[node].name;
     let file = namespace::enter_new()?;
     let place = layout.namespaces().join(name);
@@ -178,10 +164,7 @@ fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<Namespace
     }
     let socket = Socket::open()
         .map_err(|error| Error::system(format!("{name}: opening a netlink socket"), error))?;
-    Ok(Namespace {
-        file,
-        socket: Mutex::new(socket),
-    })
+    Ok((file, socket))
 }
 
 fn set(sysctl: &Sysctl) -> io::Result<()> {
@@ -219,7 +202,7 @@ enum Step {
     RouteV6(usize),
 }
 
-fn make_links<'a>(plan: &Plan, node: usize, at: impl Fn(usize) -> &'a Namespace) -> Result<()> {
+fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket) -> Result<()> {
     let here = &plan.topology.nodes()[node];
     let (mut batch, mut steps) = (Batch::default(), Vec::new());
     for (index, port) in here.ports.iter().enumerate() {
@@ -234,15 +217,19 @@ fn make_links<'a>(plan: &Plan, node: usize, at: impl Fn(usize) -> &'a Namespace)
             mtu: plan.settings.mtu,
             tx_queue_length: plan.settings.tx_queue_length,
         });
-        batch.add_veth(&ends[0], &ends[1], at(port.peer.index()).file.as_raw_fd());
+        batch.add_veth(
+            &ends[0],
+            &ends[1],
+            namespaces[port.peer.index()].as_raw_fd(),
+        );
         steps.push(Step::Link(index));
     }
-    send(plan, node, at(node), &mut batch, &steps)
+    send(plan, node, socket, &mut batch, &steps)
 }
 
 /// Qdiscs come before a port is up: to change that of one that is makes the kernel wait for all
 /// processors. Routes come after, for they want a device that is up.
-fn configure(plan: &Plan, node: usize, namespace: &Namespace) -> Result<()> {
+fn configure(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
     let (here, own) = (&plan.topology.nodes()[node], &plan.nodes[node]);
     let (mut batch, mut steps) = (Batch::default(), Vec::new());
     for (port, qdiscs) in own.qdiscs.iter().enumerate() {
@@ -281,17 +268,17 @@ fn configure(plan: &Plan, node: usize, namespace: &Namespace) -> Result<()> {
         batch.add_route(route.prefix, hops);
         steps.push(Step::RouteV6(place));
     }
-    send(plan, node, namespace, &mut batch, &steps)
+    send(plan, node, socket, &mut batch, &steps)
 }
 
 fn send(
     plan: &Plan,
     node: usize,
-    namespace: &Namespace,
+    socket: &mut Socket,
     batch: &mut Batch,
     steps: &[Step],
 ) -> Result<()> {
-    let sent = namespace.socket().send(batch).map_err(|error| {
+    let sent = socket.send(batch).map_err(|error| {
         let name = &plan.topology.nodes()[node].name;
         Error::system(format!("{name}: netlink"), error)
     })?;
@@ -332,44 +319,37 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
 
 /// The end of a link that came up first learns of the other's in the background, and drops packets
 /// until then.
-fn wait_until_operational(plan: &Plan, namespaces: &[Namespace]) -> Result<()> {
+fn wait_until_operational(node: &Node, socket: &mut Socket) -> Result<()> {
     let begun = Instant::now();
     let (mut request, mut buffer) = (Batch::links(), Vec::new());
-    for (node, namespace) in plan.topology.nodes().iter().zip(namespaces) {
-        let netlink = |error| Error::system(format!("{}: netlink", node.name), error);
-        loop {
-            let mut waiting = Vec::new();
-            namespace
-                .socket()
-                .ask(&mut request, &mut buffer, |link| {
-                    waiting.extend(not_operational(link))
-                })
-                .map_err(netlink)?;
-            if waiting.is_empty() {
-                break;
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(Error::Invalid(format!(
-                    "{}: {} of {} ports are not operational after {} s; the machine is \
-                     overloaded, try again",
-                    node.name,
-                    waiting.len(),
-                    node.ports.len(),
-                    PATIENCE.as_secs()
-                )));
-            }
-            // Since Linux 6.8 a request for one link, unlike a dump, makes the kernel do it now.
-            for index in waiting {
-                let mut request = Batch::link(index);
-                let mut socket = namespace.socket();
-                socket
-                    .ask(&mut request, &mut buffer, |_| {})
-                    .map_err(netlink)?;
-            }
-            std::thread::sleep(Duration::from_micros(100));
+    let netlink = |error| Error::system(format!("{}: netlink", node.name), error);
+    loop {
+        let mut waiting = Vec::new();
+        let each = |link: &[u8]| waiting.extend(not_operational(link));
+        socket
+            .ask(&mut request, &mut buffer, each)
+            .map_err(netlink)?;
+        if waiting.is_empty() {
+            return Ok(());
         }
+        if begun.elapsed() > PATIENCE {
+            return Err(Error::Invalid(format!(
+                "{}: {} of {} ports are not operational after {} s; the machine is overloaded, \
+                 try again",
+                node.name,
+                waiting.len(),
+                node.ports.len(),
+                PATIENCE.as_secs()
+            )));
+        }
+        // Since Linux 6.8 a request for one link, unlike a dump, makes the kernel do it now.
+        for index in waiting {
+            socket
+                .ask(&mut Batch::link(index), &mut buffer, |_| {})
+                .map_err(netlink)?;
+        }
+        std::thread::sleep(Duration::from_micros(100));
     }
-    Ok(())
 }
 
 /// The index of a port that is not; a loopback device never says.
@@ -381,9 +361,9 @@ fn not_operational(link: &[u8]) -> Option<u32> {
     (!up).then_some(index)
 }
 
-fn call(plan: &Plan, namespaces: &[Namespace], hook: &mut Hook<'_>) -> Result<()> {
+fn call(plan: &Plan, namespaces: &[File], hook: &mut Hook<'_>) -> Result<()> {
     for (node, namespace) in plan.topology.nodes().iter().zip(namespaces) {
-        namespace::visit(&namespace.file, || {
+        namespace::visit(namespace, || {
             for (index, port) in node.ports.iter().enumerate() {
                 let index = plan.device_index(node, index);
                 hook(Visit { node, port, index }).map_err(|source| Error::Hook {
