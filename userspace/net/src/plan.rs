@@ -2,6 +2,7 @@
 
 //! What is to be made: pure data, the same for the same topology and settings.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
@@ -110,6 +111,8 @@ pub struct Settings {
     pub switch_sysctls: Vec<Sysctl>,
     /// The scheme's name, for the record.
     pub scheme: Option<String>,
+    /// What the caller wants to find again in the record, such as the topology's file.
+    pub notes: BTreeMap<String, String>,
 }
 
 impl Default for Settings {
@@ -121,6 +124,7 @@ impl Default for Settings {
             host_sysctls: Vec::new(),
             switch_sysctls: Vec::new(),
             scheme: None,
+            notes: BTreeMap::new(),
         }
     }
 }

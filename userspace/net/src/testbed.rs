@@ -2,6 +2,7 @@
 
 //! Testbeds that are there: which, what, and inside.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io;
@@ -29,6 +30,9 @@ pub struct Record {
     pub title: String,
     /// The scheme's name, if it has one.
     pub scheme: Option<String>,
+    /// What the caller of `up` noted ([`Settings::notes`](crate::Settings::notes)).
+    #[serde(default)]
+    pub notes: BTreeMap<String, String>,
     /// When it was complete, in seconds since 1970.
     pub created: u64,
 }

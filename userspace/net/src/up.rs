@@ -68,6 +68,7 @@ pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
     let record = Record {
         title: plan.topology.title().to_owned(),
         scheme: plan.settings.scheme.clone(),
+        notes: plan.settings.notes.clone(),
         created: SystemTime::UNIX_EPOCH
             .elapsed()
             .map_or(0, |since| since.as_secs()),

@@ -2,13 +2,13 @@
 
 //! The tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use weft_net::qdisc::Handle;
@@ -30,6 +30,7 @@ pub(crate) const TESTS: &[Test] = tests![
     the_commands_make_the_same,
     what_the_commands_made_down_removes,
     two_testbeds_are_there_at_once,
+    a_record_says_what_a_testbed_is,
     up_twice_says_who_removes_the_first,
     a_refusal_at_the_last_port_leaves_nothing,
     a_hook_is_in_its_ports_namespace,
@@ -201,7 +202,7 @@ fn the_commands_make_the_same() {
         tx_queue_length: 77,
         host_sysctls: vec![Sysctl::new("net.ipv4.tcp_rmem", "4096 65536 131072").unwrap()],
         switch_sysctls: vec![Sysctl::new("net/ipv4/ip_default_ttl", "33").unwrap()],
-        scheme: None,
+        ..Settings::default()
     };
     let lines = |dev: &str| {
         format!(
@@ -279,6 +280,28 @@ fn two_testbeds_are_there_at_once() {
     let [from, to] = ["h0", "h1"].map(|node| addresses(&plans[1], node)[0]);
     exchange(&two, ("h0", from), ("h1", to), 100);
     remove("two");
+}
+
+fn a_record_says_what_a_testbed_is() {
+    let notes = BTreeMap::from([("dilation".to_owned(), "1000".to_owned())]);
+    let scheme = Some("droptail".to_owned());
+    let settings = Settings {
+        scheme: scheme.clone(),
+        notes: notes.clone(),
+        ..Settings::default()
+    };
+    let plan = Plan::new("noted", &topology("rack:hosts=2"), settings).unwrap();
+    build(&plan);
+    let testbed = Testbed::open("noted").unwrap();
+    let record = testbed.record().unwrap();
+    assert_eq!(
+        (&record.title, &record.scheme),
+        (&plan.topology().title().to_owned(), &scheme)
+    );
+    assert_eq!(record.notes, notes);
+    let age = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() - record.created;
+    assert!(age < 60, "{age} s");
+    remove("noted");
 }
 
 fn up_twice_says_who_removes_the_first() {
