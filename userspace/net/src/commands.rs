@@ -12,8 +12,8 @@ use crate::plan::{NodePlan, Plan};
 pub struct Commands<'a>(&'a Plan);
 
 impl Plan {
-    /// The plan as a script for `sh` that makes the same namespaces with the same content, for people
-    /// to read and to run. What it makes, [`crate::down`] removes.
+    /// The plan as a script for `sh` that makes the same namespaces with the same content, for
+    /// people to read and to run. What it makes, [`crate::down`] removes.
     pub fn commands(&self) -> Commands<'_> {
         Commands(self)
     }

@@ -30,6 +30,10 @@ pub struct Removed {
 
 /// Removes the testbed `name`, complete or not, and waits until the kernel has removed its devices.
 ///
+/// Processes are not ended. A namespace in which one still is ([`Removed::held`]), or in which one
+/// has a socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when
+/// that ends.
+///
 /// # Errors
 ///
 /// [`Error::NoTestbed`]; what the system refuses.
@@ -100,8 +104,8 @@ fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
 ///
 /// Namespaces are removed in the background, all that have been let go at once, batch after batch.
 /// There is no waiting for one. But a veth disappears from one namespace when the other end's is
-/// removed; of that a socket hears. So the other end is in a namespace that is let go last: then the
-/// batch is that of the others, or a later one.
+/// removed; of that a socket hears. So the other end is in a namespace that is let go last: then
+/// the batch is that of the others, or a later one.
 struct Sentinel {
     socket: Socket,
     last: fs::File,

@@ -28,7 +28,7 @@ pub enum Error {
     AlreadyUp(String),
     /// `up` of a testbed of which there are remains.
     #[error(
-        "testbed `{0}` is there in part, its `up` or `down` was interrupted; `weft down {0}` removes it"
+        "testbed `{0}` is there in part, as an `up` or `down` was cut short; `weft down {0}` removes it"
     )]
     Interrupted(String),
     /// A testbed that is not there.

@@ -4,18 +4,18 @@
 //!
 //! | path                           | what                                                       |
 //! |--------------------------------|------------------------------------------------------------|
-//! | `/run/weft/TESTBED`            | a tmpfs of the testbed's own: all of it goes with one unmount |
+//! | `/run/weft/TESTBED`            | a tmpfs of its own: all goes with one unmount              |
 //! | `/run/weft/TESTBED/ns/NODE`    | the node's network namespace, mounted                      |
 //! | `/run/weft/TESTBED/hosts`      | what its hosts see as `/etc/hosts`                         |
 //! | `/run/weft/TESTBED/record.json`| what it is; there only when it is complete                 |
 //! | `/run/netns/weft-TESTBED-NODE` | a symbolic link to the namespace, for `ip netns`           |
 //!
-//! A namespace of that name that is mounted in `/run/netns` itself, as `ip netns add` does it, belongs
-//! to the testbed as well.
+//! A namespace of that name that is mounted in `/run/netns` itself, as `ip netns add` does it,
+//! belongs to the testbed as well.
 //!
-//! Why a tmpfs: an unmount makes the kernel wait for all processors, a tree of mounts no longer than
-//! one; and the namespaces are let go in one moment, so that the kernel, which removes all that are
-//! there to be removed at once, does that once.
+//! Why a tmpfs: an unmount makes the kernel wait for all processors, a tree of mounts no longer
+//! than one; and the namespaces are let go in one moment, so that the kernel, which removes all
+//! that are there to be removed at once, does that once.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};

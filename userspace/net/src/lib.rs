@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Weaves a topology out of network namespaces: a namespace for each node, a veth pair for each link,
-//! addresses, routes and neighbours, and qdiscs at the ports. In one process, by netlink.
+//! Weaves a topology out of network namespaces: a namespace for each node, a veth pair for each
+//! link, addresses, routes and neighbours, and qdiscs at the ports. In one process, by netlink.
 //!
 //! ```no_run
 //! use weft_net::{Plan, Settings, qdisc};

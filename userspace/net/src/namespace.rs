@@ -84,8 +84,8 @@ pub(crate) fn allow_files(files: usize) -> Result<()> {
 
 /// Runs `f` on a thread that is nobody else's and ends: it may go into any namespace.
 ///
-/// One thread is enough to build a testbed: the kernel does nearly all of the work, and most of that
-/// in a part that only one may be in at a time (the RTNL). Two were no faster.
+/// One thread is enough to build a testbed: the kernel does nearly all of the work, and most of
+/// that in a part that only one may be in at a time (the RTNL). Two were no faster.
 pub(crate) fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(f);

@@ -76,9 +76,9 @@ impl Batch {
         self.out.0[start..start + 4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// Creates a pair of veth that are down: `ours` here, `theirs` in the namespace `there`. Each has
-    /// one queue, whatever the number of processors, so that what the root qdisc is does not depend
-    /// on the machine.
+    /// Creates a pair of veth that are down: `ours` here, `theirs` in the namespace `there`. Each
+    /// has one queue, whatever the number of processors, so that what the root qdisc is does not
+    /// depend on the machine.
     pub(crate) fn add_veth(&mut self, ours: &End<'_>, theirs: &End<'_>, there: RawFd) {
         let fill = |out: &mut Attributes, end: &End<'_>| {
             out.text(libc::IFLA_IFNAME, end.name);
@@ -140,8 +140,8 @@ impl Batch {
         });
     }
 
-    /// A route over all `hops`, which are a device's index and a gateway on its link; over none, the
-    /// prefix is unreachable.
+    /// A route over all `hops`, which are a device's index and a gateway on its link; over none,
+    /// the prefix is unreachable.
     pub(crate) fn add_route<A: Copy + Into<IpAddr>>(
         &mut self,
         prefix: Prefix<A>,
@@ -348,7 +348,8 @@ impl Socket {
         }
     }
 
-    /// Sends `request`, which is but one, and gives the payload of each part of the answer to `each`.
+    /// Sends `request`, which is but one, and gives the payload of each part of the answer to
+    /// `each`.
     pub(crate) fn ask(
         &mut self,
         request: &mut Batch,

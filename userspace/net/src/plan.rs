@@ -17,8 +17,8 @@ pub const MAX_TESTBED_NAME: usize = 32;
 
 /// What all namespaces have: written before there is any port, so that ports begin with it.
 ///
-/// No packet goes that nobody sent: without link-local addresses there is no router solicitation, no
-/// multicast listener report and no duplicate address detection, and every neighbour is told.
+/// No packet goes that nobody sent: without link-local addresses there is no router solicitation,
+/// no multicast listener report and no duplicate address detection, and every neighbour is told.
 /// The link-local addresses in routes are but names of neighbours, so nobody needs to have them.
 const ALL_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.all.rp_filter", "0"),
@@ -56,7 +56,8 @@ impl Sysctl {
     ///
     /// # Errors
     ///
-    /// If `key` isn't below `net.`, or no name, or `value` is empty or more than a line: other variables are the machine's.
+    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value`
+    /// is empty, more than a line, or has a quote.
     pub fn new(key: &str, value: &str) -> Result<Self> {
         let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
         let parts = || key.split(['.', '/']);
@@ -207,8 +208,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// What `choose` refuses; and if a command is for another device than the port, or its parent is
-    /// neither the root nor added before it.
+    /// What `choose` refuses; and if a command is for another device than the port, or its parent
+    /// is neither the root nor added before it.
     pub fn set_qdiscs(
         &mut self,
         mut choose: impl FnMut(&Node, &Port, &Link) -> Result<Vec<QdiscCommand>>,
@@ -240,8 +241,8 @@ impl Plan {
     }
 
     /// The index of the device of `node`'s port at place `port` of [`Node::ports`]: unique in the
-    /// fabric. Two ends of a veth pair with the same index, as if they were one device, are what the
-    /// kernel takes to be in no hurry: it lets one wait up to a second for its carrier.
+    /// fabric. Two ends of a veth pair with the same index, as if they were one device, are what
+    /// the kernel takes to be in no hurry: it lets one wait up to a second for its carrier.
     ///
     /// # Panics
     ///
@@ -269,8 +270,8 @@ impl Plan {
         }
     }
 
-    /// The links that are made in a node's namespace, by its ports: those to nodes with fewer ports,
-    /// so that there are few and long batches.
+    /// The links that are made in a node's namespace, by its ports: those to nodes with fewer
+    /// ports, so that there are few and long batches.
     pub(crate) fn makes_link(&self, node: usize, port: usize) -> bool {
         let here = &self.topology.nodes()[node];
         let port = &here.ports[port];

@@ -45,8 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; what the kernel refuses; what
-/// the hook refuses.
+/// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; what the kernel refuses;
+/// what the hook refuses.
 pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
     let lock = Lock::acquire()?;
     let layout = Layout::new(&plan.testbed);
@@ -128,8 +128,8 @@ fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .map_err(|error| Error::system(format!("writing {}", path.display()), error))
 }
 
-/// All but the hook; gives a descriptor of each node's namespace. The calling thread ends up in one of
-/// them.
+/// All but the hook; gives a descriptor of each node's namespace. The calling thread ends up in one
+/// of them.
 fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
     let (mut namespaces, mut sockets) = (Vec::new(), Vec::new());
     for node in 0..plan.nodes.len() {

@@ -11,13 +11,13 @@
 //! # Ok::<(), weft_net::Error>(())
 //! ```
 //!
-//! Words and units are those of `tc`, and what goes to the kernel is what `tc` 6.1 sends. Where `tc`
-//! guesses, overlooks or lets the last word win, a line is refused here: an unknown word, an option
-//! given twice, a number that does not fit.
+//! Words and units are those of `tc`, and what goes to the kernel is what `tc` 6.1 sends. Where
+//! `tc` guesses, overlooks or lets the last word win, a line is refused here: an unknown word, an
+//! option given twice, a number that does not fit.
 //!
-//! Not said in a line are `tc`'s and the kernel's defaults. The two requests that differ from
-//! `tc`'s bytes mean the same: `tbf` goes without rate tables, which kernels since 3.8 do not look at
-//! once the link layer is named.
+//! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
+//! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
+//! at once the link layer is named.
 
 mod fifo;
 mod fq;

@@ -5,8 +5,8 @@
 //!
 //! The kernel takes three logarithms and a table, which `tc` makes from the thresholds, the burst
 //! and the bandwidth; here it is done in the same way (iproute2's `tc_red.c`), except
-//! where `tc` 6.1 wraps around: a probability of 1 is not 0, and a table for a slow link with a long
-//! average does not fall back to 31 or 0 halfway.
+//! where `tc` 6.1 wraps around: a probability of 1 is not 0, and a table for a slow link with a
+//! long average does not fall back to 31 or 0 halfway.
 
 use super::{Words, tbf, units, unknown};
 use crate::attributes::Attributes;
