@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A plan as a shell script of `ip`, `tc` and `sysctl` that makes the same.
+
+use std::fmt::{self, Display, Formatter};
+
+use weft_topo::{Node, Port, Route};
+
+use crate::plan::{NodePlan, Plan};
+
+/// See [`Plan::commands`].
+pub struct Commands<'a>(&'a Plan);
+
+impl Plan {
+    /// The plan as a script for `sh` that makes the same namespaces with the same content, for
+    /// people to read and to run. What it makes, [`crate::down`] removes.
+    pub fn commands(&self) -> Commands<'_> {
+        Commands(self)
+    }
+}
+
+impl Display for Commands<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let plan = self.0;
+        let nodes = || plan.topology.nodes().iter().zip(&plan.nodes).enumerate();
+        writeln!(f, "#!/bin/sh")?;
+        writeln!(
+            f,
+            "# {}, as testbed {}",
+            plan.topology.title(),
+            plan.testbed
+        )?;
+        writeln!(f, "set -e")?;
+        for (_, (node, own)) in nodes() {
+            let namespace = plan.namespace(node);
+            writeln!(f, "\n# {} {}", node.layer, node.name)?;
+            writeln!(f, "ip netns add {namespace}")?;
+            write!(f, "ip netns exec {namespace} sysctl -q -w")?;
+            for sysctl in &own.sysctls {
+                match sysctl.value().contains(char::is_whitespace) {
+                    true => write!(f, " '{}={}'", sysctl.key(), sysctl.value())?,
+                    false => write!(f, " {}={}", sysctl.key(), sysctl.value())?,
+                }
+            }
+            writeln!(f)?;
+        }
+        writeln!(f, "\n# links")?;
+        for (place, (node, _)) in nodes() {
+            for (index, port) in node.ports.iter().enumerate() {
+                if plan.makes_link(place, index) {
+                    write_link(f, plan, node, index, port)?;
+                }
+            }
+        }
+        for (_, (node, own)) in nodes() {
+            writeln!(f, "\n# {} {}", node.layer, node.name)?;
+            write_node(f, plan, node, own)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_link(
+    f: &mut Formatter<'_>,
+    plan: &Plan,
+    node: &Node,
+    index: usize,
+    port: &Port,
+) -> fmt::Result {
+    let end = |f: &mut Formatter<'_>, node: &Node, index: usize| {
+        let (mtu, length) = (plan.settings.mtu, plan.settings.tx_queue_length);
+        let Port { name, mac, .. } = &node.ports[index];
+        let index = plan.device_index(node, index);
+        write!(
+            f,
+            "name {name} index {index} address {mac} mtu {mtu} txqueuelen {length} \
+             numtxqueues 1 numrxqueues 1"
+        )
+    };
+    let peer = plan.topology.node(port.peer);
+    write!(f, "ip -n {} link add ", plan.namespace(node))?;
+    end(f, node, index)?;
+    write!(f, " type veth peer ")?;
+    end(f, peer, port.peer_port)?;
+    writeln!(f, " netns {}", plan.namespace(peer))
+}
+
+fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -> fmt::Result {
+    let namespace = plan.namespace(node);
+    for (port, qdiscs) in node.ports.iter().zip(&own.qdiscs) {
+        for command in qdiscs {
+            writeln!(f, "tc -n {namespace} {command}")?;
+        }
+        writeln!(f, "ip -n {namespace} link set dev {} up", port.name)?;
+    }
+    writeln!(f, "ip -n {namespace} link set dev lo up")?;
+    let (v4, v6) = (node.address.v4(), node.address.v6());
+    writeln!(f, "ip -n {namespace} address add {v4}/32 dev lo")?;
+    writeln!(f, "ip -n {namespace} address add {v6}/128 dev lo nodad")?;
+    for port in &node.ports {
+        let neighbour = plan.neighbour(port);
+        for address in [&neighbour.v4 as &dyn Display, &neighbour.v6] {
+            let (mac, port) = (neighbour.mac, &port.name);
+            writeln!(
+                f,
+                "ip -n {namespace} neighbour add {address} lladdr {mac} dev {port} nud permanent"
+            )?;
+        }
+    }
+    for route in &own.routes.v4 {
+        writeln!(f, "ip -n {namespace} {}", RouteCommand(node, route))?;
+    }
+    for route in &own.routes.v6 {
+        writeln!(f, "ip -n {namespace} {}", RouteCommand(node, route))?;
+    }
+    Ok(())
+}
+
+/// `route add …`, also for error messages.
+pub(crate) struct RouteCommand<'a, A>(pub(crate) &'a Node, pub(crate) &'a Route<A>);
+
+impl<A: Display> Display for RouteCommand<'_, A> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(node, route) = self;
+        let way = |hop: &weft_topo::NextHop<A>| {
+            format!(
+                "via {} dev {} onlink",
+                hop.gateway, node.ports[hop.port].name
+            )
+        };
+        f.write_str("route add ")?;
+        match route.next_hops.as_slice() {
+            [] => write!(f, "unreachable {} proto static", route.prefix),
+            [hop] => write!(f, "{} proto static {}", route.prefix, way(hop)),
+            hops => {
+                write!(f, "{} proto static", route.prefix)?;
+                hops.iter()
+                    .try_for_each(|hop| write!(f, " nexthop {}", way(hop)))
+            }
+        }
+    }
+}

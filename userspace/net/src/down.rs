@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Removes a testbed, whatever there is of it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
+use weft_topo::Mac;
+
+use crate::error::{Error, Result};
+use crate::layout::{self, Layout, Lock};
+use crate::namespace;
+use crate::netlink::{Batch, End, Message, Socket};
+use crate::plan::check_name;
+
+/// What is gone, and what is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many namespaces had a name.
+    pub namespaces: usize,
+    /// Processes that are in one of the namespaces, with the node: theirs goes when they end.
+    pub held: Vec<(String, u32)>,
+}
+
+/// Removes the testbed `name`, complete or not, and waits until the kernel has removed its devices.
+///
+/// Processes are not ended. A namespace in which one still is ([`Removed::held`]), or in which one
+/// has a socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when
+/// that ends.
+///
+/// # Errors
+///
+/// [`Error::NoTestbed`]; what the system refuses.
+pub fn down(name: &str) -> Result<Removed> {
+    check_name(name)?;
+    let _lock = Lock::acquire()?;
+    let layout = Layout::new(name);
+    if !layout.exists()? {
+        return Err(Error::NoTestbed {
+            name: name.to_owned(),
+            others: layout::testbeds()?,
+        });
+    }
+    remove(&layout)
+}
+
+/// The caller has the lock.
+pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
+    let nodes = layout.nodes()?;
+    let held = processes(layout, &nodes)?;
+    // The thread ends up in a namespace that ends with it.
+    namespace::on_thread(|| {
+        let sentinel = Sentinel::new();
+        layout.remove()?;
+        match sentinel {
+            Ok(sentinel) => sentinel.wait(),
+            // Where no more namespaces may be made there is no telling; all names are gone.
+            Err(_) => Ok(()),
+        }
+    })?;
+    Ok(Removed {
+        namespaces: nodes.len(),
+        held,
+    })
+}
+
+/// The processes whose network namespace is one of `nodes`.
+fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
+    let mut namespaces = HashMap::new();
+    for node in nodes {
+        // A name without its namespace is what an interrupted `down` left.
+        if let Ok(metadata) = fs::metadata(layout.name(node)) {
+            namespaces.insert((metadata.dev(), metadata.ino()), node);
+        }
+    }
+    let mut found = Vec::new();
+    let all = fs::read_dir("/proc").map_err(|error| Error::system("reading /proc", error))?;
+    for entry in all.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // It may have ended by now, or be another user's namespace's.
+        let Ok(metadata) = fs::metadata(format!("/proc/{pid}/ns/net")) else {
+            continue;
+        };
+        if let Some(node) = namespaces.get(&(metadata.dev(), metadata.ino())) {
+            found.push(((*node).clone(), pid));
+        }
+    }
+    Ok(found)
+}
+
+/// Tells when the kernel has removed the devices of all namespaces that were let go before this is.
+///
+/// Namespaces are removed in the background, all that have been let go at once, batch after batch.
+/// There is no waiting for one. But a veth disappears from one namespace when the other end's is
+/// removed; of that a socket hears. So the other end is in a namespace that is let go last: then
+/// the batch is that of the others, or a later one.
+struct Sentinel {
+    socket: Socket,
+    last: fs::File,
+}
+
+impl Sentinel {
+    /// The calling thread ends up in a namespace that is to end with it.
+    fn new() -> Result<Self> {
+        let watching = |error: io::Error| Error::system("watching namespaces", error);
+        let here = namespace::enter_new()?;
+        let mut socket = Socket::open().map_err(watching)?;
+        let last = namespace::enter_new()?;
+        namespace::enter(&here)?;
+        let end = |byte| End {
+            name: "sentinel",
+            index: 2,
+            mac: Mac([2, 0, 0, 0, 0, byte]),
+            mtu: 1500,
+            tx_queue_length: 0,
+        };
+        let mut batch = Batch::default();
+        batch.add_veth(&end(1), &end(2), last.as_raw_fd());
+        socket
+            .send(&mut batch)
+            .map_err(watching)?
+            .map_err(|refused| Error::Refused {
+                what: "watching namespaces".to_owned(),
+                errno: refused.errno,
+                message: refused.message,
+            })?;
+        socket.hear_of_links().map_err(watching)?;
+        Ok(Self { socket, last })
+    }
+
+    fn wait(self) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        drop(self.last);
+        let begun = Instant::now();
+        let mut buffer = [0; 8192];
+        loop {
+            let waiting = |errno: nix::Error| {
+                Error::system("waiting for the kernel to remove the namespaces", errno)
+            };
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            // SAFETY: the socket is open as long as `self.socket` lives, which is to the end of
+            // this function.
+            let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
+            match poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], timeout) {
+                Ok(0) => return Err(waiting(nix::Error::ETIMEDOUT)),
+                Err(nix::Error::EINTR) => continue,
+                polled => polled.map_err(waiting)?,
+            };
+            let length =
+                recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(waiting)?;
+            if Message::split(&buffer[..length]).any(|message| message.kind == libc::RTM_DELLINK) {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where a testbed is in the file system, and so what there is of it.
+//!
+//! | path                           | what                                                       |
+//! |--------------------------------|------------------------------------------------------------|
+//! | `/run/weft/TESTBED`            | a tmpfs of its own: all goes with one unmount              |
+//! | `/run/weft/TESTBED/ns/NODE`    | the node's network namespace, mounted                      |
+//! | `/run/weft/TESTBED/hosts`      | what its hosts see as `/etc/hosts`                         |
+//! | `/run/weft/TESTBED/record.json`| what it is; there only when it is complete                 |
+//! | `/run/netns/weft-TESTBED-NODE` | a symbolic link to the namespace, for `ip netns`           |
+//!
+//! A namespace of that name that is mounted in `/run/netns` itself, as `ip netns add` does it,
+//! belongs to the testbed as well.
+//!
+//! Why a tmpfs: an unmount makes the kernel wait for all processors, a tree of mounts no longer
+//! than one; and the namespaces are let go in one moment, so that the kernel, which removes all
+//! that are there to be removed at once, does that once.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MntFlags, umount2};
+
+use crate::error::{Error, Result};
+use crate::plan::{namespace, prefix};
+
+const NAMESPACES: &str = "/run/netns";
+const RUNTIME: &str = "/run/weft";
+
+/// The paths of one testbed.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    testbed: String,
+}
+
+impl Layout {
+    pub(crate) fn new(testbed: &str) -> Self {
+        Self {
+            testbed: testbed.to_owned(),
+        }
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        Path::new(RUNTIME).join(&self.testbed)
+    }
+
+    pub(crate) fn namespaces(&self) -> PathBuf {
+        self.directory().join("ns")
+    }
+
+    pub(crate) fn hosts(&self) -> PathBuf {
+        self.directory().join("hosts")
+    }
+
+    pub(crate) fn record(&self) -> PathBuf {
+        self.directory().join("record.json")
+    }
+
+    /// The namespace's name for `ip netns`.
+    pub(crate) fn name(&self, node: &str) -> PathBuf {
+        Path::new(NAMESPACES).join(namespace(&self.testbed, node))
+    }
+
+    /// The nodes whose namespaces have a name, sorted.
+    pub(crate) fn nodes(&self) -> Result<Vec<String>> {
+        let prefix = prefix(&self.testbed);
+        let mut nodes: Vec<String> = entries(Path::new(NAMESPACES))?
+            .iter()
+            .filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned))
+            .collect();
+        nodes.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        Ok(nodes)
+    }
+
+    /// Whether there is anything of it.
+    pub(crate) fn exists(&self) -> Result<bool> {
+        Ok(self.directory().exists() || !self.nodes()?.is_empty())
+    }
+
+    /// Removes all names of the testbed; the kernel then removes what nobody uses. There may be
+    /// anything from nothing to all of it.
+    pub(crate) fn remove(&self) -> Result<()> {
+        let directory = self.directory();
+        unmount(&directory)?;
+        let tried = |path: &Path, result: io::Result<()>| match result {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::system(format!("removing {}", path.display()), error))
+            }
+            _ => Ok(()),
+        };
+        for node in self.nodes()? {
+            let name = self.name(&node);
+            if !name.is_symlink() {
+                unmount(&name)?;
+            }
+            tried(&name, fs::remove_file(&name))?;
+        }
+        tried(&directory, fs::remove_dir_all(&directory))
+    }
+}
+
+/// `h2` before `h10`.
+fn natural(name: &str) -> (&str, Option<u32>, &str) {
+    let layer = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (layer, name[layer.len()..].parse().ok(), name)
+}
+
+/// Takes away whatever is mounted there, in use or not.
+fn unmount(path: &Path) -> Result<()> {
+    loop {
+        match umount2(path, MntFlags::MNT_DETACH) {
+            Ok(()) => {}
+            // Not mounted, or not there.
+            Err(Errno::EINVAL | Errno::ENOENT) => return Ok(()),
+            Err(errno) => {
+                return Err(Error::system(
+                    format!("unmounting {}", path.display()),
+                    errno,
+                ));
+            }
+        }
+    }
+}
+
+/// The names of all testbeds of which there is anything, sorted.
+pub(crate) fn testbeds() -> Result<Vec<String>> {
+    let mut names = entries(Path::new(RUNTIME))?;
+    for name in entries(Path::new(NAMESPACES))? {
+        if let Some((testbed, _)) = name
+            .strip_prefix("weft-")
+            .and_then(|rest| rest.split_once('-'))
+        {
+            names.push(testbed.to_owned());
+        }
+    }
+    names.retain(|name| crate::plan::check_name(name).is_ok());
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+fn entries(directory: &Path) -> Result<Vec<String>> {
+    let reading = || format!("reading {}", directory.display());
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| Error::system(reading(), error))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::system(reading(), error))?;
+        names.extend(entry.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Makes a directory that everybody may read; it may be there.
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::system(format!("making {}", path.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory in which namespaces have names.
+pub(crate) fn make_names() -> Result<()> {
+    make_directory(Path::new(NAMESPACES))
+}
+
+/// As long as it lives nobody else builds or removes a testbed. Ends with the process.
+pub(crate) struct Lock {
+    _directory: Flock<File>,
+}
+
+impl Lock {
+    /// Waits for it.
+    pub(crate) fn acquire() -> Result<Self> {
+        let path = Path::new(RUNTIME);
+        let locking = |error: io::Error| Error::system(format!("locking {RUNTIME}"), error);
+        loop {
+            make_directory(path)?;
+            let directory = match File::open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                directory => directory.map_err(locking)?,
+            };
+            let directory = Flock::lock(directory, FlockArg::LockExclusive)
+                .map_err(|(_, errno)| locking(errno.into()))?;
+            // The last one may have removed it meanwhile.
+            let same = |there: fs::Metadata| {
+                directory
+                    .metadata()
+                    .is_ok_and(|here| here.ino() == there.ino())
+            };
+            if fs::metadata(path).is_ok_and(same) {
+                return Ok(Self {
+                    _directory: directory,
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Fails as long as there are testbeds.
+        let _ = fs::remove_dir(RUNTIME);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Weaves a topology out of network namespaces: a namespace for each node, a veth pair for each
+//! link, addresses, routes and neighbours, and qdiscs at the ports. In one process, by netlink.
+//!
+//! ```no_run
+//! use weft_net::{Plan, Settings, qdisc};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let fabric = "fat-tree:k=4,rate=10mbit".parse::<weft_topo::Spec>()?.topology();
+//! let mut plan = Plan::new("mine", &fabric, Settings::default())?;
+//! plan.set_qdiscs(|_, port, link| {
+//!     let (dev, wire) = (&port.name, link.wire);
+//!     let lines = format!(
+//!         "qdisc add dev {dev} root handle 1: wire rate {} delay {}\n\
+//!          qdisc add dev {dev} parent 1: handle 10: pfabric limit 24",
+//!         wire.rate, wire.delay
+//!     );
+//!     qdisc::parse("pfabric", &lines)
+//! })?;
+//! print!("{}", plan.commands());
+//! let testbed = weft_net::up(&plan, None)?;
+//! testbed.command("h0", "ping")?.args(["-c", "1", "h15"]).status()?;
+//! weft_net::down("mine")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module        | part                                                    |
+//! |---------------|---------------------------------------------------------|
+//! | [`qdisc`]     | lines of `tc` files, to what the kernel takes           |
+//! | `plan`        | what is to be made, as data                             |
+//! | `commands`    | the same as a shell script                              |
+//! | `up`          | builds a plan, or leaves nothing                        |
+//! | `down`        | removes a testbed, whatever there is of it              |
+//! | `testbed`     | which there are; into their nodes                       |
+//! | `stats`       | what their qdiscs have counted                          |
+//! | `layout`      | where a testbed is in the file system                   |
+//! | `namespace`   | threads in namespaces                                   |
+//! | `netlink`     | batches of requests, dumps                              |
+//! | `attributes`  | what requests are made of                               |
+//!
+//! All state is the kernel's: whoever finds `/run/weft` and `/run/netns` finds the testbeds. A
+//! testbed whose `up` or `down` was killed is removed by [`down`]; nothing of it survives a reboot.
+
+mod attributes;
+mod commands;
+mod down;
+mod error;
+mod layout;
+mod namespace;
+mod netlink;
+mod plan;
+pub mod qdisc;
+mod stats;
+mod testbed;
+mod up;
+
+pub use commands::Commands;
+pub use down::{Removed, down};
+pub use error::{Error, Result};
+pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl};
+pub use stats::{QdiscStats, StatsReader};
+pub use testbed::{Record, Testbed, list};
+pub use up::{Hook, Visit, up};

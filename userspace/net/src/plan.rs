@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What is to be made: pure data, the same for the same topology and settings.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
+
+use crate::error::{Result, invalid};
+use crate::qdisc::{Handle, QdiscCommand};
+
+/// The index of a namespace's `lo`, always.
+pub(crate) const LOOPBACK: u32 = 1;
+/// The length of the longest name of a testbed, in bytes.
+pub const MAX_TESTBED_NAME: usize = 32;
+
+/// What all namespaces have: written before there is any port, so that ports begin with it.
+///
+/// No packet goes that nobody sent: without link-local addresses there is no router solicitation,
+/// no multicast listener report and no duplicate address detection, and every neighbour is told.
+/// The link-local addresses in routes are but names of neighbours, so nobody needs to have them.
+const ALL_SYSCTLS: &[(&str, &str)] = &[
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv6.conf.all.disable_ipv6", "0"),
+    ("net.ipv6.conf.default.disable_ipv6", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    // None: neither from the MAC address nor random.
+    ("net.ipv6.conf.default.addr_gen_mode", "1"),
+    ("net.ipv4.fib_multipath_hash_policy", "1"),
+    ("net.ipv6.fib_multipath_hash_policy", "1"),
+];
+
+/// What switches have too. Forwarding leaves a packet's priority alone, which is its rank.
+const SWITCH_SYSCTLS: &[(&str, &str)] = &[
+    ("net.ipv4.ip_forward", "1"),
+    ("net.ipv4.ip_forward_update_priority", "0"),
+    ("net.ipv6.conf.all.forwarding", "1"),
+    // Which the line above sets. All that it would do at a port is to join the routers' multicast
+    // groups, and tell so.
+    ("net.ipv6.conf.default.forwarding", "0"),
+];
+
+/// A variable of a network namespace and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysctl {
+    key: String,
+    value: String,
+}
+
+impl Sysctl {
+    /// `key` is as `sysctl` takes it, such as `net.ipv4.tcp_congestion_control`.
+    ///
+    /// # Errors
+    ///
+    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value`
+    /// is empty, more than a line, or has a quote.
+    pub fn new(key: &str, value: &str) -> Result<Self> {
+        let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+        let parts = || key.split(['.', '/']);
+        if !key.chars().all(good) || parts().any(str::is_empty) || parts().count() < 2 {
+            return invalid(format!(
+                "`{key}` is no sysctl; write for example net.ipv4.tcp_ecn"
+            ));
+        }
+        if parts().next() != Some("net") {
+            return invalid(format!(
+                "sysctl `{key}` is the machine's, not a network namespace's; only those that \
+                 begin with `net.` may be set"
+            ));
+        }
+        if value.trim().is_empty() || value.contains(['\n', '\'']) {
+            return invalid(format!(
+                "sysctl `{key}` needs a value of one line without quotes"
+            ));
+        }
+        Ok(Self {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+
+    /// Its name, with dots.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What it is set to.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Its file in procfs.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/sys/{}", self.key.replace('.', "/"))
+    }
+}
+
+/// What a topology does not say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Of every port, in bytes: 1280 (the least for IPv6) to 65,535.
+    pub mtu: u32,
+    /// Of every port, in packets: the default limit of `pfifo` and others.
+    pub tx_queue_length: u32,
+    /// For hosts, after the plan's own and so above them.
+    pub host_sysctls: Vec<Sysctl>,
+    /// For switches.
+    pub switch_sysctls: Vec<Sysctl>,
+    /// The scheme's name, for the record.
+    pub scheme: Option<String>,
+    /// What the caller wants to find again in the record, such as the topology's file.
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Default for Settings {
+    /// Ethernet's 1500 bytes, Linux's 1000 packets, nothing else.
+    fn default() -> Self {
+        Self {
+            mtu: 1500,
+            tx_queue_length: 1000,
+            host_sysctls: Vec::new(),
+            switch_sysctls: Vec::new(),
+            scheme: None,
+            notes: BTreeMap::new(),
+        }
+    }
+}
+
+/// A testbed to be: a namespace for each node.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) testbed: String,
+    pub(crate) topology: Topology,
+    pub(crate) settings: Settings,
+    pub(crate) nodes: Vec<NodePlan>,
+}
+
+/// What there is in one namespace, apart from what the topology says.
+#[derive(Clone, Debug)]
+pub(crate) struct NodePlan {
+    pub(crate) sysctls: Vec<Sysctl>,
+    pub(crate) routes: Routes,
+    /// Of each port, in the order of [`Node::ports`].
+    pub(crate) qdiscs: Vec<Vec<QdiscCommand>>,
+}
+
+/// What is at the other end of a port.
+pub(crate) struct Neighbour {
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
+    pub(crate) mac: Mac,
+}
+
+impl Plan {
+    /// Plans `topology` as the testbed `testbed`, with no qdiscs yet.
+    ///
+    /// # Errors
+    ///
+    /// If the testbed's name isn't 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores, or a
+    /// setting is out of range.
+    pub fn new(testbed: &str, topology: &Topology, settings: Settings) -> Result<Self> {
+        check_name(testbed)?;
+        if !(1280..=65_535).contains(&settings.mtu) {
+            return invalid(format!(
+                "an MTU of {} is not between 1280 and 65535",
+                settings.mtu
+            ));
+        }
+        let nodes = topology
+            .nodes()
+            .iter()
+            .zip(topology.routes())
+            .map(|(node, routes)| {
+                let own = |list: &[(&str, &str)]| -> Vec<Sysctl> {
+                    let own = list.iter().map(|&(key, value)| Sysctl {
+                        key: key.to_owned(),
+                        value: value.to_owned(),
+                    });
+                    own.collect()
+                };
+                let mut sysctls = own(ALL_SYSCTLS);
+                match node.kind {
+                    Kind::Host => sysctls.extend_from_slice(&settings.host_sysctls),
+                    Kind::Switch => {
+                        sysctls.extend(own(SWITCH_SYSCTLS));
+                        sysctls.extend_from_slice(&settings.switch_sysctls);
+                    }
+                }
+                NodePlan {
+                    sysctls,
+                    routes,
+                    qdiscs: vec![Vec::new(); node.ports.len()],
+                }
+            });
+        Ok(Self {
+            testbed: testbed.to_owned(),
+            nodes: nodes.collect(),
+            topology: topology.clone(),
+            settings,
+        })
+    }
+
+    /// Gives every port the qdiscs that `choose` answers, in the order in which they are added.
+    ///
+    /// # Errors
+    ///
+    /// What `choose` refuses; and if a command is for another device than the port, or its parent
+    /// is neither the root nor added before it.
+    pub fn set_qdiscs(
+        &mut self,
+        mut choose: impl FnMut(&Node, &Port, &Link) -> Result<Vec<QdiscCommand>>,
+    ) -> Result<()> {
+        let topology = &self.topology;
+        for (node, plan) in topology.nodes().iter().zip(&mut self.nodes) {
+            for (port, qdiscs) in node.ports.iter().zip(&mut plan.qdiscs) {
+                let commands = choose(node, port, &topology.links()[port.link])?;
+                check_qdiscs(node, port, &commands)?;
+                *qdiscs = commands;
+            }
+        }
+        Ok(())
+    }
+
+    /// The testbed's name.
+    pub fn testbed(&self) -> &str {
+        &self.testbed
+    }
+
+    /// What is planned.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The name of a node's namespace, as `ip netns exec` takes it.
+    pub fn namespace(&self, node: &Node) -> String {
+        namespace(&self.testbed, &node.name)
+    }
+
+    /// The index of the device of `node`'s port at place `port` of [`Node::ports`]: unique in the
+    /// fabric. Two ends of a veth pair with the same index, as if they were one device, are what
+    /// the kernel takes to be in no hurry: it lets one wait up to a second for its carrier.
+    ///
+    /// # Panics
+    ///
+    /// If the node has no such port.
+    pub fn device_index(&self, node: &Node, port: usize) -> u32 {
+        let port = &node.ports[port];
+        let end = &self.topology.links()[port.link].ends[1];
+        let upper = (end.0, end.1) == self.peer_of_peer(port);
+        LOOPBACK + 1 + 2 * port.link as u32 + u32::from(upper)
+    }
+
+    /// The port itself: its node and its place.
+    fn peer_of_peer(&self, port: &Port) -> (weft_topo::NodeId, usize) {
+        let there = &self.topology.node(port.peer).ports[port.peer_port];
+        (there.peer, there.peer_port)
+    }
+
+    pub(crate) fn neighbour(&self, port: &Port) -> Neighbour {
+        let peer = self.topology.node(port.peer);
+        let mac = peer.ports[port.peer_port].mac;
+        Neighbour {
+            v4: peer.address.v4(),
+            v6: mac.link_local(),
+            mac,
+        }
+    }
+
+    /// The links that are made in a node's namespace, by its ports: those to nodes with fewer
+    /// ports, so that there are few and long batches.
+    pub(crate) fn makes_link(&self, node: usize, port: usize) -> bool {
+        let here = &self.topology.nodes()[node];
+        let port = &here.ports[port];
+        let rank = |ports: usize, index: usize| (ports, index);
+        let there = port.peer.index();
+        rank(here.ports.len(), node) > rank(self.topology.nodes()[there].ports.len(), there)
+    }
+
+    /// The content of the hosts' `/etc/hosts`.
+    pub(crate) fn hosts(&self) -> String {
+        let mut text = "127.0.0.1 localhost\n::1 localhost ip6-localhost\n".to_owned();
+        for node in self.topology.nodes() {
+            let (v4, v6) = (node.address.v4(), node.address.v6());
+            text.push_str(&format!("{v4} {0}\n{v6} {0}\n", node.name));
+        }
+        text
+    }
+}
+
+pub(crate) fn check_name(testbed: &str) -> Result<()> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if (1..=MAX_TESTBED_NAME).contains(&testbed.len()) && testbed.chars().all(good) {
+        return Ok(());
+    }
+    // No dash, for it ends the testbed's name in the namespace's.
+    invalid(format!(
+        "`{testbed}` is no name for a testbed: write 1 to {MAX_TESTBED_NAME} letters, digits or \
+         underscores"
+    ))
+}
+
+/// What the names of a testbed's namespaces begin with. No other testbed's begin so.
+pub(crate) fn prefix(testbed: &str) -> String {
+    format!("weft-{testbed}-")
+}
+
+pub(crate) fn namespace(testbed: &str, node: &str) -> String {
+    prefix(testbed) + node
+}
+
+fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<()> {
+    let mut handles = Vec::new();
+    for command in commands {
+        let wrong = |what: String| {
+            invalid(format!(
+                "{}, port {}: `{command}`: {what}",
+                node.name, port.name
+            ))
+        };
+        if command.device != port.name {
+            return wrong(format!("the device is to be {}", port.name));
+        }
+        let above = Handle(command.parent.0 & 0xffff_0000);
+        if command.parent != Handle::ROOT && !handles.contains(&above) {
+            return wrong(format!("no command before it adds {above}"));
+        }
+        if command.handle != Handle::NONE {
+            handles.push(command.handle);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Queueing disciplines, as lines of a file for `tc -b`.
+//!
+//! ```
+//! let lines = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us   # 10 Gbit/s / 1000
+//! qdisc add dev eth0 parent 1: handle 10: pfabric limit 24";
+//! let commands = weft_net::qdisc::parse("switch", lines)?;
+//! assert_eq!(commands[1].kind, "pfabric");
+//! assert_eq!(commands[1].parent.to_string(), "1:");
+//! # Ok::<(), weft_net::Error>(())
+//! ```
+//!
+//! Words and units are those of `tc`, and what goes to the kernel is what `tc` 6.1 sends. Where
+//! `tc` guesses, overlooks or lets the last word win, a line is refused here: an unknown word, an
+//! option given twice, a number that does not fit.
+//!
+//! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
+//! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
+//! at once the link layer is named.
+
+mod fifo;
+mod fq;
+mod fq_codel;
+mod prio;
+mod red;
+mod tbf;
+pub(crate) mod units;
+mod weft;
+
+use std::fmt;
+
+use crate::attributes::Attributes;
+use crate::error::{Error, Result};
+
+/// A qdisc's or a class's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u32);
+
+impl Handle {
+    /// The device's root, `TC_H_ROOT`.
+    pub const ROOT: Self = Self(u32::MAX);
+    /// None named: the kernel chooses one.
+    pub const NONE: Self = Self(0);
+
+    /// Both parts are hexadecimal, as everywhere in `tc`.
+    fn parse(text: &str, minor: bool) -> Option<Self> {
+        let (major, rest) = text.split_once(':')?;
+        let part = |text: &str| u16::from_str_radix(text, 16).ok();
+        let number = match (rest, minor) {
+            ("", _) => 0,
+            (rest, true) => part(rest)?,
+            (_, false) => return None,
+        };
+        let major = part(major).filter(|&major| major != 0)?;
+        Some(Self(u32::from(major) << 16 | u32::from(number)))
+    }
+}
+
+impl fmt::Display for Handle {
+    /// `root`, `1:` or `1:2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (*self, self.0 >> 16, self.0 & 0xffff) {
+            (Self::ROOT, ..) => f.write_str("root"),
+            (_, major, 0) => write!(f, "{major:x}:"),
+            (_, major, minor) => write!(f, "{major:x}:{minor:x}"),
+        }
+    }
+}
+
+/// `qdisc add …` or `qdisc replace …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QdiscCommand {
+    /// The port.
+    pub device: String,
+    /// Whether a qdisc that is there is to be replaced; otherwise there must be none.
+    pub replace: bool,
+    /// [`Handle::ROOT`], a qdisc or a class.
+    pub parent: Handle,
+    /// Its own number; [`Handle::NONE`] leaves it to the kernel.
+    pub handle: Handle,
+    /// Its kind, one of [`kinds`].
+    pub kind: &'static str,
+    /// The words after the kind, as they were written.
+    pub words: Vec<String>,
+    /// The payload of `TCA_OPTIONS`; `None` sends no such attribute.
+    pub(crate) options: Option<Vec<u8>>,
+}
+
+impl QdiscCommand {
+    /// The payload of `TCA_OPTIONS` in the request, if it has any.
+    pub fn options(&self) -> Option<&[u8]> {
+        self.options.as_deref()
+    }
+}
+
+impl fmt::Display for QdiscCommand {
+    /// The line as `tc` takes it, in `tc`'s usual order.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.replace { "replace" } else { "add" };
+        write!(f, "qdisc {verb} dev {}", self.device)?;
+        match self.parent {
+            Handle::ROOT => f.write_str(" root")?,
+            parent => write!(f, " parent {parent}")?,
+        }
+        if self.handle != Handle::NONE {
+            write!(f, " handle {}", self.handle)?;
+        }
+        write!(f, " {}", self.kind)?;
+        self.words.iter().try_for_each(|word| write!(f, " {word}"))
+    }
+}
+
+/// What follows a kind's name, to the payload of `TCA_OPTIONS`.
+type Encode = fn(&mut Words<'_>) -> Result<Option<Attributes>, String>;
+
+const KINDS: &[(&str, Encode)] = &[
+    ("bfifo", fifo::bytes),
+    ("fq", fq::options),
+    ("fq_codel", fq_codel::options),
+    ("pfabric", weft::pfabric),
+    ("pfifo", fifo::packets),
+    ("prio", prio::options),
+    ("red", red::options),
+    ("tbf", tbf::options),
+    ("wire", weft::wire),
+];
+
+/// The kinds whose options are known, in alphabetical order.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|&(name, _)| name)
+}
+
+/// The commands in `text`, which is what `tc -b` takes: a command a line; `#` and what follows is a
+/// comment; a line that ends in a backslash goes on in the next. `file` is for error messages.
+///
+/// # Errors
+///
+/// [`Error::Line`] for the first line that is wrong.
+pub fn parse(file: &str, text: &str) -> Result<Vec<QdiscCommand>> {
+    let mut commands = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let mut command = without_comment(line).to_owned();
+        while let Some(begun) = command.strip_suffix('\\') {
+            let next = lines.next().map_or("", |(_, next)| without_comment(next));
+            command = format!("{begun} {next}");
+        }
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if words.is_empty() {
+            continue;
+        }
+        let line = |message| Error::Line {
+            file: file.to_owned(),
+            line: number + 1,
+            message,
+        };
+        commands.push(command_of(&words).map_err(line)?);
+    }
+    Ok(commands)
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once('#').map_or(line, |(before, _)| before)
+}
+
+fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
+    let (replace, rest) = match words {
+        ["qdisc", "add", rest @ ..] => (false, rest),
+        ["qdisc", "replace", rest @ ..] => (true, rest),
+        _ => {
+            return Err(format!(
+                "`{}` is not `qdisc add` or `qdisc replace`, which is all that a port takes",
+                words[..words.len().min(2)].join(" ")
+            ));
+        }
+    };
+    let mut words = Words {
+        rest,
+        seen: Vec::new(),
+    };
+    let (mut device, mut parent, mut handle) = (None, None, Handle::NONE);
+    while let Some(word) = words.option()? {
+        match word {
+            "dev" => device = Some(words.value("dev", "a port", |name| Some(name.to_owned()))?),
+            "root" | "parent" if parent.is_some() => {
+                return Err("`root` or `parent`: say one, once".to_owned());
+            }
+            "root" => parent = Some(Handle::ROOT),
+            "parent" => {
+                let expected = "a qdisc or a class, for example 1: or 1:1";
+                parent = Some(words.value("parent", expected, |text| Handle::parse(text, true))?);
+            }
+            "handle" => {
+                let expected = "a number from 1: to fffe:";
+                handle = words.value("handle", expected, |text| {
+                    Handle::parse(text, false).filter(|handle| handle.0 >> 16 != 0xffff)
+                })?;
+            }
+            kind => {
+                let Some(&(kind, encode)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+                    let known: Vec<_> = kinds().collect();
+                    return Err(format!(
+                        "`{kind}` is no qdisc that is known here; known are {}",
+                        known.join(", ")
+                    ));
+                };
+                let device = device.ok_or("`dev` and the port are missing")?;
+                let parent = parent.ok_or("`root`, or `parent` and its number, is missing")?;
+                let mut options = Words {
+                    rest: words.rest,
+                    seen: Vec::new(),
+                };
+                let written = options.rest.iter().map(|&word| word.to_owned()).collect();
+                let encoded = encode(&mut options).map_err(|wrong| format!("{kind}: {wrong}"))?;
+                return Ok(QdiscCommand {
+                    device,
+                    replace,
+                    parent,
+                    handle,
+                    kind,
+                    words: written,
+                    options: encoded.map(|attributes| attributes.0),
+                });
+            }
+        }
+    }
+    Err("the kind of qdisc is missing".to_owned())
+}
+
+/// The words of a line that are left.
+struct Words<'a> {
+    rest: &'a [&'a str],
+    seen: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    /// The next option's name.
+    fn option(&mut self) -> Result<Option<&'a str>, String> {
+        let Some((&word, rest)) = self.rest.split_first() else {
+            return Ok(None);
+        };
+        if self.seen.contains(&word) {
+            return Err(format!("`{word}` is given twice"));
+        }
+        self.seen.push(word);
+        self.rest = rest;
+        Ok(Some(word))
+    }
+
+    /// The value of `option`, which has just been read.
+    fn value<T>(
+        &mut self,
+        option: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, String> {
+        let Some((&word, rest)) = self.rest.split_first() else {
+            return Err(format!("`{option}` takes {expected}, which is missing"));
+        };
+        self.rest = rest;
+        read(word).ok_or_else(|| format!("`{option} {word}`: not {expected}"))
+    }
+
+    fn rate(&mut self, option: &str) -> Result<u64, String> {
+        self.value(option, "a rate, for example 10mbit", |text| {
+            units::rate(text).filter(|&rate| rate != 0)
+        })
+    }
+
+    fn size(&mut self, option: &str) -> Result<u32, String> {
+        self.value(option, "a size below 4 GiB, for example 15k", units::size)
+    }
+
+    fn microseconds(&mut self, option: &str) -> Result<u32, String> {
+        self.value(option, "a time, for example 5ms", units::microseconds)
+    }
+
+    fn number(&mut self, option: &str) -> Result<u32, String> {
+        self.value(option, "a number", units::number)
+    }
+}
+
+/// A word that is no option.
+fn unknown<T>(word: &str, options: &str) -> Result<T, String> {
+    Err(format!("`{word}` is no option; options are {options}"))
+}

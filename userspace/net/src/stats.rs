@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the qdiscs of a testbed have counted, to be read again and again.
+
+use std::io;
+
+use crate::attributes::{self, u32_at, u64_at};
+use crate::error::{Error, Result};
+use crate::namespace;
+use crate::netlink::{Batch, Socket};
+use crate::plan::LOOPBACK;
+use crate::qdisc::Handle;
+use crate::testbed::Testbed;
+
+const STATS_BASIC: u16 = 1;
+const STATS_QUEUE: u16 = 3;
+const STATS_APP: u16 = 4;
+const STATS_PKT64: u16 = 8;
+/// `struct ifinfomsg` and `struct tcmsg`.
+const LINK_HEADER: usize = 16;
+const QDISC_HEADER: usize = 20;
+
+/// What one qdisc has counted since it was made, and what it holds now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QdiscStats<'a> {
+    /// The node's name.
+    pub node: &'a str,
+    /// The port's name.
+    pub port: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its number.
+    pub handle: Handle,
+    /// [`Handle::ROOT`], a qdisc or a class.
+    pub parent: Handle,
+    /// Bytes sent on.
+    pub bytes: u64,
+    /// Packets sent on.
+    pub packets: u64,
+    /// Packets in the queue.
+    pub backlog_packets: u32,
+    /// Bytes in the queue.
+    pub backlog_bytes: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Packets that the device did not take at once.
+    pub requeues: u32,
+    /// Times that it had to wait, or marked.
+    pub overlimits: u32,
+    /// Its kind's own statistics as the kernel has them (`TCA_STATS_APP`); empty if it has none.
+    pub app: &'a [u8],
+}
+
+struct NodePorts {
+    name: String,
+    socket: Socket,
+    /// The names of the ports by their devices' indices.
+    ports: Vec<(u32, String)>,
+}
+
+/// Reads the statistics of all ports of all nodes. Sockets and memory are kept from one time to the
+/// next. The namespaces live as long as this does.
+pub struct StatsReader {
+    nodes: Vec<NodePorts>,
+    request: Batch,
+    buffer: Vec<u8>,
+}
+
+impl Testbed {
+    /// Opens a socket in every node; raises the soft limit of open files if that takes more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Privilege`]; what the system refuses.
+    pub fn stats(&self) -> Result<StatsReader> {
+        let (mut nodes, mut buffer) = (Vec::new(), Vec::new());
+        let mut request = Batch::links();
+        namespace::allow_files(self.nodes().len())?;
+        for name in self.nodes() {
+            let netlink = |error| Error::system(format!("{name}: netlink"), error);
+            let mut socket = self.enter(name, Socket::open)?.map_err(netlink)?;
+            let mut ports = Vec::new();
+            socket
+                .ask(&mut request, &mut buffer, |link| {
+                    ports.extend(port_of(link))
+                })
+                .map_err(netlink)?;
+            nodes.push(NodePorts {
+                name: name.clone(),
+                socket,
+                ports,
+            });
+        }
+        Ok(StatsReader {
+            nodes,
+            request: Batch::qdiscs(),
+            buffer,
+        })
+    }
+}
+
+impl StatsReader {
+    /// Gives the statistics of every qdisc to `each`, node by node.
+    ///
+    /// # Errors
+    ///
+    /// If netlink fails.
+    pub fn read(&mut self, mut each: impl FnMut(&QdiscStats<'_>)) -> Result<()> {
+        let Self {
+            nodes,
+            request,
+            buffer,
+        } = self;
+        for NodePorts {
+            name,
+            socket,
+            ports,
+        } in nodes
+        {
+            let dumped: io::Result<()> = socket.ask(request, buffer, |qdisc| {
+                if let Some(stats) = stats_of(name, ports, qdisc) {
+                    each(&stats);
+                }
+            });
+            dumped.map_err(|error| Error::system(format!("{name}: netlink"), error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Index and name; `lo` is no port.
+fn port_of(link: &[u8]) -> Option<(u32, String)> {
+    let index = u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
+    let mut attributes = attributes::read(link.get(LINK_HEADER..)?);
+    let (_, name) = attributes.find(|&(kind, _)| kind == libc::IFLA_IFNAME)?;
+    Some((index, text(name)?.to_owned()))
+}
+
+fn stats_of<'a>(
+    node: &'a str,
+    ports: &'a [(u32, String)],
+    qdisc: &'a [u8],
+) -> Option<QdiscStats<'a>> {
+    let index = u32_at(qdisc, 4)?;
+    let (_, port) = ports.iter().find(|(known, _)| *known == index)?;
+    let mut stats = QdiscStats {
+        node,
+        port,
+        kind: "",
+        handle: Handle(u32_at(qdisc, 8)?),
+        parent: Handle(u32_at(qdisc, 12)?),
+        bytes: 0,
+        packets: 0,
+        backlog_packets: 0,
+        backlog_bytes: 0,
+        drops: 0,
+        requeues: 0,
+        overlimits: 0,
+        app: &[],
+    };
+    for (kind, value) in attributes::read(qdisc.get(QDISC_HEADER..)?) {
+        match kind {
+            libc::TCA_KIND => stats.kind = text(value)?,
+            libc::TCA_STATS2 => {
+                let mut packets64 = None;
+                for (kind, value) in attributes::read(value) {
+                    match kind {
+                        STATS_BASIC => {
+                            stats.bytes = u64_at(value, 0)?;
+                            stats.packets = u32_at(value, 8)?.into();
+                        }
+                        STATS_PKT64 => packets64 = u64_at(value, 0),
+                        STATS_QUEUE => {
+                            stats.backlog_packets = u32_at(value, 0)?;
+                            stats.backlog_bytes = u32_at(value, 4)?;
+                            stats.drops = u32_at(value, 8)?;
+                            stats.requeues = u32_at(value, 12)?;
+                            stats.overlimits = u32_at(value, 16)?;
+                        }
+                        STATS_APP => stats.app = value,
+                        _ => {}
+                    }
+                }
+                // Only there where 32 bits do not suffice.
+                stats.packets = packets64.unwrap_or(stats.packets);
+            }
+            _ => {}
+        }
+    }
+    Some(stats)
+}
+
+/// Without its terminating zero.
+fn text(value: &[u8]) -> Option<&str> {
+    std::str::from_utf8(value.strip_suffix(&[0])?).ok()
+}

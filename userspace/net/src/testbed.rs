@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Testbeds that are there: which, what, and inside.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::stat::Mode;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::layout::{self, Layout};
+use crate::namespace;
+use crate::plan::check_name;
+
+/// What a complete testbed says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The topology's title.
+    pub title: String,
+    /// The scheme's name, if it has one.
+    pub scheme: Option<String>,
+    /// What the caller of `up` noted ([`Settings::notes`](crate::Settings::notes)).
+    #[serde(default)]
+    pub notes: BTreeMap<String, String>,
+    /// When it was complete, in seconds since 1970.
+    pub created: u64,
+}
+
+/// A testbed of which there is something.
+#[derive(Clone, Debug)]
+pub struct Testbed {
+    name: String,
+    layout: Layout,
+    nodes: Vec<String>,
+    record: Option<Record>,
+}
+
+/// All testbeds, by name.
+///
+/// # Errors
+///
+/// If `/run` cannot be read.
+pub fn list() -> Result<Vec<Testbed>> {
+    layout::testbeds()?
+        .iter()
+        .map(|name| Testbed::read(name))
+        .collect()
+}
+
+impl Testbed {
+    /// The testbed `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoTestbed`] if there is nothing of it.
+    pub fn open(name: &str) -> Result<Self> {
+        check_name(name)?;
+        if !Layout::new(name).exists()? {
+            return Err(Error::NoTestbed {
+                name: name.to_owned(),
+                others: layout::testbeds()?,
+            });
+        }
+        Self::read(name)
+    }
+
+    fn read(name: &str) -> Result<Self> {
+        let layout = Layout::new(name);
+        // Another version's record is as good as none.
+        let record = fs::read(layout.record())
+            .ok()
+            .and_then(|json| serde_json::from_slice(&json).ok());
+        Ok(Self {
+            name: name.to_owned(),
+            nodes: layout.nodes()?,
+            record,
+            layout,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The nodes that have a namespace, by name: `h2` before `h10`.
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// What it says of itself; `None` if `up` was interrupted, or it was made by other means.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// A descriptor of a node's namespace, which keeps it alive.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`].
+    pub fn namespace(&self, node: &str) -> Result<File> {
+        if !self.nodes.iter().any(|name| name == node) {
+            return Err(Error::NoNode {
+                testbed: self.name.clone(),
+                name: node.to_owned(),
+                others: self.nodes.clone(),
+            });
+        }
+        namespace::open(&self.layout.name(node))
+    }
+
+    /// Runs `f` with the calling thread in a node's namespace. Sockets that are made there stay
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; [`Error::Privilege`].
+    ///
+    /// # Panics
+    ///
+    /// If the thread can't return, as it must not go on elsewhere.
+    pub fn enter<T>(&self, node: &str, f: impl FnOnce() -> T) -> Result<T> {
+        namespace::visit(&self.namespace(node)?, f)
+    }
+
+    /// A command that runs in a node's namespace, as `ip netns exec` does it: `/sys` is that of the
+    /// namespace. Beyond that it sees the testbed's nodes in `/etc/hosts`, and keeps
+    /// `/sys/fs/cgroup` and `/sys/fs/bpf`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]. What fails in the child is the error of its spawning.
+    pub fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Result<Command> {
+        let namespace = self.namespace(node)?;
+        let hosts = Some(self.layout.hosts())
+            .filter(|hosts| hosts.exists())
+            .map(c_path);
+        let mut command = Command::new(program);
+        let prepare = move || enter_with_mounts(&namespace, hosts.as_deref());
+        // SAFETY: between fork and exec there are only system calls on descriptors and strings that
+        // were made before; nothing is allocated and no lock is taken.
+        unsafe { command.pre_exec(prepare) };
+        Ok(command)
+    }
+}
+
+fn c_path(path: PathBuf) -> CString {
+    CString::new(path.into_os_string().into_encoded_bytes()).expect("a path without zero bytes")
+}
+
+fn enter_with_mounts(namespace: &File, hosts: Option<&CStr>) -> io::Result<()> {
+    const NONE: Option<&CStr> = None;
+    setns(namespace, CloneFlags::CLONE_NEWNET)?;
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    // What is unmounted outside goes here too, else it would keep namespaces.
+    mount(NONE, c"/", NONE, MsFlags::MS_SLAVE | MsFlags::MS_REC, NONE)?;
+    if let Some(hosts) = hosts {
+        mount(Some(hosts), c"/etc/hosts", NONE, MsFlags::MS_BIND, NONE)?;
+    }
+    let path = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let below = [c"/sys/fs/cgroup", c"/sys/fs/bpf"];
+    let kept = below.map(|below| open(below, path, Mode::empty()).ok());
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some(c"sysfs"), c"/sys", Some(c"sysfs"), flags, NONE)?;
+    for (below, kept) in below.iter().zip(&kept) {
+        let Some(kept) = kept else { continue };
+        let mut name = [0; 32];
+        let source = descriptor_path(kept.as_raw_fd(), &mut name);
+        match mount(
+            Some(source),
+            *below,
+            NONE,
+            MsFlags::MS_BIND | MsFlags::MS_REC,
+            NONE,
+        ) {
+            // The new sysfs has no such directory: nothing was mounted there.
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// `/proc/self/fd/N`, without allocating.
+fn descriptor_path(descriptor: i32, buffer: &mut [u8; 32]) -> &CStr {
+    use std::io::Write as _;
+    let mut rest = &mut buffer[..];
+    // The buffer has room for any number, and ends in zeros.
+    let _ = write!(rest, "/proc/self/fd/{descriptor}");
+    CStr::from_bytes_until_nul(buffer).unwrap_or_default()
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Builds what a plan says, or leaves nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::mount::{MsFlags, mount};
+use weft_topo::{Node, Port};
+
+use crate::attributes;
+use crate::commands::RouteCommand;
+use crate::error::{Error, Result};
+use crate::layout::{self, Layout, Lock};
+use crate::namespace;
+use crate::netlink::{Batch, End, Refused, Socket};
+use crate::plan::{LOOPBACK, Plan, Sysctl};
+use crate::testbed::{Record, Testbed};
+
+/// A port of a testbed that is being built. The calling thread is in its namespace; all links,
+/// addresses, routes and qdiscs are there.
+#[derive(Clone, Copy, Debug)]
+pub struct Visit<'a> {
+    /// The node, whose kind is the port's role.
+    pub node: &'a Node,
+    /// The port.
+    pub port: &'a Port,
+    /// The index of the port's device.
+    pub index: u32,
+}
+
+/// What the caller does at every port, such as attaching programs.
+pub type Hook<'a> =
+    dyn FnMut(Visit<'_>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
+
+/// How long ports may take to be operational, once both ends are up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Builds what `plan` says; then calls `hook`, if there is one, at every port. Either all of that
+/// succeeds or nothing is left.
+///
+/// Raises the process's soft limit of open files if there are more nodes than it allows.
+///
+/// # Errors
+///
+/// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; what the kernel refuses;
+/// what the hook refuses.
+pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
+    let lock = Lock::acquire()?;
+    let layout = Layout::new(&plan.testbed);
+    if layout.exists()? {
+        let name = plan.testbed.clone();
+        return Err(match layout.record().exists() {
+            true => Error::AlreadyUp(name),
+            false => Error::Interrupted(name),
+        });
+    }
+    namespace::allow_files(2 * plan.nodes.len())?;
+    let undo = Undo(Some(layout.clone()));
+    make_directories(&layout)?;
+    let namespaces = namespace::on_thread(|| build(plan, &layout))?;
+    if let Some(hook) = hook {
+        call(plan, &namespaces, hook)?;
+    }
+    write(&layout.hosts(), plan.hosts().as_bytes())?;
+    let record = Record {
+        title: plan.topology.title().to_owned(),
+        scheme: plan.settings.scheme.clone(),
+        notes: plan.settings.notes.clone(),
+        created: SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |since| since.as_secs()),
+    };
+    let json = serde_json::to_vec(&record).expect("a record is plain data");
+    // Complete or not there, as a testbed with a record is complete.
+    let unfinished = layout.record().with_extension("new");
+    write(&unfinished, &json)?;
+    fs::rename(&unfinished, layout.record())
+        .map_err(|error| Error::system("writing the record", error))?;
+    undo.forget();
+    drop(lock);
+    Testbed::open(&plan.testbed)
+}
+
+/// Removes what there is when building ends early, be it by a panic.
+struct Undo(Option<Layout>);
+
+impl Undo {
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some(layout) = &self.0 {
+            // The error that led here is what is reported; `weft down` tries again.
+            let _ = crate::down::remove(layout);
+        }
+    }
+}
+
+fn make_directories(layout: &Layout) -> Result<()> {
+    let directory = layout.directory();
+    layout::make_names()?;
+    layout::make_directory(&directory)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(
+        Some("weft"),
+        &directory,
+        Some("tmpfs"),
+        flags,
+        Some("mode=0755"),
+    )
+    .map_err(|errno| {
+        Error::system(
+            format!("mounting a tmpfs on {}", directory.display()),
+            errno,
+        )
+    })?;
+    layout::make_directory(&layout.namespaces())
+}
+
+fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
+    fs::write(path, content)
+        .map_err(|error| Error::system(format!("writing {}", path.display()), error))
+}
+
+/// All but the hook; gives a descriptor of each node's namespace. The calling thread ends up in one
+/// of them.
+fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
+    let (mut namespaces, mut sockets) = (Vec::new(), Vec::new());
+    for node in 0..plan.nodes.len() {
+        let (namespace, socket) = make_namespace(plan, layout, node)?;
+        namespaces.push(namespace);
+        sockets.push(socket);
+    }
+    for (node, socket) in sockets.iter_mut().enumerate() {
+        make_links(plan, node, &namespaces, socket)?;
+    }
+    for (node, socket) in sockets.iter_mut().enumerate() {
+        configure(plan, node, socket)?;
+    }
+    for (node, socket) in plan.topology.nodes().iter().zip(&mut sockets) {
+        wait_until_operational(node, socket)?;
+    }
+    Ok(namespaces)
+}
+
+fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, Socket)> {
+    let name = &plan.topology.nodes()[node].name;
+    let file = namespace::enter_new()?;
+    let place = layout.namespaces().join(name);
+    File::create_new(&place)
+        .and_then(|_| {
+            let none = None::<&str>;
+            mount(Some(namespace::THIS), &place, none, MsFlags::MS_BIND, none)?;
+            std::os::unix::fs::symlink(&place, layout.name(name))
+        })
+        .map_err(|error| Error::system(format!("naming the namespace of {name}"), error))?;
+    for sysctl in &plan.nodes[node].sysctls {
+        set(sysctl).map_err(|error| refused_sysctl(name, sysctl, error))?;
+    }
+    let socket = Socket::open()
+        .map_err(|error| Error::system(format!("{name}: opening a netlink socket"), error))?;
+    Ok((file, socket))
+}
+
+fn set(sysctl: &Sysctl) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(sysctl.path())?;
+    file.write_all(sysctl.value().as_bytes())
+}
+
+fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
+    let (key, value) = (sysctl.key(), sysctl.value());
+    let what = format!("{node}: sysctl {key}={value}");
+    match error.kind() {
+        ErrorKind::NotFound if key.ends_with("congestion_control") => Error::Invalid(format!(
+            "{what}: the kernel knows no congestion control `{value}`; load tcp_{value}"
+        )),
+        ErrorKind::NotFound => Error::Invalid(format!(
+            "{what}: this kernel has no such variable in a network namespace"
+        )),
+        ErrorKind::InvalidInput => {
+            Error::Invalid(format!("{what}: the kernel takes no such value"))
+        }
+        _ => Error::system(what, error),
+    }
+}
+
+/// A request that may be refused, for the message.
+#[derive(Clone, Copy)]
+enum Step {
+    Link(usize),
+    Qdisc(usize, usize),
+    Up(usize),
+    Loopback,
+    Address,
+    Neighbour(usize),
+    RouteV4(usize),
+    RouteV6(usize),
+}
+
+fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket) -> Result<()> {
+    let here = &plan.topology.nodes()[node];
+    let (mut batch, mut steps) = (Batch::default(), Vec::new());
+    for (index, port) in here.ports.iter().enumerate() {
+        if !plan.makes_link(node, index) {
+            continue;
+        }
+        let peer = plan.topology.node(port.peer);
+        let ends = [(here, index), (peer, port.peer_port)].map(|(node, index)| End {
+            name: &node.ports[index].name,
+            index: plan.device_index(node, index),
+            mac: node.ports[index].mac,
+            mtu: plan.settings.mtu,
+            tx_queue_length: plan.settings.tx_queue_length,
+        });
+        batch.add_veth(
+            &ends[0],
+            &ends[1],
+            namespaces[port.peer.index()].as_raw_fd(),
+        );
+        steps.push(Step::Link(index));
+    }
+    send(plan, node, socket, &mut batch, &steps)
+}
+
+/// Qdiscs come before a port is up: to change that of one that is makes the kernel wait for all
+/// processors. Routes come after, for they want a device that is up.
+fn configure(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
+    let (here, own) = (&plan.topology.nodes()[node], &plan.nodes[node]);
+    let (mut batch, mut steps) = (Batch::default(), Vec::new());
+    for (port, qdiscs) in own.qdiscs.iter().enumerate() {
+        let index = plan.device_index(here, port);
+        for (place, command) in qdiscs.iter().enumerate() {
+            batch.add_qdisc(index, command);
+            steps.push(Step::Qdisc(port, place));
+        }
+        batch.set_up(index);
+        steps.push(Step::Up(port));
+    }
+    batch.set_up(LOOPBACK);
+    steps.push(Step::Loopback);
+    batch.add_address(LOOPBACK, here.address.v4().into());
+    batch.add_address(LOOPBACK, here.address.v6().into());
+    steps.extend([Step::Address; 2]);
+    for (place, port) in here.ports.iter().enumerate() {
+        let (index, neighbour) = (plan.device_index(here, place), plan.neighbour(port));
+        batch.add_neighbour(index, neighbour.v4.into(), neighbour.mac);
+        batch.add_neighbour(index, neighbour.v6.into(), neighbour.mac);
+        steps.extend([Step::Neighbour(place); 2]);
+    }
+    for (place, route) in own.routes.v4.iter().enumerate() {
+        let hops = route
+            .next_hops
+            .iter()
+            .map(|hop| (plan.device_index(here, hop.port), hop.gateway));
+        batch.add_route(route.prefix, hops);
+        steps.push(Step::RouteV4(place));
+    }
+    for (place, route) in own.routes.v6.iter().enumerate() {
+        let hops = route
+            .next_hops
+            .iter()
+            .map(|hop| (plan.device_index(here, hop.port), hop.gateway));
+        batch.add_route(route.prefix, hops);
+        steps.push(Step::RouteV6(place));
+    }
+    send(plan, node, socket, &mut batch, &steps)
+}
+
+fn send(
+    plan: &Plan,
+    node: usize,
+    socket: &mut Socket,
+    batch: &mut Batch,
+    steps: &[Step],
+) -> Result<()> {
+    let sent = socket.send(batch).map_err(|error| {
+        let name = &plan.topology.nodes()[node].name;
+        Error::system(format!("{name}: netlink"), error)
+    })?;
+    sent.map_err(|refused| explain(plan, node, steps[refused.request], refused))
+}
+
+fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
+    let (here, own) = (&plan.topology.nodes()[node], &plan.nodes[node]);
+    let Refused { errno, message, .. } = refused;
+    let port = |index: usize| &here.ports[index].name;
+    let what = match step {
+        Step::Link(index) => format!("ip link add {} type veth", port(index)),
+        Step::Qdisc(index, place) => format!("tc {}", own.qdiscs[index][place]),
+        Step::Up(index) => format!("ip link set {} up", port(index)),
+        Step::Loopback => "ip link set lo up".to_owned(),
+        Step::Address => "ip address add dev lo".to_owned(),
+        Step::Neighbour(index) => format!("ip neighbour add dev {}", port(index)),
+        Step::RouteV4(place) => format!("ip {}", RouteCommand(here, &own.routes.v4[place])),
+        Step::RouteV6(place) => format!("ip {}", RouteCommand(here, &own.routes.v6[place])),
+    };
+    let what = format!("{}: `{what}`", here.name);
+    let unknown = message
+        .as_deref()
+        .is_some_and(|text| text.contains("kind is unknown"));
+    match step {
+        Step::Qdisc(index, place) if unknown => Error::NoQdisc {
+            what,
+            kind: own.qdiscs[index][place].kind.to_owned(),
+        },
+        _ if errno == nix::errno::Errno::EPERM => Error::Privilege { what },
+        _ => Error::Refused {
+            what,
+            errno,
+            message,
+        },
+    }
+}
+
+/// The end of a link that came up first learns of the other's in the background, and drops packets
+/// until then.
+fn wait_until_operational(node: &Node, socket: &mut Socket) -> Result<()> {
+    let begun = Instant::now();
+    let (mut request, mut buffer) = (Batch::links(), Vec::new());
+    let netlink = |error| Error::system(format!("{}: netlink", node.name), error);
+    loop {
+        let mut waiting = Vec::new();
+        let each = |link: &[u8]| waiting.extend(not_operational(link));
+        socket
+            .ask(&mut request, &mut buffer, each)
+            .map_err(netlink)?;
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(Error::Invalid(format!(
+                "{}: {} of {} ports are not operational after {} s; the machine is overloaded, \
+                 try again",
+                node.name,
+                waiting.len(),
+                node.ports.len(),
+                PATIENCE.as_secs()
+            )));
+        }
+        // Since Linux 6.8 a request for one link, unlike a dump, makes the kernel do it now.
+        for index in waiting {
+            socket
+                .ask(&mut Batch::link(index), &mut buffer, |_| {})
+                .map_err(netlink)?;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// The index of a port that is not; a loopback device never says.
+fn not_operational(link: &[u8]) -> Option<u32> {
+    const UP: u8 = 6; // IF_OPER_UP
+    let index = attributes::u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
+    let up = attributes::read(link.get(16..)?)
+        .any(|(kind, value)| kind == libc::IFLA_OPERSTATE && value == [UP]);
+    (!up).then_some(index)
+}
+
+fn call(plan: &Plan, namespaces: &[File], hook: &mut Hook<'_>) -> Result<()> {
+    for (node, namespace) in plan.topology.nodes().iter().zip(namespaces) {
+        namespace::visit(namespace, || {
+            for (index, port) in node.ports.iter().enumerate() {
+                let index = plan.device_index(node, index);
+                hook(Visit { node, port, index }).map_err(|source| Error::Hook {
+                    node: node.name.clone(),
+                    port: port.name.clone(),
+                    source,
+                })?;
+            }
+            Ok(())
+        })??;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Settings;
+    use nix::errno::Errno;
+
+    fn refusal(errno: Errno, message: Option<&str>) -> String {
+        let topology = "rack:hosts=2"
+            .parse::<weft_topo::Spec>()
+            .unwrap()
+            .topology();
+        let mut plan = Plan::new("x", &topology, Settings::default()).unwrap();
+        plan.set_qdiscs(|_, port, _| {
+            let line = format!(
+                "qdisc add dev {} root handle 1: pfabric limit 24",
+                port.name
+            );
+            crate::qdisc::parse("lines", &line)
+        })
+        .unwrap();
+        let message = message.map(str::to_owned);
+        let refused = Refused {
+            request: 0,
+            errno,
+            message,
+        };
+        explain(&plan, 2, Step::Qdisc(1, 0), refused).to_string()
+    }
+
+    #[test]
+    fn a_qdisc_that_the_kernel_lacks_is_named_with_its_module() {
+        assert_eq!(
+            refusal(Errno::ENOENT, Some("Specified qdisc kind is unknown")),
+            "tor0: `tc qdisc add dev h1 root handle 1: pfabric limit 24`: the kernel knows no qdisc \
+             `pfabric`; load sch_pfabric, or choose another scheme"
+        );
+    }
+
+    #[test]
+    fn other_refusals_are_the_kernels_sentence() {
+        let what = "tor0: `tc qdisc add dev h1 root handle 1: pfabric limit 24`: ";
+        assert_eq!(
+            refusal(
+                Errno::ERANGE,
+                Some("Limit must be between 1 and 65536 packets")
+            ),
+            format!("{what}Limit must be between 1 and 65536 packets (ERANGE)")
+        );
+        assert_eq!(
+            refusal(Errno::ENOMEM, None),
+            format!("{what}Out of memory (ENOMEM)")
+        );
+        assert_eq!(
+            refusal(Errno::EPERM, None),
+            format!("{what}not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN")
+        );
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process that builds and removes a testbed, to be killed.
+
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::state;
+
+const FABRIC: &str = "fat-tree:k=4";
+
+/// What the child does.
+pub(crate) fn child(testbed: &str) -> ExitCode {
+    let plan = state::plan(testbed, FABRIC);
+    let done = weft_net::up(&plan, None).and_then(|_| weft_net::down(testbed));
+    match done {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn spawn() -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command
+        .arg("--child=killed")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a child")
+}
+
+pub(crate) fn whenever_it_is_killed_down_removes_every_trace() {
+    const MOMENTS: u32 = 50;
+    let begun = Instant::now();
+    assert!(spawn().wait().expect("its end").success());
+    let whole = begun.elapsed();
+    let (mut nothing, mut some, mut complete) = (0, 0, 0);
+    for moment in 0..MOMENTS {
+        let mut child = spawn();
+        std::thread::sleep(whole * moment / MOMENTS);
+        child.kill().expect("a kill");
+        child.wait().expect("its end");
+        match weft_net::list().expect("a list").as_slice() {
+            [] => {
+                nothing += 1;
+                let none = weft_net::down("killed").expect_err("nothing");
+                assert!(matches!(none, weft_net::Error::NoTestbed { .. }), "{none}");
+            }
+            [testbed] => {
+                assert_eq!(testbed.name(), "killed");
+                match testbed.record() {
+                    Some(_) => complete += 1,
+                    None => some += 1,
+                }
+                // There in part: `up` says so, and who removes it.
+                let again = weft_net::up(&state::plan("killed", FABRIC), None).expect_err("taken");
+                assert!(
+                    again.to_string().contains("`weft down killed` removes it"),
+                    "{again}"
+                );
+                weft_net::down("killed").unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
+            more => panic!("{more:?}"),
+        }
+        state::assert_nothing_left();
+    }
+    println!(
+        "# killed within {} ms: {nothing} times nothing was there, {some} times a part, \
+         {complete} times all",
+        Duration::as_millis(&whole)
+    );
+    assert!(some >= MOMENTS / 10, "only {some} of the kills met a part");
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Testbeds on a real kernel. As root or, where the kernel lets users make user namespaces, as
+//! anybody: the tests have a mount namespace and a `/run` of their own, and see no other testbeds.
+
+mod isolation;
+mod kill;
+mod state;
+mod tests;
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(name) = words.first().and_then(|word| word.strip_prefix("--child=")) {
+        return kill::child(name);
+    }
+    if words.iter().any(|word| word == "--list") {
+        tests::TESTS
+            .iter()
+            .for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(complaint) = isolation::enter() {
+        eprintln!("{complaint}");
+        return ExitCode::FAILURE;
+    }
+    let filter = words.iter().find(|word| !word.starts_with('-'));
+    let mut failed = 0;
+    for (name, test) in tests::TESTS {
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        let begun = Instant::now();
+        let result = catch_unwind(|| {
+            test();
+            state::assert_nothing_left();
+        });
+        let outcome = if result.is_ok() { "ok" } else { "FAILED" };
+        println!(
+            "test {name} ... {outcome} ({:.2} s)",
+            begun.elapsed().as_secs_f64()
+        );
+        if result.is_err() {
+            failed += 1;
+            state::clean();
+        }
+    }
+    println!("{failed} failed");
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::MetadataExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use weft_net::qdisc::Handle;
+use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
+
+use crate::kill;
+use crate::state::{assert_nothing_left, everything, json, names, plan, plan_with, run, topology};
+
+type Test = (&'static str, fn());
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as fn())),*] };
+}
+
+pub(crate) const TESTS: &[Test] = tests![
+    far_hosts_reach_each_other_over_both_families,
+    a_switch_has_all_shortest_ways,
+    a_fabric_in_which_nobody_sends_is_silent,
+    the_commands_make_the_same,
+    what_the_commands_made_down_removes,
+    two_testbeds_are_there_at_once,
+    a_record_says_what_a_testbed_is,
+    up_twice_says_who_removes_the_first,
+    a_refusal_at_the_last_port_leaves_nothing,
+    a_hook_is_in_its_ports_namespace,
+    a_hook_that_refuses_or_panics_leaves_nothing,
+    an_unknown_sysctl_leaves_nothing,
+    down_returns_when_the_devices_are_gone,
+    down_names_the_processes_that_hold_a_namespace,
+    down_of_nothing_names_what_there_is,
+    what_is_others_stays,
+    a_command_sees_its_node_and_the_others_names,
+    statistics_count_what_was_sent,
+    killed,
+];
+
+fn killed() {
+    kill::whenever_it_is_killed_down_removes_every_trace();
+}
+
+fn build(plan: &Plan) -> Testbed {
+    up(plan, None).unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn remove(testbed: &str) {
+    down(testbed).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+/// A datagram of `bytes` from one node to another, and back.
+fn exchange(testbed: &Testbed, from: (&str, IpAddr), to: (&str, IpAddr), bytes: usize) {
+    let bind = |(node, address): (&str, IpAddr)| -> io::Result<UdpSocket> {
+        let socket = testbed
+            .enter(node, || UdpSocket::bind((address, 0)))
+            .expect("a node")?;
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok(socket)
+    };
+    // The sender is bound to no address: the route chooses it.
+    let any: IpAddr = if to.1.is_ipv4() {
+        [0; 4].into()
+    } else {
+        [0_u16; 8].into()
+    };
+    let (sender, receiver) = (bind((from.0, any)).unwrap(), bind(to).unwrap());
+    let mut buffer = vec![0; 65_536];
+    sender
+        .send_to(&vec![7; bytes], receiver.local_addr().unwrap())
+        .unwrap();
+    let (length, source) = receiver.recv_from(&mut buffer).unwrap();
+    assert_eq!((length, source.ip()), (bytes, from.1));
+    receiver.send_to(b"back", source).unwrap();
+    let (length, source) = sender.recv_from(&mut buffer).unwrap();
+    assert_eq!((length, source.ip()), (4, to.1));
+}
+
+fn addresses(plan: &Plan, node: &str) -> [IpAddr; 2] {
+    let topology = plan.topology();
+    let address = topology.node(topology.find(node).expect("a node")).address;
+    [address.v4().into(), address.v6().into()]
+}
+
+fn far_hosts_reach_each_other_over_both_families() {
+    let plan = plan("far", "fat-tree:k=4");
+    let testbed = build(&plan);
+    for far in ["h1", "h2", "h15"] {
+        for (from, to) in addresses(&plan, "h0")
+            .into_iter()
+            .zip(addresses(&plan, far))
+        {
+            exchange(&testbed, ("h0", from), (far, to), 1000);
+        }
+    }
+    remove("far");
+}
+
+fn gateways(route: &Value) -> BTreeSet<(String, String)> {
+    let hop = |hop: &Value| {
+        // An IPv4 gateway, or an IPv6 one.
+        (
+            hop["gateway"].as_str().unwrap().to_owned(),
+            hop["dev"].as_str().unwrap().to_owned(),
+        )
+    };
+    match route.get("nexthops") {
+        Some(hops) => hops.as_array().unwrap().iter().map(hop).collect(),
+        None => [hop(route)].into(),
+    }
+}
+
+fn a_switch_has_all_shortest_ways() {
+    let plan = plan("ways", "fat-tree:k=4");
+    build(&plan);
+    let topology = plan.topology();
+    for (node, routes) in topology.nodes().iter().zip(topology.routes()) {
+        let namespace = plan.namespace(node);
+        let v4 = json(&format!("ip -j -n {namespace} route"));
+        let v6 = json(&format!("ip -j -6 -n {namespace} route show proto static"));
+        assert_eq!(
+            (v4.len(), v6.len()),
+            (routes.v4.len(), routes.v6.len()),
+            "{}",
+            node.name
+        );
+        let port = |index: usize| node.ports[index].name.clone();
+        let planned: Vec<_> = (routes.v4.iter())
+            .map(|route| {
+                let hops = route.next_hops.iter();
+                let hops = hops.map(|hop| (hop.gateway.to_string(), port(hop.port)));
+                (
+                    short(route.prefix.to_string(), "/32"),
+                    hops.collect::<BTreeSet<_>>(),
+                )
+            })
+            .chain(routes.v6.iter().map(|route| {
+                let hops = route.next_hops.iter();
+                let hops = hops.map(|hop| (hop.gateway.to_string(), port(hop.port)));
+                (short(route.prefix.to_string(), "/128"), hops.collect())
+            }))
+            .collect();
+        for route in v4.iter().chain(&v6) {
+            let destination = route["dst"].as_str().unwrap();
+            let family = route.get("nexthops").map_or(route, |hops| &hops[0]);
+            let six = destination.contains(':') || family["gateway"].to_string().contains("::");
+            let (_, ways) = planned
+                .iter()
+                .find(|(prefix, ways)| {
+                    let same = ways
+                        .first()
+                        .is_none_or(|(gateway, _)| gateway.contains(':') == six);
+                    prefix == destination && same
+                })
+                .unwrap_or_else(|| panic!("{}: {destination} is not planned", node.name));
+            match route.get("type").and_then(Value::as_str) {
+                Some("unreachable") => assert!(ways.is_empty()),
+                _ => assert_eq!(&gateways(route), ways, "{}: {destination}", node.name),
+            }
+            assert!(!route.to_string().contains("linkdown"), "{route}");
+        }
+    }
+    remove("ways");
+}
+
+/// As iproute2 prints it.
+fn short(prefix: String, full: &str) -> String {
+    match prefix.as_str() {
+        "0.0.0.0/0" | "::/0" => "default".to_owned(),
+        _ => prefix.strip_suffix(full).unwrap_or(&prefix).to_owned(),
+    }
+}
+
+fn a_fabric_in_which_nobody_sends_is_silent() {
+    let testbed = build(&plan("silent", "fat-tree:k=4"));
+    // Router solicitations and listener reports would go within a second.
+    std::thread::sleep(Duration::from_millis(2500));
+    let mut qdiscs = 0;
+    let mut stats = testbed.stats().unwrap();
+    stats
+        .read(|qdisc| {
+            qdiscs += 1;
+            assert_eq!((qdisc.packets, qdisc.drops), (0, 0), "{qdisc:?}");
+        })
+        .unwrap();
+    assert_eq!(qdiscs, 48 * 2 * 2);
+    drop(stats);
+    remove("silent");
+}
+
+fn the_commands_make_the_same() {
+    let settings = Settings {
+        mtu: 1450,
+        tx_queue_length: 77,
+        host_sysctls: vec![Sysctl::new("net.ipv4.tcp_rmem", "4096 65536 131072").unwrap()],
+        switch_sysctls: vec![Sysctl::new("net/ipv4/ip_default_ttl", "33").unwrap()],
+        ..Settings::default()
+    };
+    let lines = |dev: &str| {
+        format!(
+            "qdisc replace dev {dev} root handle 1: tbf rate 10mbit burst 15k latency 20ms\n\
+             qdisc add dev {dev} parent 1:1 handle a0: pfifo limit 33"
+        )
+    };
+    let [ours, script] = ["ours", "script"].map(|name| {
+        let mut plan = Plan::new(name, &topology("fat-tree:k=4"), settings.clone()).unwrap();
+        plan.set_qdiscs(|_, port, _| weft_net::qdisc::parse("lines", &lines(&port.name)))
+            .unwrap();
+        plan
+    });
+    build(&ours);
+    fs::write("/run/script", script.commands().to_string()).unwrap();
+    run("sh /run/script");
+    // The other end of a link learns of its carrier in the background.
+    std::thread::sleep(Duration::from_millis(1500));
+    for node in ours.topology().nodes() {
+        let namespaces = [&ours, &script].map(|plan| plan.namespace(node));
+        let [left, right] = namespaces.each_ref().map(|namespace| everything(namespace));
+        assert_eq!(left.len(), right.len(), "{}", node.name);
+        for (left, right) in left.iter().zip(&right) {
+            assert_eq!(left, right, "{}", node.name);
+        }
+        let sysctl = |namespace: &String| run(&format!("ip netns exec {namespace} sysctl -a"));
+        let [left, right] = namespaces.each_ref().map(sysctl);
+        let differing: Vec<_> = left
+            .lines()
+            .zip(right.lines())
+            .filter(|(a, b)| a != b)
+            .collect();
+        let of_the_namespace = |(line, _): &&(&str, &str)| {
+            // Random, or the machine's.
+            line.starts_with("net.") && !line.contains("stable_secret") && !line.contains("seed")
+        };
+        let differing: Vec<_> = differing.iter().filter(of_the_namespace).collect();
+        assert!(differing.is_empty(), "{}: {differing:?}", node.name);
+    }
+    fs::remove_file("/run/script").unwrap();
+    remove("ours");
+    remove("script");
+    run("umount /run/netns");
+}
+
+fn what_the_commands_made_down_removes() {
+    let plan = plan("script", "rack:hosts=2");
+    fs::write("/run/script", plan.commands().to_string()).unwrap();
+    run("sh /run/script");
+    fs::remove_file("/run/script").unwrap();
+    let [testbed] = list().unwrap().try_into().expect("one testbed");
+    assert_eq!(testbed.nodes().len(), plan.topology().nodes().len());
+    assert_eq!(testbed.record(), None);
+    assert!(matches!(up(&plan, None), Err(Error::Interrupted(_))));
+    remove("script");
+    run("umount /run/netns");
+}
+
+fn two_testbeds_are_there_at_once() {
+    let plans = [
+        plan("one", "rack:hosts=2"),
+        plan("two", "dumbbell:left=1,right=1"),
+    ];
+    let [one, two] = plans.each_ref().map(build);
+    let there: Vec<_> = list()
+        .unwrap()
+        .iter()
+        .map(|bed| bed.name().to_owned())
+        .collect();
+    assert_eq!(there, ["one", "two"]);
+    assert_eq!(one.record().unwrap().title, plans[0].topology().title());
+    assert_eq!(two.nodes().len(), plans[1].topology().nodes().len());
+    remove("one");
+    // The other still works.
+    let [from, to] = ["h0", "h1"].map(|node| addresses(&plans[1], node)[0]);
+    exchange(&two, ("h0", from), ("h1", to), 100);
+    remove("two");
+}
+
+fn a_record_says_what_a_testbed_is() {
+    let notes = BTreeMap::from([("dilation".to_owned(), "1000".to_owned())]);
+    let scheme = Some("droptail".to_owned());
+    let settings = Settings {
+        scheme: scheme.clone(),
+        notes: notes.clone(),
+        ..Settings::default()
+    };
+    let plan = Plan::new("noted", &topology("rack:hosts=2"), settings).unwrap();
+    build(&plan);
+    let testbed = Testbed::open("noted").unwrap();
+    let record = testbed.record().unwrap();
+    assert_eq!(
+        (&record.title, &record.scheme),
+        (&plan.topology().title().to_owned(), &scheme)
+    );
+    assert_eq!(record.notes, notes);
+    let age = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() - record.created;
+    assert!(age < 60, "{age} s");
+    remove("noted");
+}
+
+fn up_twice_says_who_removes_the_first() {
+    let plan = plan("twice", "rack:hosts=2");
+    build(&plan);
+    assert_eq!(
+        up(&plan, None).unwrap_err().to_string(),
+        "testbed `twice` is already up; `weft down twice` removes it"
+    );
+    // And has not touched it.
+    assert_eq!(list().unwrap()[0].nodes().len(), 3);
+    remove("twice");
+}
+
+fn a_refusal_at_the_last_port_leaves_nothing() {
+    let mut plan = plan("refused", "fat-tree:k=4");
+    let last = plan.topology().nodes().last().unwrap().clone();
+    plan.set_qdiscs(|node, port, _| {
+        let right = format!("qdisc add dev {} root handle 1: pfifo", port.name);
+        let classless = format!(
+            "{right}\nqdisc add dev {} parent 1:7 pfifo limit 9",
+            port.name
+        );
+        let wrong = node.name == last.name && port.name == last.ports.last().unwrap().name;
+        weft_net::qdisc::parse("lines", if wrong { &classless } else { &right })
+    })
+    .unwrap();
+    let error = up(&plan, None).unwrap_err().to_string();
+    let port = &last.ports.last().unwrap().name;
+    let named = format!(
+        "{}: `tc qdisc add dev {port} parent 1:7 pfifo limit 9`: ",
+        last.name
+    );
+    assert!(error.starts_with(&named), "{error}");
+    assert_nothing_left();
+}
+
+fn a_hook_is_in_its_ports_namespace() {
+    let plan = plan("hooked", "fat-tree:k=4");
+    let home = fs::metadata("/proc/thread-self/ns/net").unwrap().ino();
+    let mut visited = Vec::new();
+    let mut hook = |visit: weft_net::Visit<'_>| {
+        let index = nix::net::if_::if_nametoindex(visit.port.name.as_str())?;
+        assert_eq!(index, visit.index);
+        let mac = fs::read_to_string("/proc/thread-self/net/dev")?;
+        assert!(mac.contains(&visit.port.name));
+        visited.push((visit.node.name.clone(), visit.port.name.clone()));
+        Ok(())
+    };
+    up(&plan, Some(&mut hook)).unwrap();
+    let nodes = plan.topology().nodes().iter();
+    let all: Vec<_> = nodes
+        .flat_map(|node| {
+            node.ports
+                .iter()
+                .map(|port| (node.name.clone(), port.name.clone()))
+        })
+        .collect();
+    assert_eq!(visited, all);
+    assert_eq!(
+        fs::metadata("/proc/thread-self/ns/net").unwrap().ino(),
+        home
+    );
+    remove("hooked");
+}
+
+fn a_hook_that_refuses_or_panics_leaves_nothing() {
+    let plan = plan("hooked", "rack:hosts=2");
+    let home = fs::metadata("/proc/thread-self/ns/net").unwrap().ino();
+    let refused = up(&plan, Some(&mut |_| Err("no such program".into()))).unwrap_err();
+    assert_eq!(refused.to_string(), "h0, port tor0: no such program");
+    assert_nothing_left();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = up(&plan, Some(&mut |_| panic!("expected in this test")));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(
+        fs::metadata("/proc/thread-self/ns/net").unwrap().ino(),
+        home
+    );
+    assert_nothing_left();
+}
+
+fn an_unknown_sysctl_leaves_nothing() {
+    for (key, value, sentence) in [
+        (
+            "net.ipv4.tcp_nonsense",
+            "1",
+            "h0: sysctl net.ipv4.tcp_nonsense=1: this kernel has no such variable in a network \
+             namespace",
+        ),
+        (
+            "net.ipv4.tcp_congestion_control",
+            "nonsense",
+            "h0: sysctl net.ipv4.tcp_congestion_control=nonsense: the kernel knows no congestion \
+             control `nonsense`; load tcp_nonsense",
+        ),
+    ] {
+        let settings = Settings {
+            host_sysctls: vec![Sysctl::new(key, value).unwrap()],
+            ..Settings::default()
+        };
+        let plan = Plan::new("sysctl", &topology("rack:hosts=2"), settings).unwrap();
+        assert_eq!(up(&plan, None).unwrap_err().to_string(), sentence);
+        assert_nothing_left();
+    }
+}
+
+fn down_returns_when_the_devices_are_gone() {
+    let plan = plan("gone", "fat-tree:k=4");
+    let testbed = build(&plan);
+    // A device in each node has its other end in a namespace that stays.
+    run("ip netns add probe");
+    for (number, node) in testbed.nodes().iter().enumerate() {
+        let name = format!("weft-gone-{node}");
+        run(&format!(
+            "ip -n probe link add p{number} type veth peer name probe netns {name}"
+        ));
+    }
+    assert_eq!(json("ip -j -n probe link").len(), 1 + testbed.nodes().len());
+    remove("gone");
+    let links = json("ip -j -n probe link");
+    assert_eq!(links.len(), 1, "{links:?}");
+    run("ip netns delete probe");
+    run("umount /run/netns");
+}
+
+fn down_names_the_processes_that_hold_a_namespace() {
+    let testbed = build(&plan("held", "rack:hosts=2"));
+    let mut sleeper = testbed
+        .command("h1", "sleep")
+        .unwrap()
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let removed = down("held").unwrap();
+    assert_eq!(removed.namespaces, 3);
+    assert_eq!(removed.held, [("h1".to_owned(), sleeper.id())]);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+}
+
+fn down_of_nothing_names_what_there_is() {
+    build(&plan("some", "rack:hosts=2"));
+    let sentence = "there is no testbed `other`; up: some";
+    assert_eq!(down("other").unwrap_err().to_string(), sentence);
+    assert_eq!(Testbed::open("other").unwrap_err().to_string(), sentence);
+    let nowhere = Testbed::open("some")
+        .unwrap()
+        .enter("h9", || ())
+        .unwrap_err();
+    assert_eq!(
+        nowhere.to_string(),
+        "testbed `some` has no node `h9`; its nodes: h0, h1, tor0"
+    );
+    remove("some");
+}
+
+fn what_is_others_stays() {
+    for name in ["foreign", "weft", "weft-", "weftfar-h0", "far-h0"] {
+        run(&format!("ip netns add {name}"));
+    }
+    run("ip -n foreign link add eth0 type veth peer name eth1");
+    let before = (names("/run/netns"), everything("foreign"));
+    build(&plan("far", "rack:hosts=2"));
+    remove("far");
+    assert_eq!((names("/run/netns"), everything("foreign")), before);
+    for name in &before.0 {
+        run(&format!("ip netns delete {name}"));
+    }
+    run("umount /run/netns");
+}
+
+fn a_command_sees_its_node_and_the_others_names() {
+    let plan = plan("inside", "rack:hosts=2");
+    let testbed = build(&plan);
+    let outside = fs::read_to_string("/etc/hosts").unwrap();
+    let see = |script: &str| {
+        let mut command = testbed.command("h1", "sh").unwrap();
+        let output = command.args(["-c", script]).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let [v4, v6] = addresses(&plan, "h0").map(|address| address.to_string());
+    let found = see("getent ahosts h0");
+    assert!(found.contains(&v4) && found.contains(&v6), "{found}");
+    assert_eq!(
+        see("ls /sys/class/net")
+            .split_whitespace()
+            .collect::<Vec<_>>(),
+        ["lo", "tor0"]
+    );
+    let cgroups = "ls -d /sys/fs/cgroup/*";
+    let outside_cgroups = run(&format!("{cgroups} 2>/dev/null || true"));
+    assert_eq!(
+        see(&format!("{cgroups} 2>/dev/null || true")),
+        outside_cgroups
+    );
+    assert_eq!(fs::read_to_string("/etc/hosts").unwrap(), outside);
+    // By `ip netns` too.
+    assert!(run("ip netns exec weft-inside-h1 ip -br link").contains("tor0"));
+    remove("inside");
+}
+
+fn statistics_count_what_was_sent() {
+    let plan = plan_with(
+        "counted",
+        "rack:hosts=2",
+        "qdisc add dev DEV root handle 1: tbf rate 8mbit burst 3k limit 30k
+         qdisc add dev DEV parent 1: handle 10: bfifo limit 4k",
+    );
+    let testbed = build(&plan);
+    let mut stats = testbed.stats().unwrap();
+    let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);
+    exchange(&testbed, ("h0", from), ("h1", to), 1000);
+    let sender = testbed
+        .enter("h0", || UdpSocket::bind((from, 0)).unwrap())
+        .unwrap();
+    // Three times as much as the bucket and the queue hold.
+    for _ in 0..20 {
+        let _ = sender.send_to(&[0; 1000], (to, 9));
+    }
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        seen.clear();
+        stats
+            .read(|qdisc| {
+                if (qdisc.node, qdisc.port) == ("h0", "tor0") {
+                    let numbers = (qdisc.packets, qdisc.bytes, qdisc.drops, qdisc.overlimits);
+                    let queued = (qdisc.backlog_packets, qdisc.backlog_bytes);
+                    seen.push((
+                        qdisc.kind.to_owned(),
+                        qdisc.handle,
+                        qdisc.parent,
+                        numbers,
+                        queued,
+                    ));
+                }
+            })
+            .unwrap();
+        if seen[0].4.0 == 0 {
+            break;
+        }
+        assert_eq!(seen[0].4.1, seen[0].4.0 * 1042);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let [
+        (kind, handle, parent, (packets, bytes, drops, overlimits), _),
+        child,
+    ] = &seen[..]
+    else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(
+        (kind.as_str(), *handle, *parent),
+        ("tbf", Handle(0x1_0000), Handle::ROOT)
+    );
+    assert_eq!(
+        (child.0.as_str(), child.1, child.2),
+        ("bfifo", Handle(0x10_0000), Handle(0x1_0000))
+    );
+    assert_eq!(packets + u64::from(*drops), 21, "{seen:?}");
+    assert_eq!(*bytes, packets * 1042);
+    assert!(*drops >= 10 && *overlimits > 0, "{seen:?}");
+    drop(stats);
+    remove("counted");
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Plans as commands, and what is refused before anything is touched.
+
+use weft_net::{Plan, Settings, Sysctl, qdisc};
+use weft_topo::{Spec, Topology};
+
+fn topology(spec: &str) -> Topology {
+    spec.parse::<Spec>().unwrap().topology()
+}
+
+fn plan(spec: &str) -> Plan {
+    let settings = Settings {
+        host_sysctls: vec![
+            Sysctl::new("net.ipv4.tcp_congestion_control", "dctcp").unwrap(),
+            Sysctl::new("net.ipv4.tcp_rmem", "4096 65536 131072").unwrap(),
+        ],
+        ..Settings::default()
+    };
+    let mut plan = Plan::new("golden", &topology(spec), settings).unwrap();
+    plan.set_qdiscs(|node, port, link| {
+        let (dev, wire) = (&port.name, link.wire);
+        let queue = match node.layer.as_str() {
+            "host" => "pfifo limit 1000",
+            _ => "red limit 300k min 30000 max 30001 avpkt 1500 burst 21 ecn bandwidth 10gbit",
+        };
+        let lines = format!(
+            "qdisc add dev {dev} root handle 1: wire rate {} delay {}\n\
+             qdisc add dev {dev} parent 1: handle 10: {queue}",
+            wire.rate, wire.delay
+        );
+        qdisc::parse("dctcp", &lines)
+    })
+    .unwrap();
+    plan
+}
+
+/// To accept a change, run with `WEFT_BLESS=1` and read the difference.
+fn compare(file: &str, commands: &str) {
+    let path = format!("{}/tests/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+    let licence = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+    let text = commands.replacen("#!/bin/sh\n", &format!("#!/bin/sh\n{licence}"), 1);
+    if std::env::var_os("WEFT_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    for (number, (ours, golden)) in text.lines().zip(golden.lines()).enumerate() {
+        assert_eq!(ours, golden, "{file}:{}", number + 1);
+    }
+    assert_eq!(text.len(), golden.len());
+}
+
+#[test]
+fn a_plan_is_these_commands() {
+    let spec = "leaf-spine:leaves=2,spines=2,hosts=1";
+    compare("leaf-spine.sh", &plan(spec).commands().to_string());
+}
+
+#[test]
+fn every_line_of_a_fat_tree_is_once_in_its_commands() {
+    let plan = plan("fat-tree:k=4");
+    let commands = plan.commands().to_string();
+    let lines: Vec<&str> = commands.lines().collect();
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    let (nodes, links) = (36, 48);
+    assert_eq!(count("ip netns add "), nodes);
+    assert_eq!(count(" sysctl -q -w net."), nodes);
+    assert_eq!(count(" net.ipv4.ip_forward=1 "), 20);
+    assert_eq!(count(" net.ipv4.tcp_congestion_control=dctcp "), 16);
+    assert_eq!(count(" type veth peer "), links);
+    assert_eq!(count(" qdisc add dev "), 2 * 2 * links);
+    assert_eq!(count(" address add "), 2 * nodes);
+    assert_eq!(count(" neighbour add "), 2 * 2 * links);
+    let routes = topology("fat-tree:k=4").routes();
+    let routes: usize = routes
+        .iter()
+        .map(|routes| routes.v4.len() + routes.v6.len())
+        .sum();
+    assert_eq!(count(" route add "), routes);
+    let mut unique = lines.clone();
+    unique.retain(|line| line.contains(" -n ") || line.starts_with("ip netns add"));
+    let all = unique.len();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), all);
+}
+
+#[test]
+fn device_indices_are_unique_and_no_loopbacks() {
+    // Two links between the same nodes are two devices each.
+    for spec in ["fat-tree:k=4", "bfc-testbed"] {
+        let plan = Plan::new("x", &topology(spec), Settings::default()).unwrap();
+        let nodes = plan.topology().nodes().iter();
+        let mut indices: Vec<u32> = nodes
+            .flat_map(|node| (0..node.ports.len()).map(|port| plan.device_index(node, port)))
+            .collect();
+        indices.sort_unstable();
+        let first_to_last: Vec<u32> = (2..2 + indices.len() as u32).collect();
+        assert_eq!(indices, first_to_last);
+    }
+}
+
+#[test]
+fn a_testbeds_name_is_plain() {
+    let topology = topology("rack:hosts=2");
+    for name in ["a", "My_bed_2", &"x".repeat(32)] {
+        assert!(
+            Plan::new(name, &topology, Settings::default()).is_ok(),
+            "{name}"
+        );
+    }
+    for name in ["", "a-b", "a/b", "..", "a b", "ü", &"x".repeat(33)] {
+        let error = Plan::new(name, &topology, Settings::default()).unwrap_err();
+        let sentence = format!(
+            "`{name}` is no name for a testbed: write 1 to 32 letters, digits or underscores"
+        );
+        assert_eq!(error.to_string(), sentence);
+    }
+}
+
+#[test]
+fn an_mtu_is_one_that_ipv6_can_do() {
+    for (mtu, good) in [
+        (1279, false),
+        (1280, true),
+        (9000, true),
+        (65_535, true),
+        (65_536, false),
+    ] {
+        let settings = Settings {
+            mtu,
+            ..Settings::default()
+        };
+        let plan = Plan::new("x", &topology("rack:hosts=2"), settings);
+        assert_eq!(plan.is_ok(), good, "{mtu}");
+    }
+}
+
+#[test]
+fn only_a_namespaces_own_sysctls_may_be_set() {
+    assert_eq!(
+        Sysctl::new("net/ipv4/tcp_ecn", "1").unwrap().key(),
+        "net/ipv4/tcp_ecn"
+    );
+    for (key, value, sentence) in [
+        (
+            "kernel.panic",
+            "1",
+            "sysctl `kernel.panic` is the machine's, not a network namespace's; only those that \
+             begin with `net.` may be set",
+        ),
+        (
+            "net",
+            "1",
+            "`net` is no sysctl; write for example net.ipv4.tcp_ecn",
+        ),
+        (
+            "net/../kernel/panic",
+            "1",
+            "`net/../kernel/panic` is no sysctl; write for example net.ipv4.tcp_ecn",
+        ),
+        (
+            "net.ipv4.tcp ecn",
+            "1",
+            "`net.ipv4.tcp ecn` is no sysctl; write for example net.ipv4.tcp_ecn",
+        ),
+        (
+            "net.ipv4.tcp_ecn",
+            "1\n2",
+            "sysctl `net.ipv4.tcp_ecn` needs a value of one line without quotes",
+        ),
+        (
+            "net.ipv4.tcp_ecn",
+            " ",
+            "sysctl `net.ipv4.tcp_ecn` needs a value of one line without quotes",
+        ),
+    ] {
+        assert_eq!(Sysctl::new(key, value).unwrap_err().to_string(), sentence);
+    }
+}
+
+#[test]
+fn a_port_takes_its_own_commands_only() {
+    let mut plan = Plan::new("x", &topology("rack:hosts=2"), Settings::default()).unwrap();
+    for (line, sentence) in [
+        (
+            "qdisc add dev eth0 root pfifo",
+            "h0, port tor0: `qdisc add dev eth0 root pfifo`: the device is to be tor0",
+        ),
+        (
+            "qdisc add dev tor0 parent 2: pfifo",
+            "h0, port tor0: `qdisc add dev tor0 parent 2: pfifo`: no command before it adds 2:",
+        ),
+    ] {
+        let refused = plan
+            .set_qdiscs(|_, _, _| qdisc::parse("lines", line))
+            .unwrap_err();
+        assert_eq!(refused.to_string(), sentence);
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lines of `tc` files: what goes to the kernel, and what is refused.
+
+use std::collections::BTreeMap;
+
+use weft_net::qdisc::{self, QdiscCommand};
+use weft_proto::nla;
+
+fn one(words: &str) -> QdiscCommand {
+    let line = format!("qdisc add dev eth0 root handle 1: {words}");
+    let mut commands = qdisc::parse("line", &line).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(commands.len(), 1);
+    commands.remove(0)
+}
+
+/// The sentence about line 1.
+fn refusal(line: &str) -> String {
+    match qdisc::parse("file", line) {
+        Ok(commands) => panic!("{line} was taken: {commands:?}"),
+        Err(error) => error
+            .to_string()
+            .strip_prefix("file:1: ")
+            .expect("a place")
+            .to_owned(),
+    }
+}
+
+fn attributes(payload: &[u8]) -> BTreeMap<u16, Vec<u8>> {
+    let attributes = nla::Attributes::new(payload).map(|attribute| {
+        let (kind, value) = attribute.expect("attributes");
+        (kind, value.to_vec())
+    });
+    attributes.collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits = text.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+#[test]
+fn options_are_the_bytes_that_tc_sends() {
+    let golden = include_str!("golden/tc.txt");
+    let mut lines = golden
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut kinds = Vec::new();
+    while let (Some(words), Some(bytes)) = (lines.next(), lines.next()) {
+        let command = one(words);
+        kinds.push(command.kind);
+        let Some(ours) = command.options() else {
+            assert_eq!(bytes, "-", "{words}");
+            continue;
+        };
+        let theirs = if bytes == "empty" {
+            Vec::new()
+        } else {
+            unhex(bytes)
+        };
+        match command.kind {
+            // Not attributes, or not only.
+            "pfifo" | "bfifo" | "prio" => assert_eq!(ours, theirs, "{words}"),
+            "tbf" => {
+                let (ours, mut theirs) = (attributes(ours), attributes(&theirs));
+                // Of the rate tables that are left out: cell_log and cell_align.
+                for rate in [0, 12] {
+                    let parms = theirs.get_mut(&1).unwrap();
+                    parms[rate] = 0;
+                    parms[rate + 4..rate + 6].fill(0);
+                }
+                assert_eq!(ours, theirs, "{words}");
+            }
+            _ => assert_eq!(attributes(ours), attributes(&theirs), "{words}"),
+        }
+    }
+    kinds.dedup();
+    let stock = qdisc::kinds().filter(|kind| !["wire", "pfabric"].contains(kind));
+    assert_eq!(stock.count(), kinds.len(), "{kinds:?} are not all");
+}
+
+#[test]
+fn wires_and_pfabric_are_what_their_modules_parse() {
+    let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84");
+    assert_eq!(
+        weft_proto::wire::Options::parse(wire.options().unwrap()),
+        Ok(weft_proto::wire::Options {
+            rate: Some(1_250_000),
+            delay: Some(200_000),
+            overhead: Some(24),
+            mpu: Some(84),
+        })
+    );
+    let pfabric = one("pfabric limit 36 limit_bytes 48k nostarvation");
+    assert_eq!(
+        weft_proto::pfabric::Options::parse(pfabric.options().unwrap()),
+        Ok(weft_proto::pfabric::Options {
+            limit: Some(36),
+            limit_bytes: Some(49_152),
+            starvation_prevention: Some(false),
+        })
+    );
+}
+
+#[test]
+fn a_file_has_comments_and_lines_that_go_on() {
+    let text = "# a switch's port\n\
+                qdisc replace dev p0 root handle 1: \\  # no end\n  qdisc";
+    assert!(
+        qdisc::parse("f", text).is_err(),
+        "a comment ends the line, not the backslash in it"
+    );
+    let text = "\n# a switch's port\n\
+                qdisc replace dev p0 root handle 1: \\\n  tbf rate 10mbit \\\n burst 15k limit 30k\n\
+                \tqdisc add dev p0 parent 1:1 pfifo # and its queue\n";
+    let commands = qdisc::parse("f", text).unwrap();
+    let lines: Vec<_> = commands.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "qdisc replace dev p0 root handle 1: tbf rate 10mbit burst 15k limit 30k",
+            "qdisc add dev p0 parent 1:1 pfifo",
+        ]
+    );
+}
+
+#[test]
+fn handles_are_hexadecimal() {
+    let line = "qdisc add dev p0 parent 1:a handle 10: pfifo";
+    let command = &qdisc::parse("f", line).unwrap()[0];
+    assert_eq!((command.parent.0, command.handle.0), (0x1_000a, 0x10_0000));
+    assert_eq!(command.to_string(), line);
+}
+
+#[test]
+fn a_wrong_line_is_named_with_its_number() {
+    let text = "qdisc add dev p0 root handle 1: pfifo\n\n# comment\nqdisc add dev p0 root nonsense";
+    let error = qdisc::parse("tc-configs/mine/switch", text).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tc-configs/mine/switch:4: `nonsense` is no qdisc that is known here; known are bfifo, fq, \
+         fq_codel, pfabric, pfifo, prio, red, tbf, wire"
+    );
+}
+
+#[test]
+fn each_refusal_names_the_word_and_what_is_right() {
+    for (line, sentence) in [
+        (
+            "class add dev p0",
+            "`class add` is not `qdisc add` or `qdisc replace`, which is all that a port takes",
+        ),
+        ("qdisc add root pfifo", "`dev` and the port are missing"),
+        (
+            "qdisc add dev p0 pfifo",
+            "`root`, or `parent` and its number, is missing",
+        ),
+        (
+            "qdisc add dev p0 root parent 1: pfifo",
+            "`root` or `parent`: say one, once",
+        ),
+        ("qdisc add dev p0 root", "the kind of qdisc is missing"),
+        (
+            "qdisc add dev p0 root handle 1 pfifo",
+            "`handle 1`: not a number from 1: to fffe:",
+        ),
+        (
+            "qdisc add dev p0 root handle 1:1 pfifo",
+            "`handle 1:1`: not a number from 1: to fffe:",
+        ),
+        (
+            "qdisc add dev p0 parent 0: pfifo",
+            "`parent 0:`: not a qdisc or a class, for example 1: or 1:1",
+        ),
+        ("qdisc add dev p0 dev p1 root pfifo", "`dev` is given twice"),
+        (
+            "qdisc add dev p0 root pfifo limit",
+            "pfifo: `limit` takes a number, which is missing",
+        ),
+        (
+            "qdisc add dev p0 root pfifo limit 5k",
+            "pfifo: `limit 5k`: not a number",
+        ),
+        (
+            "qdisc add dev p0 root pfifo limit 5 limit 6",
+            "pfifo: `limit` is given twice",
+        ),
+        (
+            "qdisc add dev p0 root bfifo limt 5",
+            "bfifo: `limt` is no option; options are limit",
+        ),
+        (
+            "qdisc add dev p0 root wire delay 5us",
+            "wire: Rate is required, for example rate 10gbit",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 500gbit",
+            "wire: Rate must be between 1 kbit/s and 400 Gbit/s",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 10mb",
+            "wire: `rate 10mb`: not a rate, for example 10mbit",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 1mbit delay 11s",
+            "wire: Delay must be at most 10 s",
+        ),
+        (
+            "qdisc add dev p0 root pfabric limit 0",
+            "pfabric: Limit must be between 1 and 65536 packets",
+        ),
+        (
+            "qdisc add dev p0 root pfabric starvation nostarvation",
+            "pfabric: `starvation` or `nostarvation`: say one",
+        ),
+        (
+            "qdisc add dev p0 root tbf burst 5k limit 5k",
+            "tbf: `rate` is missing",
+        ),
+        (
+            "qdisc add dev p0 root tbf rate 5mbit limit 5k",
+            "tbf: `burst` is missing",
+        ),
+        (
+            "qdisc add dev p0 root tbf rate 5mbit burst 5k",
+            "tbf: say one of `limit` and `latency`",
+        ),
+        (
+            "qdisc add dev p0 root tbf rate 5mbit burst 5k limit 5k latency 1ms",
+            "tbf: say one of `limit` and `latency`",
+        ),
+        (
+            "qdisc add dev p0 root tbf rate 5mbit burst 5k limit 5k peakrate 6mbit",
+            "tbf: `peakrate` needs `mtu`, for example 1514",
+        ),
+        (
+            "qdisc add dev p0 root red avpkt 1000",
+            "red: `limit` is missing",
+        ),
+        (
+            "qdisc add dev p0 root red limit 100k",
+            "red: `avpkt` is missing",
+        ),
+        (
+            "qdisc add dev p0 root red limit 100k avpkt 1000 min 5k max 4k",
+            "red: `min` is 5120 bytes and `max` 4096, which is less",
+        ),
+        (
+            "qdisc add dev p0 root red limit 400k min 30000 max 90000 avpkt 1500 burst 5",
+            "red: a `burst` of 5 packets does not go with `min` and `avpkt`; try 21",
+        ),
+        (
+            "qdisc add dev p0 root red limit 100k avpkt 1000 probability 2",
+            "red: `probability 2`: not a probability from 0 to 1",
+        ),
+        (
+            "qdisc add dev p0 root red limit 4000mb min 1k max 3000mb avpkt 1000 burst 9 probability 0.1",
+            "red: `probability` is too small for the distance of `min` and `max`",
+        ),
+        (
+            "qdisc add dev p0 root fq maxrate 40gbit",
+            "fq: `maxrate 40gbit`: not a rate below 34 Gbit/s, for example 10mbit",
+        ),
+        (
+            "qdisc add dev p0 root fq buckets 100",
+            "fq: `buckets 100`: not a power of 2",
+        ),
+        (
+            "qdisc add dev p0 root fq pacing nopacing",
+            "fq: `pacing` or `nopacing`: say one",
+        ),
+        ("qdisc add dev p0 root fq_codel target 5", "-"),
+        (
+            "qdisc add dev p0 root fq_codel target soon",
+            "fq_codel: `target soon`: not a time, for example 5ms",
+        ),
+        (
+            "qdisc add dev p0 root fq_codel ecn noecn",
+            "fq_codel: `ecn` or `noecn`: say one",
+        ),
+        (
+            "qdisc add dev p0 root prio bands 17",
+            "prio: `bands 17`: not a number from 2 to 16",
+        ),
+        (
+            "qdisc add dev p0 root prio bands 2",
+            "prio: the priority map names band 2, bands are 0 to 1",
+        ),
+        (
+            "qdisc add dev p0 root prio priomap 0 1 9",
+            "prio: the priority map names band 9, bands are 0 to 2",
+        ),
+    ] {
+        if sentence == "-" {
+            assert!(qdisc::parse("file", line).is_ok(), "{line}");
+        } else {
+            assert_eq!(refusal(line), sentence, "{line}");
+        }
+    }
+}
