@@ -129,15 +129,24 @@ pub(crate) fn text(groups: &[Group]) -> String {
     head.extend(groups.iter().map(|group| group.name.clone()));
     let mut rows = Vec::new();
     for bucket in results::buckets(groups) {
-        let flows = groups.iter().find_map(|group| group.slowdown(&bucket, |it| it.count as f64));
+        let flows = groups
+            .iter()
+            .find_map(|group| group.slowdown(&bucket, |it| it.count as f64));
         for (number, (name, figure)) in FIGURES.iter().enumerate() {
             let (label, flows) = if number == 0 {
-                (bucket.clone(), flows.map_or(String::new(), |flows| format!("{:.0}", flows.mean)))
+                (
+                    bucket.clone(),
+                    flows.map_or(String::new(), |flows| format!("{:.0}", flows.mean)),
+                )
             } else {
                 (String::new(), String::new())
             };
             let mut row = vec![label, (*name).to_owned(), flows];
-            row.extend(groups.iter().map(|group| show(group.slowdown(&bucket, figure))));
+            row.extend(
+                groups
+                    .iter()
+                    .map(|group| show(group.slowdown(&bucket, figure))),
+            );
             rows.push(row);
         }
     }
@@ -146,10 +155,15 @@ pub(crate) fn text(groups: &[Group]) -> String {
         row.extend(groups.iter().map(|group| show(figure(group))));
         rows.push(row);
     };
-    let scaled = |scale: f64| move |it: &weft_load::record::Summary| it.goodput.map(|it| it / scale);
+    let scaled =
+        |scale: f64| move |it: &weft_load::record::Summary| it.goodput.map(|it| it / scale);
     last("goodput", "Gbit/s", &|group| group.figure(scaled(1e9)));
-    last("loss", "%", &|group| group.figure(|it| it.loss.map(|loss| 100.0 * loss)));
-    last("unfinished", "flows", &|group| group.figure(|it| Some(it.unfinished as f64)));
+    last("loss", "%", &|group| {
+        group.figure(|it| it.loss.map(|loss| 100.0 * loss))
+    });
+    last("unfinished", "flows", &|group| {
+        group.figure(|it| Some(it.unfinished as f64))
+    });
     text.push_str(&output::table(head, rows));
     for difference in results::differences(groups) {
         text.push_str(&format!("\nnot alike: {difference}"));
@@ -179,10 +193,17 @@ pub(crate) fn what_ran(group: &Group) -> String {
         parts.push(format!("incasts {incast}"));
     }
     parts.push(format!("{} flows", workload.flows));
-    let seeds: Vec<String> = group.runs.iter().map(|run| run.header.seed.to_string()).collect();
+    let seeds: Vec<String> = group
+        .runs
+        .iter()
+        .map(|run| run.header.seed.to_string())
+        .collect();
     parts.push(format!("seed {}", seeds.join(", ")));
     if header.dilation != 1.0 {
-        parts.push(format!("slowed {} times (times are the fabric's)", header.dilation));
+        parts.push(format!(
+            "slowed {} times (times are the fabric's)",
+            header.dilation
+        ));
     }
     parts.join(", ")
 }

@@ -76,26 +76,105 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    Ok(if able { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if able {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn checks() -> Vec<Check> {
     vec![
-        check("privileges", Need::All, root(), "Run it as root, or in the virtual machine: cargo xtask vm"),
-        check("network namespaces", Need::All, exists("/proc/self/ns/net"), "The kernel needs CONFIG_NET_NS"),
-        check("virtual Ethernet", Need::All, module("veth"), "modprobe veth (CONFIG_VETH)"),
-        check("wire", Need::All, module("sch_wire"), "cargo xtask build, then load sch_wire; or cargo xtask vm, which has it"),
-        check("red, for dctcp", Need::Results, module("sch_red"), "modprobe sch_red (CONFIG_NET_SCH_RED)"),
-        check("fq_codel", Need::Results, module("sch_fq_codel"), "modprobe sch_fq_codel (CONFIG_NET_SCH_FQ_CODEL)"),
-        check("dctcp", Need::Results, module("tcp_dctcp"), "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)"),
-        check("pfabric", Need::Pfabric, module("sch_pfabric"), "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it"),
-        check("control groups", Need::Pfabric, exists("/sys/fs/cgroup/cgroup.controllers"), "mount -t cgroup2 none /sys/fs/cgroup"),
-        check("eBPF with types", Need::Pfabric, exists("/sys/kernel/btf/vmlinux"), "The kernel needs CONFIG_DEBUG_INFO_BTF"),
-        check("eBPF programs", Need::Pfabric, programs(), "cargo xtask build makes them; WEFT_EBPF names the file"),
-        check("tcx hooks", Need::Pfabric, kernel_from(6, 6), "The programs need Linux 6.6 or later"),
-        check("minimum RTO in µs", Need::Results, exists("/proc/sys/net/ipv4/tcp_rto_min_us"), "Linux 6.11 or later; before that route attributes are used"),
-        check("open files", Need::Results, open_files(), "ulimit -n 65536: a run has two sockets a flow open"),
-        check("one clock source that is precise", Need::Results, clock(), "Timers will be late: results may be INVALID; cargo xtask vm has virtual time"),
+        check(
+            "privileges",
+            Need::All,
+            root(),
+            "Run it as root, or in the virtual machine: cargo xtask vm",
+        ),
+        check(
+            "network namespaces",
+            Need::All,
+            exists("/proc/self/ns/net"),
+            "The kernel needs CONFIG_NET_NS",
+        ),
+        check(
+            "virtual Ethernet",
+            Need::All,
+            module("veth"),
+            "modprobe veth (CONFIG_VETH)",
+        ),
+        check(
+            "wire",
+            Need::All,
+            module("sch_wire"),
+            "cargo xtask build, then load sch_wire; or cargo xtask vm, which has it",
+        ),
+        check(
+            "red, for dctcp",
+            Need::Results,
+            module("sch_red"),
+            "modprobe sch_red (CONFIG_NET_SCH_RED)",
+        ),
+        check(
+            "fq_codel",
+            Need::Results,
+            module("sch_fq_codel"),
+            "modprobe sch_fq_codel (CONFIG_NET_SCH_FQ_CODEL)",
+        ),
+        check(
+            "dctcp",
+            Need::Results,
+            module("tcp_dctcp"),
+            "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)",
+        ),
+        check(
+            "pfabric",
+            Need::Pfabric,
+            module("sch_pfabric"),
+            "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it",
+        ),
+        check(
+            "control groups",
+            Need::Pfabric,
+            exists("/sys/fs/cgroup/cgroup.controllers"),
+            "mount -t cgroup2 none /sys/fs/cgroup",
+        ),
+        check(
+            "eBPF with types",
+            Need::Pfabric,
+            exists("/sys/kernel/btf/vmlinux"),
+            "The kernel needs CONFIG_DEBUG_INFO_BTF",
+        ),
+        check(
+            "eBPF programs",
+            Need::Pfabric,
+            programs(),
+            "cargo xtask build makes them; WEFT_EBPF names the file",
+        ),
+        check(
+            "tcx hooks",
+            Need::Pfabric,
+            kernel_from(6, 6),
+            "The programs need Linux 6.6 or later",
+        ),
+        check(
+            "minimum RTO in µs",
+            Need::Results,
+            exists("/proc/sys/net/ipv4/tcp_rto_min_us"),
+            "Linux 6.11 or later; before that route attributes are used",
+        ),
+        check(
+            "open files",
+            Need::Results,
+            open_files(),
+            "ulimit -n 65536: a run has two sockets a flow open",
+        ),
+        check(
+            "one clock source that is precise",
+            Need::Results,
+            clock(),
+            "Timers will be late: results may be INVALID; cargo xtask vm has virtual time",
+        ),
     ]
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::engine::{
-    Cancel, Config, Ended, Engine, FlowResult, From, Host, Outcome, Progress, Tick, Watch,
+    Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Progress, Since, Tick, Watch,
 };
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
@@ -38,7 +38,7 @@ pub(crate) struct Experiment<'a> {
     /// How flows are sent.
     pub(crate) config: Config,
     /// From when a flow's time runs.
-    pub(crate) from: From,
+    pub(crate) since: Since,
     /// How often ports are sampled, in the machine's time.
     pub(crate) sample: Option<Duration>,
 }
@@ -97,7 +97,7 @@ impl Experiment<'_> {
         mut self,
         hosts: Vec<Host>,
         ports: &mut dyn Ports,
-        out: &mut dyn Write,
+        out: &mut impl Write,
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Outcomes> {
@@ -111,7 +111,7 @@ impl Experiment<'_> {
             })
             .collect();
         self.header.workload.flows = flows.len() as u64;
-        record::write(&mut *out, &Record::Header(Box::new(self.header.clone())))?;
+        record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
         let mut engine = Engine::new(hosts, self.config.clone())?;
         let before = ports.read()?;
@@ -124,8 +124,9 @@ impl Experiment<'_> {
                 return;
             }
             let written = ports.read().and_then(|now| {
-                samples(&before, &last, &now, now_ns, dilation)
-                    .try_for_each(|sample| Ok(record::write(&mut *out, &Record::Port(sample))?))?;
+                samples(&before, &last, &now, now_ns, dilation).try_for_each(|sample| {
+                    anyhow::Ok(record::write(out, &Record::Port(sample))?)
+                })?;
                 last = now;
                 Ok(())
             });
@@ -153,14 +154,13 @@ impl Experiment<'_> {
         let mut records = Vec::with_capacity(report.flows.len());
         for flow in &report.flows {
             let time = best.time_ns(flow.flow.src, flow.flow.dst, flow.flow.size);
-            if let Some(record) = flow.record(self.from, dilation, time) {
-                record::write(&mut *out, &Record::Flow(record.clone()))?;
+            if let Some(record) = flow.record(self.since, dilation, time) {
+                record::write(out, &Record::Flow(record.clone()))?;
                 records.push(record);
             }
         }
         let totals = ports::totals(&before, &after);
-        let finished =
-            |flow: &&FlowResult| matches!(flow.outcome, Outcome::Finished { .. });
+        let finished = |flow: &&FlowResult| matches!(flow.outcome, Outcome::Finished { .. });
         let measured = Measured {
             lateness: totals.lateness,
             packet_time_ns: self.slowest_packet_ns() * dilation,
@@ -169,11 +169,11 @@ impl Experiment<'_> {
             unfinished: (report.flows.len() - report.flows.iter().filter(finished).count()) as u64,
             buffer_limited: buffer_limited(&report.flows),
         };
-        let loss = (totals.sent_by_hosts > 0)
-            .then(|| totals.drops as f64 / totals.sent_by_hosts as f64);
+        let loss =
+            (totals.sent_by_hosts > 0).then(|| totals.drops as f64 / totals.sent_by_hosts as f64);
         let buckets = Buckets::new(&self.header.buckets)?;
         let summary = Summary::new(&records, &buckets, measured.gates(), loss);
-        record::write(&mut *out, &Record::Summary(summary.clone()))?;
+        record::write(out, &Record::Summary(summary.clone()))?;
         out.flush().context("writing the results")?;
         Ok(Outcomes {
             summary,
@@ -184,10 +184,15 @@ impl Experiment<'_> {
     /// The time of a full packet on the slowest link of a host, in ns of the fabric.
     fn slowest_packet_ns(&self) -> f64 {
         let bits = 8.0 * self.framing.wire_bytes(self.framing.mss.get()) as f64;
-        let ports = self.topology.hosts().flat_map(|id| &self.topology.node(id).ports);
+        let ports = self
+            .topology
+            .hosts()
+            .flat_map(|id| &self.topology.node(id).ports);
         let rates = ports.map(|port| self.topology.links()[port.link].wire.rate.bits_per_second());
         // The fastest link has the shortest packets: the strictest gate.
-        rates.max().map_or(f64::NAN, |rate| bits * 1e9 / rate as f64)
+        rates
+            .max()
+            .map_or(f64::NAN, |rate| bits * 1e9 / rate as f64)
     }
 }
 
@@ -196,7 +201,7 @@ fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
     let mut limited = Duration::ZERO;
     let mut all = Duration::ZERO;
     for flow in flows {
-        if let Some(ns) = flow.fct_ns(From::FirstByte) {
+        if let Some(ns) = flow.fct_ns(Since::FirstByte) {
             all += Duration::from_nanos(ns);
             limited += flow.receive_window_limited + flow.send_buffer_limited;
         }

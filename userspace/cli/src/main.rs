@@ -9,6 +9,7 @@ mod down;
 mod error;
 mod exec;
 mod experiment;
+mod fabric;
 mod ls;
 mod man;
 mod output;

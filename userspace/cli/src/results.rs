@@ -85,7 +85,9 @@ pub(crate) fn group(runs: Vec<Run>) -> Vec<Group> {
     }
     // Two columns of one scheme are told apart by what differs.
     for index in 0..groups.len() {
-        let twins = groups.iter().filter(|other| other.name == groups[index].name);
+        let twins = groups
+            .iter()
+            .filter(|other| other.name == groups[index].name);
         if twins.count() > 1 {
             let header = &groups[index].runs[0].header;
             let load = header.workload.load.as_deref().unwrap_or("");
@@ -119,10 +121,22 @@ pub(crate) fn differences(groups: &[Group]) -> Vec<String> {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
         differ("topology", &header.topology, &its.topology);
         differ("workload", &header.workload.sizes, &its.workload.sizes);
-        differ("arrivals", &header.workload.arrivals, &its.workload.arrivals);
+        differ(
+            "arrivals",
+            &header.workload.arrivals,
+            &its.workload.arrivals,
+        );
         differ("pairs", &header.workload.pairs, &its.workload.pairs);
-        differ("load", &text(&header.workload.load), &text(&its.workload.load));
-        differ("incasts", &text(&header.workload.incast), &text(&its.workload.incast));
+        differ(
+            "load",
+            &text(&header.workload.load),
+            &text(&its.workload.load),
+        );
+        differ(
+            "incasts",
+            &text(&header.workload.incast),
+            &text(&its.workload.incast),
+        );
         differ("dilation", &header.dilation, &its.dilation);
         let seeds = |group: &Group| {
             let mut seeds: Vec<u64> = group.runs.iter().map(|run| run.header.seed).collect();
@@ -179,8 +193,15 @@ impl Group {
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for run in &self.runs {
-            for reason in run.summary.iter().flat_map(weft_load::record::Summary::reasons) {
-                reasons.push(format!("{} (seed {}): {reason}", self.name, run.header.seed));
+            for reason in run
+                .summary
+                .iter()
+                .flat_map(weft_load::record::Summary::reasons)
+            {
+                reasons.push(format!(
+                    "{} (seed {}): {reason}",
+                    self.name, run.header.seed
+                ));
             }
         }
         reasons

@@ -317,9 +317,15 @@ mod tests {
         let lines = scheme.batch("switch.tc", &variables).unwrap();
         assert!(lines[1].ends_with("pfabric limit 48"), "{lines:?}");
         for (setting, expected) in [
-            ("bufer=48", "has no parameter `bufer`: it has buffer, initcwnd, rto_min"),
+            (
+                "bufer=48",
+                "has no parameter `bufer`: it has buffer, initcwnd, rto_min",
+            ),
             ("buffer", "expected NAME=VALUE"),
-            ("buffer=many", "`many` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt"),
+            (
+                "buffer=many",
+                "`many` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt",
+            ),
         ] {
             let error = format!("{:#}", scheme.set(setting).unwrap_err());
             assert!(error.contains(expected), "{error}");
@@ -329,7 +335,10 @@ mod tests {
     #[test]
     fn an_unknown_scheme_is_answered_with_those_there_are() {
         let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
-        assert!(error.contains("dctcp, droptail, fq_codel, pfabric"), "{error}");
+        assert!(
+            error.contains("dctcp, droptail, fq_codel, pfabric"),
+            "{error}"
+        );
     }
 
     #[test]

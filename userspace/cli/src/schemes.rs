@@ -73,8 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
             for (file, content) in &scheme.files {
                 let path = folder.join(file);
-                fs::write(&path, content)
-                    .with_context(|| format!("writing {}", path.display()))?;
+                fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
             }
         }
     }
@@ -126,7 +125,9 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
     let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
     for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
-            return usage(format!("`{setting}`: expected NAME=VALUE, for example rate=10mbit"));
+            return usage(format!(
+                "`{setting}`: expected NAME=VALUE, for example rate=10mbit"
+            ));
         };
         variables.set(name, value.to_owned());
     }

@@ -104,7 +104,10 @@ fn farthest(topology: &Topology, measure: impl Fn(NodeId, NodeId) -> Option<u64>
     let pairs = hosts
         .iter()
         .flat_map(|&from| hosts.iter().map(move |&to| (from, to)));
-    pairs.filter_map(|(from, to)| measure(from, to)).max().unwrap_or(0)
+    pairs
+        .filter_map(|(from, to)| measure(from, to))
+        .max()
+        .unwrap_or(0)
 }
 
 #[derive(Serialize)]
@@ -194,7 +197,9 @@ fn json(topology: &Topology) -> Json {
 
 fn paths(topology: &Topology, pair: &str, as_json: bool) -> Result<ExitCode> {
     let Some((from, to)) = pair.split_once(',') else {
-        return usage(format!("--paths {pair}: expected two hosts, for example h0,h7"));
+        return usage(format!(
+            "--paths {pair}: expected two hosts, for example h0,h7"
+        ));
     };
     let find = |name: &str| match topology.find(name) {
         Some(id) => Ok(id),

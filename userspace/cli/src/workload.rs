@@ -124,7 +124,10 @@ fn racks(topology: &Topology) -> Vec<u32> {
 }
 
 fn host(topology: &Topology, name: &str) -> Result<u32> {
-    match topology.hosts().position(|id| topology.node(id).name == name) {
+    match topology
+        .hosts()
+        .position(|id| topology.node(id).name == name)
+    {
         Some(place) => Ok(place as u32),
         None => usage(format!("there is no host `{name}` in {}", topology.title())),
     }
@@ -182,7 +185,9 @@ impl Args {
             (Some(time), _) => match time.parse::<weft_topo::Delay>() {
                 Ok(time) => Until::Time(time.ns()),
                 Err(_) => {
-                    return usage(format!("--time {time}: expected a time up to 10s, such as 50ms"));
+                    return usage(format!(
+                        "--time {time}: expected a time up to 10s, such as 50ms"
+                    ));
                 }
             },
             (None, Some(flows)) => Until::Flows(flows),
@@ -244,9 +249,13 @@ impl Args {
         let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
         match self.load_of {
             Of::Host => {
-                let ports = topology.hosts().flat_map(|id| topology.node(id).ports.first());
+                let ports = topology
+                    .hosts()
+                    .flat_map(|id| topology.node(id).ports.first());
                 LoadOf::Host {
-                    rate: ports.map(|port| rate_of(port.link)).fold(f64::INFINITY, f64::min),
+                    rate: ports
+                        .map(|port| rate_of(port.link))
+                        .fold(f64::INFINITY, f64::min),
                     share: pairs.busiest_share(),
                 }
             }
@@ -254,7 +263,9 @@ impl Args {
                 // Up from the switches that hosts are at, to switches.
                 let racks = racks(topology);
                 let leaves: std::collections::BTreeSet<u32> = racks.iter().copied().collect();
-                let up = topology.switches().filter(|id| leaves.contains(&(id.index() as u32)));
+                let up = topology
+                    .switches()
+                    .filter(|id| leaves.contains(&(id.index() as u32)));
                 let ports = up.flat_map(|id| &topology.node(id).ports);
                 let ports = ports.filter(|port| topology.node(port.peer).kind == Kind::Switch);
                 LoadOf::Core {
@@ -289,9 +300,16 @@ impl Args {
         let parsed = text.split_once('@').and_then(|(what, rate)| {
             let (fan_in, bytes, all) = match what.split_once('x') {
                 Some((fan_in, bytes)) => (fan_in, bytes, false),
-                None => what.split_once(':').map(|(fan_in, bytes)| (fan_in, bytes, true))?,
+                None => what
+                    .split_once(':')
+                    .map(|(fan_in, bytes)| (fan_in, bytes, true))?,
             };
-            Some((fan_in.parse::<NonZeroU32>().ok()?, bytes, all, rate.parse::<f64>().ok()?))
+            Some((
+                fan_in.parse::<NonZeroU32>().ok()?,
+                bytes,
+                all,
+                rate.parse::<f64>().ok()?,
+            ))
         });
         let Some((fan_in, bytes, all, rate)) = parsed else {
             return usage(format!(

@@ -73,7 +73,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             bytes(entry.largest_bytes),
         ]
     });
-    output::print(output::table(["workload", "mean", "median", "largest"], rows))?;
+    output::print(output::table(
+        ["workload", "mean", "median", "largest"],
+        rows,
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,6 +89,10 @@ fn bytes(bytes: f64) -> String {
         _ => ("GB", 1e9),
     };
     let number = bytes / factor;
-    let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    let digits = if number < 10.0 {
+        2
+    } else {
+        usize::from(number < 100.0)
+    };
     format!("{number:.digits$} {unit}")
 }

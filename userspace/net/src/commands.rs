@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 
 use weft_topo::{Node, Port, Route};
 
+use crate::metrics::RouteMetrics;
 use crate::plan::{NodePlan, Plan};
 
 /// See [`Plan::commands`].
@@ -69,12 +70,13 @@ fn write_link(
 ) -> fmt::Result {
     let end = |f: &mut Formatter<'_>, node: &Node, index: usize| {
         let (mtu, length) = (plan.settings.mtu, plan.settings.tx_queue_length);
+        let segments = plan.settings.gso_max_segments;
         let Port { name, mac, .. } = &node.ports[index];
         let index = plan.device_index(node, index);
         write!(
             f,
             "name {name} index {index} address {mac} mtu {mtu} txqueuelen {length} \
-             numtxqueues 1 numrxqueues 1"
+             gso_max_segs {segments} numtxqueues 1 numrxqueues 1"
         )
     };
     let peer = plan.topology.node(port.peer);
@@ -108,20 +110,32 @@ fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -
         }
     }
     for route in &own.routes.v4 {
-        writeln!(f, "ip -n {namespace} {}", RouteCommand(node, route))?;
+        writeln!(
+            f,
+            "ip -n {namespace} {}",
+            RouteCommand(node, route, &own.metrics)
+        )?;
     }
     for route in &own.routes.v6 {
-        writeln!(f, "ip -n {namespace} {}", RouteCommand(node, route))?;
+        writeln!(
+            f,
+            "ip -n {namespace} {}",
+            RouteCommand(node, route, &own.metrics)
+        )?;
     }
     Ok(())
 }
 
 /// `route add …`, also for error messages.
-pub(crate) struct RouteCommand<'a, A>(pub(crate) &'a Node, pub(crate) &'a Route<A>);
+pub(crate) struct RouteCommand<'a, A>(
+    pub(crate) &'a Node,
+    pub(crate) &'a Route<A>,
+    pub(crate) &'a RouteMetrics,
+);
 
 impl<A: Display> Display for RouteCommand<'_, A> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(node, route) = self;
+        let Self(node, route, metrics) = self;
         let way = |hop: &weft_topo::NextHop<A>| {
             format!(
                 "via {} dev {} onlink",
@@ -131,9 +145,9 @@ impl<A: Display> Display for RouteCommand<'_, A> {
         f.write_str("route add ")?;
         match route.next_hops.as_slice() {
             [] => write!(f, "unreachable {} proto static", route.prefix),
-            [hop] => write!(f, "{} proto static {}", route.prefix, way(hop)),
+            [hop] => write!(f, "{} proto static{metrics} {}", route.prefix, way(hop)),
             hops => {
-                write!(f, "{} proto static", route.prefix)?;
+                write!(f, "{} proto static{metrics}", route.prefix)?;
                 hops.iter()
                     .try_for_each(|hop| write!(f, " nexthop {}", way(hop)))
             }

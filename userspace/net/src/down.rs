@@ -125,6 +125,7 @@ impl Sentinel {
             mac: Mac([2, 0, 0, 0, 0, byte]),
             mtu: 1500,
             tx_queue_length: 0,
+            gso_max_segments: 1,
         };
         let mut batch = Batch::default();
         batch.add_veth(&end(1), &end(2), last.as_raw_fd());

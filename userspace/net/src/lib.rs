@@ -30,6 +30,7 @@
 //! |---------------|---------------------------------------------------------|
 //! | [`qdisc`]     | lines of `tc` files, to what the kernel takes           |
 //! | `plan`        | what is to be made, as data                             |
+//! | `metrics`     | what a host's routes say besides their next hops        |
 //! | `commands`    | the same as a shell script                              |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `down`        | removes a testbed, whatever there is of it              |
@@ -48,6 +49,7 @@ mod commands;
 mod down;
 mod error;
 mod layout;
+mod metrics;
 mod namespace;
 mod netlink;
 mod plan;
@@ -59,6 +61,7 @@ mod up;
 pub use commands::Commands;
 pub use down::{Removed, down};
 pub use error::{Error, Result};
+pub use metrics::RouteMetrics;
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl};
 pub use stats::{QdiscStats, StatsReader};
 pub use testbed::{Record, Testbed, list};

@@ -16,6 +16,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use weft_topo::{Mac, Prefix};
 
 use crate::attributes::{self, Attributes, u16_at, u32_at};
+use crate::metrics::RouteMetrics;
 use crate::qdisc::QdiscCommand;
 
 /// `struct nlmsghdr`.
@@ -52,6 +53,7 @@ pub(crate) struct End<'a> {
     pub(crate) mac: Mac,
     pub(crate) mtu: u32,
     pub(crate) tx_queue_length: u32,
+    pub(crate) gso_max_segments: u32,
 }
 
 /// Requests that are to be sent.
@@ -85,6 +87,7 @@ impl Batch {
             out.bytes(libc::IFLA_ADDRESS, &end.mac.0);
             out.u32(libc::IFLA_MTU, end.mtu);
             out.u32(libc::IFLA_TXQLEN, end.tx_queue_length);
+            out.u32(libc::IFLA_GSO_MAX_SEGS, end.gso_max_segments);
             out.u32(libc::IFLA_NUM_TX_QUEUES, 1);
             out.u32(libc::IFLA_NUM_RX_QUEUES, 1);
         };
@@ -146,6 +149,7 @@ impl Batch {
         &mut self,
         prefix: Prefix<A>,
         hops: impl ExactSizeIterator<Item = (u32, A)>,
+        metrics: &RouteMetrics,
     ) {
         let (family, destination) = parts(prefix.address.into());
         let (kind, flags) = match hops.len() {
@@ -167,6 +171,9 @@ impl Batch {
         self.request(libc::RTM_NEWROUTE, CREATE, &header, |out| {
             if prefix.length != 0 {
                 out.bytes(libc::RTA_DST, &destination);
+            }
+            if !metrics.is_empty() && hops.len() != 0 {
+                out.nest(libc::RTA_METRICS, |out| metrics.put(out));
             }
             match hops.len() {
                 0 => {}

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
+use crate::metrics::RouteMetrics;
 use crate::qdisc::{Handle, QdiscCommand};
 
 /// The index of a namespace's `lo`, always.
@@ -106,6 +107,11 @@ pub struct Settings {
     pub mtu: u32,
     /// Of every port, in packets: the default limit of `pfifo` and others.
     pub tx_queue_length: u32,
+    /// How many segments the stack may hand to a port as one packet. 1: each packet is one on the
+    /// wire, counts as one against a queue's limit, and is dropped or marked alone.
+    pub gso_max_segments: u32,
+    /// Of all routes of hosts.
+    pub host_route: RouteMetrics,
     /// For hosts, after the plan's own and so above them.
     pub host_sysctls: Vec<Sysctl>,
     /// For switches.
@@ -117,11 +123,13 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Ethernet's 1500 bytes, Linux's 1000 packets, nothing else.
+    /// Ethernet's 1500 bytes, Linux's 1000 packets, one packet at a time, nothing else.
     fn default() -> Self {
         Self {
             mtu: 1500,
             tx_queue_length: 1000,
+            gso_max_segments: 1,
+            host_route: RouteMetrics::default(),
             host_sysctls: Vec::new(),
             switch_sysctls: Vec::new(),
             scheme: None,
@@ -144,6 +152,8 @@ pub struct Plan {
 pub(crate) struct NodePlan {
     pub(crate) sysctls: Vec<Sysctl>,
     pub(crate) routes: Routes,
+    /// Of each of them that leads somewhere.
+    pub(crate) metrics: RouteMetrics,
     /// Of each port, in the order of [`Node::ports`].
     pub(crate) qdiscs: Vec<Vec<QdiscCommand>>,
 }
@@ -170,6 +180,12 @@ impl Plan {
                 settings.mtu
             ));
         }
+        if !(1..=65_535).contains(&settings.gso_max_segments) {
+            return invalid(format!(
+                "{} segments a packet are not between 1 and 65535",
+                settings.gso_max_segments
+            ));
+        }
         let nodes = topology
             .nodes()
             .iter()
@@ -192,6 +208,10 @@ impl Plan {
                 }
                 NodePlan {
                     sysctls,
+                    metrics: match node.kind {
+                        Kind::Host => settings.host_route.clone(),
+                        Kind::Switch => RouteMetrics::default(),
+                    },
                     routes,
                     qdiscs: vec![Vec::new(); node.ports.len()],
                 }

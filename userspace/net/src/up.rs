@@ -217,6 +217,7 @@ fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket
             mac: node.ports[index].mac,
             mtu: plan.settings.mtu,
             tx_queue_length: plan.settings.tx_queue_length,
+            gso_max_segments: plan.settings.gso_max_segments,
         });
         batch.add_veth(
             &ends[0],
@@ -258,7 +259,7 @@ fn configure(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
             .next_hops
             .iter()
             .map(|hop| (plan.device_index(here, hop.port), hop.gateway));
-        batch.add_route(route.prefix, hops);
+        batch.add_route(route.prefix, hops, &own.metrics);
         steps.push(Step::RouteV4(place));
     }
     for (place, route) in own.routes.v6.iter().enumerate() {
@@ -266,7 +267,7 @@ fn configure(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
             .next_hops
             .iter()
             .map(|hop| (plan.device_index(here, hop.port), hop.gateway));
-        batch.add_route(route.prefix, hops);
+        batch.add_route(route.prefix, hops, &own.metrics);
         steps.push(Step::RouteV6(place));
     }
     send(plan, node, socket, &mut batch, &steps)
@@ -297,8 +298,14 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
         Step::Loopback => "ip link set lo up".to_owned(),
         Step::Address => "ip address add dev lo".to_owned(),
         Step::Neighbour(index) => format!("ip neighbour add dev {}", port(index)),
-        Step::RouteV4(place) => format!("ip {}", RouteCommand(here, &own.routes.v4[place])),
-        Step::RouteV6(place) => format!("ip {}", RouteCommand(here, &own.routes.v6[place])),
+        Step::RouteV4(place) => format!(
+            "ip {}",
+            RouteCommand(here, &own.routes.v4[place], &own.metrics)
+        ),
+        Step::RouteV6(place) => format!(
+            "ip {}",
+            RouteCommand(here, &own.routes.v6[place], &own.metrics)
+        ),
     };
     let what = format!("{}: `{what}`", here.name);
     let unknown = message

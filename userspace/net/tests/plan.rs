@@ -2,7 +2,7 @@
 
 //! Plans as commands, and what is refused before anything is touched.
 
-use weft_net::{Plan, Settings, Sysctl, qdisc};
+use weft_net::{Plan, RouteMetrics, Settings, Sysctl, qdisc};
 use weft_topo::{Spec, Topology};
 
 fn topology(spec: &str) -> Topology {
@@ -15,6 +15,10 @@ fn plan(spec: &str) -> Plan {
             Sysctl::new("net.ipv4.tcp_congestion_control", "dctcp").unwrap(),
             Sysctl::new("net.ipv4.tcp_rmem", "4096 65536 131072").unwrap(),
         ],
+        host_route: RouteMetrics::parse(
+            &["initcwnd", "12", "quickack", "1", "rto_min", "45ms"].map(str::to_owned),
+        )
+        .unwrap(),
         ..Settings::default()
     };
     let mut plan = Plan::new("golden", &topology(spec), settings).unwrap();

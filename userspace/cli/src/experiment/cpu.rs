@@ -19,7 +19,10 @@ impl Cpu {
 
     /// user nice system idle iowait irq softirq steal; guest time is in user time.
     fn parse(text: &str) -> Result<Self> {
-        let line = text.lines().next().and_then(|line| line.strip_prefix("cpu "));
+        let line = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("cpu "));
         let ticks: Vec<u64> = line
             .context("/proc/stat does not begin with cpu")?
             .split_whitespace()

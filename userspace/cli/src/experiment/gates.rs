@@ -27,7 +27,11 @@ impl Lateness {
             seen += count;
             total > 0 && seen >= rank
         })?;
-        Some(if place == 0 { 0.0 } else { 2_f64.powi(place as i32) })
+        Some(if place == 0 {
+            0.0
+        } else {
+            2_f64.powi(place as i32)
+        })
     }
 }
 

@@ -92,7 +92,8 @@ impl PortReading {
 /// The `index`th word of 32 bits; 0 if there is none.
 fn word(bytes: &[u8], index: usize) -> u32 {
     let word = bytes.chunks_exact(4).nth(index);
-    word.and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    word.and_then(|word| word.try_into().ok())
+        .map_or(0, u32::from_ne_bytes)
 }
 
 /// What all ports did between two readings.

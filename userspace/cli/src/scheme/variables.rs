@@ -42,7 +42,10 @@ fn time(text: &str) -> Option<u64> {
 }
 
 fn is_decimal(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// In the largest unit in which it is whole.
@@ -134,7 +137,10 @@ impl Variables {
             let (name, rest) = piece.split_at(end);
             let Some(value) = self.0.get(name) else {
                 let known: Vec<String> = self.0.keys().map(|name| format!("${name}")).collect();
-                bail!("`${name}` is not known: expected one of {}", known.join(", "));
+                bail!(
+                    "`${name}` is not known: expected one of {}",
+                    known.join(", ")
+                );
             };
             filled.push_str(value);
             filled.push_str(rest);
@@ -149,7 +155,12 @@ mod tests {
 
     #[test]
     fn times_are_read_and_shown() {
-        for (text, ns) in [("45us", 45_000), ("14.6us", 14_600), ("2s", 2_000_000_000), ("0ns", 0)] {
+        for (text, ns) in [
+            ("45us", 45_000),
+            ("14.6us", 14_600),
+            ("2s", 2_000_000_000),
+            ("0ns", 0),
+        ] {
             assert_eq!(time(text), Some(ns), "{text}");
             assert_eq!(show_time(ns), text.replace("14.6us", "14600ns"));
         }

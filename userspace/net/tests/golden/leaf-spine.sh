@@ -28,12 +28,12 @@ ip netns add weft-golden-spine1
 ip netns exec weft-golden-spine1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 
 # links
-ip -n weft-golden-leaf0 link add name h0 index 3 address 02:77:00:02:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 2 address 02:77:00:00:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-h0
-ip -n weft-golden-leaf0 link add name spine0 index 6 address 02:77:00:02:00:01 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 7 address 02:77:00:04:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
-ip -n weft-golden-leaf0 link add name spine1 index 8 address 02:77:00:02:00:02 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 9 address 02:77:00:05:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
-ip -n weft-golden-leaf1 link add name h1 index 5 address 02:77:00:03:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 4 address 02:77:00:01:00:00 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-h1
-ip -n weft-golden-leaf1 link add name spine0 index 10 address 02:77:00:03:00:01 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 11 address 02:77:00:04:00:01 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
-ip -n weft-golden-leaf1 link add name spine1 index 12 address 02:77:00:03:00:02 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 13 address 02:77:00:05:00:01 mtu 1500 txqueuelen 1000 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
+ip -n weft-golden-leaf0 link add name h0 index 3 address 02:77:00:02:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 2 address 02:77:00:00:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h0
+ip -n weft-golden-leaf0 link add name spine0 index 6 address 02:77:00:02:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 7 address 02:77:00:04:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
+ip -n weft-golden-leaf0 link add name spine1 index 8 address 02:77:00:02:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 9 address 02:77:00:05:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
+ip -n weft-golden-leaf1 link add name h1 index 5 address 02:77:00:03:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 4 address 02:77:00:01:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h1
+ip -n weft-golden-leaf1 link add name spine0 index 10 address 02:77:00:03:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 11 address 02:77:00:04:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
+ip -n weft-golden-leaf1 link add name spine1 index 12 address 02:77:00:03:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 13 address 02:77:00:05:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
 
 # host h0
 tc -n weft-golden-h0 qdisc add dev leaf0 root handle 1: wire rate 10gbit delay 2700ns
@@ -44,8 +44,8 @@ ip -n weft-golden-h0 address add 10.0.0.2/32 dev lo
 ip -n weft-golden-h0 address add fd77:6566:7400::2/128 dev lo nodad
 ip -n weft-golden-h0 neighbour add 10.0.0.1 lladdr 02:77:00:02:00:00 dev leaf0 nud permanent
 ip -n weft-golden-h0 neighbour add fe80::77:ff:fe02:0 lladdr 02:77:00:02:00:00 dev leaf0 nud permanent
-ip -n weft-golden-h0 route add 0.0.0.0/0 proto static via 10.0.0.1 dev leaf0 onlink
-ip -n weft-golden-h0 route add ::/0 proto static via fe80::77:ff:fe02:0 dev leaf0 onlink
+ip -n weft-golden-h0 route add 0.0.0.0/0 proto static initcwnd 12 quickack 1 rto_min 45ms via 10.0.0.1 dev leaf0 onlink
+ip -n weft-golden-h0 route add ::/0 proto static initcwnd 12 quickack 1 rto_min 45ms via fe80::77:ff:fe02:0 dev leaf0 onlink
 
 # host h1
 tc -n weft-golden-h1 qdisc add dev leaf1 root handle 1: wire rate 10gbit delay 2700ns
@@ -56,8 +56,8 @@ ip -n weft-golden-h1 address add 10.0.1.2/32 dev lo
 ip -n weft-golden-h1 address add fd77:6566:7400:1::2/128 dev lo nodad
 ip -n weft-golden-h1 neighbour add 10.0.1.1 lladdr 02:77:00:03:00:00 dev leaf1 nud permanent
 ip -n weft-golden-h1 neighbour add fe80::77:ff:fe03:0 lladdr 02:77:00:03:00:00 dev leaf1 nud permanent
-ip -n weft-golden-h1 route add 0.0.0.0/0 proto static via 10.0.1.1 dev leaf1 onlink
-ip -n weft-golden-h1 route add ::/0 proto static via fe80::77:ff:fe03:0 dev leaf1 onlink
+ip -n weft-golden-h1 route add 0.0.0.0/0 proto static initcwnd 12 quickack 1 rto_min 45ms via 10.0.1.1 dev leaf1 onlink
+ip -n weft-golden-h1 route add ::/0 proto static initcwnd 12 quickack 1 rto_min 45ms via fe80::77:ff:fe03:0 dev leaf1 onlink
 
 # leaf leaf0
 tc -n weft-golden-leaf0 qdisc add dev h0 root handle 1: wire rate 10gbit delay 2700ns

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft down`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use weft_net::Testbed;
+
+use crate::output;
+use crate::testbed;
+
+/// Removes a testbed, whatever there is of it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Nothing that weft did not make is touched.
+
+Examples:
+  weft down
+  weft down mine
+  weft down --all")]
+pub(crate) struct Args {
+    /// Its name (default: the only one there is)
+    testbed: Option<String>,
+    /// All of them
+    #[arg(long, conflicts_with = "testbed")]
+    all: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let names = if args.all {
+        let all = weft_net::list().map_err(testbed::explain)?;
+        all.iter().map(|it| it.name().to_owned()).collect()
+    } else {
+        match &args.testbed {
+            // It need not be whole, so it is not opened.
+            Some(name) => vec![name.clone()],
+            None => vec![testbed::open(None).map(|it: Testbed| it.name().to_owned())?],
+        }
+    };
+    for name in names {
+        let removed = testbed::remove(&name)?;
+        output::print(format!("{name}: {} namespaces removed", removed.namespaces))?;
+        for (node, process) in removed.held {
+            output::print(format!(
+                "  {node} goes when process {process} ends, which is in it"
+            ))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

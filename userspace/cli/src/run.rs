@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft run`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use weft_load::engine::{Cancel, Config, Connections, Progress, Since, raise_descriptor_limit};
+use weft_load::record::{FORMAT, Header};
+use weft_topo::Delay;
+
+use crate::compare;
+use crate::error::usage;
+use crate::experiment::Experiment;
+use crate::fabric::{self, Fabric};
+use crate::output;
+use crate::results;
+use crate::testbed::{self, Group, Sampled};
+use crate::topology;
+use crate::workload;
+
+/// The sizes that results tell apart, in bytes, as the papers do.
+const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
+/// Ports are sampled once in so many times that a host's link takes for a full packet.
+const SAMPLE_PACKETS: u64 = 100;
+
+/// Weaves a fabric, runs a workload on it, and measures flow completion times
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each run is a JSON Lines file: a header, a line for each flow and port sample, a summary. A run whose summary says
+INVALID is not to be believed: a timer was late, the processor busy, a buffer too small; the summary says which.
+
+Examples:
+  weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
+  weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
+  weft run rack:hosts=10 --dilation 1000 --scheme dctcp --only-incast --incast 8x20kB@300 --flows 400
+  weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    fabric: fabric::Args,
+    /// Names of `weft schemes` or folders, one run each, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "droptail")]
+    scheme: Vec<String>,
+    #[command(flatten)]
+    workload: workload::Args,
+    /// Seeds of the workload, one run each, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seed: Vec<u64>,
+    /// Whether each flow opens a connection
+    #[arg(long, value_enum, default_value_t = Connection::Flow)]
+    connection: Connection,
+    /// From when a flow's time runs
+    #[arg(long, value_enum, default_value_t = From::FirstByte)]
+    time_from: From,
+    /// How often ports are sampled, in time of the fabric (default: once in 100 packets of a
+    /// host's link; 0ns: never)
+    #[arg(long, value_name = "TIME")]
+    sample: Option<String>,
+    /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
+    /// times what the host link takes for the largest flow, at least 10 s of this machine)
+    #[arg(long, value_name = "TIME")]
+    patience: Option<String>,
+    /// Hosts use IPv6
+    #[arg(long)]
+    ipv6: bool,
+    /// The folder for results: SCHEME-seedN.jsonl
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    out: PathBuf,
+    /// Name of the testbeds that are made and removed
+    #[arg(long, value_name = "NAME", default_value = "run")]
+    testbed: String,
+    /// Print what would be run
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON: the summaries
+    #[arg(long)]
+    json: bool,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Connection {
+    /// A new one for each flow
+    Flow,
+    /// Those that its pair of hosts has open, and a new one if all are busy
+    Pair,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// The first byte is handed to the kernel: opening a connection is not part of it
+    FirstByte,
+    /// The flow's start: it is
+    Start,
+}
+
+/// A time of the fabric.
+fn time(option: &str, text: &str) -> Result<Duration> {
+    match text.parse::<Delay>() {
+        Ok(time) => Ok(Duration::from_nanos(time.ns())),
+        Err(_) => usage(format!(
+            "{option} {text}: expected a time up to 10s, such as 100us"
+        )),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut fabrics = Vec::new();
+    for scheme in &args.scheme {
+        let fabric = Fabric::new(&args.fabric, scheme)?;
+        for &seed in &args.seed {
+            // Everything that can be wrong is, before anything is woven.
+            args.workload
+                .workload(&fabric.topology, &fabric.framing()?, seed)?;
+            testbed::plan(&args.testbed, &fabric)?;
+        }
+        fabrics.push(fabric);
+    }
+    if args.dry_run {
+        for fabric in &fabrics {
+            for seed in &args.seed {
+                output::print(format!(
+                    "{} on {}, seed {seed} -> {}",
+                    fabric.scheme.name,
+                    fabric.title,
+                    file(&args.out, &fabric.scheme.name, *seed).display()
+                ))?;
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("making the folder {}", args.out.display()))?;
+    raise_descriptor_limit()?;
+    let cancel = Arc::new(Cancel::new()?);
+    let interrupt = Arc::clone(&cancel);
+    ctrlc::set_handler(move || interrupt.cancel()).context("catching Ctrl-C")?;
+    let mut files = Vec::new();
+    let mut valid = true;
+    for fabric in &fabrics {
+        for &seed in &args.seed {
+            let path = file(&args.out, &fabric.scheme.name, seed);
+            let outcome = one(args, fabric, seed, &path, &cancel)?;
+            if outcome.cancelled {
+                eprintln!("weft: interrupted; {} is of a part of it", path.display());
+                return Ok(ExitCode::from(130));
+            }
+            valid &= outcome.summary.valid;
+            files.push(path.to_string_lossy().into_owned());
+        }
+    }
+    let groups = results::group(results::read(&files)?);
+    if args.json {
+        let summaries: Vec<_> = groups.iter().flat_map(|group| &group.runs).collect();
+        let summaries: Vec<_> = summaries
+            .iter()
+            .map(|run| (&run.header, &run.summary))
+            .collect();
+        output::json(&summaries)?;
+    } else {
+        output::print(compare::text(&groups))?;
+    }
+    // It was done, but it is not to be believed.
+    Ok(if valid {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
+    folder.join(format!("{scheme}-seed{seed}.jsonl"))
+}
+
+/// A testbed that goes when this does.
+struct Temporary<'a>(&'a str);
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = testbed::remove(self.0) {
+            eprintln!("weft: {error:#}; weft down {} tries again", self.0);
+        }
+    }
+}
+
+fn one(
+    args: &Args,
+    fabric: &Fabric,
+    seed: u64,
+    path: &Path,
+    cancel: &Cancel,
+) -> Result<crate::experiment::Outcomes> {
+    let framing = fabric.framing()?;
+    let (workload, said) = args.workload.workload(&fabric.topology, &framing, seed)?;
+    let plan = testbed::plan(&args.testbed, fabric)?;
+    let testbed = testbed::weave(&plan, &fabric.scheme)?;
+    let _removed = Temporary(&args.testbed);
+    let tagged = fabric.scheme.description.tag.is_some();
+    let _membership = tagged
+        .then(|| Group::of(&args.testbed).enter())
+        .transpose()?;
+    let dilation = fabric.dilation.get();
+    let slowed = |time: Duration| time * dilation;
+    let experiment = Experiment {
+        topology: &fabric.topology,
+        dilation: fabric.dilation,
+        framing,
+        workload: &workload,
+        header: Header {
+            format: FORMAT,
+            weft: env!("CARGO_PKG_VERSION").to_owned(),
+            seed,
+            topology: fabric.title.clone(),
+            scheme: fabric.scheme.name.clone(),
+            workload: said,
+            dilation: f64::from(dilation),
+            buckets: BUCKETS.to_vec(),
+        },
+        config: Config {
+            connections: match args.connection {
+                Connection::Flow => Connections::PerFlow,
+                Connection::Pair => Connections::Persistent { ahead: 1 },
+            },
+            declare_size: tagged,
+            patience: match &args.patience {
+                Some(text) => slowed(time("--patience", text)?),
+                None => patience(fabric),
+            },
+            ..Config::default()
+        },
+        since: match args.time_from {
+            From::FirstByte => Since::FirstByte,
+            From::Start => Since::Start,
+        },
+        sample: match &args.sample {
+            Some(text) => Some(slowed(time("--sample", text)?)).filter(|time| !time.is_zero()),
+            None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
+        },
+    };
+    let hosts = testbed::hosts(&testbed, &fabric.topology, args.ipv6)?;
+    let mut ports = Sampled::new(&testbed, &fabric.topology)?;
+    let created = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+    let mut out = BufWriter::new(created);
+    let mut shown = Shown::new(&fabric.scheme.name, seed, args.quiet);
+    experiment.run(
+        hosts,
+        &mut ports,
+        &mut out,
+        &mut |it| shown.update(it),
+        cancel,
+    )
+}
+
+/// What a full packet takes on the fastest host link of the slowed fabric.
+fn packet_ns(fabric: &Fabric) -> u64 {
+    let topology = &fabric.slowed;
+    let ports = topology.hosts().flat_map(|id| &topology.node(id).ports);
+    let times = ports.map(|port| {
+        let rate = topology.links()[port.link].wire.rate;
+        rate.serialization_ns(topology::FRAME)
+    });
+    times.min().unwrap_or(1).max(1)
+}
+
+/// A flow of 100 MB alone on a host's link takes 82,000 packet times.
+fn patience(fabric: &Fabric) -> Duration {
+    const PACKETS: u64 = 1_000_000;
+    Duration::from_nanos(packet_ns(fabric).saturating_mul(PACKETS)).max(Duration::from_secs(10))
+}
+
+/// Progress, on standard error.
+struct Shown {
+    what: String,
+    begun: Instant,
+    terminal: bool,
+    quiet: bool,
+    /// Per cent that was printed last.
+    last: u64,
+}
+
+impl Shown {
+    fn new(scheme: &str, seed: u64, quiet: bool) -> Self {
+        Self {
+            what: format!("{scheme}, seed {seed}"),
+            begun: Instant::now(),
+            terminal: std::io::stderr().is_terminal(),
+            quiet,
+            last: 0,
+        }
+    }
+
+    fn update(&mut self, progress: Progress) {
+        let Progress { flows, ended, .. } = progress;
+        let percent = 100 * ended / flows.max(1);
+        // A file gets a line for each tenth.
+        let step = if self.terminal { 1 } else { 10 };
+        if self.quiet || percent < self.last + step {
+            return;
+        }
+        self.last = percent - percent % step;
+        let elapsed = self.begun.elapsed();
+        let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
+        let (start, end) = if self.terminal {
+            ("\r", "  ")
+        } else {
+            ("", "\n")
+        };
+        let clear = if self.terminal && ended == flows {
+            "\n"
+        } else {
+            ""
+        };
+        eprint!(
+            "{start}{}: {ended} of {flows} flows, about {:.0} s left{end}{clear}",
+            self.what,
+            left.as_secs_f64().ceil()
+        );
+    }
+}

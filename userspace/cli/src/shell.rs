@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft shell`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::exec;
+use crate::testbed;
+
+/// A shell on a node
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft shell h3
+  weft shell core0 --testbed mine")]
+pub(crate) struct Args {
+    /// The node
+    node: String,
+    /// The testbed (default: the only one there is)
+    #[arg(long, value_name = "NAME")]
+    testbed: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let testbed = testbed::open(args.testbed.as_deref())?;
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| OsString::from("/bin/sh"));
+    exec::on_node(&testbed, &args.node, &shell, &[]).map(exec::exit_code)
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A fabric on this machine: the plan of its namespaces, and weft's programs at its ports.
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use weft_ebpf::{FlowSizes, HostConfig, Object, SwitchConfig, port};
+use weft_load::engine::Host;
+use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit, qdisc};
+use weft_topo::{Kind, Topology};
+
+use crate::error::usage;
+use crate::experiment::ports::{PortReading, Ports, QdiscFigures};
+use crate::fabric::{Fabric, MTU};
+use crate::scheme::{Fallback, Policy, Scheme, Spray, Tag};
+
+/// Where control groups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// An error of weft-net, told apart: what a person got wrong, and what went wrong.
+pub(crate) fn explain(error: weft_net::Error) -> anyhow::Error {
+    use weft_net::Error;
+    match error {
+        Error::System { .. } | Error::Refused { .. } | Error::Hook { .. } => {
+            anyhow::Error::new(error)
+        }
+        // A sentence for a person, and exit status 2.
+        error => match usage::<()>(error.to_string()) {
+            Err(error) => error,
+            Ok(()) => unreachable!("usage() is an error"),
+        },
+    }
+}
+
+/// What is to be made of a fabric.
+///
+/// # Errors
+///
+/// If the scheme's files are not as they must be.
+pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
+    let Fabric {
+        scheme, variables, ..
+    } = fabric;
+    let sysctls = |file: &str| -> Result<Vec<Sysctl>> {
+        let pairs = scheme.sysctls(file, variables)?;
+        let sysctls = pairs.iter().map(|(key, value)| Sysctl::new(key, value));
+        sysctls
+            .collect::<Result<_, _>>()
+            .map_err(explain)
+            .with_context(|| format!("{}/{file}", scheme.name))
+    };
+    let settings = Settings {
+        mtu: MTU,
+        host_sysctls: sysctls("host.sysctl")?,
+        switch_sysctls: sysctls("switch.sysctl")?,
+        host_route: RouteMetrics::parse(&scheme.route(variables)?)
+            .map_err(explain)
+            .with_context(|| format!("{}/host.route", scheme.name))?,
+        scheme: Some(scheme.name.clone()),
+        notes: [
+            ("topology".to_owned(), fabric.title.clone()),
+            ("dilation".to_owned(), fabric.dilation.to_string()),
+        ]
+        .into(),
+        ..Settings::default()
+    };
+    let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
+    let mut failure = None;
+    let planned = plan.set_qdiscs(|node, port, link| {
+        let file = match node.kind {
+            Kind::Host => "host.tc",
+            Kind::Switch => "switch.tc",
+        };
+        let (rate, delay) = (link.wire.rate.to_string(), link.wire.delay.to_string());
+        match scheme.batch(file, &variables.port(&port.name, &rate, &delay)) {
+            Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n")),
+            Err(error) => {
+                failure.get_or_insert(error);
+                Ok(Vec::new())
+            }
+        }
+    });
+    match failure {
+        Some(error) => Err(error),
+        None => planned.map(|()| plan).map_err(explain),
+    }
+}
+
+/// Weaves it: namespaces, links, qdiscs, and the scheme's programs. All of it, or nothing.
+///
+/// # Errors
+///
+/// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
+pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
+    let description = &scheme.description;
+    if description.tag.is_none() && description.routing.spray == Spray::Off {
+        return weft_net::up(plan, None).map_err(explain);
+    }
+    let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
+    let group = Group::make(plan.testbed())?;
+    let flows = match description.tag {
+        Some(_) => Some(FlowSizes::attach(&object, &group.path)?),
+        None => None,
+    };
+    let paths = widest(plan.topology());
+    let mut attach = |visit: Visit<'_>| {
+        let device = &visit.port.name;
+        let place = visit.node.address;
+        let attached = match (visit.node.kind, description.tag) {
+            (Kind::Host, None) => Ok(()),
+            (Kind::Host, Some(tag)) => {
+                port::attach_host(&object, device, &host_config(tag), flows.as_ref())
+            }
+            (Kind::Switch, _) => {
+                let widest = paths
+                    .iter()
+                    .find(|(address, _)| *address == place)
+                    .map_or(0, |(_, paths)| *paths);
+                port::attach_switch(
+                    &object,
+                    device,
+                    &switch_config(description.routing.spray, widest),
+                )
+            }
+        };
+        attached.map_err(|error| format!("{error:#}").into())
+    };
+    let testbed = weft_net::up(plan, Some(&mut attach)).map_err(explain)?;
+    group.keep();
+    Ok(testbed)
+}
+
+/// Takes a testbed down, with its control group.
+///
+/// # Errors
+///
+/// If there is none of that name, or the kernel refuses.
+pub(crate) fn remove(name: &str) -> Result<weft_net::Removed> {
+    let removed = weft_net::down(name).map_err(explain);
+    // Also that of a testbed whose `up` was killed before there was a namespace.
+    Group::of(name).remove()?;
+    removed
+}
+
+/// The most next hops of a route, for each node by its address.
+fn widest(topology: &Topology) -> Vec<(weft_topo::Address, u32)> {
+    let nodes = topology.nodes().iter().zip(topology.routes());
+    nodes
+        .map(|(node, routes)| {
+            let hops = routes.v4.iter().map(|route| route.next_hops.len() as u32);
+            (node.address, hops.max().unwrap_or(0))
+        })
+        .collect()
+}
+
+fn host_config(tag: Tag) -> HostConfig {
+    HostConfig {
+        policy: match tag.policy {
+            Policy::Remaining => weft_ebpf::Policy::Remaining,
+            Policy::Size => weft_ebpf::Policy::Size,
+            Policy::Sent => weft_ebpf::Policy::Sent,
+            Policy::Deadline => weft_ebpf::Policy::Deadline,
+            Policy::Fixed => weft_ebpf::Policy::Fixed,
+        },
+        fallback: match tag.fallback {
+            Fallback::Sent => weft_ebpf::Fallback::Sent,
+            Fallback::Queued => weft_ebpf::Fallback::Queued,
+        },
+        ..HostConfig::default()
+    }
+}
+
+fn switch_config(spray: Spray, paths: u32) -> SwitchConfig {
+    let (spray, paths) = match spray {
+        Spray::Off => (weft_ebpf::Spray::Off, 0),
+        Spray::Random => (weft_ebpf::Spray::Random, 0),
+        Spray::RoundRobin => (weft_ebpf::Spray::RoundRobin, paths),
+    };
+    SwitchConfig { spray, paths }
+}
+
+/// The control group whose sockets may say the size of their flows.
+pub(crate) struct Group {
+    path: PathBuf,
+    /// Whether it goes when this does.
+    temporary: bool,
+}
+
+impl Group {
+    pub(crate) fn of(testbed: &str) -> Self {
+        Self {
+            path: Path::new(CGROUPS).join(format!("weft-{testbed}")),
+            temporary: false,
+        }
+    }
+
+    fn make(testbed: &str) -> Result<Self> {
+        let mut group = Self::of(testbed);
+        group.temporary = true;
+        match fs::create_dir(&group.path) {
+            Ok(()) => Ok(group),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(group),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => usage(format!(
+                "making the control group {}: not permitted; run as root",
+                group.path.display()
+            )),
+            Err(error) => Err(error).with_context(|| {
+                format!(
+                    "making the control group {} (is a cgroup2 mounted? weft doctor)",
+                    group.path.display()
+                )
+            }),
+        }
+    }
+
+    fn keep(mut self) {
+        self.temporary = false;
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// What a process writes its number to, to be in it.
+    pub(crate) fn members(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
+    /// Puts this process into it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn enter(&self) -> Result<Membership> {
+        let before =
+            fs::read_to_string("/proc/self/cgroup").context("reading /proc/self/cgroup")?;
+        let before = before
+            .lines()
+            .find_map(|line| line.strip_prefix("0::"))
+            .context("this process is in no cgroup of version 2")?;
+        let back = Path::new(CGROUPS)
+            .join(before.trim_start_matches('/'))
+            .join("cgroup.procs");
+        fs::write(self.members(), "0")
+            .with_context(|| format!("entering {}", self.path.display()))?;
+        Ok(Membership { back })
+    }
+
+    fn remove(&self) -> Result<()> {
+        match fs::remove_dir(&self.path) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => bail!(
+                "removing {}: {error}; processes in it: {}",
+                self.path.display(),
+                fs::read_to_string(self.members())
+                    .unwrap_or_default()
+                    .trim()
+                    .replace('\n', " ")
+            ),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.temporary {
+            // The error that led here is what is reported; `weft down` tries again.
+            let _ = self.remove();
+        }
+    }
+}
+
+/// This process is in a control group for as long as this lives.
+pub(crate) struct Membership {
+    back: PathBuf,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // If it cannot go back, `weft down` says who is still there.
+        let _ = fs::write(&self.back, "0");
+    }
+}
+
+/// The testbed that a command is for: the one that was named, or the only one there is.
+///
+/// # Errors
+///
+/// If there is none, or more than one to choose from.
+pub(crate) fn open(name: Option<&str>) -> Result<Testbed> {
+    if let Some(name) = name {
+        return Testbed::open(name).map_err(explain);
+    }
+    let mut all = weft_net::list().map_err(explain)?;
+    match all.len() {
+        0 => usage("no testbed is up: weft up fat-tree:k=4"),
+        1 => Ok(all.remove(0)),
+        _ => {
+            let names: Vec<&str> = all.iter().map(Testbed::name).collect();
+            usage(format!(
+                "there are several testbeds, say which: --testbed {}",
+                names.join(", --testbed ")
+            ))
+        }
+    }
+}
+
+/// The fabric's hosts, for the engine.
+///
+/// # Errors
+///
+/// If a namespace is gone.
+pub(crate) fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<Host>> {
+    topology
+        .hosts()
+        .map(|id| {
+            let node = topology.node(id);
+            let namespace = testbed.namespace(&node.name).map_err(explain)?;
+            Ok(Host {
+                netns: Some(OwnedFd::from(namespace)),
+                address: match ipv6 {
+                    false => IpAddr::V4(node.address.v4()),
+                    true => IpAddr::V6(node.address.v6()),
+                },
+            })
+        })
+        .collect()
+}
+
+/// A testbed's ports, read by netlink.
+pub(crate) struct Sampled {
+    reader: StatsReader,
+    /// As they were before the first reading: names only.
+    blank: Vec<PortReading>,
+}
+
+impl Sampled {
+    /// # Errors
+    ///
+    /// If a namespace is gone.
+    pub(crate) fn new(testbed: &Testbed, topology: &Topology) -> Result<Self> {
+        let nodes = topology.nodes().iter();
+        let ports = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
+        let blank = ports.map(|(node, port)| PortReading {
+            node: node.name.clone(),
+            port: port.name.clone(),
+            host: node.kind == Kind::Host,
+            ..PortReading::default()
+        });
+        Ok(Self {
+            reader: testbed.stats().map_err(explain)?,
+            blank: blank.collect(),
+        })
+    }
+}
+
+impl Ports for Sampled {
+    fn read(&mut self) -> Result<Vec<PortReading>> {
+        let mut ports = self.blank.clone();
+        let mut at = 0;
+        self.reader
+            .read(|stats| {
+                // Qdiscs come node by node and port by port, hardly ever in another order.
+                let is = |port: &PortReading| port.node == stats.node && port.port == stats.port;
+                let count = ports.len();
+                let found = (0..count)
+                    .map(|n| (at + n) % count)
+                    .find(|&n| is(&ports[n]));
+                let Some(place) = found else { return };
+                at = place;
+                ports[place].add(&QdiscFigures {
+                    kind: stats.kind,
+                    root: stats.parent == qdisc::Handle::ROOT,
+                    sent_packets: stats.packets,
+                    backlog_packets: stats.backlog_packets.into(),
+                    backlog_bytes: stats.backlog_bytes.into(),
+                    drops: stats.drops.into(),
+                    app: stats.app,
+                });
+            })
+            .map_err(explain)?;
+        Ok(ports)
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft up`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde::Serialize;
+use weft_net::Plan;
+use weft_topo::Kind;
+
+use crate::fabric::{self, Fabric};
+use crate::output;
+use crate::scheme::Spray;
+use crate::testbed;
+
+/// Weaves a fabric: network namespaces, links, routes, qdiscs, programs
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Either all of it is there afterwards, or nothing. `weft down` removes it, also after a crash.
+
+Examples:
+  weft up fat-tree:k=4 --scheme dctcp --dilation 1000
+  weft up dumbbell:left=2,right=2,rate=10mbit --scheme ./my-scheme --testbed mine
+  weft up rack:hosts=4 --dry-run > rack.sh      the same as commands, which can be run")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    fabric: fabric::Args,
+    /// What ports, hosts and routing get: a name of `weft schemes`, or a folder
+    #[arg(long, default_value = "droptail")]
+    scheme: String,
+    /// The testbed's name: letters, digits and _
+    #[arg(long, value_name = "NAME", default_value = "fabric")]
+    testbed: String,
+    /// Print ip, tc, sysctl and weft-tag commands that do the same, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "dry_run")]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Woven<'a> {
+    testbed: &'a str,
+    topology: &'a str,
+    scheme: &'a str,
+    dilation: u32,
+    hosts: usize,
+    switches: usize,
+    links: usize,
+    seconds: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let fabric = Fabric::new(&args.fabric, &args.scheme)?;
+    let plan = testbed::plan(&args.testbed, &fabric)?;
+    if args.dry_run {
+        output::print(plan.commands().to_string().trim_end())?;
+        if let Some(commands) = programs(&plan, &fabric) {
+            output::print(commands.trim_end())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let begun = std::time::Instant::now();
+    testbed::weave(&plan, &fabric.scheme)?;
+    let hosts = fabric.topology.hosts().count();
+    let woven = Woven {
+        testbed: &args.testbed,
+        topology: &fabric.title,
+        scheme: &fabric.scheme.name,
+        dilation: fabric.dilation.get(),
+        hosts,
+        switches: fabric.topology.nodes().len() - hosts,
+        links: fabric.topology.links().len(),
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    if args.json {
+        output::json(&woven)?;
+    } else {
+        output::print(format!(
+            "{}: {} hosts, {} switches, {} links, {} ({:.2} s)",
+            woven.testbed, woven.hosts, woven.switches, woven.links, woven.scheme, woven.seconds
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What attaches the scheme's programs; `None` if it has none.
+fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
+    let description = &fabric.scheme.description;
+    let spray = description.routing.spray;
+    if description.tag.is_none() && spray == Spray::Off {
+        return None;
+    }
+    let group = format!("/sys/fs/cgroup/weft-{}", plan.testbed());
+    let mut text = format!("\n# programs\nmkdir {group}\n");
+    for node in plan.topology().nodes() {
+        for port in &node.ports {
+            let role = match (node.kind, description.tag) {
+                (Kind::Host, None) => continue,
+                (Kind::Host, Some(tag)) => format!(
+                    "host --cgroup {group} --policy {} --fallback {}",
+                    word(&tag.policy),
+                    word(&tag.fallback)
+                ),
+                (Kind::Switch, _) => format!("switch --spray {}", word(&spray)),
+            };
+            text += &format!(
+                "weft-tag attach --netns {} --dev {} --role {role}\n",
+                plan.namespace(node),
+                port.name
+            );
+        }
+    }
+    Some(text)
+}
+
+/// The word that stands for it in a scheme's file.
+fn word(value: &impl Serialize) -> String {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    json.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What `ip route add` takes besides a destination and its next hops.
+
+use std::fmt;
+
+use crate::attributes::Attributes;
+use crate::error::{Error, Result, invalid};
+
+/// A metric: its name, its `RTAX_` number, and how its value is written.
+struct Metric {
+    name: &'static str,
+    number: u16,
+    form: Form,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Number,
+    /// In ms; in text with a unit.
+    Time,
+}
+
+const METRICS: [Metric; 5] = [
+    Metric {
+        name: "initcwnd",
+        number: 11,
+        form: Form::Number,
+    },
+    Metric {
+        name: "initrwnd",
+        number: 14,
+        form: Form::Number,
+    },
+    Metric {
+        name: "quickack",
+        number: 15,
+        form: Form::Number,
+    },
+    Metric {
+        name: "reordering",
+        number: 9,
+        form: Form::Number,
+    },
+    Metric {
+        name: "rto_min",
+        number: 13,
+        form: Form::Time,
+    },
+];
+
+/// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteMetrics {
+    /// `RTAX_` numbers and values.
+    values: Vec<(usize, u32)>,
+}
+
+impl RouteMetrics {
+    /// From words as `ip route` takes them: `initcwnd 12 quickack 1 rto_min 45ms`.
+    ///
+    /// # Errors
+    ///
+    /// If a word is no metric that is known here, or its value is missing or no number; a time must
+    /// be whole milliseconds, as the kernel keeps it.
+    pub fn parse(words: &[String]) -> Result<Self> {
+        let mut values: Vec<(usize, u32)> = Vec::new();
+        for pair in words.chunks(2) {
+            let [name, value] = pair else {
+                return invalid(format!("route metric `{}` needs a value", pair[0]));
+            };
+            let Some(place) = METRICS.iter().position(|metric| metric.name == name) else {
+                let known: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+                return invalid(format!(
+                    "`{name}` is no route metric; known are {}",
+                    known.join(", ")
+                ));
+            };
+            if values.iter().any(|(other, _)| *other == place) {
+                return invalid(format!("route metric `{name}` is given twice"));
+            }
+            let number = match METRICS[place].form {
+                Form::Number => value.parse().ok(),
+                Form::Time => milliseconds(value),
+            };
+            let Some(number) = number else {
+                return Err(Error::Invalid(match METRICS[place].form {
+                    Form::Number => format!("route metric {name}: `{value}` is not a whole number"),
+                    Form::Time => format!(
+                        "route metric {name}: `{value}` is no time of whole milliseconds, such as 45ms"
+                    ),
+                }));
+            };
+            values.push((place, number));
+        }
+        Ok(Self { values })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// As the nest `RTA_METRICS`.
+    pub(crate) fn put(&self, out: &mut Attributes) {
+        for &(place, value) in &self.values {
+            out.u32(METRICS[place].number, value);
+        }
+    }
+}
+
+impl fmt::Display for RouteMetrics {
+    /// As `ip route` takes them, each after a space.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &(place, value) in &self.values {
+            let unit = match METRICS[place].form {
+                Form::Number => "",
+                Form::Time => "ms",
+            };
+            write!(f, " {} {value}{unit}", METRICS[place].name)?;
+        }
+        Ok(())
+    }
+}
+
+fn milliseconds(text: &str) -> Option<u32> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().ok()?;
+    let ns = number.checked_mul(match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    })?;
+    let whole = ns > 0 && ns.is_multiple_of(1_000_000);
+    u32::try_from(ns / 1_000_000).ok().filter(|_| whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn words_are_read_and_written() {
+        let text = "initcwnd 12 initrwnd 1000 quickack 1 rto_min 45ms reordering 300";
+        let metrics = RouteMetrics::parse(&words(text)).unwrap();
+        assert_eq!(metrics.to_string(), format!(" {text}"));
+        let metrics = RouteMetrics::parse(&words("rto_min 2s")).unwrap();
+        assert_eq!(metrics.to_string(), " rto_min 2000ms");
+        assert!(RouteMetrics::parse(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("initcwnd", "`initcwnd` needs a value"),
+            ("initcwnd many", "`many` is not a whole number"),
+            ("rto_min 45us", "`45us` is no time of whole milliseconds"),
+            ("rto_min 45", "`45` is no time"),
+            ("rto_min 0ms", "`0ms` is no time"),
+            (
+                "window 5",
+                "`window` is no route metric; known are initcwnd",
+            ),
+            ("quickack 1 quickack 1", "given twice"),
+        ] {
+            let error = RouteMetrics::parse(&words(text)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
