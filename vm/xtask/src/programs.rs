@@ -21,6 +21,8 @@ pub(crate) struct Programs {
     pub(crate) selftests: PathBuf,
     /// `weft-bench`.
     pub(crate) bench: PathBuf,
+    /// `weft`; its schemes with tags need the eBPF programs.
+    pub(crate) weft: PathBuf,
     /// Those with the eBPF programs in them, where these can be built.
     pub(crate) ebpf: Option<Ebpf>,
     /// The plugin, one library for all our qdiscs.
@@ -39,7 +41,7 @@ pub(crate) struct Ebpf {
 impl Programs {
     /// Those that the guest has in its path, under their own names.
     pub(crate) fn in_path(&self) -> Vec<&Path> {
-        let mut programs = vec![self.selftests.as_path(), &self.bench];
+        let mut programs = vec![self.selftests.as_path(), &self.bench, &self.weft];
         if let Some(ebpf) = &self.ebpf {
             programs.extend([ebpf.tag.as_path(), &ebpf.selftests]);
         }
@@ -59,7 +61,13 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
         "--message-format",
         "json-render-diagnostics",
     ]);
-    for package in ["weft-guest", "weft-selftests", "weft-bench", "weft-tc"] {
+    for package in [
+        "weft-guest",
+        "weft-selftests",
+        "weft-bench",
+        "weft-tc",
+        "weft-cli",
+    ] {
         command.args(["--package", package]);
     }
     if let Some(object) = object {
@@ -90,6 +98,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             init: program("weft-guest")?,
             selftests: program("weft-selftests")?,
             bench: program("weft-bench")?,
+            weft: program("weft")?,
             ebpf: object.map(|_| ebpf()).transpose()?,
             plugin: library(&messages, "weft_tc").context("cargo built no tc plugin")?,
         })
