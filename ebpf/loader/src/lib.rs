@@ -3,14 +3,15 @@
 //! Loads weft's eBPF programs and attaches them.
 //!
 //! ```no_run
-//! use weft_ebpf::{FlowSizes, HostConfig, Object, SwitchConfig, port};
+//! use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
 //!
 //! # fn main() -> anyhow::Result<()> {
 //! let object = Object::find(None)?;
 //! let flows = FlowSizes::attach(&object, "/sys/fs/cgroup/weft".as_ref())?;
-//! port::attach_host(&object, "eth0", &HostConfig::default(), Some(&flows))?;
+//! let mut attacher = Attacher::new(&object, Some(&flows));
+//! attacher.host("eth0", &HostConfig::default())?;
 //! // In the switch's network namespace:
-//! port::attach_switch(&object, "port1", &SwitchConfig::default())?;
+//! attacher.switch("port1", &SwitchConfig::default())?;
 //! # Ok(())
 //! # }
 //! ```
@@ -33,7 +34,7 @@ mod sysctl;
 pub use counters::Counters;
 pub use flow_size::FlowSizes;
 pub use object::Object;
-pub use port::{Gso, HostConfig, SwitchConfig};
+pub use port::{Attacher, Gso, HostConfig, SwitchConfig};
 pub use weft_ebpf_common::{
     counter::Counter,
     port::{Fallback, Policy, Role, Spray},

@@ -10,7 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value, json};
 use weft_ebpf::port::{self, Status};
 use weft_ebpf::{
-    Counters, Fallback, FlowSizes, Gso, HostConfig, Object, Policy, Role, Spray, SwitchConfig,
+    Attacher, Counters, Fallback, FlowSizes, Gso, HostConfig, Object, Policy, Role, Spray,
+    SwitchConfig,
 };
 
 const EXAMPLES: &str = "\
@@ -150,7 +151,7 @@ impl Attach {
                 spray: choice(Spray::ALL, Spray::name, self.spray.as_ref())?,
                 paths: self.paths.unwrap_or(0),
             };
-            return port::attach_switch(object, &self.dev, &config);
+            return Attacher::new(object, None).switch(&self.dev, &config);
         }
         let foreign = [
             ("--spray", self.spray.is_some()),
@@ -175,7 +176,7 @@ impl Attach {
             Some(cgroup) => Some(FlowSizes::attach(object, cgroup)?),
             None => None,
         };
-        port::attach_host(object, &self.dev, &config, flows.as_ref())
+        Attacher::new(object, flows.as_ref()).host(&self.dev, &config)
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use anyhow::{Context as _, Result, bail, ensure};
 use aya::Ebpf;
 use aya::maps::{Array, Map, MapData};
-use aya::programs::SchedClassifier;
+use aya::programs::{ProgramError, SchedClassifier};
 use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray};
 use weft_ebpf_common::{map, program};
 use weft_proto::tag;
@@ -106,145 +106,179 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// Makes `device` the port of a host: what its TCP and UDP sockets send is ranked and tagged, what
-/// it gets loses the tag.
+/// Attaches the programs to one device after the other, or to one.
 ///
-/// The MTU of its IPv4 routes and of IPv6 becomes 8 bytes smaller than the device's, to leave room
-/// for the tag. Routes that are added later must say so themselves (`mtu lock N`): what is too long
-/// goes untagged and is counted. GSO is limited.
-///
-/// # Errors
-///
-/// If weft's programs are there already, the device is not fit, or the kernel refuses, which takes
-/// root. Nothing is left changed then.
-pub fn attach_host(
-    object: &Object,
-    device: &str,
-    config: &HostConfig,
-    flows: Option<&FlowSizes>,
-) -> Result<()> {
-    let device = unused(device)?;
-    ensure!(
-        device.mtu >= SMALLEST_MTU,
-        "{}'s MTU of {} leaves no room for the tag: make it at least {SMALLEST_MTU} (`ip link set {} mtu`)",
-        device.name,
-        device.mtu,
-        device.name
-    );
-    let ipv6 = ipv6_mtu(&device);
-    let ipv6_mtu = sysctl::read(&ipv6)?.unwrap_or(0);
-    let mtu = device.mtu - tag::SIZE as u32;
-    ensure!(
-        ipv6_mtu == 0 || mtu >= SMALLEST_IPV6_MTU,
-        "IPv6 needs an MTU of {SMALLEST_IPV6_MTU}, and the tag 8 more: make {}'s at least {} \
-         (`ip link set {} mtu`), or turn IPv6 off there",
-        device.name,
-        SMALLEST_IPV6_MTU + 8,
-        device.name
-    );
-    let port = Port {
-        role: Role::Host as u32,
-        policy: config.policy as u32,
-        fallback: config.fallback as u32,
-        fixed: config.fixed,
-        before: Before {
-            gso_max_size: device.gso.size,
-            gso_ipv4_max_size: device.gso.ipv4_size,
-            gso_max_segs: device.gso.segments,
-            ipv6_mtu,
-            route_mtu: mtu,
-            ..Before::default()
-        },
-        ..Port::default()
-    };
-    let mut ebpf = object.open(flows.map(FlowSizes::map))?;
-    configure(&mut ebpf, port)?;
-    // Room first, tags then: no packet is too long in between.
-    let arranged = || -> Result<()> {
-        device.set_gso(GsoLimits {
-            size: device.gso.size.min(LARGEST_GSO),
-            ipv4_size: device.gso.ipv4_size.min(LARGEST_GSO),
-            segments: match config.gso {
-                Gso::Off => 1,
-                Gso::On => device.gso.segments,
+/// The kernel checks a program when it is loaded, which takes far longer than attaching it. So
+/// devices with the same settings, found and wanted, share their programs, and with them the
+/// counters: [`status`] says then what all of them have counted. Ports that spray
+/// [round robin](Spray::RoundRobin) share nothing, since each takes turns on its own.
+pub struct Attacher<'a> {
+    object: &'a Object,
+    flows: Option<&'a FlowSizes>,
+    loaded: Vec<(Port, Ebpf)>,
+}
+
+impl<'a> Attacher<'a> {
+    /// With the programs in `object`; the sockets of hosts say the sizes of their flows in `flows`.
+    pub fn new(object: &'a Object, flows: Option<&'a FlowSizes>) -> Self {
+        Self {
+            object,
+            flows,
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Makes `device` the port of a host: what its TCP and UDP sockets send is ranked and tagged,
+    /// what it gets loses the tag.
+    ///
+    /// The MTU of its IPv4 routes and of IPv6 becomes 8 bytes smaller than the device's, to leave
+    /// room for the tag. Routes that are added later must say so themselves (`mtu lock N`): what is
+    /// too long goes untagged and is counted. GSO is limited.
+    ///
+    /// # Errors
+    ///
+    /// If weft's programs are there already, the device is not fit, or the kernel refuses, which
+    /// takes root. Nothing is left changed then.
+    pub fn host(&mut self, device: &str, config: &HostConfig) -> Result<()> {
+        let device = unused(device)?;
+        ensure!(
+            device.mtu >= SMALLEST_MTU,
+            "{}'s MTU of {} leaves no room for the tag: make it at least {SMALLEST_MTU} (`ip link set {} mtu`)",
+            device.name,
+            device.mtu,
+            device.name
+        );
+        let ipv6 = ipv6_mtu(&device);
+        let ipv6_mtu = sysctl::read(&ipv6)?.unwrap_or(0);
+        let mtu = device.mtu - tag::SIZE as u32;
+        ensure!(
+            ipv6_mtu == 0 || mtu >= SMALLEST_IPV6_MTU,
+            "IPv6 needs an MTU of {SMALLEST_IPV6_MTU}, and the tag 8 more: make {}'s at least {} \
+             (`ip link set {} mtu`), or turn IPv6 off there",
+            device.name,
+            SMALLEST_IPV6_MTU + 8,
+            device.name
+        );
+        let port = Port {
+            role: Role::Host as u32,
+            policy: config.policy as u32,
+            fallback: config.fallback as u32,
+            fixed: config.fixed,
+            before: Before {
+                gso_max_size: device.gso.size,
+                gso_ipv4_max_size: device.gso.ipv4_size,
+                gso_max_segs: device.gso.segments,
+                ipv6_mtu,
+                route_mtu: mtu,
+                ..Before::default()
             },
-        })?;
-        if ipv6_mtu > mtu {
-            sysctl::write(&ipv6, mtu)?;
-        }
-        routes::limit_mtu(&device, mtu)
-    };
-    let result = arranged()
-        .and_then(|()| load(&mut ebpf, program::UNTAG, Hook::Ingress(device.index)))
-        .and_then(|()| load(&mut ebpf, program::TAG, Hook::Egress(device.index)));
-    undone(result, || {
-        detach_all(&device).and(restore_host(&device, &port.before))
-    })
-}
-
-/// Makes `device` the port of a switch: the tag of a packet that it gets is read into
-/// `skb->priority` and `skb->mark`, and stays on.
-///
-/// The kernel is told not to overwrite `skb->priority` when it forwards, and if packets are to be
-/// sprayed, to choose the path of a multipath route by a packet's hash; both for the whole network
-/// namespace, until the last port is detached.
-///
-/// # Errors
-///
-/// If weft's programs are there already, or the kernel refuses, which takes root. Nothing is left
-/// changed then.
-pub fn attach_switch(object: &Object, device: &str, config: &SwitchConfig) -> Result<()> {
-    ensure!(
-        config.paths == 0 || config.spray == Spray::RoundRobin,
-        "a number of paths is for round-robin spraying only"
-    );
-    let device = unused(device)?;
-    // The settings are the namespace's: the first port knows them as they were.
-    let before = match other_switch_port(&device)? {
-        Some(port) => port.before,
-        None => Before {
-            forward_update_priority: sysctl::read(UPDATE_PRIORITY)?.unwrap_or(1),
-            ipv4_hash_policy: sysctl::read(IPV4_HASH_POLICY)?.unwrap_or(0),
-            ipv6_hash_policy: sysctl::read(IPV6_HASH_POLICY)?.unwrap_or(u32::MAX),
-            ..Before::default()
-        },
-    };
-    let port = Port {
-        role: Role::Switch as u32,
-        spray: config.spray as u32,
-        paths: config.paths,
-        before,
-        ..Port::default()
-    };
-    let mut ebpf = object.open(None)?;
-    configure(&mut ebpf, port)?;
-    let sprays = config.spray != Spray::Off;
-    let arranged = || -> Result<()> {
-        sysctl::write(UPDATE_PRIORITY, 0)?;
-        if sprays {
-            sysctl::write(IPV4_HASH_POLICY, LAYER_4)?;
-            if before.ipv6_hash_policy != u32::MAX {
-                sysctl::write(IPV6_HASH_POLICY, LAYER_4)?;
+            ..Port::default()
+        };
+        let ebpf = self.programs(port)?;
+        // Room first, tags then: no packet is too long in between.
+        let arranged = || -> Result<()> {
+            device.set_gso(GsoLimits {
+                size: device.gso.size.min(LARGEST_GSO),
+                ipv4_size: device.gso.ipv4_size.min(LARGEST_GSO),
+                segments: match config.gso {
+                    Gso::Off => 1,
+                    Gso::On => device.gso.segments,
+                },
+            })?;
+            if ipv6_mtu > mtu {
+                sysctl::write(&ipv6, mtu)?;
             }
-        }
-        Ok(())
-    };
-    let result = arranged()
-        .and_then(|()| {
-            if sprays {
-                load(&mut ebpf, program::UNSPRAY, Hook::Egress(device.index))
-            } else {
-                Ok(())
-            }
+            routes::limit_mtu(&device, mtu)
+        };
+        let result = arranged()
+            .and_then(|()| attach(ebpf, program::UNTAG, Hook::Ingress(device.index)))
+            .and_then(|()| attach(ebpf, program::TAG, Hook::Egress(device.index)));
+        undone(result, || {
+            detach_all(&device).and(restore_host(&device, &port.before))
         })
-        .and_then(|()| load(&mut ebpf, program::READ, Hook::Ingress(device.index)));
-    undone(result, || {
-        detach_all(&device).and_then(|()| restore_switch(&device, &port.before))
-    })
+    }
+
+    /// Makes `device` the port of a switch: the tag of a packet that it gets is read into
+    /// `skb->priority` and `skb->mark`, and stays on.
+    ///
+    /// The kernel is told not to overwrite `skb->priority` when it forwards, and if packets are to
+    /// be sprayed, to choose the path of a multipath route by a packet's hash; both for the whole
+    /// network namespace, until the last port is detached.
+    ///
+    /// # Errors
+    ///
+    /// If weft's programs are there already, or the kernel refuses, which takes root. Nothing is
+    /// left changed then.
+    pub fn switch(&mut self, device: &str, config: &SwitchConfig) -> Result<()> {
+        ensure!(
+            config.paths == 0 || config.spray == Spray::RoundRobin,
+            "a number of paths is for round-robin spraying only"
+        );
+        let device = unused(device)?;
+        // The settings are the namespace's: the first port knows them as they were.
+        let before = match other_switch_port(&device)? {
+            Some(port) => port.before,
+            None => Before {
+                forward_update_priority: sysctl::read(UPDATE_PRIORITY)?.unwrap_or(1),
+                ipv4_hash_policy: sysctl::read(IPV4_HASH_POLICY)?.unwrap_or(0),
+                ipv6_hash_policy: sysctl::read(IPV6_HASH_POLICY)?.unwrap_or(u32::MAX),
+                ..Before::default()
+            },
+        };
+        let port = Port {
+            role: Role::Switch as u32,
+            spray: config.spray as u32,
+            paths: config.paths,
+            before,
+            ..Port::default()
+        };
+        let ebpf = self.programs(port)?;
+        let sprays = config.spray != Spray::Off;
+        let arranged = || -> Result<()> {
+            sysctl::write(UPDATE_PRIORITY, 0)?;
+            if sprays {
+                sysctl::write(IPV4_HASH_POLICY, LAYER_4)?;
+                if before.ipv6_hash_policy != u32::MAX {
+                    sysctl::write(IPV6_HASH_POLICY, LAYER_4)?;
+                }
+            }
+            Ok(())
+        };
+        let result = arranged()
+            .and_then(|()| {
+                if sprays {
+                    attach(ebpf, program::UNSPRAY, Hook::Egress(device.index))
+                } else {
+                    Ok(())
+                }
+            })
+            .and_then(|()| attach(ebpf, program::READ, Hook::Ingress(device.index)));
+        undone(result, || {
+            detach_all(&device).and_then(|()| restore_switch(&device, &port.before))
+        })
+    }
+
+    /// The programs for a device with these settings.
+    fn programs(&mut self, port: Port) -> Result<&mut Ebpf> {
+        let shared = port.spray != Spray::RoundRobin as u32;
+        let found = self.loaded.iter().position(|(of, _)| shared && *of == port);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let flows = (port.role == Role::Host as u32)
+                    .then_some(self.flows)
+                    .flatten();
+                let mut ebpf = self.object.open(flows.map(FlowSizes::map))?;
+                configure(&mut ebpf, port)?;
+                self.loaded.push((port, ebpf));
+                self.loaded.len() - 1
+            }
+        };
+        Ok(&mut self.loaded[at].1)
+    }
 }
 
-/// Takes weft's programs off `device` and puts back what [`attach_host`] and [`attach_switch`]
-/// changed.
+/// Takes weft's programs off `device` and puts back what an [`Attacher`] changed.
 ///
 /// # Errors
 ///
@@ -331,14 +365,18 @@ fn configure(ebpf: &mut Ebpf, port: Port) -> Result<()> {
         .context("configuring the programs")
 }
 
-fn load(ebpf: &mut Ebpf, name: &str, hook: Hook<'_>) -> Result<()> {
+/// Attaches a program, which is loaded if it is its first device.
+fn attach(ebpf: &mut Ebpf, name: &str, hook: Hook<'_>) -> Result<()> {
     let program: &mut SchedClassifier = ebpf
         .program_mut(name)
         .with_context(|| format!("the eBPF object has no program {name}"))?
         .try_into()?;
-    program
-        .load()
-        .with_context(|| format!("the kernel refuses {name}"))?;
+    match program.load() {
+        Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+        Err(error) => {
+            return Err(error).with_context(|| format!("the kernel refuses {name}"));
+        }
+    }
     bpf::attach(program.fd()?.as_fd(), hook).with_context(|| format!("attaching {name}"))
 }
 

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
-use weft_ebpf::{FlowSizes, HostConfig, Object, SwitchConfig, port};
+use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
 
 use crate::cgroup::Cgroup;
 use crate::netns::Namespace;
@@ -92,13 +92,12 @@ impl Path {
     /// Attaches all programs. This process's sockets are the cgroup's from now on.
     pub(crate) fn attach(&self, host: &HostConfig, switch: &SwitchConfig) -> Result<()> {
         let flows = FlowSizes::attach(&self.object, self.cgroup.path())?;
+        let mut attacher = Attacher::new(&self.object, Some(&flows));
         for end in [&self.sender, &self.receiver] {
-            end.enter(|| port::attach_host(&self.object, "eth", host, Some(&flows)))??;
+            end.enter(|| attacher.host("eth", host))??;
         }
-        self.first
-            .enter(|| port::attach_switch(&self.object, "left", switch))??;
-        self.second
-            .enter(|| port::attach_switch(&self.object, "left2", switch))??;
+        self.first.enter(|| attacher.switch("left", switch))??;
+        self.second.enter(|| attacher.switch("left2", switch))??;
         self.cgroup.enter()
     }
 

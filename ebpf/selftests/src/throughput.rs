@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use weft_ebpf::{Gso, HostConfig, Object, port};
+use weft_ebpf::{Attacher, Gso, HostConfig, Object, port};
 
 use crate::fabric::{Version, address, link};
 use crate::netns::Namespace;
@@ -73,7 +73,7 @@ pub(crate) fn run() -> Result<()> {
                             gso: *gso,
                             ..HostConfig::default()
                         };
-                        end.enter(|| port::attach_host(&object, "eth", &config, None))??;
+                        end.enter(|| Attacher::new(&object, None).host("eth", &config))??;
                     } else if *gso == Gso::Off {
                         limit_gso(end, 1)?;
                     }

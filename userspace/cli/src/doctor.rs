@@ -228,10 +228,9 @@ fn kernel_from(major: u32, minor: u32) -> Result<String, String> {
 }
 
 fn open_files() -> Result<String, String> {
-    use nix::sys::resource::{Resource, getrlimit};
-    match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((_, hard)) if hard >= 20_000 => Ok(format!("up to {hard}")),
-        Ok((_, hard)) => Err(format!("only {hard}")),
+    match weft_load::engine::raise_descriptor_limit() {
+        Ok(limit) if limit >= 20_000 => Ok(format!("up to {limit}")),
+        Ok(limit) => Err(format!("only {limit}")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -240,7 +239,9 @@ fn clock() -> Result<String, String> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let name = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     match name.trim() {
-        name @ ("tsc" | "kvm-clock" | "hpet" | "arch_sys_counter") => Ok(name.to_owned()),
+        name @ ("tsc" | "tsc-early" | "kvm-clock" | "hpet" | "arch_sys_counter") => {
+            Ok(name.to_owned())
+        }
         name => Err(name.to_owned()),
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use weft_ebpf::{FlowSizes, HostConfig, Object, SwitchConfig, port};
+use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
 use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit, qdisc};
 use weft_topo::{Kind, Topology};
@@ -107,25 +107,20 @@ pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
         Some(_) => Some(FlowSizes::attach(&object, &group.path)?),
         None => None,
     };
+    let mut attacher = Attacher::new(&object, flows.as_ref());
     let paths = widest(plan.topology());
     let mut attach = |visit: Visit<'_>| {
         let device = &visit.port.name;
         let place = visit.node.address;
         let attached = match (visit.node.kind, description.tag) {
             (Kind::Host, None) => Ok(()),
-            (Kind::Host, Some(tag)) => {
-                port::attach_host(&object, device, &host_config(tag), flows.as_ref())
-            }
+            (Kind::Host, Some(tag)) => attacher.host(device, &host_config(tag)),
             (Kind::Switch, _) => {
                 let widest = paths
                     .iter()
                     .find(|(address, _)| *address == place)
                     .map_or(0, |(_, paths)| *paths);
-                port::attach_switch(
-                    &object,
-                    device,
-                    &switch_config(description.routing.spray, widest),
-                )
+                attacher.switch(device, &switch_config(description.routing.spray, widest))
             }
         };
         attached.map_err(|error| format!("{error:#}").into())

@@ -318,7 +318,13 @@ fn check(hosts: &[Host], config: &Config) -> Result<()> {
 /// What the kernel gives.
 pub fn raise_descriptor_limit() -> Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    /// For 32,000 flows at a time.
+    const ENOUGH: u64 = 65_536;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system("reading a limit"))?;
+    // Only root may go beyond the hard limit.
+    if hard < ENOUGH && setrlimit(Resource::RLIMIT_NOFILE, ENOUGH, ENOUGH).is_ok() {
+        return Ok(ENOUGH);
+    }
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(system("raising a limit"))?;
     }

@@ -123,13 +123,14 @@ impl fmt::Display for RouteMetrics {
 }
 
 fn milliseconds(text: &str) -> Option<u32> {
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(split);
+    let split = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(split.unwrap_or(text.len()));
     let number: u64 = number.parse().ok()?;
     let ns = number.checked_mul(match unit {
         "ns" => 1,
         "us" => 1_000,
-        "ms" => 1_000_000,
+        // A number alone is milliseconds to `ip`, too.
+        "ms" | "" => 1_000_000,
         "s" => 1_000_000_000,
         _ => return None,
     })?;
@@ -152,6 +153,8 @@ mod tests {
         assert_eq!(metrics.to_string(), format!(" {text}"));
         let metrics = RouteMetrics::parse(&words("rto_min 2s")).unwrap();
         assert_eq!(metrics.to_string(), " rto_min 2000ms");
+        let metrics = RouteMetrics::parse(&words("rto_min 45")).unwrap();
+        assert_eq!(metrics.to_string(), " rto_min 45ms");
         assert!(RouteMetrics::parse(&[]).unwrap().is_empty());
     }
 
@@ -161,7 +164,6 @@ mod tests {
             ("initcwnd", "`initcwnd` needs a value"),
             ("initcwnd many", "`many` is not a whole number"),
             ("rto_min 45us", "`45us` is no time of whole milliseconds"),
-            ("rto_min 45", "`45` is no time"),
             ("rto_min 0ms", "`0ms` is no time"),
             (
                 "window 5",

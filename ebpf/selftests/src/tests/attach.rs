@@ -3,7 +3,7 @@
 //! Attaching and detaching.
 
 use anyhow::{Result, ensure};
-use weft_ebpf::{FlowSizes, HostConfig, Object, Spray, SwitchConfig, port};
+use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, Spray, SwitchConfig, port};
 
 use crate::cgroup::Cgroup;
 use crate::fabric::{Path, link};
@@ -71,7 +71,7 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
     )?;
     // A second port of one switch.
     path.first
-        .enter(|| port::attach_switch(&path.object, "right2", &SwitchConfig::default()))??;
+        .enter(|| Attacher::new(&path.object, None).switch("right2", &SwitchConfig::default()))??;
     let during = states()?;
     for ((_, device), (before, during)) in all.iter().zip(before.iter().zip(&during)) {
         ensure!(before != during, "attaching to {device} changed nothing");
@@ -102,12 +102,12 @@ pub(super) fn attaching_twice_is_refused_and_changes_nothing() -> Result<String>
     let (a, b) = (Namespace::new()?, Namespace::new()?);
     link(&a, "eth", &b, "eth", 1)?;
     let object = Object::find(None)?;
-    let attach = || a.enter(|| port::attach_host(&object, "eth", &HostConfig::default(), None));
+    let attach = || a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()));
     attach()??;
     let before = state(&a, "eth")?;
     let error = attach()?.unwrap_err().to_string();
     ensure!(error.contains("detach"), "the error names no cure: {error}");
-    let error = a.enter(|| port::attach_switch(&object, "eth", &SwitchConfig::default()))?;
+    let error = a.enter(|| Attacher::new(&object, None).switch("eth", &SwitchConfig::default()))?;
     ensure!(error.is_err());
     ensure!(state(&a, "eth")? == before);
     // The cgroup's programs are shared, not attached again.
@@ -124,7 +124,7 @@ pub(super) fn an_mtu_without_room_is_refused() -> Result<String> {
     a.ip("link set eth mtu 1280")?;
     let before = state(&a, "eth")?;
     let object = Object::find(None)?;
-    let result = a.enter(|| port::attach_host(&object, "eth", &HostConfig::default(), None))?;
+    let result = a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))?;
     let error = result.unwrap_err().to_string();
     ensure!(error.contains("1288"), "the error names no cure: {error}");
     ensure!(state(&a, "eth")? == before);

@@ -3,7 +3,7 @@
 //! Frames that no sender of ours would send, at a host and at a switch.
 
 use anyhow::{Context as _, Result, ensure};
-use weft_ebpf::{Counter, HostConfig, Object, SwitchConfig, port};
+use weft_ebpf::{Attacher, Counter, HostConfig, Object, SwitchConfig};
 use weft_proto::tag::{Tag, find_in_packet};
 
 use crate::capture::Capture;
@@ -45,9 +45,9 @@ impl Ends {
             end.ip("link set eth address 02:00:00:00:00:02")?;
         }
         ends.host
-            .enter(|| port::attach_host(&object, "eth", &HostConfig::default(), None))??;
+            .enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))??;
         ends.switch
-            .enter(|| port::attach_switch(&object, "eth", &SwitchConfig::default()))??;
+            .enter(|| Attacher::new(&object, None).switch("eth", &SwitchConfig::default()))??;
         Ok(ends)
     }
 
