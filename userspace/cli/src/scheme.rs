@@ -303,7 +303,7 @@ mod tests {
         let scheme = Scheme::find("pfabric").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let words = scheme.route(&variables).unwrap().join(" ");
-        assert!(words.contains("rto_min 45ms"), "{words}");
+        assert!(words.contains("rto_min 45"), "{words}");
         assert!(words.contains("initcwnd 12"), "{words}");
     }
 

@@ -14,9 +14,11 @@ fn header() -> Header {
     Header {
         format: FORMAT,
         weft: "0.1.0".into(),
+        kernel: Some("7.2.12+deb14-amd64".into()),
         seed: u64::MAX,
         topology: "fat-tree:k=4".into(),
         scheme: "pfabric".into(),
+        parameters: [("buffer".to_owned(), "24".to_owned())].into(),
         workload: Workload {
             sizes: "web-search".into(),
             arrivals: "poisson".into(),
@@ -28,6 +30,7 @@ fn header() -> Header {
         },
         dilation: 1000.0,
         buckets: vec![100_000],
+        options: vec!["fat-tree:k=4".into(), "--dilation".into(), "1000".into()],
     }
 }
 
@@ -52,6 +55,7 @@ fn sample() -> PortSample {
         time_ns: 5,
         node: "edge0".into(),
         port: "h0".into(),
+        host: false,
         backlog_packets: 2,
         backlog_bytes: 3_000,
         drops: 4,

@@ -72,6 +72,20 @@ pub(crate) fn check(name: &str, value: &Value) -> Result<()> {
     }
 }
 
+impl Value {
+    /// The value on a fabric; times stay those of the fabric.
+    pub(crate) fn of_fabric(&self, fabric: &Fabric) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => match text.as_str() {
+                "$bdp" => fabric.bdp_packets.to_string(),
+                "$rtt" => show_time(fabric.rtt_ns / u64::from(fabric.dilation)),
+                _ => text.clone(),
+            },
+        }
+    }
+}
+
 impl Variables {
     /// The fabric's and a scheme's.
     ///
