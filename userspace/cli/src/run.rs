@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .collect();
         output::json(&summaries)?;
     } else {
-        output::print(compare::text(&groups))?;
+        output::print(compare::table::text(&groups, compare::Times::Both))?;
     }
     // It was done, but it is not to be believed.
     Ok(if valid {
