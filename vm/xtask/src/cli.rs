@@ -18,6 +18,7 @@ use crate::suite::Request;
 Everything costly is kept in the cache: $WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft.
 
 Examples:
+  cargo xtask demo                     what weft is for: a fabric, a workload, three schemes
   cargo xtask test                     host and guest tests, in virtual time
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Vm(Vm),
     Test(Test),
     Bench(Bench),
+    Demo(Demo),
     Clean(Clean),
 }
 
@@ -268,6 +270,51 @@ pub(crate) struct BenchQdisc {
     /// Keep the figures in selftests/bench/results, under the date and the kernel
     #[arg(long)]
     pub(crate) save: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// A workload on a fat-tree under several schemes, in virtual time: a comparison and a report
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each scheme runs in a guest of its own, all at the same time. The results, a file of JSON Lines for each, and \
+report.html are left in --out. The same demo gives the same bytes again, on any machine; if --out holds the \
+results of another run, the demo says whether these are the same.
+
+Exit status: 1 if a run is not to be believed; the comparison says why.
+
+Examples:
+  cargo xtask demo
+  cargo xtask demo --scheme droptail,fq_codel,dctcp,pfabric --load 0.8 --flows 1000 --out load80
+  cargo xtask demo --topology leaf-spine:leaves=3,spines=2,hosts=4 --workload data-mining
+  cargo xtask demo --dry-run           the commands that run in the guests")]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Schemes, separated by commas (see weft schemes)
+    #[arg(long, value_delimiter = ',', default_value = "droptail,dctcp,pfabric")]
+    pub(crate) scheme: Vec<String>,
+    /// The fabric (see weft topology)
+    #[arg(long, default_value = "fat-tree:k=4")]
+    pub(crate) topology: String,
+    /// How many times slower than meant the fabric is
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) dilation: u32,
+    /// Flow sizes (see weft workloads)
+    #[arg(long, default_value = "web-search")]
+    pub(crate) workload: String,
+    /// Load of the hosts' links, 0 to 1
+    #[arg(long, default_value = "0.6")]
+    pub(crate) load: String,
+    /// How many flows
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// Where results and report go
+    #[arg(long, value_name = "FOLDER", default_value = "demo")]
+    pub(crate) out: PathBuf,
+    /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
 }
