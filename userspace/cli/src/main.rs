@@ -16,6 +16,9 @@ mod output;
 mod report;
 mod results;
 mod run;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
 mod scheme;
 mod schemes;
 mod shell;
@@ -59,7 +62,7 @@ enum Command {
     Ls(ls::Args),
     Exec(exec::Args),
     Shell(shell::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
     Compare(compare::Args),
     Report(report::Args),
     Doctor(doctor::Args),

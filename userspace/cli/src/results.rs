@@ -233,3 +233,107 @@ pub(crate) fn buckets(groups: &[Group]) -> Vec<String> {
     buckets.sort();
     buckets.into_iter().map(|(_, _, name)| name).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Sample, sample};
+
+    fn run(sample: Sample) -> Run {
+        Run {
+            header: sample.header,
+            flows: sample.flows,
+            ports: sample.ports,
+            summary: Some(sample.summary),
+        }
+    }
+
+    #[test]
+    fn an_estimate_of_several_seeds_has_students_interval() {
+        assert_eq!(estimate(&[]), None);
+        let one = estimate(&[3.0]).unwrap();
+        assert_eq!((one.mean, one.half_width), (3.0, None));
+        // 97.5 % of Student's t with 2 degrees of freedom is below 4.3027; the standard deviation
+        // is 1.
+        let three = estimate(&[1.0, 2.0, 3.0]).unwrap();
+        let expected = 4.302_652_7 / 3_f64.sqrt();
+        assert_eq!(three.mean, 2.0);
+        assert!(
+            (three.half_width.unwrap() - expected).abs() < 1e-6,
+            "{three:?}"
+        );
+        let scaled = three.scaled(10.0);
+        assert_eq!(scaled.mean, 20.0);
+        assert_eq!(scaled.half_width, three.half_width.map(|half| 10.0 * half));
+    }
+
+    #[test]
+    fn runs_that_differ_in_the_seed_are_one_group() {
+        let mut runs = Vec::new();
+        for (scheme, seed) in [("dctcp", 2), ("pfabric", 1), ("dctcp", 1)] {
+            runs.push(run(sample(scheme, seed, 30 + seed, 2.0)));
+        }
+        // How many flows there were follows from the seed; what was asked for does not.
+        for run in &mut runs {
+            run.header.options.clear();
+        }
+        let mut other = runs[0].clone();
+        other.header.workload.load = Some("0.8 of host links (wire bytes)".into());
+        runs.push(other);
+        let groups = group(runs);
+        let found: Vec<_> = groups
+            .iter()
+            .map(|it| (it.name.as_str(), it.seeds()))
+            .collect();
+        let expected = [
+            ("dctcp load 0.6 of host links (wire bytes)", vec![2, 1]),
+            ("pfabric", vec![1]),
+            ("dctcp load 0.8 of host links (wire bytes)", vec![2]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_bucket_that_one_seed_has_not_is_estimated_from_the_others() {
+        let mut runs = [1, 2].map(|seed| run(sample("dctcp", seed, 100, 2.0)));
+        let buckets = &mut runs[0].summary.as_mut().unwrap().buckets;
+        let place = buckets
+            .iter()
+            .position(|it| it.bucket == "1-10 MB")
+            .unwrap();
+        buckets.remove(place);
+        let left = runs[1].summary.as_ref().unwrap().buckets[place].clone();
+        let groups = group(runs.into());
+        assert_eq!(groups.len(), 1);
+        let found = groups[0].slowdown("1-10 MB", |it| it.p99).unwrap();
+        assert_eq!((found.mean, found.half_width), (left.slowdown.p99, None));
+        assert_eq!(groups[0].flows("1-10 MB"), [left.slowdown.count]);
+        assert_eq!(groups[0].fct_ns("5 GB", |it| it.mean), None);
+        let names = ["0-100 kB", "100 kB-1 MB", "1-10 MB", ">10 MB", "all"];
+        assert_eq!(super::buckets(&groups), names);
+    }
+
+    #[test]
+    fn what_warms_up_is_not_counted() {
+        let mut sample = sample("dctcp", 1, 100, 2.0);
+        for flow in &mut sample.flows {
+            flow.timeouts = if flow.warm_up { 1_000 } else { 2 };
+        }
+        let groups = group(vec![run(sample)]);
+        assert_eq!(groups[0].count(|flow| flow.timeouts).unwrap().mean, 180.0);
+    }
+
+    #[test]
+    fn an_invalid_run_of_several_makes_its_group_invalid_and_is_named() {
+        let mut samples = [1, 2].map(|seed| sample("dctcp", seed, 50, 2.0));
+        samples[1].summarize(false);
+        let groups = group(samples.map(run).into());
+        assert!(!groups[0].valid());
+        let reasons = groups[0].reasons();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(
+            reasons[0].starts_with("dctcp (seed 2): generator lag"),
+            "{reasons:?}"
+        );
+    }
+}

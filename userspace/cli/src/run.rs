@@ -144,7 +144,18 @@ fn time(option: &str, text: &str) -> Result<Duration> {
     }
 }
 
+/// Refuses a value that is there twice: its results would be one file.
+fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<()> {
+    let mut places = values.iter().enumerate();
+    match places.find(|(place, value)| values[..*place].contains(value)) {
+        Some((_, value)) => usage(format!("{option}: {value} is there twice")),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    each_once("--scheme", &args.scheme)?;
+    each_once("--seed", &args.seed)?;
     let mut fabrics = Vec::new();
     for scheme in &args.scheme {
         let fabric = Fabric::new(&args.fabric, scheme)?;
@@ -385,6 +396,14 @@ mod tests {
         let expected = "fat-tree:k=4 --dilation 1000 --set buffer=9 --set rto_min=1ms --load 0.5 \
                         --incast 8x20kB@300 --only-incast --ipv6";
         assert_eq!(said(line).join(" "), expected);
+    }
+
+    #[test]
+    fn what_is_there_twice_is_refused() {
+        each_once("--seed", &[1, 2, 3]).unwrap();
+        let error = each_once("--seed", &[1, 2, 1]).unwrap_err();
+        assert!(crate::error::is_usage(&error));
+        assert_eq!(error.to_string(), "--seed: 1 is there twice");
     }
 
     #[test]

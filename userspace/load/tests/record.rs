@@ -164,8 +164,14 @@ fn a_file_that_is_no_result_is_refused_with_the_line() {
     for (text, expected) in [
         (String::new(), "mine: holds no result"),
         ("\n\n".into(), "mine: holds no result"),
-        ("{}\n".into(), "mine:1: missing field `record`"),
-        ("hello\n".into(), "mine:1: expected value"),
+        (
+            "{}\n".into(),
+            "mine:1: missing field `record`: is this a weft result?",
+        ),
+        (
+            "hello\n".into(),
+            "mine:1: expected value: is this a weft result?",
+        ),
         (
             flow.clone(),
             "mine:1: expected the header first: is this a weft result?",
@@ -244,6 +250,8 @@ fn a_run_is_valid_if_it_passes_every_gate() {
         Limit::AtMost(0.0),
         "",
     ));
+    let lag = Some(4.177_303_912);
+    gates.push(Gate::new("lag", lag, Limit::AtMost(0.5), "packet times"));
     let summary = summary(gates);
     assert!(!summary.valid);
     let reasons: Vec<String> = summary.reasons().collect();
@@ -254,6 +262,7 @@ fn a_run_is_valid_if_it_passes_every_gate() {
             "idle share: 0.01, expected at least 0.05",
             "generator lag: not measured, expected at most 1 ns",
             "unfinished: not measured, expected at most 0",
+            "lag: 4.177 packet times, expected at most 0.5 packet times",
         ]
     );
 }

@@ -210,3 +210,81 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     }
     steps
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_load::record::Run;
+
+    use super::*;
+    use crate::sample::sample;
+
+    fn group(flows: Vec<Flow>) -> Group {
+        Group {
+            name: "dctcp".into(),
+            runs: vec![Run {
+                header: sample("dctcp", 1, 1, 2.0).header,
+                flows,
+                ports: Vec::new(),
+                summary: None,
+            }],
+        }
+    }
+
+    fn flows(sizes: impl IntoIterator<Item = u64>) -> Vec<Flow> {
+        let template = sample("dctcp", 1, 30, 2.0).flows.pop().unwrap();
+        let flow = |size| Flow {
+            size,
+            slowdown: Some(size as f64),
+            ..template.clone()
+        };
+        sizes.into_iter().map(flow).collect()
+    }
+
+    #[test]
+    fn sets_of_flows_are_alike_in_number() {
+        assert_eq!(
+            quantiles((1..=100).rev().collect(), 10),
+            [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+        );
+        assert_eq!(quantiles(vec![1; 40], 10), [1]);
+        assert_eq!(quantiles(vec![5, 1, 3], 10), [1, 3, 5]);
+        assert_eq!(quantiles(Vec::new(), 10), [0_u64; 0]);
+        assert_eq!([40, 400, 540, 9_000].map(sets), [4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn each_flow_is_in_one_set_at_its_median_size() {
+        let group = group(flows([1, 2, 3, 10, 20, 60]));
+        let points = by_size(&group, &[3, 60], Sorted::mean);
+        assert_eq!(points, [(2.0, 2.0), (20.0, 30.0)]);
+        // A set in which a scheme has no flow has no point.
+        assert_eq!(by_size(&group, &[60, 100], Sorted::mean).len(), 1);
+    }
+
+    #[test]
+    fn what_warmed_up_or_did_not_end_is_not_drawn() {
+        let mut flows = flows([1, 2, 3]);
+        flows[0].warm_up = true;
+        flows[1].fct_ns = None;
+        let group = group(flows);
+        let sizes: Vec<u64> = ended(&group).map(|flow| flow.size).collect();
+        assert_eq!(sizes, [3]);
+    }
+
+    #[test]
+    fn a_distribution_steps_from_nothing_to_all() {
+        let points = [(2.0, 0.5), (7.0, 1.0)];
+        assert_eq!(
+            steps(&points),
+            [(2.0, 0.0), (2.0, 0.5), (7.0, 0.5), (7.0, 1.0)]
+        );
+    }
+
+    #[test]
+    fn results_without_flows_have_no_panels() {
+        let groups = [group(Vec::new())];
+        assert!(slowdown_by_size(&groups).unwrap().panels.is_empty());
+        assert!(completion_times(&groups).unwrap().panels.is_empty());
+        assert!(queues(&groups).unwrap().panels.is_empty());
+    }
+}

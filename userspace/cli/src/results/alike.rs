@@ -190,3 +190,80 @@ pub(super) fn check(files: &[String], runs: &[Run], mixed: bool) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+
+    fn header(words: &str) -> Header {
+        let mut header = sample("dctcp", 1, 10, 2.0).header;
+        header.options = words.split(' ').map(str::to_owned).collect();
+        header
+    }
+
+    #[test]
+    fn options_are_words_with_their_values() {
+        let header = header("rack:hosts=4 --ipv6 --load 0.6 --set a=1 --set b=2");
+        let expected = [
+            "rack:hosts=4",
+            "--ipv6",
+            "--load 0.6",
+            "--set a=1",
+            "--set b=2",
+        ];
+        assert_eq!(options(&header), expected);
+    }
+
+    #[test]
+    fn a_column_is_called_by_its_scheme_and_what_its_namesakes_do_not_share() {
+        let headers = [
+            header("rack:hosts=4 --load 0.6"),
+            header("rack:hosts=4 --load 0.8 --ipv6"),
+            header("rack:hosts=4 --load 0.8"),
+        ];
+        let all: Vec<&Header> = headers.iter().collect();
+        let expected = [
+            "dctcp --load 0.6",
+            "dctcp --load 0.8 --ipv6",
+            "dctcp --load 0.8",
+        ];
+        assert_eq!(names(&all), expected);
+        assert_eq!(names(&all[..1]), ["dctcp"]);
+        // Nothing that has a name tells them apart.
+        assert_eq!(names(&[all[0], all[0]]), ["dctcp", "dctcp (2)"]);
+    }
+
+    #[test]
+    fn another_kernel_tells_columns_apart() {
+        let (one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
+        other.kernel = Some("7.3.4".into());
+        assert!(!same_but_for_the_seed(&one, &other));
+        let expected = ["dctcp kernel 7.2.12+deb14-amd64", "dctcp kernel 7.3.4"];
+        assert_eq!(names(&[&one, &other]), expected);
+    }
+
+    #[test]
+    fn differences_are_of_what_both_should_share() {
+        let group = |name: &str, header: Header| Group {
+            name: name.to_owned(),
+            runs: vec![Run {
+                header,
+                flows: Vec::new(),
+                ports: Vec::new(),
+                summary: None,
+            }],
+        };
+        let mut other = header("rack:hosts=4 --set buffer=9 --connection pair");
+        other.scheme = "pfabric".into();
+        other.parameters.insert("buffer".into(), "9".into());
+        other.seed = 2;
+        let groups = [group("a", header("rack:hosts=4")), group("b", other)];
+        let expected = [
+            "seeds: a has 1, b has 2",
+            "other options: a has none, b has --connection pair",
+        ];
+        assert_eq!(differences(&groups), expected);
+        assert_eq!(differences(&groups[..1]), Vec::<String>::new());
+    }
+}

@@ -2,6 +2,8 @@
 
 //! `weft compare` and `weft report` as commands: what they print, write and refuse.
 
+#[path = "../sample/files.rs"]
+mod files;
 #[path = "../sample/mod.rs"]
 mod sample;
 
@@ -60,7 +62,7 @@ fn row<'a>(text: &'a str, section: &str, bucket: &str, figure: &str) -> &'a str 
 
 #[test]
 fn columns_stand_side_by_side_in_a_hundred_columns() {
-    let folder = sample::folder("compare-text");
+    let folder = files::folder("compare-text");
     let schemes = [
         "droptail",
         "dctcp",
@@ -99,7 +101,7 @@ fn columns_stand_side_by_side_in_a_hundred_columns() {
 
 #[test]
 fn times_are_the_fabrics_the_guests_or_both() {
-    let folder = sample::folder("compare-times");
+    let folder = files::folder("compare-times");
     let one = sample("pfabric", 1, 600, 1.2);
     let mean = one.summary.buckets[0].fct_ns.mean;
     let files = written(&folder, &[one]);
@@ -127,7 +129,7 @@ fn times_are_the_fabrics_the_guests_or_both() {
 
 #[test]
 fn in_real_time_there_is_one_time() {
-    let folder = sample::folder("compare-real-time");
+    let folder = files::folder("compare-real-time");
     let mut one = sample("pfabric", 1, 60, 1.2);
     one.header.dilation = 1.0;
     let text = printed(&["compare"], &written(&folder, &[one]));
@@ -139,7 +141,7 @@ fn in_real_time_there_is_one_time() {
 
 #[test]
 fn json_has_unrounded_numbers_of_every_seed() {
-    let folder = sample::folder("compare-json");
+    let folder = files::folder("compare-json");
     let samples = [1, 2, 3].map(|seed| sample("dctcp", seed, 600, 3.0));
     let json = printed(&["compare", "--json"], &written(&folder, &samples));
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -166,7 +168,7 @@ fn json_has_unrounded_numbers_of_every_seed() {
 
 #[test]
 fn a_percentile_of_few_flows_is_marked() {
-    let folder = sample::folder("compare-few");
+    let folder = files::folder("compare-few");
     let files = written(&folder, &[sample("dctcp", 1, 600, 3.0)]);
     let text = printed(&["compare"], &files);
     let marked = |figure: &str| {
@@ -180,7 +182,7 @@ fn a_percentile_of_few_flows_is_marked() {
 
 #[test]
 fn an_invalid_run_says_so_above_the_table_and_in_its_column() {
-    let folder = sample::folder("compare-invalid");
+    let folder = files::folder("compare-invalid");
     let mut samples = [sample("droptail", 1, 60, 3.0), sample("dctcp", 1, 60, 3.0)];
     samples[0].summarize(false);
     let text = printed(&["compare"], &written(&folder, &samples));
@@ -196,7 +198,7 @@ fn an_invalid_run_says_so_above_the_table_and_in_its_column() {
 
 #[test]
 fn columns_of_one_scheme_are_told_apart() {
-    let folder = sample::folder("compare-twins");
+    let folder = files::folder("compare-twins");
     let first = sample("dctcp", 1, 60, 3.0);
     let mut second = first.clone();
     second
@@ -234,7 +236,7 @@ fn columns_of_one_scheme_are_told_apart() {
 
 #[test]
 fn what_is_no_result_is_refused() {
-    let folder = sample::folder("compare-refused");
+    let folder = files::folder("compare-refused");
     let good = sample("dctcp", 1, 60, 3.0);
     let good_file = good.write(&folder);
     let write = |name: &str, content: &[u8]| {
@@ -291,7 +293,7 @@ fn what_is_no_result_is_refused() {
 
 #[test]
 fn what_cannot_stand_side_by_side_is_refused() {
-    let folder = sample::folder("compare-unlike");
+    let folder = files::folder("compare-unlike");
     let mut samples = vec![sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 3.0)];
     samples[1].header.topology = "fat-tree:k=8".into();
     let files = written(&folder, &samples);
@@ -318,7 +320,7 @@ fn what_cannot_stand_side_by_side_is_refused() {
 
 #[test]
 fn a_report_is_the_same_bytes_for_the_same_results_and_loads_nothing() {
-    let folder = sample::folder("report-bytes");
+    let folder = files::folder("report-bytes");
     let samples = [sample("dctcp", 1, 300, 3.0), sample("pfabric", 1, 300, 1.2)];
     let files = written(&folder, &samples);
     let page = printed(&["report", "--out", "-"], &files);
@@ -331,7 +333,7 @@ fn a_report_is_the_same_bytes_for_the_same_results_and_loads_nothing() {
 
 #[test]
 fn more_columns_than_a_figure_holds_are_refused() {
-    let folder = sample::folder("report-many");
+    let folder = files::folder("report-many");
     let samples: Vec<Sample> = (0..8)
         .map(|n| sample(&format!("s{n}"), 1, 20, 2.0))
         .collect();

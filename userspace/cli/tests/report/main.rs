@@ -5,6 +5,8 @@
 //! `cargo test -p weft-cli --test report`.
 
 mod browser;
+#[path = "../sample/files.rs"]
+mod files;
 mod numbers;
 #[path = "../sample/mod.rs"]
 mod sample;
@@ -141,7 +143,7 @@ fn figure<'a>(page: &'a Page, id: &str) -> &'a Figure {
 
 #[test]
 fn a_report_shows_what_was_measured_on_every_screen() {
-    let folder = sample::folder("report");
+    let folder = files::folder("report");
     let samples = samples();
     let file = report(&folder, &samples);
     let size = fs::metadata(&file).unwrap().len();
@@ -286,7 +288,7 @@ fn figures_have_every_scheme(page: &Page) {
 
 #[test]
 fn an_invalid_run_cannot_be_overlooked() {
-    let folder = sample::folder("report-invalid");
+    let folder = files::folder("report-invalid");
     let mut samples = vec![
         sample("droptail", 1, 60, 7.0),
         sample("pfabric", 1, 60, 1.2),

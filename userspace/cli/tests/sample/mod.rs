@@ -2,12 +2,7 @@
 
 //! Results as `weft run` writes them, without a fabric: the same from the same numbers.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-
-use weft_load::record::{
-    self, Class, FORMAT, Flow, Gate, Header, Limit, PortSample, Record, Summary, Workload,
-};
+use weft_load::record::{Class, FORMAT, Flow, Gate, Header, Limit, PortSample, Summary, Workload};
 use weft_load::statistics::Buckets;
 
 pub(crate) const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
@@ -75,7 +70,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             fct_ns: Some(fct),
             slowdown: Some(slowdown),
             retransmissions: id % 3,
-            timeouts: u64::from(id % 50 == 0),
+            timeouts: u64::from(id.is_multiple_of(50)),
         }
     };
     let flows: Vec<Flow> = (0..flows).map(flow).collect();
@@ -152,31 +147,4 @@ impl Sample {
         let buckets = Buckets::new(&BUCKETS).unwrap();
         self.summary = Summary::new(&self.flows, &buckets, gates(valid), Some(0.0123));
     }
-
-    pub(crate) fn records(&self) -> Vec<Record> {
-        let mut records = vec![Record::Header(Box::new(self.header.clone()))];
-        records.extend(self.ports.iter().cloned().map(Record::Port));
-        records.extend(self.flows.iter().cloned().map(Record::Flow));
-        records.push(Record::Summary(self.summary.clone()));
-        records
-    }
-
-    /// Writes it to `folder`, under the name that `weft run` gives it.
-    pub(crate) fn write(&self, folder: &Path) -> PathBuf {
-        let Header { scheme, seed, .. } = &self.header;
-        let path = folder.join(format!("{scheme}-seed{seed}.jsonl"));
-        let mut file = std::io::BufWriter::new(File::create(&path).unwrap());
-        for record in self.records() {
-            record::write(&mut file, &record).unwrap();
-        }
-        path
-    }
-}
-
-/// An empty folder of a test's own.
-pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
 }

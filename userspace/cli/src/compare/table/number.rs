@@ -76,3 +76,48 @@ pub(crate) fn show(estimate: Option<Estimate>) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(mean: f64, half_width: Option<f64>) -> Option<Estimate> {
+        Some(Estimate { mean, half_width })
+    }
+
+    #[test]
+    fn three_digits_are_shown() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (0.999_9, "1.00"),
+            (1.041, "1.04"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (8285.4, "8285"),
+            (21.0, "21"),
+        ] {
+            assert_eq!(digits(value), expected);
+        }
+    }
+
+    #[test]
+    fn an_interval_ends_where_its_mean_does() {
+        assert_eq!(show(None), "–");
+        assert_eq!(show(estimate(1.041, None)), "1.04");
+        assert_eq!(show(estimate(1.041, Some(12.346))), "1.04 ± 12.35");
+        assert_eq!(show(estimate(259.2, Some(5.9))), "259 ± 6");
+    }
+
+    #[test]
+    fn a_row_has_the_largest_unit_in_which_none_is_below_one() {
+        let unit = |means: &[f64]| {
+            let row: Vec<_> = means.iter().map(|mean| estimate(*mean, None)).collect();
+            Unit::of(&row).name
+        };
+        assert_eq!(unit(&[48_900.0, 3e9]), "µs");
+        assert_eq!(unit(&[1e9]), "s");
+        assert_eq!(unit(&[0.5]), "ns");
+        assert_eq!(Unit::of(&[None]).name, "ns");
+    }
+}

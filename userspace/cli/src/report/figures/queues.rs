@@ -134,3 +134,79 @@ pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
         panels,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+
+    /// Samples every 10 ns: node, time, bytes.
+    fn run(samples: &[(&str, u64, u64)]) -> Run {
+        let sample = sample("dctcp", 1, 10, 2.0);
+        let template = sample.ports[0].clone();
+        let port = |&(node, time_ns, backlog_bytes): &(&str, u64, u64)| PortSample {
+            node: node.to_owned(),
+            host: node.starts_with('h'),
+            time_ns,
+            backlog_packets: backlog_bytes.div_ceil(1500),
+            backlog_bytes,
+            ..template.clone()
+        };
+        Run {
+            header: sample.header,
+            flows: Vec::new(),
+            ports: samples.iter().map(port).collect(),
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn the_longest_and_the_mean_are_of_switches_that_hold_something() {
+        let run = run(&[
+            ("edge0", 0, 3_000),
+            ("edge1", 0, 1_000),
+            ("h0", 0, 90_000),
+            ("edge0", 10, 2_000),
+            ("h0", 20, 90_000),
+            // It dropped something, and holds nothing.
+            ("edge1", 30, 0),
+            ("h0", 40, 90_000),
+            ("h0", 50, 90_000),
+            ("edge1", 60, 6_000),
+        ]);
+        let queues = Queues::new(&run, 60).unwrap();
+        // Stretches of two samples each; in the second nothing is queued in a switch, in the third
+        // nothing is recorded of one.
+        assert_eq!(
+            queues.longest,
+            [(10.0, 3_000.0), (30.0, 0.0), (50.0, 0.0), (70.0, 6_000.0)]
+        );
+        assert_eq!(
+            queues.mean,
+            [(10.0, 2_000.0), (30.0, 0.0), (50.0, 0.0), (70.0, 6_000.0)]
+        );
+    }
+
+    #[test]
+    fn many_samples_are_thinned_out_and_no_peak_is_lost() {
+        let mut samples: Vec<(&str, u64, u64)> =
+            (0..100_000).map(|n| ("edge0", 10 * n, 1_500)).collect();
+        samples[77_777].2 = 150_000;
+        let queues = Queues::new(&run(&samples), 999_990).unwrap();
+        assert!(
+            queues.longest.len() <= BINS as usize + 1,
+            "{}",
+            queues.longest.len()
+        );
+        let peaks = queues
+            .longest
+            .iter()
+            .filter(|(_, bytes)| *bytes == 150_000.0);
+        assert_eq!(peaks.count(), 1);
+    }
+
+    #[test]
+    fn hosts_alone_are_no_figure() {
+        assert_eq!(Queues::new(&run(&[("h0", 0, 1_500)]), 10), None);
+    }
+}
