@@ -290,7 +290,7 @@ fn validity(groups: &[Group]) -> Markup {
                         @for (name, limit) in &names {
                             tr {
                                 th scope="row" { (name) }
-                                td { (limit) }
+                                td .limit { (limit) }
                                 @for (_, run) in runs() {
                                     @match measured(run, name) {
                                         Some(gate) => td .number .invalid[!gate.ok] { (value(&gate)) @if !gate.ok { " INVALID" } },

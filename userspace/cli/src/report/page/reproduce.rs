@@ -54,7 +54,7 @@ pub(super) fn section(groups: &[Group]) -> Markup {
                 }
                 p .quiet {
                     "In virtual time, in the guest of " code { "cargo xtask vm" }
-                    ", with the same weft and kernel, each gives the same results to the byte."
+                    ": with the same weft and kernel, a command gives the same results to the byte."
                 }
             }
         }
