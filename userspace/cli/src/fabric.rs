@@ -76,7 +76,7 @@ impl Fabric {
     pub(crate) fn parameters(&self) -> BTreeMap<String, String> {
         let parameters = self.scheme.description.parameters.iter();
         parameters
-            .map(|(name, it)| (name.clone(), it.value.of_fabric(&self.known)))
+            .map(|(name, it)| (name.clone(), it.value.told(&self.known)))
             .collect()
     }
 
