@@ -13,44 +13,67 @@ use crate::failure::Failure;
 use crate::process::shown;
 use crate::progress;
 
+/// What the programs are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To build and run the guest.
+    Guest,
+    /// To run the host's tests.
+    HostTests,
+}
+
 struct Need {
     /// A program in PATH, or a file.
     what: &'static str,
     package: &'static str,
+    purpose: Purpose,
     /// Root needs no help to make namespaces.
     unprivileged_only: bool,
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 7] = [
     Need {
         what: "mmdebstrap",
         package: "mmdebstrap",
+        purpose: Purpose::Guest,
         unprivileged_only: false,
     },
     Need {
         what: "/usr/share/keyrings/debian-archive-keyring.gpg",
         package: "debian-archive-keyring",
+        purpose: Purpose::Guest,
         unprivileged_only: false,
     },
     Need {
         what: "unshare",
         package: "util-linux",
+        purpose: Purpose::Guest,
         unprivileged_only: false,
     },
     Need {
         what: "setpriv",
         package: "util-linux",
+        purpose: Purpose::Guest,
         unprivileged_only: false,
     },
     Need {
         what: "mount",
         package: "mount",
+        purpose: Purpose::Guest,
         unprivileged_only: false,
     },
     Need {
         what: "newuidmap",
         package: "uidmap",
+        purpose: Purpose::Guest,
         unprivileged_only: true,
+    },
+    // What `weft report` writes is looked at in a browser.
+    Need {
+        what: "chromium",
+        package: "chromium",
+        purpose: Purpose::HostTests,
+        unprivileged_only: false,
     },
 ];
 
@@ -67,9 +90,10 @@ fn is_there(what: &str) -> bool {
 }
 
 /// Packages that are missing, in order, each once.
-pub(crate) fn missing() -> Vec<&'static str> {
+pub(crate) fn missing(purposes: &[Purpose]) -> Vec<&'static str> {
     let mut packages: Vec<&str> = NEEDS
         .iter()
+        .filter(|need| purposes.contains(&need.purpose))
         .filter(|need| !need.unprivileged_only || !enter::is_root())
         .filter(|need| !is_there(need.what))
         .map(|need| need.package)
@@ -92,13 +116,13 @@ pub(crate) fn install_command(packages: &[&str]) -> Command {
 ///
 /// # Errors
 /// A [`Failure`] with status 2 and the exact command where this user may not install; a failed apt-get.
-pub(crate) fn ensure(cache: &Cache) -> Result<()> {
+pub(crate) fn ensure(cache: &Cache, purposes: &[Purpose]) -> Result<()> {
     if !is_there("apt-get") || !is_there("dpkg-deb") {
         let message =
             "weft builds its virtual machine with apt and dpkg; run it on Debian or a derivative";
         return Err(Failure::setup(message).into());
     }
-    let packages = missing();
+    let packages = missing(purposes);
     if packages.is_empty() {
         return Ok(());
     }

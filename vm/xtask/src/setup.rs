@@ -9,12 +9,15 @@ use crate::build::{self, Base};
 use crate::cache::Cache;
 use crate::cli::{Build, Setup, Target};
 use crate::ebpf;
-use crate::host;
+use crate::host::{self, Purpose};
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
 use crate::rootfs;
 use crate::suite;
+
+/// `setup` leaves nothing for the other commands to install.
+const ALL: [Purpose; 2] = [Purpose::Guest, Purpose::HostTests];
 
 /// Runs `setup`.
 ///
@@ -23,7 +26,7 @@ use crate::suite;
 pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
     let request = setup.target.request();
     if setup.list_kernels {
-        host::ensure(cache)?;
+        host::ensure(cache, &[Purpose::Guest])?;
         let kernels = suite::list(cache, &request)?;
         if setup.json {
             println!("{}", serde_json::to_string_pretty(&kernels)?);
@@ -33,8 +36,9 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
                 .for_each(|kernel| println!("{}", kernel.release));
         }
     } else if setup.dry_run {
-        describe_setup(cache, &setup.target)?;
+        describe_setup(cache, &setup.target, &ALL)?;
     } else {
+        host::ensure(cache, &ALL)?;
         let base = build::base(cache, &request)?;
         if setup.json {
             println!("{}", serde_json::to_string_pretty(&facts(&base))?);
@@ -49,7 +53,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
 /// Those of the stages.
 pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.dry_run {
-        describe_setup(cache, &build.target)?;
+        describe_setup(cache, &build.target, &[Purpose::Guest])?;
         println!("# kernel modules, inside the root filesystem");
         println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
         println!("# eBPF programs, inside the root filesystem");
@@ -87,8 +91,8 @@ fn facts(base: &Base) -> Value {
 }
 
 /// Prints the commands of the costly steps, and which are done already.
-fn describe_setup(cache: &Cache, target: &Target) -> Result<()> {
-    let missing = host::missing();
+fn describe_setup(cache: &Cache, target: &Target, purposes: &[Purpose]) -> Result<()> {
+    let missing = host::missing(purposes);
     if !missing.is_empty() {
         println!(
             "# host packages\n{}",
