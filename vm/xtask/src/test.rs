@@ -208,6 +208,7 @@ fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])
         },
         files: Vec::new(),
         timeout: Duration::from_secs(test.hardware.timeout),
+        cancel: None,
     };
     let mut output = Vec::new();
     let outcome = guest::run(built, &run, &mut |bytes| {
