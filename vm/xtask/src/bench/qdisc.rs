@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
+//! `cargo xtask bench qdisc`: what a packet costs.
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +10,7 @@ use weft_guest::request::Request;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{Bench, BenchKind, BenchQdisc, ClockKind};
+use crate::cli::{BenchQdisc, ClockKind};
 use crate::guest::{self, Run};
 use crate::progress;
 use crate::qemu::Clock;
@@ -23,16 +22,6 @@ const FIGURES: &str = "bench.json";
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;
-
-/// Runs a benchmark.
-///
-/// # Errors
-/// If the guest cannot be built or run.
-pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
-    match &bench.what {
-        BenchKind::Qdisc(options) => qdisc(cache, options),
-    }
-}
 
 /// What `weft-bench` writes.
 #[derive(Deserialize)]
@@ -77,12 +66,16 @@ struct Report {
     figures: Vec<Figure>,
 }
 
-fn qdisc(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
+/// Runs it.
+///
+/// # Errors
+/// If the guest cannot be built or run.
+pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
     let built = build::all(cache, &options.target.request())?;
     let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
     let (real, clock) = measure(&built, options, ClockKind::Real)?;
     let report = Report {
-        date: today()?,
+        date: super::today()?,
         kernel: exact.kernel,
         suite: options.target.suite.clone(),
         real_clock: match clock {
@@ -92,15 +85,8 @@ fn qdisc(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
         packet_bytes: exact.size,
         figures: join(exact.figures, real.figures)?,
     };
-    let json = serde_json::to_string_pretty(&report)?;
-    if options.save {
-        let directory = build::workspace().join("selftests/bench/results");
-        fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{}-{}.json", report.date, report.kernel));
-        fs::write(&path, format!("{json}\n"))
-            .with_context(|| format!("writing {}", path.display()))?;
-        progress::note(&format!("saved {}", path.display()));
-    }
+    let name = format!("{}-{}", report.date, report.kernel);
+    let json = super::keep(&report, &name, options.save)?;
     if options.json {
         println!("{json}");
     } else {
@@ -236,14 +222,6 @@ fn table(report: &Report) -> String {
         }
     }
     text
-}
-
-/// The date in UTC, as in 2026-01-31.
-fn today() -> Result<String> {
-    let output = std::process::Command::new("date")
-        .args(["-u", "+%F"])
-        .output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
+
+mod qdisc;
+mod weave;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::build;
+use crate::cache::Cache;
+use crate::cli::{Bench, BenchKind};
+use crate::progress;
+
+pub(crate) use weave::Tool;
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// If what it needs cannot be built, run or installed.
+pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
+    match &bench.what {
+        BenchKind::Qdisc(options) => qdisc::run(cache, options),
+        BenchKind::Weave(options) => weave::run(cache, options),
+    }
+}
+
+/// Keeps a report under `name` if `save`, and gives it as JSON.
+fn keep(report: &impl Serialize, name: &str, save: bool) -> Result<String> {
+    let json = serde_json::to_string_pretty(report)?;
+    if save {
+        let directory = build::workspace().join("selftests/bench/results");
+        fs::create_dir_all(&directory)?;
+        let path = directory.join(format!("{name}.json"));
+        fs::write(&path, format!("{json}\n"))
+            .with_context(|| format!("writing {}", path.display()))?;
+        progress::note(&format!("saved {}", path.display()));
+    }
+    Ok(json)
+}
+
+/// The date in UTC, as in 2026-01-31.
+fn today() -> Result<String> {
+    let output = std::process::Command::new("date")
+        .args(["-u", "+%F"])
+        .output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
