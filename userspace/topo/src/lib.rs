@@ -61,7 +61,7 @@ pub mod units;
 
 pub use address::{Address, Mac};
 pub use error::Error;
-pub use path::Path;
+pub use path::{BestPaths, Path};
 pub use route::{NextHop, Prefix, Route, Routes};
 pub use spec::Spec;
 pub use topology::{Bisection, Group, Kind, Link, Node, NodeId, Port, Topology, Wire};

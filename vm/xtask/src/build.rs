@@ -63,7 +63,7 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
         known.is_some_and(|resolution| matches!(rootfs::find(cache, &resolution), Ok(Some(_))));
     // Once the root filesystem is there, nothing of the host's is needed but util-linux.
     if !ready {
-        host::ensure(cache, &[host::Purpose::Guest])?;
+        host::ensure(cache)?;
         enter::check()?;
     }
     let resolution = suite::resolve(cache, request)?;

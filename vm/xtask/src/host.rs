@@ -13,69 +13,54 @@ use crate::failure::Failure;
 use crate::process::shown;
 use crate::progress;
 
-/// What the programs are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To build and run the guest.
-    Guest,
-    /// To run the host's tests.
-    HostTests,
-}
-
-struct Need {
+/// A program and the package that has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Need {
     /// A program in PATH, or a file.
     what: &'static str,
     package: &'static str,
-    purpose: Purpose,
     /// Root needs no help to make namespaces.
     unprivileged_only: bool,
 }
 
-const NEEDS: [Need; 7] = [
+const fn need(what: &'static str, package: &'static str) -> Need {
     Need {
-        what: "mmdebstrap",
-        package: "mmdebstrap",
-        purpose: Purpose::Guest,
+        what,
+        package,
         unprivileged_only: false,
-    },
-    Need {
-        what: "/usr/share/keyrings/debian-archive-keyring.gpg",
-        package: "debian-archive-keyring",
-        purpose: Purpose::Guest,
-        unprivileged_only: false,
-    },
-    Need {
-        what: "unshare",
-        package: "util-linux",
-        purpose: Purpose::Guest,
-        unprivileged_only: false,
-    },
-    Need {
-        what: "setpriv",
-        package: "util-linux",
-        purpose: Purpose::Guest,
-        unprivileged_only: false,
-    },
-    Need {
-        what: "mount",
-        package: "mount",
-        purpose: Purpose::Guest,
-        unprivileged_only: false,
-    },
+    }
+}
+
+/// What the virtual machine is built with.
+pub(crate) const MACHINE: [Need; 6] = [
+    need("mmdebstrap", "mmdebstrap"),
+    need(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "debian-archive-keyring",
+    ),
+    need("unshare", "util-linux"),
+    need("setpriv", "util-linux"),
+    need("mount", "mount"),
     Need {
         what: "newuidmap",
         package: "uidmap",
-        purpose: Purpose::Guest,
         unprivileged_only: true,
     },
-    // What `weft report` writes is looked at in a browser.
-    Need {
-        what: "chromium",
-        package: "chromium",
-        purpose: Purpose::HostTests,
-        unprivileged_only: false,
-    },
 ];
+
+/// What weaves on the host itself: tests and benchmarks.
+pub(crate) const WEAVING: [Need; 4] = [
+    need("ip", "iproute2"),
+    need("sysctl", "procps"),
+    need("unshare", "util-linux"),
+    need("setpriv", "util-linux"),
+];
+
+/// What the host's tests need: what `weft report` writes is looked at in a browser.
+pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
+
+/// What weft is compared with.
+pub(crate) const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
 
 fn is_there(what: &str) -> bool {
     if what.starts_with('/') {
@@ -89,11 +74,10 @@ fn is_there(what: &str) -> bool {
         .any(|directory| directory.join(what).is_file())
 }
 
-/// Packages that are missing, in order, each once.
-pub(crate) fn missing(purposes: &[Purpose]) -> Vec<&'static str> {
-    let mut packages: Vec<&str> = NEEDS
+/// Packages of `needs` that are missing, in order, each once.
+pub(crate) fn missing_of(needs: &[Need]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = needs
         .iter()
-        .filter(|need| purposes.contains(&need.purpose))
         .filter(|need| !need.unprivileged_only || !enter::is_root())
         .filter(|need| !is_there(need.what))
         .map(|need| need.package)
@@ -116,15 +100,30 @@ pub(crate) fn install_command(packages: &[&str]) -> Command {
 ///
 /// # Errors
 /// A [`Failure`] with status 2 and the exact command where this user may not install; a failed apt-get.
-pub(crate) fn ensure(cache: &Cache, purposes: &[Purpose]) -> Result<()> {
+pub(crate) fn ensure(cache: &Cache) -> Result<()> {
     if !is_there("apt-get") || !is_there("dpkg-deb") {
         let message =
             "weft builds its virtual machine with apt and dpkg; run it on Debian or a derivative";
         return Err(Failure::setup(message).into());
     }
-    let packages = missing(purposes);
+    provide(cache, &MACHINE)
+}
+
+/// Installs what is missing of `needs`, or says how.
+///
+/// # Errors
+/// As [`ensure`].
+pub(crate) fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
+    let packages = missing_of(needs);
     if packages.is_empty() {
         return Ok(());
+    }
+    if !is_there("apt-get") {
+        let message = format!(
+            "what Debian has in the packages {} is missing; install it",
+            packages.join(", ")
+        );
+        return Err(Failure::setup(message).into());
     }
     let mut install = install_command(&packages);
     if !enter::is_root() {

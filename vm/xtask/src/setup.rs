@@ -9,24 +9,21 @@ use crate::build::{self, Base};
 use crate::cache::Cache;
 use crate::cli::{Build, Setup, Target};
 use crate::ebpf;
-use crate::host::{self, Purpose};
+use crate::host::{self, Need};
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
 use crate::rootfs;
 use crate::suite;
 
-/// `setup` leaves nothing for the other commands to install.
-const ALL: [Purpose; 2] = [Purpose::Guest, Purpose::HostTests];
-
-/// Runs `setup`.
+/// Runs `setup`. It leaves nothing for `test` and `demo` to install.
 ///
 /// # Errors
 /// Those of the stages.
 pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
     let request = setup.target.request();
     if setup.list_kernels {
-        host::ensure(cache, &[Purpose::Guest])?;
+        host::ensure(cache)?;
         let kernels = suite::list(cache, &request)?;
         if setup.json {
             println!("{}", serde_json::to_string_pretty(&kernels)?);
@@ -36,9 +33,14 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
                 .for_each(|kernel| println!("{}", kernel.release));
         }
     } else if setup.dry_run {
-        describe_setup(cache, &setup.target, &ALL)?;
+        describe_setup(
+            cache,
+            &setup.target,
+            &[&host::MACHINE[..], &host::TESTS].concat(),
+        )?;
     } else {
-        host::ensure(cache, &ALL)?;
+        host::ensure(cache)?;
+        host::provide(cache, &host::TESTS)?;
         let base = build::base(cache, &request)?;
         if setup.json {
             println!("{}", serde_json::to_string_pretty(&facts(&base))?);
@@ -53,7 +55,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
 /// Those of the stages.
 pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.dry_run {
-        describe_setup(cache, &build.target, &[Purpose::Guest])?;
+        describe_setup(cache, &build.target, &host::MACHINE)?;
         println!("# kernel modules, inside the root filesystem");
         println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
         println!("# eBPF programs, inside the root filesystem");
@@ -69,7 +71,11 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         let mut facts = facts(&built.base);
         facts["modules"] = json!(modules::files(built.modules.path())?);
         facts["ebpf"] = json!(built.ebpf.as_ref().map(ebpf::object));
-        facts["programs"] = json!([built.programs.init, built.programs.selftests]);
+        facts["programs"] = json!([
+            built.programs.init,
+            built.programs.selftests,
+            built.programs.weft
+        ]);
         facts["plugin"] = json!(built.programs.plugin);
         println!("{}", serde_json::to_string_pretty(&facts)?);
     }
@@ -91,8 +97,8 @@ fn facts(base: &Base) -> Value {
 }
 
 /// Prints the commands of the costly steps, and which are done already.
-fn describe_setup(cache: &Cache, target: &Target, purposes: &[Purpose]) -> Result<()> {
-    let missing = host::missing(purposes);
+fn describe_setup(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
+    let missing = host::missing_of(needs);
     if !missing.is_empty() {
         println!(
             "# host packages\n{}",

@@ -18,7 +18,7 @@ use crate::console;
 use crate::crates;
 use crate::determinism;
 use crate::guest::{self, Run};
-use crate::host::{self, Purpose};
+use crate::host;
 use crate::interrupt::{self, Kind};
 use crate::ktap::{self, Tally};
 use crate::process;
@@ -45,7 +45,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         return Ok(conclude(&tally));
     }
     if !test.guest_only {
-        host::ensure(cache, &[Purpose::HostTests])?;
+        host::provide(cache, &host::TESTS)?;
         progress::note("host tests");
         tally.add(host(test, &[])?);
         for (package, target) in NEEDY {
