@@ -17,11 +17,22 @@ struct Metric {
 #[derive(Clone, Copy)]
 enum Form {
     Number,
+    /// A number after the word `lock`.
+    Locked,
     /// In ms; in text with a unit.
     Time,
 }
 
-const METRICS: [Metric; 5] = [
+/// `RTAX_LOCK`: a bit for each metric that the kernel's own measurements don't change.
+const RTAX_LOCK: u16 = 1;
+
+const METRICS: [Metric; 6] = [
+    // The clamp of the congestion window; only locked does it have an effect.
+    Metric {
+        name: "cwnd",
+        number: 7,
+        form: Form::Locked,
+    },
     Metric {
         name: "initcwnd",
         number: 11,
@@ -65,10 +76,8 @@ impl RouteMetrics {
     /// be whole milliseconds, as the kernel keeps it.
     pub fn parse(words: &[String]) -> Result<Self> {
         let mut values: Vec<(usize, u32)> = Vec::new();
-        for pair in words.chunks(2) {
-            let [name, value] = pair else {
-                return invalid(format!("route metric `{}` needs a value", pair[0]));
-            };
+        let mut words = words.iter();
+        while let Some(name) = words.next() {
             let Some(place) = METRICS.iter().position(|metric| metric.name == name) else {
                 let known: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
                 return invalid(format!(
@@ -79,13 +88,27 @@ impl RouteMetrics {
             if values.iter().any(|(other, _)| *other == place) {
                 return invalid(format!("route metric `{name}` is given twice"));
             }
+            let mut value = words.next();
+            if let Form::Locked = METRICS[place].form {
+                if value.is_none_or(|word| word != "lock") {
+                    return invalid(format!(
+                        "route metric {name}: has no effect unless locked; write `{name} lock N`"
+                    ));
+                }
+                value = words.next();
+            }
+            let Some(value) = value else {
+                return invalid(format!("route metric `{name}` needs a value"));
+            };
             let number = match METRICS[place].form {
-                Form::Number => value.parse().ok(),
+                Form::Number | Form::Locked => value.parse().ok(),
                 Form::Time => milliseconds(value),
             };
             let Some(number) = number else {
                 return Err(Error::Invalid(match METRICS[place].form {
-                    Form::Number => format!("route metric {name}: `{value}` is not a whole number"),
+                    Form::Number | Form::Locked => {
+                        format!("route metric {name}: `{value}` is not a whole number")
+                    }
                     Form::Time => format!(
                         "route metric {name}: `{value}` is no time of whole milliseconds, such as 45ms"
                     ),
@@ -102,6 +125,12 @@ impl RouteMetrics {
 
     /// As the nest `RTA_METRICS`.
     pub(crate) fn put(&self, out: &mut Attributes) {
+        let locked = |&&(place, _): &&(usize, u32)| matches!(METRICS[place].form, Form::Locked);
+        let locks = self.values.iter().filter(locked);
+        let locks = locks.fold(0, |locks, &(place, _)| locks | 1 << METRICS[place].number);
+        if locks != 0 {
+            out.u32(RTAX_LOCK, locks);
+        }
         for &(place, value) in &self.values {
             out.u32(METRICS[place].number, value);
         }
@@ -112,11 +141,12 @@ impl fmt::Display for RouteMetrics {
     /// As `ip route` takes them, each after a space.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &(place, value) in &self.values {
-            let unit = match METRICS[place].form {
-                Form::Number => "",
-                Form::Time => "ms",
-            };
-            write!(f, " {} {value}{unit}", METRICS[place].name)?;
+            let name = METRICS[place].name;
+            match METRICS[place].form {
+                Form::Number => write!(f, " {name} {value}")?,
+                Form::Locked => write!(f, " {name} lock {value}")?,
+                Form::Time => write!(f, " {name} {value}ms")?,
+            }
         }
         Ok(())
     }
@@ -148,7 +178,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written() {
-        let text = "initcwnd 12 initrwnd 1000 quickack 1 rto_min 45ms reordering 300";
+        let text = "initcwnd 12 initrwnd 1000 cwnd lock 23 quickack 1 rto_min 45ms reordering 300";
         let metrics = RouteMetrics::parse(&words(text)).unwrap();
         assert_eq!(metrics.to_string(), format!(" {text}"));
         let metrics = RouteMetrics::parse(&words("rto_min 2s")).unwrap();
@@ -162,12 +192,17 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, expected) in [
             ("initcwnd", "`initcwnd` needs a value"),
+            (
+                "cwnd 23",
+                "has no effect unless locked; write `cwnd lock N`",
+            ),
+            ("cwnd lock", "`cwnd` needs a value"),
             ("initcwnd many", "`many` is not a whole number"),
             ("rto_min 45us", "`45us` is no time of whole milliseconds"),
             ("rto_min 0ms", "`0ms` is no time"),
             (
                 "window 5",
-                "`window` is no route metric; known are initcwnd",
+                "`window` is no route metric; known are cwnd, initcwnd",
             ),
             ("quickack 1 quickack 1", "given twice"),
         ] {
