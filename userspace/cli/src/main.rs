@@ -59,7 +59,7 @@ enum Command {
     Ls(ls::Args),
     Exec(exec::Args),
     Shell(shell::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
     Compare(compare::Args),
     Report(report::Args),
     Doctor(doctor::Args),
