@@ -180,8 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("making the folder {}", args.out.display()))?;
+    let _folder = Folder::make(&args.out)?;
     raise_descriptor_limit()?;
     let cancel = Arc::new(Cancel::new()?);
     let interrupt = Arc::clone(&cancel);
@@ -221,6 +220,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
     folder.join(format!("{scheme}-seed{seed}.jsonl"))
+}
+
+/// A folder for results. If it was made and nothing came into it, it goes when this does.
+struct Folder<'a>(Option<&'a Path>);
+
+impl<'a> Folder<'a> {
+    fn make(path: &'a Path) -> Result<Self> {
+        let made = !path.exists();
+        fs::create_dir_all(path)
+            .with_context(|| format!("making the folder {}", path.display()))?;
+        Ok(Self(made.then_some(path)))
+    }
+}
+
+impl Drop for Folder<'_> {
+    fn drop(&mut self) {
+        // Refused if there is something in it.
+        let _ = self.0.map(fs::remove_dir);
+    }
 }
 
 /// A testbed that goes when this does.

@@ -64,7 +64,7 @@ pub use commands::Commands;
 pub use down::{Removed, down};
 pub use error::{Error, Result};
 pub use metrics::RouteMetrics;
-pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl};
+pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
 pub use stats::{QdiscStats, StatsReader};
 pub use testbed::{Record, Testbed, list};
 pub use up::{Hook, Visit, up};
