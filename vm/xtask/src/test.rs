@@ -17,7 +17,9 @@ use crate::cli::{ClockKind, Test};
 use crate::console;
 use crate::crates;
 use crate::determinism;
+use crate::enter;
 use crate::guest::{self, Run};
+use crate::host;
 use crate::interrupt::{self, Kind};
 use crate::ktap::{self, Tally};
 use crate::process;
@@ -45,6 +47,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     }
     if !test.guest_only {
         tally.add(host(test)?);
+        tally.add(testbeds(cache, test)?);
     }
     if !test.host_only {
         let built = build::all(cache, &test.target.request())?;
@@ -70,15 +73,43 @@ fn conclude(tally: &Tally) -> u8 {
 
 /// Everything that plain cargo tests.
 fn host(test: &Test) -> Result<Tally> {
+    progress::note("host tests");
+    cargo(test, &["--no-fail-fast"])
+}
+
+/// Testbeds on this machine's kernel, in namespaces of their own: root may make these, others where
+/// the machine lets them.
+fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
+    let may = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--net", "--mount", "true"]);
+        host::missing_of(&host::WEAVING).is_empty() && process::capture(&mut unshare).is_ok()
+    };
+    if enter::is_root() {
+        host::provide(cache, &host::WEAVING)?;
+    } else if !may() {
+        println!(
+            "skipped: testbeds on this machine's kernel; they need iproute2, and root or user \
+             namespaces: sudo -E env PATH=\"$PATH\" cargo test --test fabric"
+        );
+        return Ok(Tally {
+            skipped: 1,
+            ..Tally::default()
+        });
+    }
+    progress::note("testbeds on this machine's kernel");
+    cargo(test, &["--test", "fabric"])
+}
+
+/// `cargo test` with these arguments.
+fn cargo(test: &Test, arguments: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
-    command
-        .current_dir(build::workspace())
-        .args(["test", "--no-fail-fast"]);
+    command.current_dir(build::workspace()).arg("test");
+    command.args(arguments);
     if let Some(filter) = &test.filter {
         command.args(["--", filter]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    progress::note("host tests");
     let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
     let mut pipe = guarded.child.stdout.take().context("cargo has no output")?;
     let (mut output, mut chunk) = (Vec::new(), [0; 4096]);
@@ -102,10 +133,11 @@ fn host(test: &Test) -> Result<Tally> {
 fn cargo_tally(output: &str) -> Tally {
     let mut tally = Tally::default();
     for line in output.lines() {
-        if let Some(name) = line
+        // A time may follow.
+        let failed = line
             .strip_prefix("test ")
-            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
-        {
+            .and_then(|rest| rest.split_once(" ... FAILED"));
+        if let Some((name, _)) = failed {
             tally.failures.push(name.to_owned());
         }
         let Some(counts) = line.strip_prefix("test result: ") else {
@@ -234,14 +266,15 @@ mod tests {
 running 2 tests
 test a::b ... ok
 test a::c ... FAILED
+test d ... FAILED <0.02s>
 
-test result: FAILED. 1 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s
+test result: FAILED. 1 passed; 2 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s
 
 test result: ok. 44 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.07s
 ";
         let tally = cargo_tally(output);
-        assert_eq!((tally.passed, tally.failed, tally.skipped), (45, 1, 3));
-        assert_eq!(tally.failures, ["a::c"]);
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (45, 2, 3));
+        assert_eq!(tally.failures, ["a::c", "d"]);
     }
 
     #[test]
