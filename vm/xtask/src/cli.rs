@@ -311,6 +311,10 @@ pub(crate) struct Demo {
     /// How many flows
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) flows: u64,
+    /// Seed of the workload (default: of the first ten, that whose flows are on average the closest to
+    /// the table's mean)
+    #[arg(long, value_name = "SEED", default_value_t = 3)]
+    pub(crate) workload_seed: u64,
     /// Where results and report go
     #[arg(long, value_name = "FOLDER", default_value = "demo")]
     pub(crate) out: PathBuf,

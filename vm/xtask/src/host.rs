@@ -32,7 +32,7 @@ const fn need(what: &'static str, package: &'static str) -> Need {
 }
 
 /// What the virtual machine is built with.
-const MACHINE: [Need; 6] = [
+pub(crate) const MACHINE: [Need; 6] = [
     need("mmdebstrap", "mmdebstrap"),
     need(
         "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -55,6 +55,9 @@ pub(crate) const WEAVING: [Need; 4] = [
     need("unshare", "util-linux"),
     need("setpriv", "util-linux"),
 ];
+
+/// What the host's tests need: what `weft report` writes is looked at in a browser.
+pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
 
 /// What weft is compared with.
 pub(crate) const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
@@ -81,11 +84,6 @@ pub(crate) fn missing_of(needs: &[Need]) -> Vec<&'static str> {
         .collect();
     packages.dedup();
     packages
-}
-
-/// Packages that are missing for the virtual machine.
-pub(crate) fn missing() -> Vec<&'static str> {
-    missing_of(&MACHINE)
 }
 
 /// The command that installs packages.

@@ -46,7 +46,12 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         return Ok(conclude(&tally));
     }
     if !test.guest_only {
-        tally.add(host(test)?);
+        host::provide(cache, &host::TESTS)?;
+        progress::note("host tests");
+        tally.add(host(test, &[])?);
+        for target in NEEDY {
+            tally.add(host(test, &["--test", target])?);
+        }
         tally.add(testbeds(cache, test)?);
     }
     if !test.host_only {
@@ -71,11 +76,9 @@ fn conclude(tally: &Tally) -> u8 {
     u8::from(tally.failed > 0 || tally.passed == 0)
 }
 
-/// Everything that plain cargo tests.
-fn host(test: &Test) -> Result<Tally> {
-    progress::note("host tests");
-    cargo(test, &["--no-fail-fast"])
-}
+/// Tests on the host that need more than cargo, and that a plain `cargo test` leaves out. Without
+/// `--package` cargo uses what it has built.
+const NEEDY: [&str; 1] = ["report"];
 
 /// Testbeds on this machine's kernel, in namespaces of their own: root may make these, others where
 /// the machine lets them.
@@ -98,14 +101,16 @@ fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
         });
     }
     progress::note("testbeds on this machine's kernel");
-    cargo(test, &["--test", "fabric"])
+    host(test, &["--test", "fabric"])
 }
 
-/// `cargo test` with these arguments.
-fn cargo(test: &Test, arguments: &[&str]) -> Result<Tally> {
+/// What cargo tests: all that needs nothing else, or what is selected.
+fn host(test: &Test, selected: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
-    command.current_dir(build::workspace()).arg("test");
-    command.args(arguments);
+    command
+        .current_dir(build::workspace())
+        .args(["test", "--no-fail-fast"])
+        .args(selected);
     if let Some(filter) = &test.filter {
         command.args(["--", filter]);
     }
@@ -230,6 +235,7 @@ fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])
         },
         files: Vec::new(),
         timeout: Duration::from_secs(test.hardware.timeout),
+        cancel: None,
     };
     let mut output = Vec::new();
     let outcome = guest::run(built, &run, &mut |bytes| {

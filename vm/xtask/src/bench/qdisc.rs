@@ -124,6 +124,7 @@ fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Mea
         },
         files: Vec::new(),
         timeout: Duration::from_secs(options.hardware.timeout),
+        cancel: None,
     };
     let what = match clock {
         ClockKind::Virtual => "qdiscs in virtual time",
