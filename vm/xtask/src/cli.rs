@@ -218,7 +218,7 @@ Examples:
 pub(crate) struct Test {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Only what plain cargo tests
+    /// Only what runs on the host: what plain cargo tests, and testbeds on its kernel
     #[arg(long, conflicts_with = "guest_only")]
     pub(crate) host_only: bool,
     /// Only what runs in the guest
