@@ -37,8 +37,9 @@
 //! - On each port the MAC address of the plan, before it is up, so that the kernel makes the
 //!   link-local address that routes name; `accept_dad=0`, or that takes a second to be usable.
 //! - Routes with the flag `onlink`; those without next hops of type `unreachable`.
-//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another;
-//!   `fib_multipath_hash_policy=1` to tell flows by ports, as the papers' ECMP does.
+//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another; where
+//!   there are several ways, a hash of each switch's own that tells flows by ports, as the papers'
+//!   ECMP does.
 
 #![forbid(unsafe_code)]
 
