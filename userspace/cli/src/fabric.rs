@@ -85,8 +85,12 @@ impl Fabric {
     /// # Errors
     ///
     /// Never: Ethernet's MTU holds headers.
-    pub(crate) fn framing(&self) -> Result<Framing> {
+    pub(crate) fn framing(&self, ipv6: bool) -> Result<Framing> {
         let tagged = self.scheme.description.tag.is_some();
-        Framing::ethernet_tcp(MTU, tagged).context("the MTU holds no payload")
+        let framing = match ipv6 {
+            false => Framing::ethernet_tcp(MTU, tagged),
+            true => Framing::ethernet_tcp_ipv6(MTU, tagged),
+        };
+        framing.context("the MTU holds no payload")
     }
 }
