@@ -92,6 +92,11 @@ impl Ends for Line<'_> {
     }
 
     #[inline]
+    fn timeless(&self) -> bool {
+        self.child.is_timeless()
+    }
+
+    #[inline]
     fn owned(&self) -> bool {
         self.in_flight.last_has_owner()
     }
@@ -162,12 +167,24 @@ impl Qdisc for Wire {
         config.put(dump)
     }
 
-    fn stats(&self) -> Self::Stats {
-        let lateness = self.link.lateness();
+    fn stats(self: Pin<&mut Self>, sch: &mut Sch) -> Self::Stats {
+        let this = self.project();
+        // What began and nobody needed to see: the child, which is dumped next, holds it no more.
+        let mut line = Line {
+            sch,
+            child: this.child,
+            in_flight: &mut *this.in_flight,
+            in_flight_bytes: &mut *this.in_flight_bytes,
+        };
+        this.link.advance(now(), &mut line);
+        if let Some(at) = this.link.next_event(&line) {
+            this.watchdog.schedule(at);
+        }
+        let lateness = this.link.lateness();
         Stats {
-            busy_ns: self.link.busy_ns(),
-            in_flight: self.in_flight.len(),
-            in_flight_bytes: self.in_flight_bytes,
+            busy_ns: this.link.busy_ns(),
+            in_flight: this.in_flight.len(),
+            in_flight_bytes: *this.in_flight_bytes,
             late_count: lateness.count(),
             late_sum_ns: lateness.sum_ns(),
             late_max_ns: lateness.max_ns(),

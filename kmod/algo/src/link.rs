@@ -25,8 +25,9 @@
 //! # When the end of a serialization is an event
 //!
 //! The end must be seen in time only if somebody depends on it: the sending socket, whose
-//! accounting ends with it, or a packet that waits (its queue may read a clock when asked). Else it
-//! is made up for later without anybody noticing, and needs no timer.
+//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else it
+//! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
+//! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
 
 use super::histogram::Lateness;
 use super::wire::{Params, Wire};
@@ -40,6 +41,10 @@ pub trait Ends {
     /// `begin` returns for its length in bytes and its number of frames. Returns whether there was
     /// one: a queue may hold packets and yet give none (a shaper).
     fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool;
+
+    /// Whether the queue gives the same packet whenever it is asked: it reads no clock, and shapes
+    /// nothing. Then it need not be asked in time.
+    fn timeless(&self) -> bool;
 
     /// Whether a socket still accounts for the packet launched last.
     fn owned(&self) -> bool;
@@ -157,7 +162,10 @@ impl Link {
     pub fn next_event(&self, ends: &impl Ends) -> Option<u64> {
         let delivery = ends.first_delivery();
         let end = if self.sending {
-            (ends.waiting() || ends.owned()).then(|| self.wire.busy_until())
+            // The next delivery asks a timeless queue in time for the one after it, as that takes
+            // longer than the delay. There is one unless the budget ran out.
+            let asked = ends.timeless() && delivery.is_some();
+            (ends.owned() || (ends.waiting() && !asked)).then(|| self.wire.busy_until())
         } else if ends.waiting() && !self.stalled {
             // The budget ran out.
             Some(self.wire.next_start())

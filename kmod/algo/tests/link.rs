@@ -41,6 +41,8 @@ struct Test {
     delivered: Vec<(usize, u64)>,
     /// The queue holds its packets back.
     closed: bool,
+    /// It says that it need not be asked in time.
+    timeless: bool,
 }
 
 impl Ends for Test {
@@ -59,6 +61,10 @@ impl Ends for Test {
             .push_back((index, begin(self.packets[index].len, 1)));
         self.owned = self.packets[index].owned;
         true
+    }
+
+    fn timeless(&self) -> bool {
+        self.timeless
     }
 
     fn owned(&self) -> bool {
@@ -98,10 +104,11 @@ impl Test {
 }
 
 /// Runs all packets through a link whose timers fire late by what `lateness` says, in turn.
-fn run(params: Params, packets: &[Packet], lateness: &[u64]) -> (Test, Link) {
+fn run(params: Params, packets: &[Packet], lateness: &[u64], timeless: bool) -> (Test, Link) {
     let mut link = Link::new(params);
     let mut test = Test {
         packets: packets.to_vec(),
+        timeless,
         ..Test::default()
     };
     let mut lateness = lateness.iter().cycle();
@@ -190,18 +197,23 @@ proptest! {
         delay in prop::sample::select(vec![0, 700, 1_000_000u64]),
         packets in packets(),
         lateness in prop::collection::vec(0u64..20_000, 1..20),
+        timeless in any::<bool>(),
     ) {
         let params = params(rate, delay);
         let expected = exact(params, &packets);
-        let (test, link) = run(params, &packets, &lateness);
+        let (test, link) = run(params, &packets, &lateness, timeless);
         prop_assert_eq!(&test.delivered, &expected);
         prop_assert_eq!(link.lateness().count(), packets.len() as u64);
         prop_assert!(test.released.len() == packets.iter().filter(|p| p.owned).count());
     }
 
     #[test]
-    fn timers_on_time_are_never_late(packets in packets()) {
-        let (_, link) = run(params(1_000_000, 500), &packets, &[0]);
+    fn timers_on_time_are_never_late(
+        packets in packets(),
+        delay in prop::sample::select(vec![0, 500, 5_000_000u64]),
+        timeless in any::<bool>(),
+    ) {
+        let (_, link) = run(params(1_000_000, delay), &packets, &[0], timeless);
         prop_assert_eq!(link.lateness().max_ns(), 0);
     }
 }
@@ -248,6 +260,39 @@ fn nobody_is_woken_for_the_end_of_a_packet_on_which_nobody_depends() {
     test.arrive(&mut link, 0);
     test.poll(&mut link, 1_000);
     assert_eq!(link.next_event(&test), Some(1_002_000));
+}
+
+#[test]
+fn a_queue_that_reads_no_clock_is_asked_at_the_next_delivery() {
+    let packet = Packet {
+        at: 1_000,
+        len: 1_000,
+        rank: 0,
+        owned: false,
+    };
+    for (timeless, events) in [
+        (true, vec![1_002_000, 1_003_000, 1_004_000]),
+        (false, vec![2_000, 3_000, 1_002_000, 1_003_000, 1_004_000]),
+    ] {
+        let mut link = Link::new(params(1_000_000_000, 1_000_000));
+        let mut test = Test {
+            packets: vec![packet; 3],
+            timeless,
+            ..Test::default()
+        };
+        for index in 0..3 {
+            test.arrive(&mut link, index);
+        }
+        let mut seen = Vec::new();
+        test.poll(&mut link, 1_000);
+        while let Some(event) = link.next_event(&test) {
+            seen.push(event);
+            test.poll(&mut link, event);
+        }
+        assert_eq!(seen, events);
+        let delivered = [(0, 1_002_000), (1, 1_003_000), (2, 1_004_000)];
+        assert_eq!(test.delivered, delivered);
+    }
 }
 
 #[test]
