@@ -102,17 +102,13 @@ fn prepare() -> Result<()> {
 /// looked at.
 fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
     let mut all = Vec::new();
-    let rounds = options.runs.max(options.mininet_runs);
+    let rounds = options.runs.max(options.slow_runs);
     for round in 0..=rounds {
         for &k in &options.k {
             for &tool in &options.tools {
-                let runs = match tool {
-                    Tool::Mininet => options.mininet_runs,
-                    _ => options.runs,
-                };
                 let one = (tool, k, round);
                 // What is asked for twice is done once.
-                if round <= runs && !all.contains(&one) {
+                if round <= tool.runs(options) && !all.contains(&one) {
                     all.push(one);
                 }
             }
@@ -161,7 +157,7 @@ mod tests {
 
     #[test]
     fn tools_take_turns_and_mininet_stops_first() {
-        let words = "x bench weave --k 4,4 --tools weft,mininet,weft --runs 3 --mininet-runs 1";
+        let words = "x bench weave --k 4,4 --tools weft,mininet,weft --runs 3 --slow-runs 1";
         let Command::Bench(bench) = Cli::parse_from(words.split(' ')).command else {
             panic!("not bench")
         };
