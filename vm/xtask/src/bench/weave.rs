@@ -10,6 +10,7 @@
 //! | [`batches`]| weft's plan for `ip -batch`                                       |
 //! | [`check`]  | whether what was built is a fat-tree                              |
 //! | [`removal`]| when the kernel has removed it                                    |
+//! | [`rest`]   | pauses, and what else the machine does meanwhile                  |
 //! | [`guest`]  | weft in virtual time                                              |
 //! | [`report`] | what is kept and shown                                            |
 
@@ -19,6 +20,7 @@ mod guest;
 mod inside;
 mod removal;
 mod report;
+mod rest;
 mod tools;
 
 use std::fs;
