@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::guest::GuestFigure;
 use super::inside::{Measured, Sample};
+use super::rest::BUSY;
 use super::tools::{MBIT, Tool};
 
 /// Everything, the raw samples too.
@@ -118,9 +119,6 @@ pub(crate) fn figures(samples: &[Sample]) -> Vec<Figure> {
     };
     kinds.iter().filter_map(figure).collect()
 }
-
-/// A machine that is used by others for more than this share of its time is no place to measure.
-const BUSY: f64 = 0.05;
 
 /// For people.
 pub(crate) fn table(report: &Report) -> String {

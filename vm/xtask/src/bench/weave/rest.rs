@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Pauses between measurements, in which this process does nothing: what the processors do then is
-//! others' work.
+//! others' work. A pause lasts until they do little, within reason.
 
 use std::fs;
 use std::thread;
@@ -13,27 +13,39 @@ use anyhow::{Context, Result};
 const SETTLE: Duration = Duration::from_millis(200);
 /// and in the second the processors are watched.
 const WATCH: Duration = Duration::from_millis(150);
+/// A machine that is used by others for more than this share of its time is no place to measure.
+pub(crate) const BUSY: f64 = 0.05;
+/// How long pauses may wait for others, all of them together.
+const PATIENCE: Duration = Duration::from_secs(300);
 
-/// All pauses so far, in the kernel's ticks.
+/// The ends of all pauses so far, in the kernel's ticks.
 #[derive(Default)]
 pub(crate) struct Rest {
     busy: u64,
     all: u64,
+    waited: Duration,
 }
 
 impl Rest {
-    /// Does nothing for a while.
+    /// Does nothing for a while, longer if others are busy.
     ///
     /// # Errors
     /// If the kernel does not say what the processors did.
     pub(crate) fn take(&mut self) -> Result<()> {
         thread::sleep(SETTLE);
-        let before = ticks()?;
-        thread::sleep(WATCH);
-        let after = ticks()?;
-        self.busy += after.0.saturating_sub(before.0);
-        self.all += after.1.saturating_sub(before.1);
-        Ok(())
+        loop {
+            let before = ticks()?;
+            thread::sleep(WATCH);
+            let after = ticks()?;
+            let busy = after.0.saturating_sub(before.0);
+            let all = after.1.saturating_sub(before.1).max(1);
+            if busy as f64 / all as f64 <= BUSY || self.waited >= PATIENCE {
+                self.busy += busy;
+                self.all += all;
+                return Ok(());
+            }
+            self.waited += WATCH;
+        }
     }
 
     /// The share of the processors' time that was used.
