@@ -22,6 +22,14 @@
 //!
 //! What lateness remains is in the deliveries, and counted ([`Lateness`]).
 //!
+//! # Lateness that is allowed does not add up
+//!
+//! Timers of several wires that may be late by a `slack` can fire together, which spares interrupts.
+//! A packet then carries the time at which it was due, and for the next wire it arrived at that
+//! time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at most the
+//! slack, however many wires it crosses. What else is not as it would be with timers on time: the
+//! order of packets that arrive at a queue within one slack, and what the queue drops at that time.
+//!
 //! # When the end of a serialization is an event
 //!
 //! The end must be seen in time only if somebody depends on it: the sending socket, whose
@@ -56,11 +64,21 @@ pub trait Ends {
     fn first_delivery(&self) -> Option<u64>;
 }
 
+/// When a packet arrived that comes in at `now`, and was `due` at a time: then, if that was at most
+/// `slack` ns ago. All times in ns.
+#[inline]
+pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
+    match due {
+        Some(due) => due.max(now.saturating_sub(slack.into())).min(now),
+        None => now,
+    }
+}
+
 /// Packets that may begin in one call of [`Link::advance`]: bounds the time under the qdisc lock.
 /// More than one only after a timer was late for longer than a packet takes.
 pub const BUDGET: u32 = 64;
 
-/// One wire in use. All times are in ns of one clock that never goes back.
+/// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
 #[derive(Clone, Debug)]
 pub struct Link {
     wire: Wire,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
-use weft_algo::link::{Ends, Link, BUDGET};
+use weft_algo::link::{arrival, Ends, Link, BUDGET};
 use weft_algo::wire::Params;
 
 /// A packet: when it arrives (ns), its length (bytes) and its rank.
@@ -242,6 +242,102 @@ fn a_socket_is_released_when_the_serialization_ends_not_when_the_packet_arrives(
     assert_eq!(link.next_event(&test), Some(1_002_000));
     test.poll(&mut link, 1_002_000);
     assert_eq!(test.delivered, [(0, 1_002_000)]);
+}
+
+proptest! {
+    /// Wires in a row, whose timers fire late by at most the slack.
+    #[test]
+    fn lateness_within_the_slack_does_not_add_up(
+        gaps in prop::collection::vec((0u64..2_000_000, 64u32..1_515), 1..60),
+        slack in 1u32..200_000,
+        lateness in prop::collection::vec(0.0..=1.0f64, 1..20),
+        timeless in any::<bool>(),
+    ) {
+        const WIRES: usize = 4;
+        let params = params(1_250_000, 200_000);
+        let mut at = 0;
+        let packets: Vec<Packet> = gaps.iter().map(|&(gap, len)| {
+            at += gap;
+            Packet { at, len, rank: 0, owned: false }
+        }).collect();
+        // What each wire would do with its timers on time.
+        let mut expected: Vec<u64> = packets.iter().map(|packet| packet.at).collect();
+        for _ in 0..WIRES {
+            let arrivals: Vec<Packet> =
+                packets.iter().zip(&expected).map(|(&packet, &at)| Packet { at, ..packet }).collect();
+            expected = exact(params, &arrivals).into_iter().map(|(_, at)| at).collect();
+        }
+
+        let mut lateness = lateness.iter().map(|part| (part * f64::from(slack)) as u64).cycle();
+        let mut wires: Vec<(Link, Test, Option<u64>)> = (0..WIRES)
+            .map(|_| (Link::new(params), Test { packets: packets.clone(), timeless, ..Test::default() }, None))
+            .collect();
+        let mut sources = packets.iter().enumerate().peekable();
+        let mut now = 0;
+        loop {
+            // Each wire's timer, set anew as the kernel's is: a time that it has is kept while it is
+            // within the slack.
+            for (link, test, timer) in &mut wires {
+                let event = link.next_event(test);
+                *timer = match (event, *timer) {
+                    (None, _) => None,
+                    (Some(event), Some(timer)) if (event..=event + u64::from(slack)).contains(&timer) => Some(timer),
+                    (Some(event), _) => Some(event.max(now) + lateness.next().unwrap()),
+                };
+            }
+            let timer = (0..WIRES).filter_map(|wire| Some((wires[wire].2?, wire))).min();
+            let source = sources.peek().map(|(_, packet)| packet.at);
+            let arriving = match (timer, source) {
+                (None, None) => break,
+                (Some((at, _)), Some(source)) if source < at => None,
+                (None, Some(_)) => None,
+                (Some((at, wire)), _) => Some((at, wire)),
+            };
+            // What arrives at which wire, and since when.
+            let mut arrivals = VecDeque::new();
+            match arriving {
+                None => {
+                    let (index, packet) = sources.next().unwrap();
+                    now = packet.at;
+                    arrivals.push_back((0, index, packet.at));
+                }
+                Some((at, wire)) => {
+                    now = at;
+                    let (link, test, timer) = &mut wires[wire];
+                    *timer = None;
+                    let before = test.delivered.len();
+                    test.poll(link, now);
+                    arrivals.extend(test.delivered[before..].iter().map(|&(index, due)| (wire + 1, index, due)));
+                }
+            }
+            while let Some((wire, index, due)) = arrivals.pop_front() {
+                let Some((link, test, _)) = wires.get_mut(wire) else { continue };
+                let at = arrival(now, Some(due), slack);
+                link.advance(at, test);
+                let idle = !test.waiting();
+                test.queue.push(index);
+                if idle {
+                    link.arrived(at);
+                }
+                let before = test.delivered.len();
+                test.poll(link, now);
+                arrivals.extend(test.delivered[before..].iter().map(|&(index, due)| (wire + 1, index, due)));
+            }
+        }
+        let last = &wires[WIRES - 1].1.delivered;
+        prop_assert_eq!(last.iter().map(|&(_, at)| at).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn an_arrival_is_put_back_to_when_it_was_due_within_the_slack() {
+    assert_eq!(arrival(1_000, None, 100), 1_000);
+    assert_eq!(arrival(1_000, Some(950), 100), 950);
+    assert_eq!(arrival(1_000, Some(900), 100), 900);
+    // Later than allowed, or of somebody else's: not further than the slack, and not into the future.
+    assert_eq!(arrival(1_000, Some(10), 100), 900);
+    assert_eq!(arrival(1_000, Some(2_000), 100), 1_000);
+    assert_eq!(arrival(50, Some(10), 100), 10);
 }
 
 #[test]
