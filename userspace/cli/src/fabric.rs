@@ -51,6 +51,8 @@ pub(crate) struct Fabric {
     /// The one that is woven.
     pub(crate) slowed: Topology,
     pub(crate) dilation: NonZeroU32,
+    /// Of the wires' timers, in the machine's time.
+    pub(crate) slack: Duration,
     pub(crate) scheme: Scheme,
     pub(crate) variables: Variables,
     known: FabricVariables,
@@ -67,10 +69,11 @@ impl Fabric {
         for setting in &args.settings {
             scheme.set(setting)?;
         }
+        let slack = args.slack * args.dilation.get();
         let known = FabricVariables {
             bdp_packets: topology::bdp_packets(&slowed),
             rtt_ns: topology::base_rtt_ns(&slowed),
-            slack_ns: (args.slack * args.dilation.get()).as_nanos() as u64,
+            slack_ns: slack.as_nanos() as u64,
             dilation: args.dilation.get(),
         };
         let variables = Variables::of_fabric(&scheme.description.parameters, &known)?;
@@ -79,6 +82,7 @@ impl Fabric {
             topology,
             slowed,
             dilation: args.dilation,
+            slack,
             scheme,
             variables,
             known,
