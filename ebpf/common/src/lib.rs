@@ -49,6 +49,9 @@ pub mod map {
     pub const COUNTERS: &str = "WEFT_COUNTERS";
     /// Array of one [`Port`](super::port::Port).
     pub const PORT: &str = "WEFT_PORT";
+    /// Array of `u64`: packets that each port has sprayed in turn. One entry, or, where ports share
+    /// their programs, as many as the loader gives it.
+    pub const TURNS: &str = "WEFT_TURNS";
 }
 
 /// Names of the programs, at most 15 bytes as the kernel keeps them.

@@ -108,8 +108,10 @@ pub struct Port {
     pub spray: u32,
     /// Switch, [`Spray::RoundRobin`]: number of paths; 0 is any power of two.
     pub paths: u32,
-    /// Switch, [`Spray::RoundRobin`]: packets sprayed so far.
-    pub sprayed: u64,
+    /// Switch, [`Spray::RoundRobin`]: 1 if several ports share the programs, and each one's turn is
+    /// the entry of [`map::TURNS`](super::map::TURNS) with the number of its filter's class; 0 if
+    /// it is the first.
+    pub shared: u32,
     /// What the loader found and puts back, of no meaning to programs.
     pub before: Before,
 }
@@ -134,4 +136,6 @@ pub struct Before {
     pub ipv6_hash_policy: u32,
     /// Host: the MTU in bytes that IPv4 routes by the device got.
     pub route_mtu: u32,
+    /// 1 if the device had no `clsact` qdisc and got one.
+    pub clsact_added: u32,
 }

@@ -121,8 +121,8 @@ pub(crate) fn detach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// The programs that are attached, first to run first.
-pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<ProgramInfo>> {
+/// The identifiers of the programs that are attached, first to run first.
+pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<u32>> {
     let (target, kind) = hook.numbers();
     // Far more than the kernel allows on one hook.
     let mut ids = [0_u32; 256];
@@ -143,21 +143,24 @@ pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<ProgramInfo>> {
         }
         Err(error) => return Err(error).context("asking for attached programs (as root?)"),
     }
-    let ids = &ids[..query.count as usize];
+    Ok(ids[..query.count as usize].to_vec())
+}
+
+/// The programs with these identifiers, in no order.
+pub(crate) fn programs(ids: &[u32]) -> Vec<ProgramInfo> {
+    // That asks for each program there is.
     if ids.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let mut programs: Vec<_> = loaded_programs()
+    loaded_programs()
         .filter_map(Result::ok)
         .filter(|program| ids.contains(&program.id()))
-        .collect();
-    programs.sort_by_key(|program| ids.iter().position(|id| *id == program.id()));
-    Ok(programs)
+        .collect()
 }
 
 /// The program of this name on a hook.
 pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Option<ProgramInfo>> {
-    Ok(attached(hook)?
+    Ok(programs(&attached(hook)?)
         .into_iter()
         .find(|program| program.name() == name.as_bytes()))
 }

@@ -36,7 +36,7 @@ impl FlowSizes {
             return Ok(found);
         }
         let directory = open(cgroup)?;
-        let mut ebpf = object.open(None)?;
+        let mut ebpf = object.open(None, 1)?;
         for (name, hook) in [
             (program::SETSOCKOPT, Hook::SetSockopt(directory.as_fd())),
             (program::GETSOCKOPT, Hook::GetSockopt(directory.as_fd())),

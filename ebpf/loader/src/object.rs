@@ -48,13 +48,15 @@ impl Object {
         Ok(Self { bytes, write_seq })
     }
 
-    /// Makes the maps, new ones but for `flows`. No program is in the kernel yet.
-    pub(crate) fn open(&self, flows: Option<&MapData>) -> Result<Ebpf> {
+    /// Makes the maps, new ones but for `flows`; up to `ports` ports take turns each on its own. No
+    /// program is in the kernel yet.
+    pub(crate) fn open(&self, flows: Option<&MapData>, ports: u32) -> Result<Ebpf> {
         let mut loader = EbpfLoader::new();
         // The programs do not relocate against the kernel's types: spare reading them.
         loader
             .btf(None)
-            .override_global(WRITE_SEQ_OFFSET, &self.write_seq, true);
+            .override_global(WRITE_SEQ_OFFSET, &self.write_seq, true)
+            .map_max_entries(map::TURNS, ports);
         // aya takes over an existing map only by way of a file.
         let directory = PrivateBpffs::new()?;
         let pinned = directory.path().join(map::FLOWS);

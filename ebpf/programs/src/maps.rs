@@ -21,6 +21,10 @@ static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
 #[btf_map]
 static WEFT_PORT: Array<Port, 1> = Array::new();
 
+/// The loader gives it more entries if there is more than one port.
+#[btf_map]
+static WEFT_TURNS: Array<u64, 1> = Array::new();
+
 /// Offset in bytes of `write_seq` in the kernel's `struct tcp_sock`: the loader looks it up.
 #[unsafe(no_mangle)]
 static WRITE_SEQ_OFFSET: u32 = 0;
@@ -62,6 +66,12 @@ pub(crate) unsafe fn fetch_add(at: *mut u64, mut value: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn port() -> Option<*mut Port> {
     WEFT_PORT.get_ptr_mut(0)
+}
+
+/// How many packets a port has sprayed in turn; `None` if the loader knows of no such port.
+#[inline(always)]
+pub(crate) fn turns(port: u32) -> Option<*mut u64> {
+    WEFT_TURNS.get_ptr_mut(port)
 }
 
 /// The socket's flow, null if there is none.

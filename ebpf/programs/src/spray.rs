@@ -13,6 +13,7 @@
 
 use aya_ebpf::{
     EbpfContext as _,
+    bindings::__sk_buff,
     helpers::generated::{bpf_get_prandom_u32, bpf_set_hash, bpf_set_hash_invalid},
     macros::classifier,
     programs::TcContext,
@@ -31,11 +32,21 @@ pub(crate) fn spray(ctx: &TcContext) {
         return;
     };
     // SAFETY: A value of the map; the loader wrote these fields before.
-    let (spray, paths) = unsafe { ((*port).spray, (*port).paths) };
+    let (spray, paths, shared) = unsafe { ((*port).spray, (*port).paths, (*port).shared) };
     let hash = match spray {
         ROUND_ROBIN => {
+            let skb: *mut __sk_buff = ctx.as_ptr().cast();
+            let own = match shared {
+                0 => 0,
+                // The class of the filter that runs the program: with tcx nobody has set it.
+                // SAFETY: The context is valid while the program runs.
+                _ => unsafe { (*skb).tc_classid },
+            };
+            let Some(turns) = maps::turns(own) else {
+                return;
+            };
             // SAFETY: A value of the map, aligned.
-            let number = unsafe { maps::fetch_add(&raw mut (*port).sprayed, 1) };
+            let number = unsafe { maps::fetch_add(turns, 1) };
             round_robin(number, paths)
         }
         // SAFETY: The helper has no precondition.
