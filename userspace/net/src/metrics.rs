@@ -21,12 +21,19 @@ enum Form {
     Locked,
     /// In ms; in text with a unit.
     Time,
+    /// Of a congestion control.
+    Name,
 }
 
 /// `RTAX_LOCK`: a bit for each metric that the kernel's own measurements don't change.
 const RTAX_LOCK: u16 = 1;
 
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 7] = [
+    Metric {
+        name: "congctl",
+        number: 16,
+        form: Form::Name,
+    },
     // The clamp of the congestion window; only locked does it have an effect.
     Metric {
         name: "cwnd",
@@ -61,11 +68,23 @@ const METRICS: [Metric; 6] = [
 ];
 
 /// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
+///
+/// A congestion control is best given here: that of the sysctl may only be one that the whole machine
+/// allows to everybody, which dctcp is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// `RTAX_` numbers and values.
-    values: Vec<(usize, u32)>,
+    /// Places in [`METRICS`], and values.
+    values: Vec<(usize, Value)>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Number(u32),
+    Name(String),
+}
+
+/// `TCP_CA_NAME_MAX`, with the 0 at its end.
+const LONGEST_NAME: usize = 16;
 
 impl RouteMetrics {
     /// From words as `ip route` takes them: `initcwnd 12 quickack 1 rto_min 45ms`.
@@ -75,7 +94,7 @@ impl RouteMetrics {
     /// If a word is no metric that is known here, or its value is missing or no number; a time must
     /// be whole milliseconds, as the kernel keeps it.
     pub fn parse(words: &[String]) -> Result<Self> {
-        let mut values: Vec<(usize, u32)> = Vec::new();
+        let mut values: Vec<(usize, Value)> = Vec::new();
         let mut words = words.iter();
         while let Some(name) = words.next() {
             let Some(place) = METRICS.iter().position(|metric| metric.name == name) else {
@@ -101,13 +120,20 @@ impl RouteMetrics {
                 return invalid(format!("route metric `{name}` needs a value"));
             };
             let number = match METRICS[place].form {
-                Form::Number | Form::Locked => value.parse().ok(),
-                Form::Time => milliseconds(value),
+                Form::Number | Form::Locked => value.parse().ok().map(Value::Number),
+                Form::Time => milliseconds(value).map(Value::Number),
+                Form::Name => {
+                    let fits = (1..LONGEST_NAME).contains(&value.len()) && value.is_ascii();
+                    fits.then(|| Value::Name(value.clone()))
+                }
             };
             let Some(number) = number else {
                 return Err(Error::Invalid(match METRICS[place].form {
                     Form::Number | Form::Locked => {
                         format!("route metric {name}: `{value}` is not a whole number")
+                    }
+                    Form::Name => {
+                        format!("route metric {name}: `{value}` is no name of a congestion control")
                     }
                     Form::Time => format!(
                         "route metric {name}: `{value}` is no time of whole milliseconds, such as 45ms"
@@ -125,14 +151,20 @@ impl RouteMetrics {
 
     /// As the nest `RTA_METRICS`.
     pub(crate) fn put(&self, out: &mut Attributes) {
-        let locked = |&&(place, _): &&(usize, u32)| matches!(METRICS[place].form, Form::Locked);
-        let locks = self.values.iter().filter(locked);
-        let locks = locks.fold(0, |locks, &(place, _)| locks | 1 << METRICS[place].number);
+        let locked = self
+            .values
+            .iter()
+            .map(|(place, _)| &METRICS[*place])
+            .filter(|metric| matches!(metric.form, Form::Locked));
+        let locks = locked.fold(0, |locks, metric| locks | 1 << metric.number);
         if locks != 0 {
             out.u32(RTAX_LOCK, locks);
         }
-        for &(place, value) in &self.values {
-            out.u32(METRICS[place].number, value);
+        for (place, value) in &self.values {
+            match value {
+                Value::Number(number) => out.u32(METRICS[*place].number, *number),
+                Value::Name(name) => out.text(METRICS[*place].number, name),
+            }
         }
     }
 }
@@ -140,12 +172,18 @@ impl RouteMetrics {
 impl fmt::Display for RouteMetrics {
     /// As `ip route` takes them, each after a space.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for &(place, value) in &self.values {
-            let name = METRICS[place].name;
-            match METRICS[place].form {
-                Form::Number => write!(f, " {name} {value}")?,
-                Form::Locked => write!(f, " {name} lock {value}")?,
-                Form::Time => write!(f, " {name} {value}ms")?,
+        for (place, value) in &self.values {
+            let metric = &METRICS[*place];
+            let lock = match metric.form {
+                Form::Locked => " lock",
+                _ => "",
+            };
+            match value {
+                Value::Number(number) => write!(f, " {}{lock} {number}", metric.name)?,
+                Value::Name(name) => write!(f, " {} {name}", metric.name)?,
+            }
+            if let Form::Time = metric.form {
+                f.write_str("ms")?;
             }
         }
         Ok(())
@@ -178,7 +216,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written() {
-        let text = "initcwnd 12 initrwnd 1000 cwnd lock 23 quickack 1 rto_min 45ms reordering 300";
+        let text = "initcwnd 12 initrwnd 1000 cwnd lock 23 quickack 1 congctl dctcp rto_min 45ms reordering 300";
         let metrics = RouteMetrics::parse(&words(text)).unwrap();
         assert_eq!(metrics.to_string(), format!(" {text}"));
         let metrics = RouteMetrics::parse(&words("rto_min 2s")).unwrap();
@@ -202,7 +240,7 @@ mod tests {
             ("rto_min 0ms", "`0ms` is no time"),
             (
                 "window 5",
-                "`window` is no route metric; known are cwnd, initcwnd",
+                "`window` is no route metric; known are congctl, cwnd, initcwnd",
             ),
             ("quickack 1 quickack 1", "given twice"),
         ] {

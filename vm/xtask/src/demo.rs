@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::IsTerminal as _;
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -16,7 +16,7 @@ use weft_guest::request::Request;
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Demo};
-use crate::guest::{self, Outcome, Run};
+use crate::guest::{self, Run};
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -36,30 +36,19 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     }
     let built = build::all(cache, &demo.target.request())?;
     let shown = Shown::new(demo);
-    let outcomes = run_all(&built, demo, &shown)?;
+    let results = run_all(&built, demo, &shown)?;
     shown.finish();
-    let mut status = 0;
-    let mut files = Vec::new();
-    let mut unlike = Vec::new();
     fs::create_dir_all(&demo.out).with_context(|| format!("making {}", demo.out.display()))?;
-    for (scheme, outcome) in demo.scheme.iter().zip(outcomes) {
+    let mut files = Vec::new();
+    let mut changes = Vec::new();
+    for (scheme, result) in demo.scheme.iter().zip(&results) {
         let path = demo.out.join(file(demo, scheme));
-        let Some(result) = transfer::file(&outcome.tar, &file(demo, scheme))? else {
-            let output = String::from_utf8_lossy(&outcome.console);
-            let output = process::last_lines(&output, 30);
-            bail!(
-                "{scheme} ended with status {} and left no result\n{output}",
-                outcome.status
-            );
-        };
-        // Not to be believed: the comparison says why.
-        status = status.max(outcome.status);
-        match fs::read(&path) {
-            Ok(before) if before == result => {}
-            Ok(_) => unlike.push(path.display().to_string()),
-            Err(_) => unlike.push(String::new()),
-        }
-        fs::write(&path, result).with_context(|| format!("writing {}", path.display()))?;
+        changes.push(match fs::read(&path) {
+            Ok(before) if before == result.file => Change::None,
+            Ok(_) => Change::Other(path.display().to_string()),
+            Err(_) => Change::First,
+        });
+        fs::write(&path, &result.file).with_context(|| format!("writing {}", path.display()))?;
         files.push(path);
     }
     let report = demo.out.join("report.html");
@@ -72,30 +61,49 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
             .arg(&report)
             .args(&files),
     )?;
-    println!("\n{}", repeated(&unlike));
+    println!("\n{}", repeated(&changes));
     println!("report: {}", report.display());
-    Ok(status)
+    // Not to be believed: the comparison says why.
+    Ok(results
+        .iter()
+        .map(|result| result.status)
+        .max()
+        .unwrap_or(0))
 }
 
-/// What a run like the one before it is worth.
-fn repeated(unlike: &[String]) -> String {
-    match unlike {
-        [] => "same bytes as the run before".into(),
-        unlike if unlike.iter().all(String::is_empty) => {
-            "first run into this folder: the next one compares its bytes with these".into()
-        }
-        unlike => {
-            let files: Vec<_> = unlike.iter().filter(|file| !file.is_empty()).collect();
-            format!(
-                "other bytes than the run before: {} (another kernel, build, seed or size?)",
-                files
-                    .iter()
-                    .map(|file| file.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        }
+/// What a guest left.
+struct Left {
+    status: u8,
+    file: Vec<u8>,
+}
+
+/// A result's file beside that of the run before.
+enum Change {
+    None,
+    First,
+    /// Its path.
+    Other(String),
+}
+
+/// Whether the run was the one before it again.
+fn repeated(changes: &[Change]) -> String {
+    let others: Vec<_> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Other(path) => Some(path.as_str()),
+            _ => None,
+        })
+        .collect();
+    if !others.is_empty() {
+        return format!(
+            "other bytes than the run before: {} (another kernel, build, seed or size?)",
+            others.join(", ")
+        );
     }
+    if changes.iter().all(|change| matches!(change, Change::None)) {
+        return "the same bytes as the run before".into();
+    }
+    "the next run says whether its bytes are the same".into()
 }
 
 /// What the guest runs.
@@ -107,7 +115,7 @@ fn words(demo: &Demo, scheme: &str) -> Vec<String> {
         ("--workload", demo.workload.clone()),
         ("--load", demo.load.clone()),
         ("--flows", demo.flows.to_string()),
-        ("--seed", demo.hardware.seed.to_string()),
+        ("--seed", demo.workload_seed.to_string()),
         ("--out", "/out".to_owned()),
     ] {
         words.extend([option.to_owned(), value]);
@@ -117,12 +125,12 @@ fn words(demo: &Demo, scheme: &str) -> Vec<String> {
 
 /// The result's name, as `weft run` gives it.
 fn file(demo: &Demo, scheme: &str) -> String {
-    format!("{scheme}-seed{}.jsonl", demo.hardware.seed)
+    format!("{scheme}-seed{}.jsonl", demo.workload_seed)
 }
 
 /// All schemes at the same time: with more guests than processors these are busy to the end.
-fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Outcome>> {
-    parallel::map(&demo.scheme, demo.scheme.len(), |scheme| {
+fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Left>> {
+    parallel::map(&demo.scheme, demo.scheme.len(), |scheme, failed| {
         let run = Run {
             machine: vm::machine(built, ClockKind::Virtual, &demo.hardware)?,
             request: Request {
@@ -131,9 +139,22 @@ fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Outcome>> {
             },
             files: Vec::new(),
             timeout: Duration::from_secs(demo.hardware.timeout),
+            cancel: Some(Arc::clone(failed)),
         };
-        guest::run(built, &run, &mut |bytes| shown.seen(scheme, bytes))
-            .with_context(|| scheme.clone())
+        let outcome = guest::run(built, &run, &mut |bytes| shown.seen(scheme, bytes))
+            .with_context(|| scheme.clone())?;
+        let Some(file) = transfer::file(&outcome.tar, &file(demo, scheme))? else {
+            let output = String::from_utf8_lossy(&outcome.console);
+            let output = process::last_lines(&output, 30);
+            bail!(
+                "{scheme} left no result (status {})\n{output}",
+                outcome.status
+            );
+        };
+        Ok(Left {
+            status: outcome.status,
+            file,
+        })
     })
 }
 
@@ -271,9 +292,10 @@ mod tests {
 
     #[test]
     fn a_run_is_compared_with_the_one_before() {
-        assert_eq!(repeated(&[]), "same bytes as the run before");
-        assert!(repeated(&[String::new(), String::new()]).starts_with("first run"));
-        let text = repeated(&[String::new(), "demo/a.jsonl".into()]);
+        let other = || Change::Other("demo/a.jsonl".into());
+        assert!(repeated(&[Change::None, Change::None]).starts_with("the same bytes"));
+        assert!(repeated(&[Change::First, Change::None]).starts_with("the next run"));
+        let text = repeated(&[Change::None, other(), Change::First]);
         assert!(
             text.contains("other bytes") && text.contains("demo/a.jsonl ("),
             "{text}"

@@ -96,7 +96,7 @@ pub(crate) fn check(built: &Built, test: &Test) -> Result<Tally> {
 
 /// Runs as many at a time as there are processors: a busy host must make no difference either.
 fn run_all(built: &Built, hardware: &Hardware, seeds: &[u64]) -> Result<Vec<Trace>> {
-    parallel::map(seeds, parallel::processors(), |&seed| {
+    parallel::map(seeds, parallel::processors(), |&seed, _| {
         let hardware = Hardware {
             seed,
             ..hardware.clone()
@@ -114,6 +114,7 @@ fn run_one(built: &Built, hardware: &Hardware) -> Result<Trace> {
         },
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
         timeout: Duration::from_secs(hardware.timeout),
+        cancel: None,
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {

@@ -96,6 +96,43 @@ pub(crate) fn check(name: &str, value: &Value) -> Result<()> {
     }
 }
 
+/// A parameter's value on a fabric.
+enum OnFabric {
+    Number(u64),
+    /// The machine's ns.
+    Time(u64),
+}
+
+impl Value {
+    fn on_fabric(&self, fabric: &Fabric) -> OnFabric {
+        let text = match self {
+            Self::Number(number) => return OnFabric::Number(*number),
+            Self::Text(text) => text,
+        };
+        match of_fabric(text) {
+            // Whole packets, rounded up.
+            Some(OfFabric::Bdp(factor)) => {
+                OnFabric::Number((factor * fabric.bdp_packets as f64).ceil() as u64)
+            }
+            Some(OfFabric::Rtt(factor)) => {
+                OnFabric::Time((factor * fabric.rtt_ns as f64).round() as u64)
+            }
+            None => {
+                let ns = time(text).unwrap_or(0);
+                OnFabric::Time(ns.saturating_mul(u64::from(fabric.dilation)))
+            }
+        }
+    }
+
+    /// As a result tells it: times are the fabric's.
+    pub(crate) fn told(&self, fabric: &Fabric) -> String {
+        match self.on_fabric(fabric) {
+            OnFabric::Number(number) => number.to_string(),
+            OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
+        }
+    }
+}
+
 impl Variables {
     /// The fabric's and a scheme's.
     ///
@@ -111,22 +148,9 @@ impl Variables {
         variables.set_time("rtt", fabric.rtt_ns);
         for (name, parameter) in parameters {
             check(name, &parameter.value)?;
-            match &parameter.value {
-                Value::Number(number) => variables.set(name, number.to_string()),
-                Value::Text(text) => match of_fabric(text) {
-                    // Whole packets, rounded up.
-                    Some(OfFabric::Bdp(factor)) => {
-                        let packets = (factor * fabric.bdp_packets as f64).ceil();
-                        variables.set(name, format!("{packets}"));
-                    }
-                    Some(OfFabric::Rtt(factor)) => {
-                        variables.set_time(name, (factor * fabric.rtt_ns as f64).round() as u64);
-                    }
-                    None => {
-                        let ns = time(text).unwrap_or(0);
-                        variables.set_time(name, ns.saturating_mul(u64::from(fabric.dilation)));
-                    }
-                },
+            match parameter.value.on_fabric(fabric) {
+                OnFabric::Number(number) => variables.set(name, number.to_string()),
+                OnFabric::Time(ns) => variables.set_time(name, ns),
             }
         }
         Ok(variables)
@@ -208,6 +232,24 @@ mod tests {
             "", "bdp", "2$bdp", "0 $bdp", "-1 $bdp", "x $rtt", "2 $mtu", "1e9 $bdp",
         ] {
             assert_eq!(of_fabric(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_result_tells_what_a_parameter_was_on_the_fabric() {
+        let fabric = Fabric {
+            bdp_packets: 13,
+            rtt_ns: 14_600_000,
+            dilation: 1000,
+        };
+        for (value, expected) in [
+            (Value::Number(9), "9"),
+            (Value::Text("1.5 $bdp".into()), "20"),
+            (Value::Text("$rtt".into()), "14600ns"),
+            (Value::Text("10 $rtt".into()), "146us"),
+            (Value::Text("0.2ms".into()), "200us"),
+        ] {
+            assert_eq!(value.told(&fabric), expected, "{value:?}");
         }
     }
 
