@@ -81,7 +81,7 @@ fn everything(namespace: &str) -> Result<Vec<String>> {
             all.push(value.to_string());
         }
     }
-    let sysctls = shell(&format!("ip netns exec {namespace} sysctl -a 2>/dev/null"))?;
+    let sysctls = shell(&format!("ip netns exec {namespace} sysctl -a 2>/dev/null || true"))?;
     let own = sysctls.lines().filter(|line| {
         // Random, or the machine's.
         line.starts_with("net.") && !line.contains("stable_secret")
@@ -108,6 +108,8 @@ fn programs(namespace: &str) -> Result<Vec<String>> {
 
 /// Weaves `words` with `weft up`, and by the commands that `--dry-run` prints; compares each node.
 fn compare(cx: &Context, words: &str, look: fn(&str) -> Result<Vec<String>>) -> Result<()> {
+    // Of reading all variables.
+    cx.expect_kernel_message("is using deprecated sysctl");
     let before = Machine::now()?;
     let folder = Folder::new()?;
     let script = weft(&format!("up {words} --testbed script --dry-run"))?;
