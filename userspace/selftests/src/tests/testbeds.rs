@@ -81,7 +81,9 @@ fn everything(namespace: &str) -> Result<Vec<String>> {
             all.push(value.to_string());
         }
     }
-    let sysctls = shell(&format!("ip netns exec {namespace} sysctl -a 2>/dev/null || true"))?;
+    let sysctls = shell(&format!(
+        "ip netns exec {namespace} sysctl -a 2>/dev/null || true"
+    ))?;
     let own = sysctls.lines().filter(|line| {
         // Random, or the machine's.
         line.starts_with("net.") && !line.contains("stable_secret")
