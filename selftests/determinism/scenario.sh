@@ -34,5 +34,5 @@ ip netns exec a nstat -az >"$OUT/nstat"
 cp /proc/slabinfo /proc/interrupts /proc/uptime "$OUT"
 # When each packet of a random scenario arrives, in ns.
 weft-selftests scenario >"$OUT/packets"
-weft run rack:hosts=4,rate=10gbit --dilation 1000 --scheme droptail --workload uniform:1kB-50kB \
+weft run rack:hosts=4 --dilation 100 --scheme droptail --workload uniform:1kB-50kB \
 	--load 0.6 --flows 30 --quiet --out "$OUT"

@@ -28,6 +28,9 @@ pub(crate) struct Machine {
     mounts: Vec<String>,
     /// eBPF programs.
     programs: Vec<String>,
+    /// How many TCP connections are nobody's and have not ended: each holds its namespace, which has
+    /// no name any more.
+    orphans: Vec<String>,
 }
 
 impl Machine {
@@ -47,8 +50,14 @@ impl Machine {
             links: links.iter().map(name).collect(),
             // Files too: they are always the same.
             control_groups: names("/sys/fs/cgroup"),
-            mounts: mounts.lines().map(str::to_owned).collect(),
+            // `ip netns add` makes this one, for all there will be, and no command removes it.
+            mounts: (mounts
+                .lines()
+                .filter(|mount| !mount.contains(" /run/netns ")))
+            .map(str::to_owned)
+            .collect(),
             programs,
+            orphans: orphans()?,
         };
         for list in machine.lists_mut() {
             list.sort_unstable();
@@ -56,7 +65,7 @@ impl Machine {
         Ok(machine)
     }
 
-    fn lists_mut(&mut self) -> [&mut Vec<String>; 6] {
+    fn lists_mut(&mut self) -> [&mut Vec<String>; 7] {
         [
             &mut self.namespaces,
             &mut self.runtime,
@@ -64,10 +73,11 @@ impl Machine {
             &mut self.control_groups,
             &mut self.mounts,
             &mut self.programs,
+            &mut self.orphans,
         ]
     }
 
-    fn lists(&self) -> [(&'static str, &[String]); 6] {
+    fn lists(&self) -> [(&'static str, &[String]); 7] {
         [
             ("network namespaces", &self.namespaces),
             ("/run/weft", &self.runtime),
@@ -75,6 +85,7 @@ impl Machine {
             ("control groups", &self.control_groups),
             ("mounts", &self.mounts),
             ("eBPF programs", &self.programs),
+            ("connections of nobody", &self.orphans),
         ]
     }
 
@@ -110,6 +121,13 @@ impl Machine {
         ensure!(difference.is_empty(), "{difference}");
         Ok(())
     }
+}
+
+fn orphans() -> Result<Vec<String>> {
+    let counts = fs::read_to_string("/proc/net/sockstat").context("counting sockets")?;
+    let mut words = counts.split_whitespace().skip_while(|it| *it != "orphan");
+    let count = words.nth(1).context("the kernel counts no orphans")?;
+    Ok(vec![count.to_owned()])
 }
 
 /// The names in a directory, sorted; none if there is no such directory.

@@ -3,7 +3,7 @@
 //! `kill -9` at any moment, then `weft down`.
 
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -54,7 +54,7 @@ fn a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down(cx: &Conte
 fn run(cx: &Context, words: &str, moments: u32) -> Result<()> {
     let folder = Folder::new()?;
     let words = format!(
-        "run {words} --dilation 100 --workload fixed:20kB --flows 20 --quiet --out {}",
+        "run {words} --dilation 1000 --workload fixed:20kB --flows 20 --quiet --out {}",
         folder.path().join("results").display()
     );
     killed(cx, &words, moments)
@@ -64,6 +64,9 @@ fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
     let foreign = Foreign::make()?;
     let words = format!("{words} --testbed {TESTBED}");
     let before = Machine::now()?;
+    // The first time modules are loaded.
+    weft::weft(&words)?;
+    down()?;
     let begun = Instant::now();
     weft::weft(&words)?;
     let whole = begun.elapsed();
@@ -131,6 +134,8 @@ impl Foreign {
              tc -n foreign qdisc add dev eth0 root pfifo limit 7 && \
              mkdir /sys/fs/cgroup/weft-killer",
         )?;
+        // Devices learn of their carrier in the background.
+        std::thread::sleep(Duration::from_secs(2));
         Ok(Self {
             content: Self::content()?,
         })
