@@ -13,6 +13,7 @@ mod plugin;
 mod traffic;
 mod wire_children;
 mod wire_options;
+mod wire_slack;
 mod wire_sockets;
 mod wire_timing;
 
@@ -22,6 +23,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     wire_options,
     pfabric_order,
     wire_timing,
+    wire_slack,
     wire_sockets,
     parents,
     wire_children,
