@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What there is on the machine that a testbed may leave behind, told by iproute2 and the kernel.
+//! What there is on the machine that a testbed may leave behind, told by the kernel.
 
 use std::fs;
 use std::process::Command;
@@ -35,8 +35,6 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn now() -> Result<Self> {
-        let links = json("ip -j link")?;
-        let name = |link: &Value| link["ifname"].as_str().unwrap_or_default().to_owned();
         let mounts = fs::read_to_string("/proc/self/mounts").context("reading mounts")?;
         let mut programs = Vec::new();
         for program in aya::programs::loaded_programs() {
@@ -47,7 +45,7 @@ impl Machine {
         let mut machine = Self {
             namespaces: names("/run/netns"),
             runtime: names("/run/weft"),
-            links: links.iter().map(name).collect(),
+            links: names("/sys/class/net"),
             // Files too: they are always the same.
             control_groups: names("/sys/fs/cgroup"),
             // `ip netns add` makes this one, for all there will be, and no command removes it.

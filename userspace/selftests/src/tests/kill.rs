@@ -16,7 +16,6 @@ use crate::weft;
 tests![
     an_up_killed_at_any_moment_leaves_nothing_after_down,
     a_large_up_killed_at_any_moment_leaves_nothing_after_down,
-    an_up_with_programs_killed_at_any_moment_leaves_nothing_after_down,
     a_run_killed_at_any_moment_leaves_nothing_after_down,
     a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down,
 ];
@@ -26,30 +25,27 @@ const TESTBED: &str = "killed";
 const FOREIGN: [&str; 4] = ["foreign", "weft", "weft-killer-h0", "killed-h0"];
 /// Moments. Loading programs is nearly all that takes time where a scheme has some, and one moment of
 /// it is as good as another, so that of 50 most are for the rest.
-const MANY: u32 = 40;
-const SOME: u32 = 6;
-const FEW: u32 = 4;
+const MANY: u32 = 44;
+const LARGE: u32 = 6;
+const WITHOUT_PROGRAMS: u32 = 47;
+const WITH_PROGRAMS: u32 = 3;
 
 fn an_up_killed_at_any_moment_leaves_nothing_after_down(cx: &Context) -> Result<()> {
     killed(cx, "up fat-tree:k=2 --scheme droptail", MANY)
 }
 
 fn a_large_up_killed_at_any_moment_leaves_nothing_after_down(cx: &Context) -> Result<()> {
-    killed(cx, "up fat-tree:k=4 --scheme dctcp", SOME)
-}
-
-fn an_up_with_programs_killed_at_any_moment_leaves_nothing_after_down(cx: &Context) -> Result<()> {
-    weft::require_programs()?;
-    killed(cx, "up rack:hosts=2 --scheme pfabric", FEW)
+    killed(cx, "up fat-tree:k=4 --scheme dctcp", LARGE)
 }
 
 fn a_run_killed_at_any_moment_leaves_nothing_after_down(cx: &Context) -> Result<()> {
-    run(cx, "fat-tree:k=2 --scheme droptail", MANY + SOME)
+    run(cx, "fat-tree:k=2 --scheme droptail", WITHOUT_PROGRAMS)
 }
 
 fn a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down(cx: &Context) -> Result<()> {
     weft::require_programs()?;
-    run(cx, "rack:hosts=2,rate=10gbit --scheme pfabric", FEW)
+    let words = "rack:hosts=2,rate=10gbit --scheme pfabric";
+    run(cx, words, WITH_PROGRAMS)
 }
 
 /// A run whose traffic takes about as long as its weaving.
