@@ -92,7 +92,7 @@ choices! {
     }
 }
 
-/// The value of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers.
+/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Port {
@@ -108,10 +108,8 @@ pub struct Port {
     pub spray: u32,
     /// Switch, [`Spray::RoundRobin`]: number of paths; 0 is any power of two.
     pub paths: u32,
-    /// Switch, [`Spray::RoundRobin`]: 1 if several ports share the programs, and each one's turn is
-    /// the entry of [`map::TURNS`](super::map::TURNS) with the number of its filter's class; 0 if
-    /// it is the first.
-    pub shared: u32,
+    /// Switch, [`Spray::RoundRobin`]: packets sprayed so far.
+    pub sprayed: u64,
     /// What the loader found and puts back, of no meaning to programs.
     pub before: Before,
 }
@@ -138,4 +136,6 @@ pub struct Before {
     pub route_mtu: u32,
     /// 1 if the device had no `clsact` qdisc and got one.
     pub clsact_added: u32,
+    /// 0. The structure has a multiple of 8 bytes without padding.
+    pub unused: u32,
 }

@@ -53,6 +53,8 @@ pub(crate) struct Filter {
     handle: TcHandle,
     /// The program's identifier.
     pub(crate) program: u32,
+    /// What the program finds in `skb->tc_classid`.
+    pub(crate) class: u16,
 }
 
 /// Gives the device with this index a `clsact` qdisc; `false` if it has one.
@@ -150,15 +152,21 @@ pub(crate) fn attached(device: u32, direction: Direction) -> Result<Vec<Filter>>
             TcAttribute::Options(options) => Some(options),
             _ => None,
         });
+        let (mut program, mut class) = (None, 0);
+        for option in options.flatten() {
+            match option {
+                TcOption::Bpf(TcFilterBpfOption::ProgId(id)) => program = Some(*id),
+                TcOption::Bpf(TcFilterBpfOption::ClassId(handle)) => class = handle.minor,
+                _ => {}
+            }
+        }
         // Each kind and priority, too, has a message of its own, without options.
-        found.extend(options.flatten().find_map(|option| match option {
-            TcOption::Bpf(TcFilterBpfOption::ProgId(program)) => Some(Filter {
-                device,
-                direction,
-                handle: message.header.handle,
-                program: *program,
-            }),
-            _ => None,
+        found.extend(program.map(|program| Filter {
+            device,
+            direction,
+            handle: message.header.handle,
+            program,
+            class,
         }));
     }
     Ok(found)

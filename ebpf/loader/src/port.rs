@@ -17,6 +17,7 @@ use crate::bpf;
 use crate::counters::Counters;
 use crate::device::{self, Device, GsoLimits};
 use crate::filter::{self, Direction, Filter};
+use crate::object::{MAX_SHARING, Ports};
 use crate::{FlowSizes, Object, routes, sysctl};
 
 /// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host takes.
@@ -37,7 +38,7 @@ const LAYER_4: u32 = 1;
 #[repr(transparent)]
 struct Value(Port);
 
-// SAFETY: `Port` consists of `u32` only, without padding; any bits are one.
+// SAFETY: `Port` consists of integers only, without padding; any bits are one.
 unsafe impl aya::Pod for Value {}
 
 /// Where the kernel runs a device's programs. What they do is the same.
@@ -138,10 +139,10 @@ pub struct Status {
 /// Attaches the programs to one device after the other, or to one.
 ///
 /// The kernel checks a program when it is loaded, which takes far longer than attaching it. So
-/// devices with the same settings, found and wanted, share their programs, and with them the
-/// counters: [`status`] says then what all of them have counted. Ports that spray
-/// [round robin](Spray::RoundRobin) each take turns on their own; at [`Hook::Tcx`], which tells a
-/// program nothing of its port, they share nothing.
+/// devices with the same settings share their programs, and with them the counters: [`status`] says
+/// then what all of them have counted. At [`Hook::Tcx`], which tells a program nothing of its port,
+/// what was found there must be the same, too, and ports that spray
+/// [round robin](Spray::RoundRobin) share nothing, since each takes turns on its own.
 pub struct Attacher<'a> {
     object: &'a Object,
     flows: Option<&'a FlowSizes>,
@@ -151,17 +152,13 @@ pub struct Attacher<'a> {
     switch: Option<(u64, Before)>,
 }
 
-/// Programs in the kernel, and whose they are.
+/// Programs in the kernel, and for whom they are.
 struct Loaded {
     settings: Port,
     ebpf: Ebpf,
-    /// How many ports share them.
+    /// How many ports have them.
     ports: u16,
 }
-
-/// How many ports may share programs and yet take turns each on its own. That many bytes times 8
-/// are taken for it.
-const MAX_SHARING: u16 = 4096;
 
 impl<'a> Attacher<'a> {
     /// With the programs in `object`, at [`Hook::Tcx`]; the sockets of hosts say the sizes of their
@@ -280,7 +277,6 @@ impl<'a> Attacher<'a> {
             role: Role::Switch as u32,
             spray: config.spray as u32,
             paths: config.paths,
-            shared: (self.hook == Hook::Clsact && config.spray == Spray::RoundRobin).into(),
             before,
             ..Port::default()
         };
@@ -349,18 +345,18 @@ impl<'a> Attacher<'a> {
     /// Attaches programs in this order. Each is loaded if it is the first time with these settings.
     fn attach(
         &mut self,
-        settings: Port,
+        port: Port,
         device: &Device,
         programs: &[(&str, Direction)],
     ) -> Result<()> {
         let hook = self.hook;
-        let loaded = self.loaded(settings)?;
-        // The number of the port among those that share the programs.
-        let class = if settings.shared == 1 {
-            loaded.ports
-        } else {
-            0
+        let loaded = self.loaded(port)?;
+        // At tcx there is one entry for all.
+        let class = match hook {
+            Hook::Tcx => 0,
+            Hook::Clsact => loaded.ports,
         };
+        configure(&mut loaded.ebpf, class, port)?;
         loaded.ports = loaded.ports.saturating_add(1);
         for &(name, direction) in programs {
             let program: &mut SchedClassifier = loaded
@@ -384,28 +380,33 @@ impl<'a> Attacher<'a> {
         Ok(())
     }
 
-    /// The programs for a device with these settings, with their maps.
-    fn loaded(&mut self, settings: Port) -> Result<&mut Loaded> {
-        let takes_turns = settings.spray == Spray::RoundRobin as u32;
-        let room = |loaded: &Loaded| match (takes_turns, settings.shared) {
-            (false, _) => true,
-            (true, 0) => false,
-            (true, _) => loaded.ports < MAX_SHARING,
+    /// The programs for a port like this, with their maps.
+    fn loaded(&mut self, port: Port) -> Result<&mut Loaded> {
+        let hook = self.hook;
+        let fits = |loaded: &Loaded| match hook {
+            Hook::Tcx => loaded.settings == port && port.spray != Spray::RoundRobin as u32,
+            Hook::Clsact => {
+                // What was found is each port's own.
+                let settings = Port {
+                    before: port.before,
+                    ..loaded.settings
+                };
+                settings == port && loaded.ports < MAX_SHARING
+            }
         };
-        let mut all = self.loaded.iter();
-        let found = all.position(|loaded| loaded.settings == settings && room(loaded));
-        let at = match found {
+        let at = match self.loaded.iter().position(fits) {
             Some(at) => at,
             None => {
-                let flows = (settings.role == Role::Host as u32)
+                let flows = (port.role == Role::Host as u32)
                     .then_some(self.flows)
                     .flatten();
-                let turns = if settings.shared == 1 { MAX_SHARING } else { 1 };
-                let mut ebpf = self.object.open(flows.map(FlowSizes::map), turns.into())?;
-                configure(&mut ebpf, settings)?;
+                let ports = match hook {
+                    Hook::Tcx => Ports::One,
+                    Hook::Clsact => Ports::Sharing,
+                };
                 self.loaded.push(Loaded {
-                    settings,
-                    ebpf,
+                    settings: port,
+                    ebpf: self.object.open(flows.map(FlowSizes::map), ports)?,
                     ports: 0,
                 });
                 self.loaded.len() - 1
@@ -505,12 +506,12 @@ fn unused(name: &str) -> Result<Device> {
     Ok(device)
 }
 
-fn configure(ebpf: &mut Ebpf, port: Port) -> Result<()> {
+fn configure(ebpf: &mut Ebpf, class: u16, port: Port) -> Result<()> {
     let map = ebpf
         .map_mut(map::PORT)
         .context("the eBPF object has no map of ports")?;
     let mut map: Array<&mut MapData, Value> = map.try_into()?;
-    map.set(0, Value(port), 0)
+    map.set(class.into(), Value(port), 0)
         .context("configuring the programs")
 }
 
@@ -588,9 +589,9 @@ fn read(device: u32) -> Result<Option<Found>> {
     let Some(first) = attached.first() else {
         return Ok(None);
     };
-    let hook = match first.place {
-        Place::Tcx(_) => Hook::Tcx,
-        Place::Filter(_) => Hook::Clsact,
+    let (hook, class) = match first.place {
+        Place::Tcx(_) => (Hook::Tcx, 0),
+        Place::Filter(filter) => (Hook::Clsact, filter.class),
     };
     // All programs of an attachment share its counters.
     let counters = Counters::read(bpf::map_of(&first.program, &bpf::COUNTERS)?)?;
@@ -598,7 +599,7 @@ fn read(device: u32) -> Result<Option<Found>> {
     for Attached { program, .. } in &attached {
         if let Ok(map) = bpf::map_of(program, &bpf::PORT) {
             let map: Array<MapData, Value> = Map::from_map_data(map)?.try_into()?;
-            let port = map.get(&0, 0)?.0;
+            let port = map.get(&class.into(), 0)?.0;
             return Ok(Some(Found {
                 port,
                 hook,

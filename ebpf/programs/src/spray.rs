@@ -13,7 +13,6 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::__sk_buff,
     helpers::generated::{bpf_get_prandom_u32, bpf_set_hash, bpf_set_hash_invalid},
     macros::classifier,
     programs::TcContext,
@@ -28,25 +27,15 @@ use crate::{maps, packet::NEXT};
 pub(crate) fn spray(ctx: &TcContext) {
     const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;
     const RANDOM: u32 = Spray::Random as u32;
-    let Some(port) = maps::port() else {
+    let Some(port) = maps::port(ctx) else {
         return;
     };
     // SAFETY: A value of the map; the loader wrote these fields before.
-    let (spray, paths, shared) = unsafe { ((*port).spray, (*port).paths, (*port).shared) };
+    let (spray, paths) = unsafe { ((*port).spray, (*port).paths) };
     let hash = match spray {
         ROUND_ROBIN => {
-            let skb: *mut __sk_buff = ctx.as_ptr().cast();
-            let own = match shared {
-                0 => 0,
-                // The class of the filter that runs the program: with tcx nobody has set it.
-                // SAFETY: The context is valid while the program runs.
-                _ => unsafe { (*skb).tc_classid },
-            };
-            let Some(turns) = maps::turns(own) else {
-                return;
-            };
             // SAFETY: A value of the map, aligned.
-            let number = unsafe { maps::fetch_add(turns, 1) };
+            let number = unsafe { maps::fetch_add(&raw mut (*port).sprayed, 1) };
             round_robin(number, paths)
         }
         // SAFETY: The helper has no precondition.
