@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 /// Room for the packets of any test, bytes.
 const ROOM: i32 = 256 << 20;

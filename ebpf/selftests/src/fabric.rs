@@ -8,7 +8,7 @@ use anyhow::Result;
 use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
 
 use crate::cgroup::Cgroup;
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 /// An IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,10 @@ impl Path {
     pub(crate) fn new(links: u8) -> Result<Self> {
         let path = Self {
             object: Object::find(None)?,
-            sender: Namespace::new()?,
-            first: Namespace::new()?,
-            second: Namespace::new()?,
-            receiver: Namespace::new()?,
+            sender: Namespace::forwarding()?,
+            first: Namespace::forwarding()?,
+            second: Namespace::forwarding()?,
+            receiver: Namespace::forwarding()?,
             cgroup: Cgroup::new()?,
         };
         link(&path.sender, "eth", &path.first, "left", 1)?;

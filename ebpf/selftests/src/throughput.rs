@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use weft_ebpf::{Attacher, Gso, HostConfig, Object, port};
 
 use crate::fabric::{Version, address, link};
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 const ROUNDS: usize = 5;
 const TIME: Duration = Duration::from_millis(1000);
@@ -55,7 +55,7 @@ fn limit_gso(end: &Namespace, segments: u32) -> Result<()> {
 pub(crate) fn run() -> Result<()> {
     const SEGMENTS: u32 = 65_535;
     let object = Object::find(None)?;
-    let (a, b) = (Namespace::new()?, Namespace::new()?);
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
     let ways = [
         ("no program, GSO on", false, Gso::On),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 /// Byte number `index` of every transfer.
 fn byte(index: usize) -> u8 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use crate::ktap::Skip;
+use weft_ktap::Skip;
 
 /// Nanoseconds of CLOCK_MONOTONIC, the qdiscs' clock.
 pub(crate) fn monotonic() -> u64 {

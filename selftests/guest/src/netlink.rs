@@ -27,7 +27,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
 use weft_proto::nla::{Attributes, NoRoom, Sink};
 
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;

@@ -16,7 +16,7 @@ use nix::sys::socket::{
 use nix::{setsockopt_impl, sockopt_impl};
 
 use crate::model::Packet;
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;

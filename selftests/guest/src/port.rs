@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 use weft_proto::{pfabric, wire};
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
-use crate::netns::Namespace;
 use crate::packets::{Receiver, Sender};
+use weft_ktap::Namespace;
 
 /// Name and number of the link, the same at both ends.
 pub(crate) const LINK: &str = "v0";
@@ -42,7 +42,7 @@ impl Port {
 
     /// A link with several transmit queues.
     pub(crate) fn with_queues(tx_queues: u32) -> Result<Self> {
-        let (near, far) = (Namespace::new()?, Namespace::new()?);
+        let (near, far) = (Namespace::without_ipv6()?, Namespace::without_ipv6()?);
         let mut netlink = Netlink::open(&near)?;
         let mut far_netlink = Netlink::open(&far)?;
         let end = |mac| Veth {

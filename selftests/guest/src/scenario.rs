@@ -19,11 +19,11 @@ use nix::sys::socket::{setsockopt, sockopt};
 use weft_proto::wire;
 
 use crate::netlink::{Handle, Nest, Netlink, QdiscRequest, Verb, Veth};
-use crate::netns::Namespace;
 use crate::packets::Receiver;
 use crate::port::{limit, rate};
 use crate::random::Random;
 use crate::transfer::{Connection, Plan};
+use weft_ktap::Namespace;
 
 const LEFT: [u8; 4] = [10, 1, 0, 1];
 const RIGHT: [u8; 4] = [10, 2, 0, 1];
@@ -36,7 +36,11 @@ pub(crate) fn run() -> Result<()> {
     std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut seed)?;
     let seed = u64::from_ne_bytes(seed);
     println!("seed {seed:#018x}");
-    let (left, switch, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
+    let (left, switch, right) = (
+        Namespace::without_ipv6()?,
+        Namespace::without_ipv6()?,
+        Namespace::without_ipv6()?,
+    );
     link(&left, &switch, LEFT_INDEX, LEFT)?;
     link(&right, &switch, RIGHT_INDEX, RIGHT)?;
     switch.write_sysctl("net/ipv4/ip_forward", "1")?;

@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::netns::Namespace;
 use crate::random::Random;
+use weft_ktap::Namespace;
 
 /// No transfer takes so long; sleeping is free where time is virtual.
 const PATIENCE: Duration = Duration::from_secs(300);

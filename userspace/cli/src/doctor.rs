@@ -4,11 +4,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use nix::unistd::Uid;
 use serde::Serialize;
+use weft_net::probe::{self, Part};
 
 use crate::output;
 
@@ -100,37 +101,37 @@ fn checks() -> Vec<Check> {
         check(
             "virtual Ethernet",
             Need::All,
-            module("veth"),
+            kernel(Part::Veth),
             "modprobe veth (CONFIG_VETH)",
         ),
         check(
             "wire",
             Need::All,
-            module("sch_wire"),
+            kernel(Part::Qdisc("wire")),
             "cargo xtask build, then load sch_wire; or cargo xtask vm, which has it",
         ),
         check(
             "red, for dctcp",
             Need::Results,
-            module("sch_red"),
+            kernel(Part::Qdisc("red")),
             "modprobe sch_red (CONFIG_NET_SCH_RED)",
         ),
         check(
             "fq_codel",
             Need::Results,
-            module("sch_fq_codel"),
+            kernel(Part::Qdisc("fq_codel")),
             "modprobe sch_fq_codel (CONFIG_NET_SCH_FQ_CODEL)",
         ),
         check(
             "dctcp",
             Need::Results,
-            module("tcp_dctcp"),
+            kernel(Part::CongestionControl("dctcp")),
             "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)",
         ),
         check(
             "pfabric",
             Need::Pfabric,
-            module("sch_pfabric"),
+            kernel(Part::Qdisc("pfabric")),
             "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it",
         ),
         check(
@@ -149,19 +150,13 @@ fn checks() -> Vec<Check> {
             "eBPF programs",
             Need::Pfabric,
             programs(),
-            "cargo xtask build makes them; WEFT_EBPF names the file",
+            "cargo xtask build makes a weft with them; WEFT_EBPF_OBJECT names another file of them",
         ),
         check(
             "tcx hooks",
             Need::Pfabric,
             kernel_from(6, 6),
             "The programs need Linux 6.6 or later",
-        ),
-        check(
-            "minimum RTO in µs",
-            Need::Results,
-            exists("/proc/sys/net/ipv4/tcp_rto_min_us"),
-            "Linux 6.11 or later; before that route attributes are used",
         ),
         check(
             "open files",
@@ -194,16 +189,12 @@ fn exists(path: &str) -> Result<String, String> {
     }
 }
 
-/// Loaded, built in, or to be had by modprobe.
-fn module(name: &str) -> Result<String, String> {
-    if Path::new("/sys/module").join(name).exists() {
-        return Ok(format!("{name} is there"));
-    }
-    let dry_run = Command::new("modprobe").args(["-n", "-q", name]).status();
-    match dry_run {
-        Ok(status) if status.success() => Ok(format!("{name} is loaded when it is needed")),
-        Ok(_) => Err(format!("no module {name}")),
-        Err(error) => Err(format!("{name} is not loaded, and modprobe: {error}")),
+/// By trying it, which takes root.
+fn kernel(part: Part<'_>) -> Result<String, String> {
+    match probe::has(part) {
+        Ok(true) => Ok("found by trying".to_owned()),
+        Ok(false) => Err("the kernel has none".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

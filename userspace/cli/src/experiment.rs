@@ -223,6 +223,7 @@ fn samples<'a>(
             time_ns: (now_ns as f64 / dilation).round() as u64,
             node: now.node.clone(),
             port: now.port.clone(),
+            host: now.host,
             backlog_packets: now.backlog_packets,
             backlog_bytes: now.backlog_bytes,
             drops: now.drops - before.drops,

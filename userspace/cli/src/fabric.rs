@@ -2,6 +2,7 @@
 
 //! A topology, how much slower it is, and a scheme: what `up` and `run` weave.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use anyhow::{Context as _, Result};
@@ -16,6 +17,7 @@ pub(crate) const MTU: u32 = 1500;
 
 /// Which fabric.
 #[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// KIND[:OPTION=VALUE,…] or a TOML file; see `weft topology --help`
     pub(crate) topology: String,
@@ -39,6 +41,7 @@ pub(crate) struct Fabric {
     pub(crate) dilation: NonZeroU32,
     pub(crate) scheme: Scheme,
     pub(crate) variables: Variables,
+    known: FabricVariables,
 }
 
 impl Fabric {
@@ -65,7 +68,16 @@ impl Fabric {
             dilation: args.dilation,
             scheme,
             variables,
+            known,
         })
+    }
+
+    /// The scheme's parameters, times being the fabric's.
+    pub(crate) fn parameters(&self) -> BTreeMap<String, String> {
+        let parameters = self.scheme.description.parameters.iter();
+        parameters
+            .map(|(name, it)| (name.clone(), it.value.told(&self.known)))
+            .collect()
     }
 
     /// What packets are like on its wires.

@@ -16,6 +16,9 @@ mod output;
 mod report;
 mod results;
 mod run;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
 mod scheme;
 mod schemes;
 mod shell;
@@ -28,7 +31,7 @@ mod workloads;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// A datacenter fabric of network namespaces: weave it, load it, read flow completion times.
 #[derive(Debug, Parser)]
@@ -59,7 +62,7 @@ enum Command {
     Ls(ls::Args),
     Exec(exec::Args),
     Shell(shell::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
     Compare(compare::Args),
     Report(report::Args),
     Doctor(doctor::Args),
@@ -90,7 +93,11 @@ fn run(command: Command) -> Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let Cli { mut command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Run(args), Some((_, said))) = (&mut command, matches.subcommand()) {
+        args.words = run::words(said);
+    }
     match run(command) {
         Ok(status) => status,
         // Whoever read the output has seen enough: `weft ls | head`.
@@ -99,5 +106,15 @@ fn main() -> ExitCode {
             eprintln!("weft: {error:#}");
             ExitCode::from(if error::is_usage(&error) { 2 } else { 1 })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
     }
 }

@@ -3,18 +3,33 @@
 //! Results of runs, and what several of them come to: runs that differ in nothing but the seed are
 //! one column.
 
+mod alike;
+
 use std::fs::File;
 use std::io::{self, BufReader};
 
 use anyhow::Result;
 use serde::Serialize;
-use weft_load::record::{Header, Run};
+use weft_load::record::{BucketSummary, Run, Summary};
 use weft_load::statistics::{self, mean_interval};
+
+pub(crate) use alike::{conditions, differences, same_but_for_the_seed};
 
 use crate::error::usage;
 
 /// Of a confidence interval.
 const LEVEL: f64 = 0.95;
+
+/// Which results.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Inputs {
+    /// Result files of `weft run`; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Accept results of different topologies; slowdowns are then relative to different ideals
+    #[arg(long)]
+    mixed: bool,
+}
 
 /// Runs of one scheme, one for each seed.
 pub(crate) struct Group {
@@ -24,12 +39,26 @@ pub(crate) struct Group {
 }
 
 /// A mean over seeds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Estimate {
     pub(crate) mean: f64,
     /// Half of the 95 % confidence interval; of one seed there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) half_width: Option<f64>,
+}
+
+impl Inputs {
+    /// Reads the files and groups their runs.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, is no result, or is of a run that did not end; if two are of the
+    /// same run, or, unless that is asked for, of different topologies.
+    pub(crate) fn groups(&self) -> Result<Vec<Group>> {
+        let runs = read(&self.files)?;
+        alike::check(&self.files, &runs, self.mixed)?;
+        Ok(group(runs))
+    }
 }
 
 /// Reads result files; `-` is standard input.
@@ -53,99 +82,29 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<Run>> {
                     "{file}: the run did not end, there is no summary to compare"
                 )),
                 Ok(run) => Ok(run),
+                Err(weft_load::Error::Io(error)) => usage(format!("{file}: {error}")),
                 Err(error) => usage(error.to_string()),
             }
         })
         .collect()
 }
 
-/// What must be equal for two runs to differ in the seed only.
-fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
-    let (mut a, mut b) = (a.clone(), b.clone());
-    (a.seed, b.seed) = (0, 0);
-    // A number of flows that follows from the seed.
-    (a.workload.flows, b.workload.flows) = (0, 0);
-    a == b
-}
-
 /// Groups runs by what they ran, in the order of their first ones.
 pub(crate) fn group(runs: Vec<Run>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<Vec<Run>> = Vec::new();
     for run in runs {
         match groups
             .iter_mut()
-            .find(|group| same_but_for_the_seed(&group.runs[0].header, &run.header))
+            .find(|group| same_but_for_the_seed(&group[0].header, &run.header))
         {
-            Some(group) => group.runs.push(run),
-            None => groups.push(Group {
-                name: run.header.scheme.clone(),
-                runs: vec![run],
-            }),
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
         }
     }
-    // Two columns of one scheme are told apart by what differs.
-    for index in 0..groups.len() {
-        let twins = groups
-            .iter()
-            .filter(|other| other.name == groups[index].name);
-        if twins.count() > 1 {
-            let header = &groups[index].runs[0].header;
-            let load = header.workload.load.as_deref().unwrap_or("");
-            let load = load.split(' ').next().unwrap_or("");
-            groups[index].name = format!(
-                "{} {} {} {load}",
-                header.scheme, header.topology, header.workload.sizes
-            )
-            .trim_end()
-            .to_owned();
-        }
-    }
-    groups
-}
-
-/// What differs between columns and should not, if their figures are to be compared: sentences.
-pub(crate) fn differences(groups: &[Group]) -> Vec<String> {
-    let Some((first, others)) = groups.split_first() else {
-        return Vec::new();
-    };
-    let header = &first.runs[0].header;
-    let mut found = Vec::new();
-    for other in others {
-        let its = &other.runs[0].header;
-        let mut differ = |what: &str, a: &dyn ToString, b: &dyn ToString| {
-            let (a, b) = (a.to_string(), b.to_string());
-            if a != b {
-                found.push(format!("{} has {what} {a}, {} {b}", first.name, other.name));
-            }
-        };
-        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
-        differ("topology", &header.topology, &its.topology);
-        differ("workload", &header.workload.sizes, &its.workload.sizes);
-        differ(
-            "arrivals",
-            &header.workload.arrivals,
-            &its.workload.arrivals,
-        );
-        differ("pairs", &header.workload.pairs, &its.workload.pairs);
-        differ(
-            "load",
-            &text(&header.workload.load),
-            &text(&its.workload.load),
-        );
-        differ(
-            "incasts",
-            &text(&header.workload.incast),
-            &text(&its.workload.incast),
-        );
-        differ("dilation", &header.dilation, &its.dilation);
-        let seeds = |group: &Group| {
-            let mut seeds: Vec<u64> = group.runs.iter().map(|run| run.header.seed).collect();
-            seeds.sort_unstable();
-            format!("{seeds:?}")
-        };
-        differ("seeds", &seeds(first), &seeds(other));
-    }
-    found
+    let headers: Vec<_> = groups.iter().map(|runs| &runs[0].header).collect();
+    let names = alike::names(&headers);
+    let groups = names.into_iter().zip(groups);
+    groups.map(|(name, runs)| Group { name, runs }).collect()
 }
 
 /// A statistic of a run, over a group's runs.
@@ -165,39 +124,88 @@ pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
     })
 }
 
+impl Estimate {
+    /// Both numbers, times a factor.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        Self {
+            mean: self.mean * factor,
+            half_width: self.half_width.map(|half| half * factor),
+        }
+    }
+}
+
 impl Group {
+    fn summaries(&self) -> impl Iterator<Item = &Summary> {
+        self.runs.iter().filter_map(|run| run.summary.as_ref())
+    }
+
+    fn buckets<'a>(&'a self, bucket: &'a str) -> impl Iterator<Item = &'a BucketSummary> {
+        self.summaries()
+            .filter_map(move |summary| summary.buckets.iter().find(|it| it.bucket == bucket))
+    }
+
     /// Over seeds, a figure of a bucket's slowdowns.
     pub(crate) fn slowdown(
         &self,
         bucket: &str,
         figure: impl Fn(&statistics::Summary) -> f64,
     ) -> Option<Estimate> {
-        let buckets = self.runs.iter().filter_map(|run| run.summary.as_ref());
-        let values: Vec<f64> = buckets
-            .filter_map(|summary| summary.buckets.iter().find(|it| it.bucket == bucket))
-            .map(|bucket| figure(&bucket.slowdown))
-            .collect();
-        estimate(&values)
+        let values = self.buckets(bucket).map(|bucket| figure(&bucket.slowdown));
+        estimate(&values.collect::<Vec<_>>())
+    }
+
+    /// Over seeds, a figure of a bucket's flow completion times, in ns of the fabric.
+    pub(crate) fn fct_ns(
+        &self,
+        bucket: &str,
+        figure: impl Fn(&statistics::Summary) -> f64,
+    ) -> Option<Estimate> {
+        let values = self.buckets(bucket).map(|bucket| figure(&bucket.fct_ns));
+        estimate(&values.collect::<Vec<_>>())
+    }
+
+    /// How many of a bucket's flows were measured, in each run.
+    pub(crate) fn flows(&self, bucket: &str) -> Vec<u64> {
+        self.buckets(bucket).map(|it| it.slowdown.count).collect()
     }
 
     /// Over seeds, a figure of the whole run.
-    pub(crate) fn figure(
+    pub(crate) fn figure(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Estimate> {
+        estimate(&self.summaries().filter_map(figure).collect::<Vec<_>>())
+    }
+
+    /// Over seeds, a count of each of a run's flows that were measured, summed up.
+    pub(crate) fn count(
         &self,
-        figure: impl Fn(&weft_load::record::Summary) -> Option<f64>,
+        count: impl Fn(&weft_load::record::Flow) -> u64,
     ) -> Option<Estimate> {
-        let summaries = self.runs.iter().filter_map(|run| run.summary.as_ref());
-        estimate(&summaries.filter_map(figure).collect::<Vec<_>>())
+        let of_run = |run: &Run| {
+            let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+            measured.map(&count).sum::<u64>() as f64
+        };
+        estimate(&self.runs.iter().map(of_run).collect::<Vec<_>>())
+    }
+
+    /// Times of the machine are so many times those of the fabric.
+    pub(crate) fn dilation(&self) -> f64 {
+        self.runs[0].header.dilation
+    }
+
+    /// In the order of the files.
+    pub(crate) fn seeds(&self) -> Vec<u64> {
+        self.runs.iter().map(|run| run.header.seed).collect()
+    }
+
+    /// Whether every run passed its gates.
+    pub(crate) fn valid(&self) -> bool {
+        self.summaries().all(|summary| summary.valid)
     }
 
     /// Why some of its runs are not to be believed.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for run in &self.runs {
-            for reason in run
-                .summary
-                .iter()
-                .flat_map(weft_load::record::Summary::reasons)
-            {
+            for reason in run.summary.iter().flat_map(Summary::reasons) {
                 reasons.push(format!(
                     "{} (seed {}): {reason}",
                     self.name, run.header.seed
@@ -210,16 +218,122 @@ impl Group {
 
 /// The names of all buckets that some run has, small sizes first, all last.
 pub(crate) fn buckets(groups: &[Group]) -> Vec<String> {
-    let mut buckets: Vec<(u64, bool, String)> = Vec::new();
-    for run in groups.iter().flat_map(|group| &group.runs) {
-        for bucket in run.summary.iter().flat_map(|summary| &summary.buckets) {
-            let all = bucket.above == 0 && bucket.up_to.is_none();
-            let entry = (bucket.above, all, bucket.bucket.clone());
-            if !buckets.contains(&entry) {
-                buckets.push(entry);
-            }
+    let mut buckets: Vec<(bool, u64, String)> = Vec::new();
+    for bucket in groups
+        .iter()
+        .flat_map(Group::summaries)
+        .flat_map(|summary| &summary.buckets)
+    {
+        let all = bucket.above == 0 && bucket.up_to.is_none();
+        let entry = (all, bucket.above, bucket.bucket.clone());
+        if !buckets.contains(&entry) {
+            buckets.push(entry);
         }
     }
-    buckets.sort_by_key(|(above, all, _)| (*all, *above));
+    buckets.sort();
     buckets.into_iter().map(|(_, _, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Sample, sample};
+
+    fn run(sample: Sample) -> Run {
+        Run {
+            header: sample.header,
+            flows: sample.flows,
+            ports: sample.ports,
+            summary: Some(sample.summary),
+        }
+    }
+
+    #[test]
+    fn an_estimate_of_several_seeds_has_students_interval() {
+        assert_eq!(estimate(&[]), None);
+        let one = estimate(&[3.0]).unwrap();
+        assert_eq!((one.mean, one.half_width), (3.0, None));
+        // 97.5 % of Student's t with 2 degrees of freedom is below 4.3027; the standard deviation
+        // is 1.
+        let three = estimate(&[1.0, 2.0, 3.0]).unwrap();
+        let expected = 4.302_652_7 / 3_f64.sqrt();
+        assert_eq!(three.mean, 2.0);
+        assert!(
+            (three.half_width.unwrap() - expected).abs() < 1e-6,
+            "{three:?}"
+        );
+        let scaled = three.scaled(10.0);
+        assert_eq!(scaled.mean, 20.0);
+        assert_eq!(scaled.half_width, three.half_width.map(|half| 10.0 * half));
+    }
+
+    #[test]
+    fn runs_that_differ_in_the_seed_are_one_group() {
+        let mut runs = Vec::new();
+        for (scheme, seed) in [("dctcp", 2), ("pfabric", 1), ("dctcp", 1)] {
+            runs.push(run(sample(scheme, seed, 30 + seed, 2.0)));
+        }
+        // How many flows there were follows from the seed; what was asked for does not.
+        for run in &mut runs {
+            run.header.options.clear();
+        }
+        let mut other = runs[0].clone();
+        other.header.workload.load = Some("0.8 of host links (wire bytes)".into());
+        runs.push(other);
+        let groups = group(runs);
+        let found: Vec<_> = groups
+            .iter()
+            .map(|it| (it.name.as_str(), it.seeds()))
+            .collect();
+        let expected = [
+            ("dctcp load 0.6 of host links (wire bytes)", vec![2, 1]),
+            ("pfabric", vec![1]),
+            ("dctcp load 0.8 of host links (wire bytes)", vec![2]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_bucket_that_one_seed_has_not_is_estimated_from_the_others() {
+        let mut runs = [1, 2].map(|seed| run(sample("dctcp", seed, 100, 2.0)));
+        let buckets = &mut runs[0].summary.as_mut().unwrap().buckets;
+        let place = buckets
+            .iter()
+            .position(|it| it.bucket == "1-10 MB")
+            .unwrap();
+        buckets.remove(place);
+        let left = runs[1].summary.as_ref().unwrap().buckets[place].clone();
+        let groups = group(runs.into());
+        assert_eq!(groups.len(), 1);
+        let found = groups[0].slowdown("1-10 MB", |it| it.p99).unwrap();
+        assert_eq!((found.mean, found.half_width), (left.slowdown.p99, None));
+        assert_eq!(groups[0].flows("1-10 MB"), [left.slowdown.count]);
+        assert_eq!(groups[0].fct_ns("5 GB", |it| it.mean), None);
+        let names = ["0-100 kB", "100 kB-1 MB", "1-10 MB", ">10 MB", "all"];
+        assert_eq!(super::buckets(&groups), names);
+    }
+
+    #[test]
+    fn what_warms_up_is_not_counted() {
+        let mut sample = sample("dctcp", 1, 100, 2.0);
+        for flow in &mut sample.flows {
+            flow.timeouts = if flow.warm_up { 1_000 } else { 2 };
+        }
+        let groups = group(vec![run(sample)]);
+        assert_eq!(groups[0].count(|flow| flow.timeouts).unwrap().mean, 180.0);
+    }
+
+    #[test]
+    fn an_invalid_run_of_several_makes_its_group_invalid_and_is_named() {
+        let mut samples = [1, 2].map(|seed| sample("dctcp", seed, 50, 2.0));
+        samples[1].summarize(false);
+        let groups = group(samples.map(run).into());
+        assert!(!groups[0].valid());
+        let reasons = groups[0].reasons();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(
+            reasons[0].starts_with("dctcp (seed 2): generator lag"),
+            "{reasons:?}"
+        );
+    }
 }

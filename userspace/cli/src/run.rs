@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, ValueEnum};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since, raise_descriptor_limit};
 use weft_load::record::{FORMAT, Header};
 use weft_topo::Delay;
@@ -84,6 +85,37 @@ pub(crate) struct Args {
     /// No progress
     #[arg(long, short)]
     quiet: bool,
+    /// What was said of all this, as results repeat it.
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
+}
+
+/// Options that say which of several runs it is, or where and how it is done, but not what.
+const NOT_REPEATED: [&str; 7] = [
+    "scheme", "seed", "out", "testbed", "dry_run", "json", "quiet",
+];
+
+/// The words of the command line that, with a scheme and a seed, run the same again.
+pub(crate) fn words(matches: &ArgMatches) -> Vec<String> {
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+    let mut words = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let said = matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !said || NOT_REPEATED.contains(&id) {
+            continue;
+        }
+        let option = arg.get_long().map(|long| format!("--{long}"));
+        if !arg.get_action().takes_values() {
+            words.extend(option);
+            continue;
+        }
+        for value in matches.get_raw(id).into_iter().flatten() {
+            words.extend(option.clone());
+            words.push(value.to_string_lossy().into_owned());
+        }
+    }
+    words
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -112,7 +144,18 @@ fn time(option: &str, text: &str) -> Result<Duration> {
     }
 }
 
+/// Refuses a value that is there twice: its results would be one file.
+fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<()> {
+    let mut places = values.iter().enumerate();
+    match places.find(|(place, value)| values[..*place].contains(value)) {
+        Some((_, value)) => usage(format!("{option}: {value} is there twice")),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    each_once("--scheme", &args.scheme)?;
+    each_once("--seed", &args.seed)?;
     let mut fabrics = Vec::new();
     for scheme in &args.scheme {
         let fabric = Fabric::new(&args.fabric, scheme)?;
@@ -137,8 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("making the folder {}", args.out.display()))?;
+    let _folder = Folder::make(&args.out)?;
     raise_descriptor_limit()?;
     let cancel = Arc::new(Cancel::new()?);
     let interrupt = Arc::clone(&cancel);
@@ -166,7 +208,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .collect();
         output::json(&summaries)?;
     } else {
-        output::print(compare::text(&groups))?;
+        output::print(compare::table::text(&groups, compare::Times::Both))?;
     }
     // It was done, but it is not to be believed.
     Ok(if valid {
@@ -178,6 +220,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
     folder.join(format!("{scheme}-seed{seed}.jsonl"))
+}
+
+/// A folder for results. If it was made and nothing came into it, it goes when this does.
+struct Folder<'a>(Option<&'a Path>);
+
+impl<'a> Folder<'a> {
+    fn make(path: &'a Path) -> Result<Self> {
+        let made = !path.exists();
+        fs::create_dir_all(path)
+            .with_context(|| format!("making the folder {}", path.display()))?;
+        Ok(Self(made.then_some(path)))
+    }
+}
+
+impl Drop for Folder<'_> {
+    fn drop(&mut self) {
+        // Refused if there is something in it.
+        let _ = self.0.map(fs::remove_dir);
+    }
 }
 
 /// A testbed that goes when this does.
@@ -217,12 +278,15 @@ fn one(
         header: Header {
             format: FORMAT,
             weft: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: kernel(),
             seed,
             topology: fabric.title.clone(),
             scheme: fabric.scheme.name.clone(),
+            parameters: fabric.parameters(),
             workload: said,
             dilation: f64::from(dilation),
             buckets: BUCKETS.to_vec(),
+            options: args.words.clone(),
         },
         config: Config {
             connections: match args.connection {
@@ -257,6 +321,12 @@ fn one(
         &mut |it| shown.update(it),
         cancel,
     )
+}
+
+/// The release of the kernel that runs.
+fn kernel() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.trim().to_owned())
 }
 
 /// What a full packet takes on the fastest host link of the slowed fabric.
@@ -323,5 +393,39 @@ impl Shown {
             self.what,
             left.as_secs_f64().ceil()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn said(line: &str) -> Vec<String> {
+        let matches = crate::Cli::command().try_get_matches_from(line.split(' '));
+        words(matches.unwrap().subcommand().unwrap().1)
+    }
+
+    #[test]
+    fn what_decides_a_result_is_repeated_and_nothing_else() {
+        let line = "weft run --seed 1,2 --scheme dctcp,pfabric --load=0.5 fat-tree:k=4 --dilation 1000 \
+                    --set buffer=9 --set rto_min=1ms --only-incast --incast 8x20kB@300 --ipv6 --out x --json -q";
+        let expected = "fat-tree:k=4 --dilation 1000 --set buffer=9 --set rto_min=1ms --load 0.5 \
+                        --incast 8x20kB@300 --only-incast --ipv6";
+        assert_eq!(said(line).join(" "), expected);
+    }
+
+    #[test]
+    fn what_is_there_twice_is_refused() {
+        each_once("--seed", &[1, 2, 3]).unwrap();
+        let error = each_once("--seed", &[1, 2, 1]).unwrap_err();
+        assert!(crate::error::is_usage(&error));
+        assert_eq!(error.to_string(), "--seed: 1 is there twice");
+    }
+
+    #[test]
+    fn defaults_are_not_repeated() {
+        assert_eq!(said("weft run rack:hosts=4"), ["rack:hosts=4"]);
     }
 }

@@ -303,7 +303,10 @@ mod tests {
         let scheme = Scheme::find("pfabric").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let words = scheme.route(&variables).unwrap().join(" ");
-        assert!(words.contains("rto_min 45ms"), "{words}");
+        assert!(
+            words.contains("cwnd lock 24 quickack 1 rto_min 45"),
+            "{words}"
+        );
         assert!(words.contains("initcwnd 12"), "{words}");
     }
 
@@ -319,7 +322,7 @@ mod tests {
         for (setting, expected) in [
             (
                 "bufer=48",
-                "has no parameter `bufer`: it has buffer, initcwnd, rto_min",
+                "has no parameter `bufer`: it has buffer, initcwnd, maxcwnd, rto_min",
             ),
             ("buffer", "expected NAME=VALUE"),
             (

@@ -2,6 +2,7 @@
 
 //! A fabric on this machine: the plan of its namespaces, and weft's programs at its ports.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -12,12 +13,12 @@ use anyhow::{Context as _, Result, bail};
 use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
 use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit, qdisc};
-use weft_topo::{Kind, Topology};
+use weft_topo::{Address, Kind, Node, Topology};
 
 use crate::error::usage;
 use crate::experiment::ports::{PortReading, Ports, QdiscFigures};
 use crate::fabric::{Fabric, MTU};
-use crate::scheme::{Fallback, Policy, Scheme, Spray, Tag};
+use crate::scheme::{Description, Fallback, Policy, Scheme, Spray, Tag};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -97,36 +98,35 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
 ///
 /// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
 pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
-    let description = &scheme.description;
-    if description.tag.is_none() && description.routing.spray == Spray::Off {
+    let Some(programs) = Programs::of(plan, scheme) else {
         return weft_net::up(plan, None).map_err(explain);
-    }
+    };
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
-    let group = Group::make(plan.testbed())?;
-    let flows = match description.tag {
-        Some(_) => Some(FlowSizes::attach(&object, &group.path)?),
-        None => None,
-    };
-    let mut attacher = Attacher::new(&object, flows.as_ref());
-    let paths = widest(plan.topology());
+    // Made at the first port. By then the testbed is there, as nobody else's and so that `weft down`
+    // finds what becomes of a process that is killed.
+    let (group, flows) = (OnceCell::new(), OnceCell::new());
+    let mut attacher = None;
     let mut attach = |visit: Visit<'_>| {
-        let device = &visit.port.name;
-        let place = visit.node.address;
-        let attached = match (visit.node.kind, description.tag) {
-            (Kind::Host, None) => Ok(()),
-            (Kind::Host, Some(tag)) => attacher.host(device, &host_config(tag)),
-            (Kind::Switch, _) => {
-                let widest = paths
-                    .iter()
-                    .find(|(address, _)| *address == place)
-                    .map_or(0, |(_, paths)| *paths);
-                attacher.switch(device, &switch_config(description.routing.spray, widest))
-            }
+        let Some(attachment) = programs.at(visit.node) else {
+            return Ok(());
         };
-        attached.map_err(|error| format!("{error:#}").into())
+        if programs.tag.is_some() && flows.get().is_none() {
+            let group = group.get_or_init(|| Group::temporary(plan.testbed()));
+            group.make()?;
+            let attached = FlowSizes::attach(&object, &group.path)?;
+            flows.get_or_init(|| attached);
+        }
+        let attacher = attacher.get_or_insert_with(|| Attacher::new(&object, flows.get()));
+        match attachment {
+            Attachment::Host(config) => attacher.host(&visit.port.name, &config),
+            Attachment::Switch(config) => attacher.switch(&visit.port.name, &config),
+        }
     };
-    let testbed = weft_net::up(plan, Some(&mut attach)).map_err(explain)?;
-    group.keep();
+    let mut hook = |visit: Visit<'_>| attach(visit).map_err(|error| format!("{error:#}").into());
+    let testbed = weft_net::up(plan, Some(&mut hook)).map_err(explain)?;
+    if let Some(group) = group.into_inner() {
+        group.keep();
+    }
     Ok(testbed)
 }
 
@@ -136,21 +136,64 @@ pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
 ///
 /// If there is none of that name, or the kernel refuses.
 pub(crate) fn remove(name: &str) -> Result<weft_net::Removed> {
-    let removed = weft_net::down(name).map_err(explain);
-    // Also that of a testbed whose `up` was killed before there was a namespace.
-    Group::of(name).remove()?;
-    removed
+    weft_net::check_name(name).map_err(explain)?;
+    // First: as long as there is a namespace, `weft down` finds what was left half done.
+    let group = Group::of(name).remove();
+    let removed = weft_net::down(name).map_err(explain)?;
+    group.map(|()| removed)
 }
 
-/// The most next hops of a route, for each node by its address.
-fn widest(topology: &Topology) -> Vec<(weft_topo::Address, u32)> {
-    let nodes = topology.nodes().iter().zip(topology.routes());
-    nodes
-        .map(|(node, routes)| {
+/// weft's programs at a testbed's ports.
+pub(crate) struct Programs {
+    tag: Option<Tag>,
+    spray: Spray,
+    /// The most next hops of a route, for each node by its address.
+    widest: Vec<(Address, u32)>,
+}
+
+/// What is attached to a port.
+pub(crate) enum Attachment {
+    Host(HostConfig),
+    Switch(SwitchConfig),
+}
+
+impl Programs {
+    /// `None`: the scheme has none.
+    pub(crate) fn of(plan: &Plan, scheme: &Scheme) -> Option<Self> {
+        let Description { tag, routing, .. } = &scheme.description;
+        if tag.is_none() && routing.spray == Spray::Off {
+            return None;
+        }
+        let topology = plan.topology();
+        let nodes = topology.nodes().iter().zip(topology.routes());
+        let widest = nodes.map(|(node, routes)| {
             let hops = routes.v4.iter().map(|route| route.next_hops.len() as u32);
             (node.address, hops.max().unwrap_or(0))
+        });
+        Some(Self {
+            tag: *tag,
+            spray: routing.spray,
+            widest: widest.collect(),
         })
-        .collect()
+    }
+
+    /// At the ports of a node.
+    pub(crate) fn at(&self, node: &Node) -> Option<Attachment> {
+        match node.kind {
+            Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
+            Kind::Switch => {
+                let mut all = self.widest.iter();
+                let own = all.find(|(address, _)| *address == node.address);
+                let paths = own.map_or(0, |(_, paths)| *paths);
+                Some(Attachment::Switch(switch_config(self.spray, paths)))
+            }
+        }
+    }
+
+    /// Whether hosts' programs say their flows' sizes in the testbed's control group.
+    pub(crate) fn tag(&self) -> bool {
+        self.tag.is_some()
+    }
 }
 
 fn host_config(tag: Tag) -> HostConfig {
@@ -194,27 +237,33 @@ impl Group {
         }
     }
 
-    fn make(testbed: &str) -> Result<Self> {
+    /// One that goes with this, unless it is kept.
+    fn temporary(testbed: &str) -> Self {
         let mut group = Self::of(testbed);
         group.temporary = true;
-        match fs::create_dir(&group.path) {
-            Ok(()) => Ok(group),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(group),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => usage(format!(
-                "making the control group {}: not permitted; run as root",
-                group.path.display()
-            )),
-            Err(error) => Err(error).with_context(|| {
-                format!(
-                    "making the control group {} (is a cgroup2 mounted? weft doctor)",
-                    group.path.display()
-                )
-            }),
+        group
+    }
+
+    fn make(&self) -> Result<()> {
+        match fs::create_dir(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(error).with_context(|| {
+                    format!(
+                        "making the control group {} (is a cgroup2 mounted? weft doctor)",
+                        self.path.display()
+                    )
+                })
+            }
+            _ => Ok(()),
         }
     }
 
     fn keep(mut self) {
         self.temporary = false;
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn exists(&self) -> bool {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_topo::spec::KINDS;
-use weft_topo::{Kind, NodeId, Spec, Topology};
+use weft_topo::{BestPaths, Kind, NodeId, Path, Spec, Topology};
 
 use crate::error::usage;
 use crate::output;
@@ -76,36 +76,44 @@ pub(crate) fn dilate(topology: Topology, dilation: NonZeroU32) -> Result<Topolog
 
 /// The longest base round-trip time between two hosts, in ns.
 pub(crate) fn base_rtt_ns(topology: &Topology) -> u64 {
-    farthest(topology, |from, to| {
-        topology.base_rtt_ns(from, to, FRAME, SHORTEST_FRAME)
-    })
+    farthest(topology, |_, rtt| rtt)
 }
 
 /// The largest bandwidth-delay product between two hosts, in full frames, rounded up.
 pub(crate) fn bdp_packets(topology: &Topology) -> u64 {
-    let bytes = farthest(topology, |from, to| {
-        topology.bdp_bytes(from, to, FRAME, SHORTEST_FRAME)
-    });
+    let bytes = farthest(topology, |path, rtt| path.carries_bytes(rtt));
     bytes.div_ceil(FRAME).max(1)
 }
 
-/// One host of each switch stands for all of them: they have equal links, but in a file.
-fn farthest(topology: &Topology, measure: impl Fn(NodeId, NodeId) -> Option<u64>) -> u64 {
+/// The most that `measure` makes of a pair's path and its base round-trip time in ns.
+///
+/// Two hosts of each switch stand for all of them: they have equal links, but in a file. Two, for
+/// where the fabric is oversubscribed the largest product is that of neighbours.
+fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
     const MANY: usize = 64;
     let mut hosts: Vec<NodeId> = topology.hosts().collect();
     if hosts.len() > MANY {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = vec![0; topology.nodes().len()];
         hosts.retain(|&host| {
             let ports = &topology.node(host).ports;
-            ports.first().is_none_or(|port| seen.insert(port.peer))
+            ports.first().is_none_or(|port| {
+                let seen = &mut seen[port.peer.index()];
+                *seen += 1;
+                *seen <= 2
+            })
         });
-        // Two under one switch are never the farthest while there are two switches.
     }
-    let pairs = hosts
-        .iter()
-        .flat_map(|&from| hosts.iter().map(move |&to| (from, to)));
+    // A search for each host, not for each pair: that of k=16 would take seconds.
+    let paths: Vec<BestPaths<'_>> = hosts.iter().map(|&to| topology.best_paths(to)).collect();
+    let hosts = || hosts.iter().zip(&paths);
+    let pairs = hosts().flat_map(|from| hosts().map(move |to| (from, to)));
     pairs
-        .filter_map(|(from, to)| measure(from, to))
+        .filter_map(|((&from, to_from), (&to, to_to))| {
+            let (there, back) = (to_to.from(from)?, to_from.from(to)?);
+            let rtt = there.one_way_ns(FRAME);
+            let rtt = rtt.saturating_add(back.one_way_ns(SHORTEST_FRAME));
+            Some(measure(&there, rtt))
+        })
         .max()
         .unwrap_or(0)
 }
@@ -226,4 +234,32 @@ fn paths(topology: &Topology, pair: &str, as_json: bool) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_farthest_pair_decides() {
+        // All hosts, and those that stand for others.
+        for text in [
+            "fat-tree:k=4",
+            "dumbbell:left=2,right=2,host-rate=1gbit,bottleneck-rate=100mbit",
+            "fat-tree:k=8,oversubscription=4",
+        ] {
+            let topology = parse(text).unwrap();
+            let hosts: Vec<NodeId> = topology.hosts().collect();
+            let most = |of: &dyn Fn(NodeId, NodeId) -> Option<u64>| {
+                let pairs = hosts
+                    .iter()
+                    .flat_map(|&to| [(hosts[0], to), (to, hosts[0])]);
+                pairs.filter_map(|(from, to)| of(from, to)).max().unwrap()
+            };
+            let rtt = most(&|from, to| topology.base_rtt_ns(from, to, FRAME, SHORTEST_FRAME));
+            assert_eq!(base_rtt_ns(&topology), rtt, "{text}");
+            let bytes = most(&|from, to| topology.bdp_bytes(from, to, FRAME, SHORTEST_FRAME));
+            assert_eq!(bdp_packets(&topology), bytes.div_ceil(FRAME), "{text}");
+        }
+    }
 }

@@ -6,13 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde::Serialize;
+use weft_ebpf::SwitchConfig;
 use weft_net::Plan;
-use weft_topo::Kind;
 
 use crate::fabric::{self, Fabric};
 use crate::output;
-use crate::scheme::Spray;
-use crate::testbed;
+use crate::testbed::{self, Attachment, Group, Programs};
 
 /// Weaves a fabric: network namespaces, links, routes, qdiscs, programs
 #[derive(Debug, clap::Args)]
@@ -88,24 +87,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// What attaches the scheme's programs; `None` if it has none.
 fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
-    let description = &fabric.scheme.description;
-    let spray = description.routing.spray;
-    if description.tag.is_none() && spray == Spray::Off {
-        return None;
+    let programs = Programs::of(plan, &fabric.scheme)?;
+    let group = Group::of(plan.testbed());
+    let group = group.path().display();
+    let mut text = "\n# programs\n".to_owned();
+    if programs.tag() {
+        text += &format!("mkdir {group}\n");
     }
-    let group = format!("/sys/fs/cgroup/weft-{}", plan.testbed());
-    let mut text = format!("\n# programs\nmkdir {group}\n");
     for node in plan.topology().nodes() {
+        let role = match programs.at(node) {
+            None => continue,
+            Some(Attachment::Host(config)) => format!(
+                "host --cgroup {group} --policy {} --fallback {}",
+                config.policy.name(),
+                config.fallback.name()
+            ),
+            Some(Attachment::Switch(SwitchConfig { spray, paths: 0 })) => {
+                format!("switch --spray {}", spray.name())
+            }
+            Some(Attachment::Switch(SwitchConfig { spray, paths })) => {
+                format!("switch --spray {} --paths {paths}", spray.name())
+            }
+        };
         for port in &node.ports {
-            let role = match (node.kind, description.tag) {
-                (Kind::Host, None) => continue,
-                (Kind::Host, Some(tag)) => format!(
-                    "host --cgroup {group} --policy {} --fallback {}",
-                    word(&tag.policy),
-                    word(&tag.fallback)
-                ),
-                (Kind::Switch, _) => format!("switch --spray {}", word(&spray)),
-            };
             text += &format!(
                 "weft-tag attach --netns {} --dev {} --role {role}\n",
                 plan.namespace(node),
@@ -114,10 +118,4 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
         }
     }
     Some(text)
-}
-
-/// The word that stands for it in a scheme's file.
-fn word(value: &impl Serialize) -> String {
-    let json = serde_json::to_value(value).unwrap_or_default();
-    json.as_str().unwrap_or_default().to_owned()
 }

@@ -24,6 +24,7 @@ use crate::error::usage;
 
 /// Which flows.
 #[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
     #[arg(long, value_name = "SIZES", default_value = "web-search")]

@@ -36,11 +36,11 @@ struct Entry<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if let (Some(name), false) = (&args.workload, args.json) {
-        if let Some(table) = TABLES.iter().find(|table| table.name == name) {
-            output::print(table.text.trim_end())?;
-            return Ok(ExitCode::SUCCESS);
-        }
+    if let (Some(name), false) = (&args.workload, args.json)
+        && let Some(table) = TABLES.iter().find(|table| table.name == name)
+    {
+        output::print(table.text.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let mut entries = Vec::new();
     for table in TABLES {

@@ -7,6 +7,7 @@
 //! cargo run --release --example loopback -- --sizes web-search --flows 2000 --rate 2000
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::net::Ipv4Addr;
@@ -148,9 +149,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let header = record::Header {
             format: record::FORMAT,
             weft: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: None,
             seed: arguments.seed,
             topology: "loopback".to_owned(),
             scheme: "none".to_owned(),
+            parameters: BTreeMap::new(),
             workload: record::Workload {
                 sizes: arguments.sizes.to_string(),
                 arrivals: match arguments.closed {
@@ -165,6 +168,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             },
             dilation: 1.0,
             buckets: Vec::new(),
+            options: Vec::new(),
         };
         record::write(&mut file, &Record::Header(Box::new(header)))?;
         for flow in flows {

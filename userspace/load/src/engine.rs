@@ -45,6 +45,7 @@
 //!
 //! Nothing but the flow's bytes, which are zeros: the receiver knows the flow by its sender's address
 //! and port. They are read with `MSG_TRUNC`, which takes them from the socket without a copy.
+//! The acknowledgement that completes a handshake goes with the flow's first bytes, not before them.
 //! What is not complete at the end of a run is reset, so that no packet is sent for it any more.
 //!
 //! # Example

@@ -81,17 +81,27 @@ pub fn get_class(socket: impl AsFd) -> io::Result<u32> {
 }
 
 /// A number: any bits are one.
-trait Number: Copy + Default {}
+pub(crate) trait Number: Copy + Default {}
 impl Number for u32 {}
 impl Number for u64 {}
 
 fn set<T: Number>(socket: impl AsFd, option: i32, value: T) -> io::Result<()> {
+    set_option(socket, sockopt::LEVEL, option, value)
+}
+
+/// Sets an option of any level, whose value is a number.
+pub(crate) fn set_option<T: Number>(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: T,
+) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
     // SAFETY: The kernel reads `size` bytes of `value`.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            sockopt::LEVEL,
+            level,
             option,
             (&raw const value).cast(),
             size,

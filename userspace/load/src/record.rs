@@ -23,6 +23,7 @@ mod reader;
 pub use gate::{Gate, Limit};
 pub use reader::{Reader, Run};
 
+use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -59,12 +60,18 @@ pub struct Header {
     pub format: u32,
     /// The version of weft.
     pub weft: String,
+    /// The kernel's release, for example `7.2.12+deb14-amd64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Of all random numbers.
     pub seed: u64,
     /// As the command line takes it, for example `fat-tree:k=4`.
     pub topology: String,
     /// For example `pfabric`.
     pub scheme: String,
+    /// The scheme's parameters by name; times are the fabric's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// What flows there were.
     pub workload: Workload,
     /// Times in the guest are so many times those in this file, rates so many times less; 1 is real
@@ -74,6 +81,9 @@ pub struct Header {
     /// Size buckets' upper ends in bytes; see [`statistics::Buckets::new`].
     #[serde(default)]
     pub buckets: Vec<u64>,
+    /// The words of the command line that, with the scheme and the seed, run the same again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 fn real_time() -> f64 {
@@ -164,6 +174,9 @@ pub struct PortSample {
     pub node: String,
     /// The port's name, by what it leads to.
     pub port: String,
+    /// Whether the node is a host, and no switch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host: bool,
     /// Packets in the queue.
     pub backlog_packets: u64,
     /// Bytes in the queue.

@@ -19,7 +19,9 @@
 //!
 //! i is the link where the last packet catches up with the full ones. Connection set-up,
 //! acknowledgements and the hosts' own time are not in it: it is what no transport can beat once the
-//! sender may send.
+//! sender may send and all packets go one way. Where they are sprayed, a short last packet may overtake
+//! full ones between the first link and the last, and be there while the last link is still idle: a
+//! flow of a few packets is then sooner there by up to the time that packet takes on one link.
 
 use crate::error::{Result, invalid};
 use crate::framing::Framing;
@@ -78,7 +80,8 @@ impl Path {
         delay + longest
     }
 
-    /// Time divided by the best possible; at least 1 unless the measurement is wrong.
+    /// Time divided by the best possible; at least 1 unless packets are sprayed or the measurement is
+    /// wrong.
     #[must_use]
     pub fn slowdown(&self, bytes: u64, fct_ns: u64) -> f64 {
         fct_ns as f64 / self.best_ns(bytes)

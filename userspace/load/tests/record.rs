@@ -14,9 +14,11 @@ fn header() -> Header {
     Header {
         format: FORMAT,
         weft: "0.1.0".into(),
+        kernel: Some("7.2.12+deb14-amd64".into()),
         seed: u64::MAX,
         topology: "fat-tree:k=4".into(),
         scheme: "pfabric".into(),
+        parameters: [("buffer".to_owned(), "24".to_owned())].into(),
         workload: Workload {
             sizes: "web-search".into(),
             arrivals: "poisson".into(),
@@ -28,6 +30,7 @@ fn header() -> Header {
         },
         dilation: 1000.0,
         buckets: vec![100_000],
+        options: vec!["fat-tree:k=4".into(), "--dilation".into(), "1000".into()],
     }
 }
 
@@ -52,6 +55,7 @@ fn sample() -> PortSample {
         time_ns: 5,
         node: "edge0".into(),
         port: "h0".into(),
+        host: false,
         backlog_packets: 2,
         backlog_bytes: 3_000,
         drops: 4,
@@ -160,8 +164,14 @@ fn a_file_that_is_no_result_is_refused_with_the_line() {
     for (text, expected) in [
         (String::new(), "mine: holds no result"),
         ("\n\n".into(), "mine: holds no result"),
-        ("{}\n".into(), "mine:1: missing field `record`"),
-        ("hello\n".into(), "mine:1: expected value"),
+        (
+            "{}\n".into(),
+            "mine:1: missing field `record`: is this a weft result?",
+        ),
+        (
+            "hello\n".into(),
+            "mine:1: expected value: is this a weft result?",
+        ),
         (
             flow.clone(),
             "mine:1: expected the header first: is this a weft result?",
@@ -240,6 +250,8 @@ fn a_run_is_valid_if_it_passes_every_gate() {
         Limit::AtMost(0.0),
         "",
     ));
+    let lag = Some(4.177_303_912);
+    gates.push(Gate::new("lag", lag, Limit::AtMost(0.5), "packet times"));
     let summary = summary(gates);
     assert!(!summary.valid);
     let reasons: Vec<String> = summary.reasons().collect();
@@ -250,6 +262,7 @@ fn a_run_is_valid_if_it_passes_every_gate() {
             "idle share: 0.01, expected at least 0.05",
             "generator lag: not measured, expected at most 1 ns",
             "unfinished: not measured, expected at most 0",
+            "lag: 4.177 packet times, expected at most 0.5 packet times",
         ]
     );
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Lock};
 use crate::namespace;
 use crate::netlink::{Batch, End, Message, Socket};
-use crate::plan::check_name;
+use crate::plan::{LOOPBACK, check_name};
 
 /// What is gone, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +105,9 @@ fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
 /// Namespaces are removed in the background, all that have been let go at once, batch after batch.
 /// There is no waiting for one. But a veth disappears from one namespace when the other end's is
 /// removed; of that a socket hears. So the other end is in a namespace that is let go last: then
-/// the batch is that of the others, or a later one.
+/// the batch is that of the others, or a later one. If it is theirs, they go under one hold of the
+/// kernel's lock (the RTNL), the last that was let go among the first: whoever then has had the lock
+/// knows that all are gone.
 struct Sentinel {
     socket: Socket,
     last: fs::File,
@@ -141,15 +143,14 @@ impl Sentinel {
         Ok(Self { socket, last })
     }
 
-    fn wait(self) -> Result<()> {
+    fn wait(mut self) -> Result<()> {
         const PATIENCE: Duration = Duration::from_secs(60);
+        const WHAT: &str = "waiting for the kernel to remove the namespaces";
         drop(self.last);
         let begun = Instant::now();
         let mut buffer = [0; 8192];
         loop {
-            let waiting = |errno: nix::Error| {
-                Error::system("waiting for the kernel to remove the namespaces", errno)
-            };
+            let waiting = |errno: nix::Error| Error::system(WHAT, errno);
             let left = PATIENCE.saturating_sub(begun.elapsed());
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             // SAFETY: the socket is open as long as `self.socket` lives, which is to the end of
@@ -163,8 +164,15 @@ impl Sentinel {
             let length =
                 recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(waiting)?;
             if Message::split(&buffer[..length]).any(|message| message.kind == libc::RTM_DELLINK) {
-                return Ok(());
+                break;
             }
         }
+        // Any request that needs the lock.
+        let mut batch = Batch::default();
+        batch.set_up(LOOPBACK);
+        self.socket
+            .send(&mut batch)
+            .map_err(|error| Error::system(WHAT, error))?
+            .map_err(|refused| Error::system(WHAT, refused.errno))
     }
 }

@@ -40,6 +40,7 @@
 //! | `namespace`   | threads in namespaces                                   |
 //! | `netlink`     | batches of requests, dumps                              |
 //! | `attributes`  | what requests are made of                               |
+//! | [`probe`]     | whether the kernel has a part                           |
 //!
 //! All state is the kernel's: whoever finds `/run/weft` and `/run/netns` finds the testbeds. A
 //! testbed whose `up` or `down` was killed is removed by [`down`]; nothing of it survives a reboot.
@@ -53,6 +54,7 @@ mod metrics;
 mod namespace;
 mod netlink;
 mod plan;
+pub mod probe;
 pub mod qdisc;
 mod stats;
 mod testbed;
@@ -62,7 +64,7 @@ pub use commands::Commands;
 pub use down::{Removed, down};
 pub use error::{Error, Result};
 pub use metrics::RouteMetrics;
-pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl};
+pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
 pub use stats::{QdiscStats, StatsReader};
 pub use testbed::{Record, Testbed, list};
 pub use up::{Hook, Visit, up};

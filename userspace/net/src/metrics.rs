@@ -17,11 +17,29 @@ struct Metric {
 #[derive(Clone, Copy)]
 enum Form {
     Number,
+    /// A number after the word `lock`.
+    Locked,
     /// In ms; in text with a unit.
     Time,
+    /// Of a congestion control.
+    Name,
 }
 
-const METRICS: [Metric; 5] = [
+/// `RTAX_LOCK`: a bit for each metric that the kernel's own measurements don't change.
+const RTAX_LOCK: u16 = 1;
+
+const METRICS: [Metric; 7] = [
+    Metric {
+        name: "congctl",
+        number: 16,
+        form: Form::Name,
+    },
+    // The clamp of the congestion window; only locked does it have an effect.
+    Metric {
+        name: "cwnd",
+        number: 7,
+        form: Form::Locked,
+    },
     Metric {
         name: "initcwnd",
         number: 11,
@@ -50,11 +68,23 @@ const METRICS: [Metric; 5] = [
 ];
 
 /// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
+///
+/// A congestion control is best given here: that of the sysctl may only be one that the whole machine
+/// allows to everybody, which dctcp is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// `RTAX_` numbers and values.
-    values: Vec<(usize, u32)>,
+    /// Places in [`METRICS`], and values.
+    values: Vec<(usize, Value)>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Number(u32),
+    Name(String),
+}
+
+/// `TCP_CA_NAME_MAX`, with the 0 at its end.
+const LONGEST_NAME: usize = 16;
 
 impl RouteMetrics {
     /// From words as `ip route` takes them: `initcwnd 12 quickack 1 rto_min 45ms`.
@@ -64,11 +94,9 @@ impl RouteMetrics {
     /// If a word is no metric that is known here, or its value is missing or no number; a time must
     /// be whole milliseconds, as the kernel keeps it.
     pub fn parse(words: &[String]) -> Result<Self> {
-        let mut values: Vec<(usize, u32)> = Vec::new();
-        for pair in words.chunks(2) {
-            let [name, value] = pair else {
-                return invalid(format!("route metric `{}` needs a value", pair[0]));
-            };
+        let mut values: Vec<(usize, Value)> = Vec::new();
+        let mut words = words.iter();
+        while let Some(name) = words.next() {
             let Some(place) = METRICS.iter().position(|metric| metric.name == name) else {
                 let known: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
                 return invalid(format!(
@@ -79,13 +107,34 @@ impl RouteMetrics {
             if values.iter().any(|(other, _)| *other == place) {
                 return invalid(format!("route metric `{name}` is given twice"));
             }
+            let mut value = words.next();
+            if let Form::Locked = METRICS[place].form {
+                if value.is_none_or(|word| word != "lock") {
+                    return invalid(format!(
+                        "route metric {name}: has no effect unless locked; write `{name} lock N`"
+                    ));
+                }
+                value = words.next();
+            }
+            let Some(value) = value else {
+                return invalid(format!("route metric `{name}` needs a value"));
+            };
             let number = match METRICS[place].form {
-                Form::Number => value.parse().ok(),
-                Form::Time => milliseconds(value),
+                Form::Number | Form::Locked => value.parse().ok().map(Value::Number),
+                Form::Time => milliseconds(value).map(Value::Number),
+                Form::Name => {
+                    let fits = (1..LONGEST_NAME).contains(&value.len()) && value.is_ascii();
+                    fits.then(|| Value::Name(value.clone()))
+                }
             };
             let Some(number) = number else {
                 return Err(Error::Invalid(match METRICS[place].form {
-                    Form::Number => format!("route metric {name}: `{value}` is not a whole number"),
+                    Form::Number | Form::Locked => {
+                        format!("route metric {name}: `{value}` is not a whole number")
+                    }
+                    Form::Name => {
+                        format!("route metric {name}: `{value}` is no name of a congestion control")
+                    }
                     Form::Time => format!(
                         "route metric {name}: `{value}` is no time of whole milliseconds, such as 45ms"
                     ),
@@ -102,8 +151,20 @@ impl RouteMetrics {
 
     /// As the nest `RTA_METRICS`.
     pub(crate) fn put(&self, out: &mut Attributes) {
-        for &(place, value) in &self.values {
-            out.u32(METRICS[place].number, value);
+        let locked = self
+            .values
+            .iter()
+            .map(|(place, _)| &METRICS[*place])
+            .filter(|metric| matches!(metric.form, Form::Locked));
+        let locks = locked.fold(0, |locks, metric| locks | 1 << metric.number);
+        if locks != 0 {
+            out.u32(RTAX_LOCK, locks);
+        }
+        for (place, value) in &self.values {
+            match value {
+                Value::Number(number) => out.u32(METRICS[*place].number, *number),
+                Value::Name(name) => out.text(METRICS[*place].number, name),
+            }
         }
     }
 }
@@ -111,12 +172,19 @@ impl RouteMetrics {
 impl fmt::Display for RouteMetrics {
     /// As `ip route` takes them, each after a space.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for &(place, value) in &self.values {
-            let unit = match METRICS[place].form {
-                Form::Number => "",
-                Form::Time => "ms",
+        for (place, value) in &self.values {
+            let metric = &METRICS[*place];
+            let lock = match metric.form {
+                Form::Locked => " lock",
+                _ => "",
             };
-            write!(f, " {} {value}{unit}", METRICS[place].name)?;
+            match value {
+                Value::Number(number) => write!(f, " {}{lock} {number}", metric.name)?,
+                Value::Name(name) => write!(f, " {} {name}", metric.name)?,
+            }
+            if let Form::Time = metric.form {
+                f.write_str("ms")?;
+            }
         }
         Ok(())
     }
@@ -148,7 +216,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written() {
-        let text = "initcwnd 12 initrwnd 1000 quickack 1 rto_min 45ms reordering 300";
+        let text = "initcwnd 12 initrwnd 1000 cwnd lock 23 quickack 1 congctl dctcp rto_min 45ms reordering 300";
         let metrics = RouteMetrics::parse(&words(text)).unwrap();
         assert_eq!(metrics.to_string(), format!(" {text}"));
         let metrics = RouteMetrics::parse(&words("rto_min 2s")).unwrap();
@@ -162,12 +230,17 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, expected) in [
             ("initcwnd", "`initcwnd` needs a value"),
+            (
+                "cwnd 23",
+                "has no effect unless locked; write `cwnd lock N`",
+            ),
+            ("cwnd lock", "`cwnd` needs a value"),
             ("initcwnd many", "`many` is not a whole number"),
             ("rto_min 45us", "`45us` is no time of whole milliseconds"),
             ("rto_min 0ms", "`0ms` is no time"),
             (
                 "window 5",
-                "`window` is no route metric; known are initcwnd",
+                "`window` is no route metric; known are congctl, cwnd, initcwnd",
             ),
             ("quickack 1 quickack 1", "given twice"),
         ] {

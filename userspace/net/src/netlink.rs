@@ -17,7 +17,7 @@ use weft_topo::{Mac, Prefix};
 
 use crate::attributes::{self, Attributes, u16_at, u32_at};
 use crate::metrics::RouteMetrics;
-use crate::qdisc::QdiscCommand;
+use crate::qdisc::{Handle, QdiscCommand};
 
 /// `struct nlmsghdr`.
 const HEADER: usize = 16;
@@ -206,6 +206,14 @@ impl Batch {
             if let Some(options) = command.options() {
                 out.bytes(libc::TCA_OPTIONS, options);
             }
+        });
+    }
+
+    /// A root qdisc without options.
+    pub(crate) fn add_root_qdisc(&mut self, index: u32, kind: &str) {
+        let header = qdisc_header(index, 0, Handle::ROOT.0);
+        self.request(libc::RTM_NEWQDISC, CREATE, &header, |out| {
+            out.text(libc::TCA_KIND, kind);
         });
     }
 

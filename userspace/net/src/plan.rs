@@ -311,7 +311,12 @@ impl Plan {
     }
 }
 
-pub(crate) fn check_name(testbed: &str) -> Result<()> {
+/// Whether it may be a testbed's name.
+///
+/// # Errors
+///
+/// If it isn't 1 to [`MAX_TESTBED_NAME`] letters, digits and underscores.
+pub fn check_name(testbed: &str) -> Result<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if (1..=MAX_TESTBED_NAME).contains(&testbed.len()) && testbed.chars().all(good) {
         return Ok(());

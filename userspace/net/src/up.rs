@@ -180,6 +180,14 @@ fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
         ErrorKind::NotFound if key.ends_with("congestion_control") => Error::Invalid(format!(
             "{what}: the kernel knows no congestion control `{value}`; load tcp_{value}"
         )),
+        // Root may do everything but this: it is for the whole machine to allow.
+        ErrorKind::PermissionDenied
+            if key.ends_with("congestion_control") && nix::unistd::Uid::effective().is_root() =>
+        {
+            Error::Invalid(format!(
+                "{what}: the kernel gives it to no namespace; write `congctl {value}` in host.route instead"
+            ))
+        }
         ErrorKind::NotFound => Error::Invalid(format!(
             "{what}: this kernel has no such variable in a network namespace"
         )),

@@ -34,8 +34,8 @@
 //! # What a kernel needs for these plans
 //!
 //! - A node's two addresses on its `lo`, as `/32` and `/128`; none on ports.
-//! - On each port the MAC address of the plan, before it is up, so that the kernel makes the
-//!   link-local address that routes name; `accept_dad=0`, or that takes a second to be usable.
+//! - On each port the MAC address of the plan, and no link-local address: neighbours are permanent
+//!   entries, so nothing is asked or detected before the first packet.
 //! - Routes with the flag `onlink`; those without next hops of type `unreachable`.
 //! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another;
 //!   `fib_multipath_hash_policy=1` to tell flows by ports, as the papers' ECMP does.
@@ -61,7 +61,7 @@ pub mod units;
 
 pub use address::{Address, Mac};
 pub use error::Error;
-pub use path::Path;
+pub use path::{BestPaths, Path};
 pub use route::{NextHop, Prefix, Route, Routes};
 pub use spec::Spec;
 pub use topology::{Bisection, Group, Kind, Link, Node, NodeId, Port, Topology, Wire};

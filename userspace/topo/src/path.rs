@@ -3,7 +3,7 @@
 //! Shortest paths between hosts, and the best times they allow.
 
 use crate::route::UNREACHED;
-use crate::topology::{Link, NodeId, Topology, Wire};
+use crate::topology::{Link, NodeId, Port, Topology, Wire};
 use crate::units::Rate;
 
 /// A way from one host to another: the wires that a packet goes through, in order.
@@ -39,6 +39,41 @@ impl Path {
             .map(|wire| wire.rate.serialization_ns(bytes));
         serialization.fold(self.propagation_ns(), u64::saturating_add)
     }
+
+    /// What the slowest wire carries in so many ns, in bytes, rounded up.
+    pub fn carries_bytes(&self, ns: u64) -> u64 {
+        let rate = self.bottleneck().bytes_per_second();
+        let bytes = (u128::from(rate) * u128::from(ns)).div_ceil(1_000_000_000);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// The best paths to one node from all others, found in one search; see
+/// [`Topology::best_paths`].
+#[derive(Clone, Debug)]
+pub struct BestPaths<'a> {
+    topology: &'a Topology,
+    to: NodeId,
+    /// Each node's port on its path, by place.
+    ports: Vec<Option<&'a Port>>,
+}
+
+impl BestPaths<'_> {
+    /// The path from one of them. `None` if there is no way or it is the node itself.
+    pub fn from(&self, from: NodeId) -> Option<Path> {
+        let mut at = self.ports[from.index()].map(|_| from)?;
+        let mut path = Path {
+            wires: Vec::new(),
+            nodes: vec![from],
+        };
+        while at != self.to {
+            let port = self.ports[at.index()]?;
+            path.wires.push(self.topology.links()[port.link].wire);
+            path.nodes.push(port.peer);
+            at = port.peer;
+        }
+        Some(path)
+    }
 }
 
 impl Topology {
@@ -68,20 +103,22 @@ impl Topology {
     /// Ethernet header, frame check sequence, preamble and gap) is fastest; of equally fast ones
     /// that by the first ports. `None` if there is no way or `from` is `to`.
     pub fn best_path(&self, from: NodeId, to: NodeId) -> Option<Path> {
+        self.best_paths(to).from(from)
+    }
+
+    /// [`Topology::best_path`] to one node from any other.
+    pub fn best_paths(&self, to: NodeId) -> BestPaths<'_> {
         const FRAME: u64 = 1538;
         let distances = self.distances(to);
-        if from == to || distances[from.index()] == UNREACHED {
-            return None;
-        }
         let mut order: Vec<NodeId> = self
             .ids()
-            .filter(|id| distances[id.index()] <= distances[from.index()])
+            .filter(|&id| id != to && distances[id.index()] != UNREACHED)
             .collect();
         order.sort_by_key(|id| distances[id.index()]);
         let mut times = vec![u64::MAX; self.nodes().len()];
-        let mut best = vec![None; self.nodes().len()];
+        let mut ports = vec![None; self.nodes().len()];
         times[to.index()] = 0;
-        for id in order.into_iter().filter(|&id| id != to) {
+        for id in order {
             for way in self.ways(id, to, &distances) {
                 let port = &self.node(id).ports[way];
                 let Link { wire, .. } = self.links()[port.link];
@@ -89,22 +126,15 @@ impl Topology {
                 let time = time.saturating_add(times[port.peer.index()]);
                 if time < times[id.index()] {
                     times[id.index()] = time;
-                    best[id.index()] = Some(port);
+                    ports[id.index()] = Some(port);
                 }
             }
         }
-        let mut path = Path {
-            wires: Vec::new(),
-            nodes: vec![from],
-        };
-        let mut at = from;
-        while at != to {
-            let port = best[at.index()]?;
-            path.wires.push(self.links()[port.link].wire);
-            path.nodes.push(port.peer);
-            at = port.peer;
+        BestPaths {
+            topology: self,
+            to,
+            ports,
         }
-        Some(path)
     }
 
     /// The round-trip time between two hosts on an idle fabric, in ns: a frame of `data` bytes
@@ -119,9 +149,7 @@ impl Topology {
     /// The bandwidth-delay product between two hosts, in bytes, rounded up: what the slowest wire
     /// carries in [`Topology::base_rtt_ns`]. `None` as for [`Topology::best_path`].
     pub fn bdp_bytes(&self, from: NodeId, to: NodeId, data: u64, ack: u64) -> Option<u64> {
-        let rate = self.best_path(from, to)?.bottleneck().bytes_per_second();
         let rtt = self.base_rtt_ns(from, to, data, ack)?;
-        let bytes = (u128::from(rate) * u128::from(rtt)).div_ceil(1_000_000_000);
-        Some(u64::try_from(bytes).unwrap_or(u64::MAX))
+        Some(self.best_path(from, to)?.carries_bytes(rtt))
     }
 }

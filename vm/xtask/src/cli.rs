@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::Tool;
 use crate::suite::Request;
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
@@ -18,6 +19,7 @@ use crate::suite::Request;
 Everything costly is kept in the cache: $WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft.
 
 Examples:
+  cargo xtask demo                     what weft is for: a fabric, a workload, three schemes
   cargo xtask test                     host and guest tests, in virtual time
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
@@ -35,6 +37,7 @@ pub(crate) enum Command {
     Vm(Vm),
     Test(Test),
     Bench(Bench),
+    Demo(Demo),
     Clean(Clean),
 }
 
@@ -244,6 +247,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchKind {
     Qdisc(BenchQdisc),
+    Weave(BenchWeave),
 }
 
 /// Instructions per packet and packets per second, ours and stock qdiscs side by side
@@ -270,6 +274,114 @@ pub(crate) struct BenchQdisc {
     pub(crate) save: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
+}
+
+/// A workload on a fat-tree under several schemes, in virtual time: a comparison and a report
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each scheme runs in a guest of its own, all at the same time. The results, a file of JSON Lines for each, and \
+report.html are left in --out. The same demo gives the same bytes again, on any machine; if --out holds the \
+results of another run, the demo says whether these are the same.
+
+Exit status: 1 if a run is not to be believed; the comparison says why.
+
+Examples:
+  cargo xtask demo
+  cargo xtask demo --scheme droptail,fq_codel,dctcp,pfabric --load 0.8 --flows 1000 --out load80
+  cargo xtask demo --topology leaf-spine:leaves=3,spines=2,hosts=4 --workload data-mining
+  cargo xtask demo --dry-run           the commands that run in the guests")]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Schemes, separated by commas (see weft schemes)
+    #[arg(long, value_delimiter = ',', default_value = "droptail,dctcp,pfabric")]
+    pub(crate) scheme: Vec<String>,
+    /// The fabric (see weft topology)
+    #[arg(long, default_value = "fat-tree:k=4")]
+    pub(crate) topology: String,
+    /// How many times slower than meant the fabric is
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) dilation: u32,
+    /// Flow sizes (see weft workloads)
+    #[arg(long, default_value = "web-search")]
+    pub(crate) workload: String,
+    /// Load of the hosts' links, 0 to 1
+    #[arg(long, default_value = "0.6")]
+    pub(crate) load: String,
+    /// How many flows
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// Seed of the workload (default: of the first ten, that whose flows are on average the closest to
+    /// the table's mean)
+    #[arg(long, value_name = "SEED", default_value_t = 3)]
+    pub(crate) workload_seed: u64,
+    /// Where results and report go
+    #[arg(long, value_name = "FOLDER", default_value = "demo")]
+    pub(crate) out: PathBuf,
+    /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Seconds to build and remove a fat-tree: weft, ip -batch and Mininet side by side
+#[derive(Args, Debug)]
+#[command(after_help = "\
+On this machine's own kernel, in real time, in network, mount and process namespaces that end with the \
+command, however it ends. Needs root. What is measured, and what differs between the tools, is in \
+selftests/bench/README.md.
+
+Examples:
+  cargo xtask bench weave
+  cargo xtask bench weave --k 4 --tools weft,ip-batch --runs 20
+  cargo xtask bench weave --guest --save --json > weave.json
+  cargo xtask bench weave --dry-run    the commands, nothing is done")]
+pub(crate) struct BenchWeave {
+    /// Ports of a switch: k gives k³/4 hosts, 5k²/4 switches, 3k³/4 links
+    #[arg(long, value_delimiter = ',', default_value = "4,8", value_parser = fat_tree)]
+    pub(crate) k: Vec<u32>,
+    /// What is measured
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "weft,ip-batch,ip-batch-parallel,mininet"
+    )]
+    pub(crate) tools: Vec<Tool>,
+    /// Repetitions, of all tools in turn
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Repetitions of Mininet, which takes long
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) mininet_runs: u32,
+    /// Also weft in the guest, in virtual time, with our qdiscs and eBPF programs
+    #[arg(long)]
+    pub(crate) guest: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
+    /// Print what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// `weft`; this process is in the namespaces already
+    #[arg(long, hide = true, value_name = "WEFT")]
+    pub(crate) inside: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Mininet's script numbers the links within 172.16.0.0/12; more than 16 takes minutes.
+fn fat_tree(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(k) if (2..=16).contains(&k) && k.is_multiple_of(2) => Ok(k),
+        _ => Err("an even number from 2 to 16".into()),
+    }
 }
 
 /// Removes what the cache holds

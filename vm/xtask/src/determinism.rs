@@ -3,7 +3,6 @@
 //! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
 //! another run.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -13,6 +12,7 @@ use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware, Test};
 use crate::guest::{self, Outcome, Run};
 use crate::ktap::Tally;
+use crate::parallel;
 use crate::progress;
 use crate::vm;
 
@@ -96,47 +96,13 @@ pub(crate) fn check(built: &Built, test: &Test) -> Result<Tally> {
 
 /// Runs as many at a time as there are processors: a busy host must make no difference either.
 fn run_all(built: &Built, hardware: &Hardware, seeds: &[u64]) -> Result<Vec<Trace>> {
-    let next = AtomicU32::new(0);
-    let workers = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(seeds.len());
-    let work = || -> Result<Vec<(usize, Trace)>> {
-        let mut traces = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed) as usize;
-            let Some(seed) = seeds.get(index) else {
-                return Ok(traces);
-            };
-            let outcome = run_one(
-                built,
-                &Hardware {
-                    seed: *seed,
-                    ..hardware.clone()
-                },
-            );
-            match outcome {
-                Ok(trace) => traces.push((index, trace)),
-                Err(error) => {
-                    // No use in more of the same.
-                    next.store(u32::try_from(seeds.len())?, Ordering::Relaxed);
-                    return Err(error);
-                }
-            }
-        }
-    };
-    let mut traces = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let mut all = Vec::new();
-        for handle in handles {
-            match handle.join() {
-                Ok(traces) => all.extend(traces?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok::<_, anyhow::Error>(all)
-    })?;
-    traces.sort_by_key(|(index, _)| *index);
-    Ok(traces.into_iter().map(|(_, trace)| trace).collect())
+    parallel::map(seeds, parallel::processors(), |&seed, _| {
+        let hardware = Hardware {
+            seed,
+            ..hardware.clone()
+        };
+        run_one(built, &hardware)
+    })
 }
 
 fn run_one(built: &Built, hardware: &Hardware) -> Result<Trace> {
@@ -148,6 +114,7 @@ fn run_one(built: &Built, hardware: &Hardware) -> Result<Trace> {
         },
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
         timeout: Duration::from_secs(hardware.timeout),
+        cancel: None,
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {

@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -36,6 +37,8 @@ pub(crate) struct Run {
     pub(crate) files: Vec<(PathBuf, String)>,
     /// The guest may be silent for so long.
     pub(crate) timeout: Duration,
+    /// Raised when the run is not wanted any more.
+    pub(crate) cancel: Option<Arc<AtomicBool>>,
 }
 
 /// What came of it.
@@ -101,6 +104,14 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
                  log:\n{log}"
             );
             return Err(Failure::new(failure::HANG, message).into());
+        }
+        if run
+            .cancel
+            .as_ref()
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
+        {
+            guarded.kill();
+            anyhow::bail!("ended, as another guest failed");
         }
         std::thread::sleep(POLL);
     };

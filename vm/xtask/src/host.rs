@@ -13,7 +13,9 @@ use crate::failure::Failure;
 use crate::process::shown;
 use crate::progress;
 
-struct Need {
+/// A program and the package that has it.
+#[derive(Clone, Copy)]
+pub(crate) struct Need {
     /// A program in PATH, or a file.
     what: &'static str,
     package: &'static str,
@@ -21,38 +23,44 @@ struct Need {
     unprivileged_only: bool,
 }
 
-const NEEDS: [Need; 6] = [
+const fn need(what: &'static str, package: &'static str) -> Need {
     Need {
-        what: "mmdebstrap",
-        package: "mmdebstrap",
+        what,
+        package,
         unprivileged_only: false,
-    },
-    Need {
-        what: "/usr/share/keyrings/debian-archive-keyring.gpg",
-        package: "debian-archive-keyring",
-        unprivileged_only: false,
-    },
-    Need {
-        what: "unshare",
-        package: "util-linux",
-        unprivileged_only: false,
-    },
-    Need {
-        what: "setpriv",
-        package: "util-linux",
-        unprivileged_only: false,
-    },
-    Need {
-        what: "mount",
-        package: "mount",
-        unprivileged_only: false,
-    },
+    }
+}
+
+/// What the virtual machine is built with.
+pub(crate) const MACHINE: [Need; 6] = [
+    need("mmdebstrap", "mmdebstrap"),
+    need(
+        "/usr/share/keyrings/debian-archive-keyring.gpg",
+        "debian-archive-keyring",
+    ),
+    need("unshare", "util-linux"),
+    need("setpriv", "util-linux"),
+    need("mount", "mount"),
     Need {
         what: "newuidmap",
         package: "uidmap",
         unprivileged_only: true,
     },
 ];
+
+/// What weaves on the host itself: tests and benchmarks.
+pub(crate) const WEAVING: [Need; 4] = [
+    need("ip", "iproute2"),
+    need("sysctl", "procps"),
+    need("unshare", "util-linux"),
+    need("setpriv", "util-linux"),
+];
+
+/// What the host's tests need: what `weft report` writes is looked at in a browser.
+pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
+
+/// What weft is compared with.
+pub(crate) const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
 
 fn is_there(what: &str) -> bool {
     if what.starts_with('/') {
@@ -66,9 +74,9 @@ fn is_there(what: &str) -> bool {
         .any(|directory| directory.join(what).is_file())
 }
 
-/// Packages that are missing, in order, each once.
-pub(crate) fn missing() -> Vec<&'static str> {
-    let mut packages: Vec<&str> = NEEDS
+/// Packages of `needs` that are missing, in order, each once.
+pub(crate) fn missing_of(needs: &[Need]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = needs
         .iter()
         .filter(|need| !need.unprivileged_only || !enter::is_root())
         .filter(|need| !is_there(need.what))
@@ -98,9 +106,24 @@ pub(crate) fn ensure(cache: &Cache) -> Result<()> {
             "weft builds its virtual machine with apt and dpkg; run it on Debian or a derivative";
         return Err(Failure::setup(message).into());
     }
-    let packages = missing();
+    provide(cache, &MACHINE)
+}
+
+/// Installs what is missing of `needs`, or says how.
+///
+/// # Errors
+/// As [`ensure`].
+pub(crate) fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
+    let packages = missing_of(needs);
     if packages.is_empty() {
         return Ok(());
+    }
+    if !is_there("apt-get") {
+        let message = format!(
+            "what Debian has in the packages {} is missing; install it",
+            packages.join(", ")
+        );
+        return Err(Failure::setup(message).into());
     }
     let mut install = install_command(&packages);
     if !enter::is_root() {

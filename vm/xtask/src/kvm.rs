@@ -65,6 +65,7 @@ fn probe(built: &Built) -> bool {
         request,
         files: Vec::new(),
         timeout: PATIENCE,
+        cancel: None,
     };
     guest::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
 }

@@ -19,6 +19,7 @@ mod cli;
 mod console;
 mod cpio;
 mod crates;
+mod demo;
 mod determinism;
 mod ebpf;
 mod enter;
@@ -31,6 +32,7 @@ mod ktap;
 mod kvm;
 mod metadata;
 mod modules;
+mod parallel;
 mod process;
 mod programs;
 mod progress;
@@ -75,6 +77,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Vm(options) => vm::run(&cache, options),
         Command::Test(options) => test::run(&cache, options),
         Command::Bench(options) => bench::run(&cache, options),
+        Command::Demo(options) => demo::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }
 }

@@ -52,6 +52,31 @@ impl Programs {
 /// The cargo command. They are small programs for the initramfs, hence a profile of their own.
 /// `object`: the eBPF object, if there is one.
 pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
+    let mut command = of_packages(
+        workspace,
+        &[
+            "weft-guest",
+            "weft-selftests",
+            "weft-bench",
+            "weft-tc",
+            "weft-cli",
+        ],
+    );
+    if let Some(object) = object {
+        for package in ["weft-ebpf", "weft-ebpf-selftests"] {
+            command.args(["--package", package]);
+        }
+        command.env("WEFT_EBPF_OBJECT", object);
+    }
+    command
+}
+
+/// The command that builds `weft` alone, for the host.
+pub(crate) fn weft_command(workspace: &Path) -> Command {
+    of_packages(workspace, &["weft-cli"])
+}
+
+fn of_packages(workspace: &Path, packages: &[&str]) -> Command {
     let mut command = crates::cargo();
     command.current_dir(workspace);
     command.args([
@@ -61,22 +86,21 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
         "--message-format",
         "json-render-diagnostics",
     ]);
-    for package in [
-        "weft-guest",
-        "weft-selftests",
-        "weft-bench",
-        "weft-tc",
-        "weft-cli",
-    ] {
+    for package in packages {
         command.args(["--package", package]);
     }
-    if let Some(object) = object {
-        for package in ["weft-ebpf", "weft-ebpf-selftests"] {
-            command.args(["--package", package]);
-        }
-        command.env("WEFT_EBPF_OBJECT", object);
-    }
     command
+}
+
+/// Builds `weft` alone; it may lack the eBPF programs.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
+    progress::step("weft", || {
+        let messages = log.run_piped(&mut weft_command(workspace))?;
+        program(&messages, "weft").context("cargo built no weft")
+    })
 }
 
 /// Builds them; cargo itself knows what is up to date.

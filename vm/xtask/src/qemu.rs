@@ -66,13 +66,15 @@ pub(crate) struct Machine {
     pub(crate) terminal: Terminal,
 }
 
-/// The kernel's command line. An oops must end the run, with the log so far. Mitigations and audit
-/// cost instructions and protect nobody here. When a busy host stalls a processor that is not the
-/// TSC's fault. A fixed address layout makes addresses in logs comparable. The ciphers' self-tests
-/// would go on for a while beside whatever is run.
+/// The kernel's command line. An oops must end the run, with the log so far. Mitigations, audit,
+/// security modules (SELinux looks at each packet) and the zeroing of memory cost instructions and
+/// protect nobody here; DAMON would watch memory all the time for statistics that nobody reads. When
+/// a busy host stalls a processor that is not the TSC's fault. A fixed address layout makes addresses
+/// in logs comparable. The ciphers' self-tests would go on for a while beside whatever is run.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nokaslr \
-                                mitigations=off audit=0 selinux=0 apparmor=0 tsc=reliable \
-                                net.ifnames=0 cryptomgr.notests";
+                                mitigations=off audit=0 lsm=capability init_on_alloc=0 \
+                                damon_stat.enabled=0 tsc=reliable net.ifnames=0 \
+                                cryptomgr.notests";
 
 /// QEMU inside the root filesystem, which shows the boot stage and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {

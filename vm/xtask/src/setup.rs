@@ -9,14 +9,14 @@ use crate::build::{self, Base};
 use crate::cache::Cache;
 use crate::cli::{Build, Setup, Target};
 use crate::ebpf;
-use crate::host;
+use crate::host::{self, Need};
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
 use crate::rootfs;
 use crate::suite;
 
-/// Runs `setup`.
+/// Runs `setup`. It leaves nothing for `test` and `demo` to install.
 ///
 /// # Errors
 /// Those of the stages.
@@ -33,8 +33,14 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
                 .for_each(|kernel| println!("{}", kernel.release));
         }
     } else if setup.dry_run {
-        describe_setup(cache, &setup.target)?;
+        describe_setup(
+            cache,
+            &setup.target,
+            &[&host::MACHINE[..], &host::TESTS].concat(),
+        )?;
     } else {
+        host::ensure(cache)?;
+        host::provide(cache, &host::TESTS)?;
         let base = build::base(cache, &request)?;
         if setup.json {
             println!("{}", serde_json::to_string_pretty(&facts(&base))?);
@@ -49,7 +55,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
 /// Those of the stages.
 pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.dry_run {
-        describe_setup(cache, &build.target)?;
+        describe_setup(cache, &build.target, &host::MACHINE)?;
         println!("# kernel modules, inside the root filesystem");
         println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
         println!("# eBPF programs, inside the root filesystem");
@@ -65,7 +71,11 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         let mut facts = facts(&built.base);
         facts["modules"] = json!(modules::files(built.modules.path())?);
         facts["ebpf"] = json!(built.ebpf.as_ref().map(ebpf::object));
-        facts["programs"] = json!([built.programs.init, built.programs.selftests]);
+        facts["programs"] = json!([
+            built.programs.init,
+            built.programs.selftests,
+            built.programs.weft
+        ]);
         facts["plugin"] = json!(built.programs.plugin);
         println!("{}", serde_json::to_string_pretty(&facts)?);
     }
@@ -87,8 +97,8 @@ fn facts(base: &Base) -> Value {
 }
 
 /// Prints the commands of the costly steps, and which are done already.
-fn describe_setup(cache: &Cache, target: &Target) -> Result<()> {
-    let missing = host::missing();
+fn describe_setup(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
+    let missing = host::missing_of(needs);
     if !missing.is_empty() {
         println!(
             "# host packages\n{}",

@@ -18,6 +18,7 @@ use crate::console;
 use crate::crates;
 use crate::determinism;
 use crate::guest::{self, Run};
+use crate::host;
 use crate::interrupt::{self, Kind};
 use crate::ktap::{self, Tally};
 use crate::process;
@@ -44,7 +45,12 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         return Ok(conclude(&tally));
     }
     if !test.guest_only {
-        tally.add(host(test)?);
+        host::provide(cache, &host::TESTS)?;
+        progress::note("host tests");
+        tally.add(host(test, &[])?);
+        for (package, target) in NEEDY {
+            tally.add(host(test, &["--package", package, "--test", target])?);
+        }
     }
     if !test.host_only {
         let built = build::all(cache, &test.target.request())?;
@@ -68,17 +74,21 @@ fn conclude(tally: &Tally) -> u8 {
     u8::from(tally.failed > 0 || tally.passed == 0)
 }
 
-/// Everything that plain cargo tests.
-fn host(test: &Test) -> Result<Tally> {
+/// Tests on the host that need more than cargo, and that a plain `cargo test` leaves out: their
+/// packages and names.
+const NEEDY: [(&str, &str); 1] = [("weft-cli", "report")];
+
+/// What cargo tests: all that needs nothing else, or what is selected.
+fn host(test: &Test, selected: &[&str]) -> Result<Tally> {
     let mut command = crates::cargo();
     command
         .current_dir(build::workspace())
-        .args(["test", "--no-fail-fast"]);
+        .args(["test", "--no-fail-fast"])
+        .args(selected);
     if let Some(filter) = &test.filter {
         command.args(["--", filter]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    progress::note("host tests");
     let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
     let mut pipe = guarded.child.stdout.take().context("cargo has no output")?;
     let (mut output, mut chunk) = (Vec::new(), [0; 4096]);
@@ -198,6 +208,7 @@ fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])
         },
         files: Vec::new(),
         timeout: Duration::from_secs(test.hardware.timeout),
+        cancel: None,
     };
     let mut output = Vec::new();
     let outcome = guest::run(built, &run, &mut |bytes| {

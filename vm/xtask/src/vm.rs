@@ -79,6 +79,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         request,
         files,
         timeout,
+        cancel: None,
     };
     if interactive {
         progress::note(&format!(

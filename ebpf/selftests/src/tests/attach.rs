@@ -7,7 +7,7 @@ use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, Spray, SwitchConfig, po
 
 use crate::cgroup::Cgroup;
 use crate::fabric::{Path, link};
-use crate::netns::Namespace;
+use weft_ktap::Namespace;
 
 pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
     let path = Path::new(1)?;
@@ -49,7 +49,7 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
     path.sender
         .ip("route add 10.77.0.0/16 via 10.9.1.2 mtu 1000 advmss 900")?;
     path.first
-        .sysctl("net/ipv4/fib_multipath_hash_policy", "2")?;
+        .write_sysctl("net/ipv4/fib_multipath_hash_policy", "2")?;
     let all = [
         (&path.sender, "eth"),
         (&path.first, "left"),
@@ -99,7 +99,7 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
 }
 
 pub(super) fn attaching_twice_is_refused_and_changes_nothing() -> Result<String> {
-    let (a, b) = (Namespace::new()?, Namespace::new()?);
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
     let object = Object::find(None)?;
     let attach = || a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()));
@@ -119,7 +119,7 @@ pub(super) fn attaching_twice_is_refused_and_changes_nothing() -> Result<String>
 }
 
 pub(super) fn an_mtu_without_room_is_refused() -> Result<String> {
-    let (a, b) = (Namespace::new()?, Namespace::new()?);
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
     a.ip("link set eth mtu 1280")?;
     let before = state(&a, "eth")?;

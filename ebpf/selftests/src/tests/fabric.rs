@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use weft_ebpf::{HostConfig, SwitchConfig};
 
 use crate::fabric::{Path, Version};
-use crate::ktap::Skip;
 use crate::transfer;
+use weft_ktap::Skip;
 
 /// Bytes: 2.4 s of the wire.
 const LONG: usize = 3_000_000;

@@ -9,9 +9,9 @@ use weft_proto::tag::{Tag, find_in_packet};
 use crate::capture::Capture;
 use crate::fabric::{Version, address, link};
 use crate::frame;
-use crate::netns::Namespace;
 use crate::tests::wire::counters;
 use crate::transfer;
+use weft_ktap::Namespace;
 
 const TAG: Tag = Tag {
     rank: 1234,
@@ -30,9 +30,9 @@ impl Ends {
     fn new() -> Result<Self> {
         let object = Object::find(None)?;
         let ends = Self {
-            sender: Namespace::new()?,
-            host: Namespace::new()?,
-            switch: Namespace::new()?,
+            sender: Namespace::forwarding()?,
+            host: Namespace::forwarding()?,
+            switch: Namespace::forwarding()?,
         };
         link(&ends.sender, "host", &ends.host, "eth", 1)?;
         link(&ends.sender, "switch", &ends.switch, "eth", 2)?;

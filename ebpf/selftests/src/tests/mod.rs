@@ -10,19 +10,22 @@ mod policy;
 mod spray;
 mod wire;
 
-use crate::ktap::Test;
+use weft_ktap::{Part, Test};
 
-macro_rules! tests {
+macro_rules! parts {
     ($($part:ident: $($name:ident)*;)*) => {
-        /// All tests, named `part.behaviour`.
-        pub(crate) const TESTS: &[Test] = &[$($(Test {
-            name: concat!(stringify!($part), ".", stringify!($name)),
-            run: $part::$name,
-        },)*)*];
+        /// All parts. A test gives back figures to print.
+        pub(crate) const PARTS: &[Part] = &[$(Part {
+            name: stringify!($part),
+            tests: &[$(Test {
+                name: stringify!($name),
+                run: |cx| $part::$name().map(|figures| cx.note(figures)),
+            }),*],
+        }),*];
     };
 }
 
-tests! {
+parts! {
     attach:
         the_verifier_accepts_every_program
         detaching_leaves_nothing_behind

@@ -15,8 +15,8 @@ use weft_proto::tag::{Tag, find_in_packet};
 use crate::capture::Capture;
 use crate::fabric::{Path, Version};
 use crate::frame::{self, Packet};
-use crate::netns::Namespace;
 use crate::transfer::{self, Sink};
+use weft_ktap::Namespace;
 
 /// The transfer.
 const SIZE: usize = 3_000_000;

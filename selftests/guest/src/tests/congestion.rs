@@ -11,11 +11,11 @@ use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use weft_proto::wire::Options;
 
-use crate::ktap::{Context, tests};
 use crate::modules;
 use crate::netlink::Handle;
 use crate::port::{FAR_IP, Port, limit, rate};
 use crate::transfer::{Connection, Plan, Transfer};
+use weft_ktap::{Context, tests};
 
 tests![
     the_module_registers_its_name_and_takes_it_away,

@@ -7,13 +7,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weft_proto::pfabric::MAX_LIMIT;
 use weft_proto::wire::Options;
 
-use crate::ktap::{Context, tests};
 use crate::meter::Memory;
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, Verb};
 use crate::packets::MIN_FRAME;
 use crate::port::{INDEX, Port, limit, rate};
 use crate::random::Random;
+use weft_ktap::{Context, tests};
 
 tests![
     the_meter_sees_one_object_a_cycle,

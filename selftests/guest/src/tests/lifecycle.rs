@@ -15,14 +15,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
 use weft_proto::wire::Options;
 
-use crate::ktap::{Context, tests};
 use crate::model::Packet;
 use crate::modules;
 use crate::netlink::{Handle, Nest, Refused, Verb};
-use crate::netns::Namespace;
 use crate::packets::{MIN_FRAME, Receiver, Sender};
 use crate::port::{INDEX, Port, limit, rate};
 use crate::random::Random;
+use weft_ktap::Namespace;
+use weft_ktap::{Context, tests};
 
 tests![
     options_change_under_traffic,
@@ -503,7 +503,7 @@ impl Drop for DefaultQdisc {
 
 /// The qdiscs of a device that has one by default (a veth has none), after it came up.
 fn qdiscs_of_a_new_device() -> Result<Vec<crate::netlink::Qdisc>> {
-    let namespace = Namespace::new()?;
+    let namespace = Namespace::without_ipv6()?;
     for arguments in ["link add i0 type ifb", "link set i0 up"] {
         let output =
             namespace.enter(|| Command::new("ip").args(arguments.split(' ')).output())??;

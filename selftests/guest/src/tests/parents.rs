@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use weft_proto::wire;
 
-use crate::ktap::{Context, tests};
 use crate::model::Packet;
 use crate::netlink::{Handle, Qdisc};
 use crate::packets::MIN_FRAME;
 use crate::port::{Port, limit, rate};
 use crate::random::Random;
+use weft_ktap::{Context, tests};
 
 tests![
     pfabric_as_root,

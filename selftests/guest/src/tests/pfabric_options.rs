@@ -10,10 +10,10 @@ use weft_proto::nla::Refusal;
 use weft_proto::pfabric::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
 
 use super::options::{HANDLE, Kind, Why, attribute};
-use crate::ktap::{Context, tests};
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
 use crate::port::{INDEX, Port, rate};
+use weft_ktap::{Context, tests};
 
 tests![
     every_option_is_accepted_at_its_bounds_and_shown_again,

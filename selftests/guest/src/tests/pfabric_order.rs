@@ -8,12 +8,12 @@ use anyhow::{Result, ensure};
 use weft_proto::pfabric::{Config, Options};
 
 use crate::clock::monotonic;
-use crate::ktap::{Context, tests};
 use crate::model::{self, Packet};
 use crate::netlink::{Handle, Nest, Verb};
 use crate::packets::MIN_FRAME;
 use crate::port::{INDEX, Port, rate};
 use crate::random::Random;
+use weft_ktap::{Context, tests};
 
 tests![
     order_and_drops_equal_the_model,

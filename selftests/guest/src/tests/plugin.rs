@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::ktap::{Context, Skip, tests};
 use crate::model::Packet;
 use crate::netlink::Handle;
 use crate::port::Port;
+use weft_ktap::{Context, Skip, tests};
 
 tests![
     options_are_shown_as_they_were_given,

@@ -5,11 +5,11 @@
 use anyhow::{Result, ensure};
 use weft_proto::{pfabric, wire};
 
-use crate::ktap::{Context, tests};
 use crate::netlink::{Handle, Nest, Netlink, QdiscRequest, Verb};
 use crate::port::{FAR_IP, INDEX, NEAR_IP, Port, limit, rate};
 use crate::random::Random;
 use crate::transfer::{Connection, Plan, Transfer};
+use weft_ktap::{Context, tests};
 
 tests![
     tcp_in_both_directions_is_intact,

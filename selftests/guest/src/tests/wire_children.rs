@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::ktap::{Context, tests};
 use crate::model::Packet;
 use crate::netlink::Handle;
 use crate::packets::MIN_FRAME;
 use crate::port::{Port, rate};
 use crate::random::Random;
+use weft_ktap::{Context, tests};
 
 tests![
     the_default_child_is_a_pfifo_as_long_as_the_devices_queue,

@@ -12,9 +12,9 @@ use weft_proto::wire::{
 };
 
 use super::options::{HANDLE, Kind, Why, attribute};
-use crate::ktap::{Context, tests};
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
 use crate::port::{INDEX, Port};
+use weft_ktap::{Context, tests};
 
 tests![
     every_option_is_accepted_at_its_bounds_and_shown_again,

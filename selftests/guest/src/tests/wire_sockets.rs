@@ -12,10 +12,10 @@ use nix::sys::socket::{setsockopt, sockopt};
 use weft_proto::wire::Options;
 
 use crate::clock;
-use crate::ktap::{Context, tests};
 use crate::netlink::Handle;
 use crate::port::{FAR_IP, NEAR_IP, Port, QUIET, rate};
 use crate::transfer::{Connection, Plan};
+use weft_ktap::{Context, tests};
 
 tests![
     a_packet_counts_against_its_socket_until_its_serialization_ends,

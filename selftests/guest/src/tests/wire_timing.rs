@@ -12,12 +12,12 @@ use anyhow::{Context as _, Result, ensure};
 use weft_proto::wire::Options;
 
 use crate::clock;
-use crate::ktap::{Context, tests};
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, Verb};
 use crate::packets::Arrival;
 use crate::port::{INDEX, Port, QUIET, rate};
 use crate::random::Random;
+use weft_ktap::{Context, tests};
 
 tests![
     throughput_is_the_rate_for_64_to_1500_byte_mixes,

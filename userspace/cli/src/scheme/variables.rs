@@ -57,6 +57,29 @@ pub(crate) fn show_time(ns: u64) -> String {
     }
 }
 
+/// What a parameter takes from the fabric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum OfFabric {
+    /// So many bandwidth-delay products.
+    Bdp(f64),
+    /// So many round-trip times.
+    Rtt(f64),
+}
+
+/// Of a text like `$bdp` or `1.5 $bdp`.
+fn of_fabric(text: &str) -> Option<OfFabric> {
+    let (factor, name) = match text.split_once(' ') {
+        Some((factor, name)) => (is_decimal(factor).then(|| factor.parse().ok())??, name),
+        None => (1.0, text),
+    };
+    let sound = (0.0..=1e6).contains(&factor) && factor != 0.0;
+    match name {
+        "$bdp" if sound => Some(OfFabric::Bdp(factor)),
+        "$rtt" if sound => Some(OfFabric::Rtt(factor)),
+        _ => None,
+    }
+}
+
 /// Checks a parameter's value.
 ///
 /// # Errors
@@ -65,10 +88,48 @@ pub(crate) fn show_time(ns: u64) -> String {
 pub(crate) fn check(name: &str, value: &Value) -> Result<()> {
     match value {
         Value::Number(_) => Ok(()),
-        Value::Text(text) if time(text).is_some() || text == "$bdp" || text == "$rtt" => Ok(()),
+        Value::Text(text) if time(text).is_some() || of_fabric(text).is_some() => Ok(()),
         Value::Text(text) => usage(format!(
-            "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt"
+            "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt \
+             or a multiple of them such as 2 $bdp"
         )),
+    }
+}
+
+/// A parameter's value on a fabric.
+enum OnFabric {
+    Number(u64),
+    /// The machine's ns.
+    Time(u64),
+}
+
+impl Value {
+    fn on_fabric(&self, fabric: &Fabric) -> OnFabric {
+        let text = match self {
+            Self::Number(number) => return OnFabric::Number(*number),
+            Self::Text(text) => text,
+        };
+        match of_fabric(text) {
+            // Whole packets, rounded up.
+            Some(OfFabric::Bdp(factor)) => {
+                OnFabric::Number((factor * fabric.bdp_packets as f64).ceil() as u64)
+            }
+            Some(OfFabric::Rtt(factor)) => {
+                OnFabric::Time((factor * fabric.rtt_ns as f64).round() as u64)
+            }
+            None => {
+                let ns = time(text).unwrap_or(0);
+                OnFabric::Time(ns.saturating_mul(u64::from(fabric.dilation)))
+            }
+        }
+    }
+
+    /// As a result tells it: times are the fabric's.
+    pub(crate) fn told(&self, fabric: &Fabric) -> String {
+        match self.on_fabric(fabric) {
+            OnFabric::Number(number) => number.to_string(),
+            OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
+        }
     }
 }
 
@@ -87,16 +148,9 @@ impl Variables {
         variables.set_time("rtt", fabric.rtt_ns);
         for (name, parameter) in parameters {
             check(name, &parameter.value)?;
-            match &parameter.value {
-                Value::Number(number) => variables.set(name, number.to_string()),
-                Value::Text(text) if text == "$bdp" => {
-                    variables.set(name, fabric.bdp_packets.to_string());
-                }
-                Value::Text(text) if text == "$rtt" => variables.set_time(name, fabric.rtt_ns),
-                Value::Text(text) => {
-                    let ns = time(text).unwrap_or(0);
-                    variables.set_time(name, ns.saturating_mul(u64::from(fabric.dilation)));
-                }
+            match parameter.value.on_fabric(fabric) {
+                OnFabric::Number(number) => variables.set(name, number.to_string()),
+                OnFabric::Time(ns) => variables.set_time(name, ns),
             }
         }
         Ok(variables)
@@ -166,6 +220,36 @@ mod tests {
         }
         for text in ["", "us", "45", "45 us", "-1us", "1e3us", "4x5us"] {
             assert_eq!(time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn multiples_of_the_fabrics_figures_are_read() {
+        assert_eq!(of_fabric("$bdp"), Some(OfFabric::Bdp(1.0)));
+        assert_eq!(of_fabric("1.5 $bdp"), Some(OfFabric::Bdp(1.5)));
+        assert_eq!(of_fabric("3 $rtt"), Some(OfFabric::Rtt(3.0)));
+        for text in [
+            "", "bdp", "2$bdp", "0 $bdp", "-1 $bdp", "x $rtt", "2 $mtu", "1e9 $bdp",
+        ] {
+            assert_eq!(of_fabric(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_result_tells_what_a_parameter_was_on_the_fabric() {
+        let fabric = Fabric {
+            bdp_packets: 13,
+            rtt_ns: 14_600_000,
+            dilation: 1000,
+        };
+        for (value, expected) in [
+            (Value::Number(9), "9"),
+            (Value::Text("1.5 $bdp".into()), "20"),
+            (Value::Text("$rtt".into()), "14600ns"),
+            (Value::Text("10 $rtt".into()), "146us"),
+            (Value::Text("0.2ms".into()), "200us"),
+        ] {
+            assert_eq!(value.told(&fabric), expected, "{value:?}");
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::connections::{Key, Opening, Pair, Side, State, Table, Token};
+use super::connections::{Connection, Key, Opening, Pair, Side, State, Table, Token};
 use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Stage};
 use super::schedule::Schedule;
 use super::socket::{self, Counters};
@@ -311,6 +311,9 @@ impl<'a> Run<'a> {
         let mut failed = Errno::EADDRNOTAVAIL;
         for shift in 0..count {
             let socket = socket::sender(address, config)?;
+            if opening.flow.is_some() {
+                socket::acknowledge_with_data(&socket)?;
+            }
             // Within the ports, so a u16.
             let port = ports.start() + (first.wrapping_add(shift) % count) as u16;
             let from = SocketAddr::new(address, port);
@@ -387,15 +390,7 @@ impl<'a> Run<'a> {
                         self.strangers += 1;
                         continue;
                     };
-                    let token = Token::Connection(key, Side::Receiver);
-                    let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-                    self.watch(&receiver, flags, token)?;
-                    if let Some(connection) = self.table.get(key) {
-                        connection.receiver = Some(receiver);
-                        if connection.state == State::Open && connection.flow.is_none() {
-                            self.stands_by(key);
-                        }
-                    }
+                    self.accepted(key, receiver)?;
                 }
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EAGAIN) => return Ok(()),
@@ -416,6 +411,32 @@ impl<'a> Run<'a> {
                 },
             }
         }
+    }
+
+    fn accepted(&mut self, key: Key, receiver: TcpStream) -> Result<()> {
+        let Some(connection) = self.table.get(key) else {
+            return Ok(());
+        };
+        connection.receiver = Some(receiver);
+        if connection.flow.is_some() {
+            // The packet that completed the handshake has brought the flow's first bytes, maybe all.
+            self.read(key)?;
+        } else if connection.state == State::Open {
+            self.stands_by(key);
+        }
+        let Some(Connection {
+            receiver: Some(receiver),
+            ..
+        }) = self.table.get(key)
+        else {
+            return Ok(());
+        };
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        let event = EpollEvent::new(flags, Token::Connection(key, Side::Receiver).to_bits());
+        // What has come since is an edge, too.
+        self.epoll
+            .add(receiver, event)
+            .map_err(system("adding to epoll"))
     }
 
     /// A connection that was opened before the run is there.

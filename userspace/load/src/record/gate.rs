@@ -51,13 +51,24 @@ impl Gate {
     }
 }
 
+/// To four digits.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 {
+        return value;
+    }
+    // Whole numbers stay as they are.
+    let digits = (3.0 - value.abs().log10().floor()).clamp(0.0, 300.0) as i32;
+    let factor = 10_f64.powi(digits);
+    (value * factor).round() / factor
+}
+
 impl fmt::Display for Gate {
-    /// For example `timer lateness: 3100 ns, expected at most 1200 ns`.
+    /// To four digits, for example `timer lateness: 3100 ns, expected at most 1200 ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = if self.unit.is_empty() { "" } else { " " };
         write!(f, "{}: ", self.name)?;
         match self.measured {
-            Some(measured) => write!(f, "{measured}{space}{}", self.unit)?,
+            Some(measured) => write!(f, "{}{space}{}", rounded(measured), self.unit)?,
             None => f.write_str("not measured")?,
         }
         let (word, limit) = match self.limit {

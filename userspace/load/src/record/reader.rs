@@ -61,10 +61,12 @@ impl<R: BufRead> Reader<R> {
                     } else {
                         // The line is told already; serde's is of the line alone, always 1.
                         let said = error.to_string();
-                        said.split(" at line ")
-                            .next()
-                            .unwrap_or_default()
-                            .to_owned()
+                        let said = said.split(" at line ").next().unwrap_or_default();
+                        let doubt = match self.number {
+                            1 => ": is this a weft result?",
+                            _ => "",
+                        };
+                        format!("{said}{doubt}")
                     };
                     return Err(self.error(message));
                 }

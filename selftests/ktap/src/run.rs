@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs tests and reports in KTAP, version 1 (Documentation/dev-tools/ktap.rst).
+//! Runs tests and reports.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,11 +10,12 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 
-use crate::clock;
 use crate::kmsg::KernelLog;
-use crate::modules;
+use crate::program::Program;
 
 /// kselftest's exit status when every test was skipped.
 const KSFT_SKIP: u8 = 4;
@@ -28,50 +29,62 @@ const REST: Duration = Duration::from_millis(500);
 
 /// A part: the tests of one file.
 #[derive(Clone, Copy)]
-pub(crate) struct Part {
-    pub(crate) name: &'static str,
-    pub(crate) tests: &'static [Test],
+pub struct Part {
+    /// The file's, say.
+    pub name: &'static str,
+    /// In the order in which they run.
+    pub tests: &'static [Test],
 }
 
 /// One test.
 #[derive(Clone, Copy)]
-pub(crate) struct Test {
-    pub(crate) name: &'static str,
-    pub(crate) run: fn(&Context) -> Result<()>,
+pub struct Test {
+    /// What holds.
+    pub name: &'static str,
+    /// Finds out whether it does: an error or a panic is a failure, [`Skip`] as an error a skip.
+    pub run: fn(&Context) -> Result<()>,
 }
 
-/// Lists test functions under their own names.
+/// `TESTS`: test functions under their own names.
+#[macro_export]
 macro_rules! tests {
     ($($test:ident),+ $(,)?) => {
-        pub(crate) const TESTS: &[crate::ktap::Test] = &[
-            $(crate::ktap::Test { name: stringify!($test), run: $test }),+
+        pub(crate) const TESTS: &[$crate::Test] = &[
+            $($crate::Test { name: stringify!($test), run: $test }),+
         ];
     };
 }
-pub(crate) use tests;
+
+/// Parts: the `TESTS` of modules, under the modules' names.
+#[macro_export]
+macro_rules! parts {
+    ($($part:ident),+ $(,)?) => {
+        &[$($crate::Part { name: stringify!($part), tests: $part::TESTS }),+]
+    };
+}
 
 /// What a test may tell its runner.
 #[derive(Default)]
-pub(crate) struct Context {
+pub struct Context {
     notes: RefCell<Vec<String>>,
     expected: RefCell<Vec<&'static str>>,
 }
 
 impl Context {
     /// Adds a diagnostic line to the report: a figure that was measured, say.
-    pub(crate) fn note(&self, line: impl Into<String>) {
+    pub fn note(&self, line: impl Into<String>) {
         self.notes.borrow_mut().push(line.into());
     }
 
     /// Kernel messages that contain `text` are no failure of this test.
-    pub(crate) fn expect_kernel_message(&self, text: &'static str) {
+    pub fn expect_kernel_message(&self, text: &'static str) {
         self.expected.borrow_mut().push(text);
     }
 }
 
 /// The error of a test that cannot run here.
 #[derive(Debug)]
-pub(crate) struct Skip(pub(crate) String);
+pub struct Skip(pub String);
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,8 +115,9 @@ pub(crate) fn select<'a>(
 ///
 /// # Errors
 ///
-/// If no test is selected or the kernel log cannot be read.
-pub(crate) fn run(parts: &[Part], filter: &str, repeat: usize) -> Result<ExitCode> {
+/// If the kernel log cannot be read.
+pub(crate) fn run(program: &Program, filter: &str, repeat: usize) -> Result<ExitCode> {
+    let parts = program.parts;
     let selected: Vec<(&Part, Vec<&Test>)> = parts
         .iter()
         .map(|part| {
@@ -116,14 +130,15 @@ pub(crate) fn run(parts: &[Part], filter: &str, repeat: usize) -> Result<ExitCod
         .map(|(part, tests)| (part, tests.collect::<Vec<_>>()))
         .filter(|(_, tests)| !tests.is_empty())
         .collect();
-    ensure!(
-        !selected.is_empty(),
-        "no test's name contains `{filter}`; see --list"
-    );
     // A failed assertion is reported by the test's own line.
     std::panic::set_hook(Box::new(|_| ()));
-    let mut log = KernelLog::open().context("opening /dev/kmsg (the tests need root)")?;
-    clock::wait_for_rest();
+    let root = nix::unistd::geteuid().is_root();
+    let mut log = (root && program.watch_kernel_log)
+        .then(|| KernelLog::open().context("opening /dev/kmsg"))
+        .transpose()?;
+    if root {
+        (program.prepare)();
+    }
     println!("KTAP version 1\n1..{}", selected.len());
     let (mut failed, mut skipped, mut passed) = (0, 0, 0);
     for (number, (part, tests)) in (1..).zip(&selected) {
@@ -136,12 +151,12 @@ pub(crate) fn run(parts: &[Part], filter: &str, repeat: usize) -> Result<ExitCod
         for (number, test) in (1..).zip(tests) {
             let context = Context::default();
             let clock = Clock::start();
-            let outcome = run_one(
-                &format!("{}.{}", part.name, test.name),
-                test,
-                &context,
-                &mut log,
-            );
+            let outcome = if root {
+                let name = format!("{}.{}", part.name, test.name);
+                run_one(&name, test, &context, log.as_mut(), program.settle)
+            } else {
+                Outcome::Skip("needs root".to_owned())
+            };
             let figures = clock.stop();
             for note in context.notes.borrow().iter().flat_map(|note| note.lines()) {
                 println!("    # {note}");
@@ -175,7 +190,13 @@ pub(crate) fn run(parts: &[Part], filter: &str, repeat: usize) -> Result<ExitCod
     })
 }
 
-fn run_one(name: &str, test: &Test, context: &Context, log: &mut KernelLog) -> Outcome {
+fn run_one(
+    name: &str,
+    test: &Test,
+    context: &Context,
+    log: Option<&mut KernelLog>,
+    settle: fn() -> Result<()>,
+) -> Outcome {
     let watch = Watch::start(name);
     let result = catch_unwind(AssertUnwindSafe(|| (test.run)(context)));
     let mut problems = Vec::new();
@@ -187,16 +208,17 @@ fn run_one(name: &str, test: &Test, context: &Context, log: &mut KernelLog) -> O
         },
         Err(panic) => problems.push(describe(&*panic)),
     }
-    if let Err(error) = modules::wait_until_unused() {
+    if let Err(error) = settle() {
         problems.push(format!("{error:#}"));
     }
     // Namespaces go away in the background; the next test is to find the machine at rest.
     std::thread::sleep(REST);
-    match log.complaints(&context.expected.borrow()) {
-        Ok(complaints) => {
+    match log.map(|log| log.complaints(&context.expected.borrow())) {
+        None => {}
+        Some(Ok(complaints)) => {
             problems.extend(complaints.into_iter().map(|line| format!("kernel: {line}")));
         }
-        Err(error) => problems.push(format!("reading the kernel log: {error:#}")),
+        Some(Err(error)) => problems.push(format!("reading the kernel log: {error:#}")),
     }
     drop(watch);
     if problems.is_empty() {
@@ -235,8 +257,8 @@ impl Watch {
     }
 }
 
-/// What a test takes: time, and this process's processor time, which is what costs real time where
-/// time is virtual.
+/// What a test takes: time, and processor time of this process and of those it has waited for, which
+/// is what costs real time where time is virtual.
 struct Clock {
     start: Instant,
     busy: Duration,
@@ -258,6 +280,12 @@ impl Clock {
 }
 
 fn processor_time() -> Duration {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    time.map_or(Duration::ZERO, Duration::from)
+    let of = |who| {
+        let usage = getrusage(who).ok()?;
+        let (user, system) = (usage.user_time(), usage.system_time());
+        let us = |time: TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
+        u64::try_from(us(user) + us(system)).ok()
+    };
+    let us = [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN].map(|who| of(who).unwrap_or(0));
+    Duration::from_micros(us.iter().sum())
 }

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The comparison as tables: of `weft compare` and `weft run` for a terminal, of `weft report` for
+//! a page.
+
+mod number;
+
+use weft_load::statistics::Summary;
+
+use super::Times;
+use crate::output;
+use crate::results::{self, Estimate, Group};
+use number::{Unit, show};
+
+pub(crate) use number::digits;
+
+/// Columns of a terminal.
+const WIDTH: usize = 100;
+
+/// Rows of one kind of figures.
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// Rows of one size bucket, or of the whole run.
+pub(crate) struct Block {
+    /// Which flows; empty: all of the run.
+    pub(crate) bucket: String,
+    /// How many.
+    pub(crate) flows: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A figure of every group.
+pub(crate) struct Row {
+    pub(crate) figure: String,
+    pub(crate) unit: String,
+    pub(crate) cells: Vec<String>,
+}
+
+/// A figure of a distribution: what it is called, the share beyond it, and how it is taken.
+type Figure = (&'static str, f64, fn(&Summary) -> f64);
+
+const MEAN: Figure = ("mean", 1.0, |it| it.mean);
+const P50: Figure = ("P50", 0.5, |it| it.p50);
+const P95: Figure = ("P95", 0.05, |it| it.p95);
+const P99: Figure = ("P99", 0.01, |it| it.p99);
+const P999: Figure = ("P99.9", 0.001, |it| it.p999);
+
+/// What `*` at a percentile means.
+pub(crate) const FEW: &str =
+    "* of so few flows in a run that it is little more than the largest value";
+
+/// All tables.
+pub(crate) fn sections(groups: &[Group], times: Times) -> Vec<Section> {
+    vec![
+        Section {
+            title: "slowdown",
+            blocks: blocks(groups, |bucket| slowdowns(groups, bucket)),
+        },
+        Section {
+            title: "completion time",
+            blocks: blocks(groups, |bucket| completion_times(groups, bucket, times)),
+        },
+        Section {
+            title: "whole run",
+            blocks: vec![Block {
+                bucket: String::new(),
+                flows: String::new(),
+                rows: whole_run(groups),
+            }],
+        },
+    ]
+}
+
+fn blocks(groups: &[Group], rows: impl Fn(&str) -> Vec<Row>) -> Vec<Block> {
+    let block = |bucket: String| Block {
+        flows: flows(groups, &bucket),
+        rows: rows(&bucket),
+        bucket,
+    };
+    results::buckets(groups).into_iter().map(block).collect()
+}
+
+/// Flows of all runs of a group; of which to which, if not all groups have as many.
+fn flows(groups: &[Group], bucket: &str) -> String {
+    let all = |group: &Group| group.flows(bucket).iter().sum::<u64>();
+    let least = groups.iter().map(all).min().unwrap_or(0);
+    let most = groups.iter().map(all).max().unwrap_or(0);
+    match (least == most, most) {
+        (true, 1) => "1 flow".to_owned(),
+        (true, _) => format!("{most} flows"),
+        (false, _) => format!("{least}-{most} flows"),
+    }
+}
+
+/// A percentile's name, with `*` if some run has no flow beyond it.
+fn name(groups: &[Group], bucket: &str, (name, beyond, _): Figure) -> String {
+    let mut counts = groups.iter().flat_map(|group| group.flows(bucket));
+    let few = counts.any(|count| (count as f64 * beyond) < 1.0);
+    format!("{name}{}", if few { "*" } else { "" })
+}
+
+fn slowdowns(groups: &[Group], bucket: &str) -> Vec<Row> {
+    let row = |figure: Figure| {
+        let estimate = |group: &Group| group.slowdown(bucket, figure.2);
+        Row {
+            figure: name(groups, bucket, figure),
+            unit: String::new(),
+            cells: groups.iter().map(|group| show(estimate(group))).collect(),
+        }
+    };
+    [MEAN, P50, P95, P99, P999].into_iter().map(row).collect()
+}
+
+fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
+    let slowed = groups.iter().any(|group| group.dilation() != 1.0);
+    let whose: &[(&str, bool)] = match times {
+        Times::Both if slowed => &[("fabric ", false), ("guest ", true)],
+        Times::Guest if slowed => &[("guest ", true)],
+        Times::Fabric if slowed => &[("fabric ", false)],
+        _ => &[("", false)],
+    };
+    let mut rows = Vec::new();
+    for figure in [MEAN, P99] {
+        for (number, (whose, guest)) in whose.iter().enumerate() {
+            let ns = |group: &Group| {
+                let scale = if *guest { group.dilation() } else { 1.0 };
+                Some(group.fct_ns(bucket, figure.2)?.scaled(scale))
+            };
+            let estimates: Vec<Option<Estimate>> = groups.iter().map(ns).collect();
+            let unit = Unit::of(&estimates);
+            let shown = |it: &Option<Estimate>| show(it.map(|it| it.scaled(1.0 / unit.ns)));
+            rows.push(Row {
+                figure: match number {
+                    0 => name(groups, bucket, figure),
+                    _ => String::new(),
+                },
+                unit: format!("{whose}{}", unit.name),
+                cells: estimates.iter().map(shown).collect(),
+            });
+        }
+    }
+    rows
+}
+
+fn whole_run(groups: &[Group]) -> Vec<Row> {
+    let row = |figure: &str, unit: &str, of: &dyn Fn(&Group) -> Option<Estimate>| Row {
+        figure: figure.to_owned(),
+        unit: unit.to_owned(),
+        cells: groups.iter().map(|group| show(of(group))).collect(),
+    };
+    vec![
+        row("goodput", "Gbit/s", &|group| {
+            Some(group.figure(|it| it.goodput)?.scaled(1e-9))
+        }),
+        row("packets lost", "%", &|group| {
+            Some(group.figure(|it| it.loss)?.scaled(100.0))
+        }),
+        row("retransmitted", "segments", &|group| {
+            group.count(|flow| flow.retransmissions)
+        }),
+        row("timeouts", "", &|group| group.count(|flow| flow.timeouts)),
+        row("unfinished", "flows", &|group| {
+            group.figure(|it| Some(it.unfinished as f64))
+        }),
+    ]
+}
+
+/// Whether some percentile is of too few flows.
+pub(crate) fn has_few(sections: &[Section]) -> bool {
+    let blocks = sections.iter().flat_map(|section| &section.blocks);
+    blocks
+        .flat_map(|block| &block.rows)
+        .any(|row| row.figure.ends_with('*'))
+}
+
+/// What ran, the tables, and what is to be known before they are believed.
+pub(crate) fn text(groups: &[Group], times: Times) -> String {
+    let mut text = String::new();
+    text.push_str(&wrapped(&parts(groups)));
+    for difference in results::differences(groups) {
+        text.push_str(&format!("not alike: {difference}\n"));
+    }
+    for reason in groups.iter().flat_map(Group::reasons) {
+        text.push_str(&format!("INVALID: {reason}\n"));
+    }
+    let mut rest = groups;
+    while !rest.is_empty() {
+        let (shown, taken) = widest(rest, times);
+        text.push('\n');
+        text.push_str(&shown);
+        rest = &rest[taken..];
+    }
+    if groups.iter().any(|group| group.runs.len() > 1) {
+        text.push_str("± half of the 95 % confidence interval over seeds\n");
+    }
+    if has_few(&sections(groups, times)) {
+        text.push_str(FEW);
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The tables of as many groups as fit, and how many these are.
+fn widest(groups: &[Group], times: Times) -> (String, usize) {
+    let mut taken = groups.len();
+    loop {
+        let shown = render(&groups[..taken], times);
+        let width = shown.lines().map(|line| line.chars().count()).max();
+        if width <= Some(WIDTH) || taken == 1 {
+            return (shown, taken);
+        }
+        taken -= 1;
+    }
+}
+
+fn render(groups: &[Group], times: Times) -> String {
+    let mut head = vec![String::new(), String::new(), String::new()];
+    head.extend(groups.iter().map(|group| match group.valid() {
+        true => group.name.clone(),
+        false => format!("{}\nINVALID", group.name),
+    }));
+    let mut rows = Vec::new();
+    for section in sections(groups, times) {
+        let mut title = vec![section.title.to_owned()];
+        title.resize(head.len(), String::new());
+        rows.push(title);
+        for block in section.blocks {
+            let labels = [block.bucket, block.flows].into_iter();
+            let mut labels = labels.chain(std::iter::repeat(String::new()));
+            for row in block.rows {
+                let label = labels.next().unwrap_or_default();
+                let mut line = vec![format!("  {label}"), row.figure, row.unit];
+                line.extend(row.cells);
+                rows.push(line);
+            }
+        }
+        rows.push(vec![String::new(); head.len()]);
+    }
+    output::table(head, rows) + "\n"
+}
+
+/// What ran, in a sentence; what is not the same in all groups is left out.
+pub(crate) fn what_ran(groups: &[Group]) -> String {
+    parts(groups).join(", ")
+}
+
+fn parts(groups: &[Group]) -> Vec<String> {
+    let mut all = groups.iter().map(parts_of);
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |mut common, other| {
+        common.retain(|part| other.contains(part));
+        common
+    })
+}
+
+/// What a column's runs were.
+fn parts_of(group: &Group) -> Vec<String> {
+    let header = &group.runs[0].header;
+    let workload = &header.workload;
+    let mut parts = vec![header.topology.clone()];
+    if !workload.sizes.is_empty() {
+        parts.push(workload.sizes.clone());
+    }
+    if let Some(load) = &workload.load {
+        parts.push(format!("load {load}"));
+    }
+    if !workload.arrivals.is_empty() {
+        parts.push(format!("{} arrivals", workload.arrivals));
+    }
+    if !workload.pairs.is_empty() {
+        parts.push(format!("{} pairs", workload.pairs));
+    }
+    if let Some(incast) = &workload.incast {
+        parts.push(format!("incasts {incast}"));
+    }
+    parts.push(format!("{} flows", workload.flows));
+    let seeds = group.seeds();
+    parts.push(format!(
+        "seed{} {}",
+        if seeds.len() == 1 { "" } else { "s" },
+        {
+            let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+            seeds.join(", ")
+        }
+    ));
+    if header.dilation != 1.0 {
+        parts.push(format!("run {} times slower", header.dilation));
+    }
+    parts.push(format!("weft {}", header.weft));
+    if let Some(kernel) = &header.kernel {
+        parts.push(format!("Linux {kernel}"));
+    }
+    parts
+}
+
+/// Parts with commas between them, in lines that fit.
+fn wrapped(parts: &[String]) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    for (place, part) in parts.iter().enumerate() {
+        let comma = if place + 1 < parts.len() { "," } else { "" };
+        let width = part.chars().count() + comma.len();
+        if column > 0 && column + 1 + width > WIDTH {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(part);
+        text.push_str(comma);
+        column += width;
+    }
+    text + "\n"
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One plot, as SVG: lines over two axes.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::palette::{GRID, INK, SCALE, STYLES};
+use super::ticks::{Scale, Ticks};
+
+/// Width and height on a wide page.
+const SIZE: (f64, f64) = (460.0, 290.0);
+/// Of letters.
+const LETTERS: f64 = 13.0;
+const LINE: f64 = 1.8;
+const MARKER: f64 = 3.6;
+
+/// What an axis shows.
+pub(super) struct Axis {
+    pub(super) label: String,
+    pub(super) scale: Scale,
+    /// How a value is named.
+    pub(super) name: fn(f64) -> String,
+    /// Values that the axis has even if no point does.
+    pub(super) reaches: Vec<f64>,
+}
+
+/// How points are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A thin line: it has many points.
+    Line,
+    /// A line with a marker at each point.
+    Marked,
+    /// The space below a line.
+    Area,
+}
+
+/// Points of one scheme.
+pub(super) struct Series {
+    /// Whose style it has.
+    pub(super) column: usize,
+    pub(super) shape: Shape,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+pub(super) struct Chart {
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    /// A horizontal line across, below all series.
+    pub(super) reference: Option<f64>,
+    pub(super) series: Vec<Series>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn px(length: f64) -> i32 {
+    (length * SCALE).round() as i32
+}
+
+fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("drawing: {error}")
+}
+
+impl Chart {
+    fn ticks(&self, axis: &Axis, value: fn(&(f64, f64)) -> f64) -> Option<Ticks> {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        points.clone().next()?;
+        let values = points.map(value).chain(axis.reaches.iter().copied());
+        Ticks::new(axis.scale, values)
+    }
+
+    /// Draws it; `None` if there is no point.
+    ///
+    /// # Errors
+    ///
+    /// What the plotting library says.
+    pub(super) fn svg(&self) -> Result<Option<String>> {
+        let ticks = (
+            self.ticks(&self.x, |point| point.0),
+            self.ticks(&self.y, |point| point.1),
+        );
+        let (Some(x), Some(y)) = ticks else {
+            return Ok(None);
+        };
+        let mut svg = String::new();
+        let size = (px(SIZE.0) as u32, px(SIZE.1) as u32);
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        self.draw(&area, x, y)?;
+        drop(area);
+        Ok(Some(svg))
+    }
+
+    fn draw(&self, area: &Area<'_>, x: Ticks, y: Ticks) -> Result<()> {
+        // The library divides by 1.24.
+        let letters = ("sans-serif", LETTERS * SCALE * 1.24)
+            .into_font()
+            .color(&INK);
+        let (left, right, bottom) = (x.from, x.to, y.from);
+        let mut chart = ChartBuilder::on(area)
+            .margin(px(4.0))
+            .margin_right(px(16.0))
+            .margin_top(px(8.0))
+            .x_label_area_size(px(44.0))
+            .y_label_area_size(px(58.0))
+            .build_cartesian_2d(x, y)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .x_label_formatter(&|value| (self.x.name)(*value))
+            .y_label_formatter(&|value| (self.y.name)(*value))
+            .label_style(letters.clone())
+            .axis_desc_style(letters)
+            .axis_style(INK.stroke_width(px(1.0) as u32))
+            .bold_line_style(GRID.stroke_width(px(0.75) as u32))
+            .light_line_style(TRANSPARENT)
+            .set_all_tick_mark_size(px(4.0))
+            .draw()
+            .map_err(failed)?;
+        if let Some(value) = self.reference {
+            let ends = vec![(left, value), (right, value)];
+            let line = PathElement::new(ends, INK.stroke_width(px(1.0) as u32));
+            chart.draw_series([line]).map_err(failed)?;
+        }
+        for series in &self.series {
+            let style = &STYLES[series.column];
+            let line = style.colour.stroke_width(px(LINE) as u32);
+            let points = series.points.clone();
+            match series.shape {
+                Shape::Line | Shape::Marked => {
+                    chart
+                        .draw_series([PathElement::new(points, line)])
+                        .map_err(failed)?;
+                }
+                Shape::Area => {
+                    let ends = points.first().zip(points.last());
+                    let ends = ends.map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
+                    let corners: Vec<_> = points
+                        .into_iter()
+                        .chain(ends.into_iter().flatten())
+                        .collect();
+                    chart
+                        .draw_series([Polygon::new(corners, style.colour.filled())])
+                        .map_err(failed)?;
+                }
+            }
+            if series.shape == Shape::Marked {
+                let marker = |point: &(f64, f64)| {
+                    EmptyElement::at(*point) + marker(style.marker, style.colour)
+                };
+                let markers = series.points.iter().map(marker);
+                chart.draw_series(markers).map_err(failed)?;
+            }
+        }
+        area.present().map_err(failed)
+    }
+}
+
+fn marker(corners: &[(f64, f64)], colour: RGBColor) -> Polygon<(i32, i32)> {
+    let corners = corners.iter();
+    let corners = corners.map(|(x, y)| (px(x * MARKER), px(y * MARKER)));
+    Polygon::new(corners.collect::<Vec<_>>(), colour.filled())
+}
+
+/// What a legend shows beside a scheme's name.
+///
+/// # Errors
+///
+/// What the plotting library says.
+pub(super) fn key(column: usize) -> Result<String> {
+    let style = &STYLES[column];
+    let (width, height) = (px(38.0), px(12.0));
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
+    let ends = vec![(0, height / 2), (width, height / 2)];
+    let line = style.colour.stroke_width(px(LINE) as u32);
+    area.draw(&PathElement::new(ends, line)).map_err(failed)?;
+    let middle = EmptyElement::at((width / 2, height / 2));
+    area.draw(&(middle + marker(style.marker, style.colour)))
+        .map_err(failed)?;
+    area.present().map_err(failed)?;
+    drop(area);
+    Ok(svg)
+}

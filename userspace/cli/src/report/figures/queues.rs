@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Queues over time, one panel for each scheme.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use weft_load::record::{PortSample, Run};
+
+use super::{Figure, panel};
+use crate::report::chart::{Axis, Chart, Series, Shape};
+use crate::report::ticks::{self, Scale};
+use crate::results::Group;
+
+/// A panel tells so many moments apart.
+const BINS: u64 = 300;
+
+/// The queues of a run's switch ports: in a stretch of time the longest, and the mean of those that
+/// are not empty.
+#[derive(Debug, PartialEq)]
+struct Queues {
+    /// At its middle, in ns of the fabric; bytes.
+    longest: Vec<(f64, f64)>,
+    mean: Vec<(f64, f64)>,
+}
+
+fn of_switches(run: &Run) -> impl Iterator<Item = &PortSample> {
+    run.ports.iter().filter(|sample| !sample.host)
+}
+
+/// What a stretch of time has.
+#[derive(Clone, Copy, Default)]
+struct Bin {
+    longest: u64,
+    sum: u64,
+    queues: u64,
+}
+
+impl Queues {
+    /// `None` without samples of switches. Only ports that hold something are recorded: what is not
+    /// there was empty.
+    fn new(run: &Run, until: u64) -> Option<Self> {
+        of_switches(run).next()?;
+        // Two samples at least: so no stretch of time is without one.
+        let width = (until / BINS).max(2 * interval(run)).max(1);
+        let mut bins = vec![Bin::default(); (until / width) as usize + 1];
+        for sample in of_switches(run).filter(|sample| sample.backlog_packets > 0) {
+            if let Some(bin) = bins.get_mut((sample.time_ns / width) as usize) {
+                bin.longest = bin.longest.max(sample.backlog_bytes);
+                bin.sum += sample.backlog_bytes;
+                bin.queues += 1;
+            }
+        }
+        let points = |bytes: fn(&Bin) -> f64| {
+            let middles = (0..bins.len()).map(|place| (place as f64 + 0.5) * width as f64);
+            middles.zip(bins.iter().map(bytes)).collect()
+        };
+        Some(Self {
+            longest: points(|bin| bin.longest as f64),
+            mean: points(|bin| bin.sum as f64 / bin.queues.max(1) as f64),
+        })
+    }
+}
+
+/// The time between samples: the median of what lies between those that were recorded.
+fn interval(run: &Run) -> u64 {
+    let times: BTreeSet<u64> = run.ports.iter().map(|sample| sample.time_ns).collect();
+    let pairs = times.iter().zip(times.iter().skip(1));
+    let mut between: Vec<u64> = pairs.map(|(a, b)| b - a).collect();
+    between.sort_unstable();
+    between.get(between.len() / 2).copied().unwrap_or(0)
+}
+
+/// Of each group's first run, all with the same axes.
+pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
+    let runs = || groups.iter().map(|group| &group.runs[0]);
+    let until = runs().flat_map(of_switches).map(|it| it.time_ns).max();
+    let all: Vec<Option<Queues>> = runs()
+        .map(|run| Queues::new(run, until.unwrap_or(0)))
+        .collect();
+    let highest = all.iter().flatten().flat_map(|queues| &queues.longest);
+    let highest = highest.map(|(_, bytes)| bytes / 1e3).fold(0.0, f64::max);
+    let mut panels = Vec::new();
+    for (column, (group, queues)) in groups.iter().zip(&all).enumerate() {
+        let Some(queues) = queues else { continue };
+        let points = |points: &[(f64, f64)]| {
+            let points = points.iter();
+            points.map(|(ns, bytes)| (ns / 1e6, bytes / 1e3)).collect()
+        };
+        let chart = Chart {
+            x: Axis {
+                label: "time (ms)".to_owned(),
+                scale: Scale::Linear,
+                name: ticks::number,
+                reaches: vec![0.0, until.unwrap_or(0) as f64 / 1e6],
+            },
+            y: Axis {
+                label: "queue (kB)".to_owned(),
+                scale: Scale::Linear,
+                name: ticks::number,
+                reaches: vec![highest],
+            },
+            reference: None,
+            series: vec![
+                Series {
+                    column,
+                    shape: Shape::Area,
+                    points: points(&queues.mean),
+                },
+                Series {
+                    column,
+                    shape: Shape::Line,
+                    points: points(&queues.longest),
+                },
+            ],
+        };
+        let mut title = group.name.clone();
+        if group.runs.len() > 1 {
+            title.push_str(&format!(", seed {}", group.runs[0].header.seed));
+        }
+        if !group.valid() {
+            title.push_str(" (INVALID)");
+        }
+        panels.extend(panel(title, &chart)?);
+    }
+    Ok(Figure {
+        id: "queues",
+        title: "Queues over time",
+        caption:
+            "Line: the longest queue of all switch ports; area: the mean of the queues that are \
+                  not empty. Times are the fabric's."
+                .to_owned(),
+        one_each: true,
+        panels,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+
+    /// Samples every 10 ns: node, time, bytes.
+    fn run(samples: &[(&str, u64, u64)]) -> Run {
+        let sample = sample("dctcp", 1, 10, 2.0);
+        let template = sample.ports[0].clone();
+        let port = |&(node, time_ns, backlog_bytes): &(&str, u64, u64)| PortSample {
+            node: node.to_owned(),
+            host: node.starts_with('h'),
+            time_ns,
+            backlog_packets: backlog_bytes.div_ceil(1500),
+            backlog_bytes,
+            ..template.clone()
+        };
+        Run {
+            header: sample.header,
+            flows: Vec::new(),
+            ports: samples.iter().map(port).collect(),
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn the_longest_and_the_mean_are_of_switches_that_hold_something() {
+        let run = run(&[
+            ("edge0", 0, 3_000),
+            ("edge1", 0, 1_000),
+            ("h0", 0, 90_000),
+            ("edge0", 10, 2_000),
+            ("h0", 20, 90_000),
+            // It dropped something, and holds nothing.
+            ("edge1", 30, 0),
+            ("h0", 40, 90_000),
+            ("h0", 50, 90_000),
+            ("edge1", 60, 6_000),
+        ]);
+        let queues = Queues::new(&run, 60).unwrap();
+        // Stretches of two samples each; in the second nothing is queued in a switch, in the third
+        // nothing is recorded of one.
+        assert_eq!(
+            queues.longest,
+            [(10.0, 3_000.0), (30.0, 0.0), (50.0, 0.0), (70.0, 6_000.0)]
+        );
+        assert_eq!(
+            queues.mean,
+            [(10.0, 2_000.0), (30.0, 0.0), (50.0, 0.0), (70.0, 6_000.0)]
+        );
+    }
+
+    #[test]
+    fn many_samples_are_thinned_out_and_no_peak_is_lost() {
+        let mut samples: Vec<(&str, u64, u64)> =
+            (0..100_000).map(|n| ("edge0", 10 * n, 1_500)).collect();
+        samples[77_777].2 = 150_000;
+        let queues = Queues::new(&run(&samples), 999_990).unwrap();
+        assert!(
+            queues.longest.len() <= BINS as usize + 1,
+            "{}",
+            queues.longest.len()
+        );
+        let peaks = queues
+            .longest
+            .iter()
+            .filter(|(_, bytes)| *bytes == 150_000.0);
+        assert_eq!(peaks.count(), 1);
+    }
+
+    #[test]
+    fn hosts_alone_are_no_figure() {
+        assert_eq!(Queues::new(&run(&[("h0", 0, 1_500)]), 10), None);
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The commands that run the same again.
+
+use maud::{Markup, html};
+use weft_load::record::Header;
+
+use crate::results::Group;
+
+/// The command for one group's runs.
+fn command(group: &Group) -> Option<String> {
+    let header = &group.runs[0].header;
+    if header.options.is_empty() {
+        return None;
+    }
+    let mut words = vec!["weft".to_owned(), "run".to_owned()];
+    words.extend(header.options.iter().map(|word| quoted(word)));
+    words.extend(scheme(header));
+    let seeds: Vec<String> = group.seeds().iter().map(u64::to_string).collect();
+    words.extend(["--seed".to_owned(), seeds.join(",")]);
+    words.extend(["--out".to_owned(), "results".to_owned()]);
+    Some(words.join(" "))
+}
+
+/// Not if the options say which.
+fn scheme(header: &Header) -> Vec<String> {
+    match header.options.iter().any(|word| word == "--scheme") {
+        true => Vec::new(),
+        false => vec!["--scheme".to_owned(), quoted(&header.scheme)],
+    }
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// The page's last section.
+pub(super) fn section(groups: &[Group]) -> Markup {
+    let commands: Vec<String> = groups.iter().filter_map(command).collect();
+    html! {
+        section #reproduce {
+            h2 { "How to reproduce it" }
+            @if commands.is_empty() {
+                p { "The results do not say which command made them." }
+            } @else {
+                pre {
+                    @for command in &commands { (command) "\n" }
+                    "weft report results/*.jsonl"
+                }
+                p .quiet {
+                    "In virtual time, in the guest of " code { "cargo xtask vm" }
+                    ": with the same weft and kernel, a command gives the same results to the byte."
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_part_them() {
+        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
+        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
+        assert_eq!(quoted("my file"), "'my file'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which runs may stand side by side, what differs between them, and what tells their columns
+//! apart.
+
+use anyhow::Result;
+use weft_load::record::{Header, Run};
+
+use super::Group;
+use crate::error::usage;
+
+/// Options whose meaning [`conditions`] has, or a scheme's parameters: they are not named twice.
+const TOLD: [&str; 15] = [
+    "--dilation",
+    "--set",
+    "--workload",
+    "--load",
+    "--load-of",
+    "--count",
+    "--arrivals",
+    "--pairs",
+    "--trace",
+    "--incast",
+    "--incast-to",
+    "--only-incast",
+    "--flows",
+    "--time",
+    "--warm-up",
+];
+
+/// What must be equal for two runs to differ in the seed only.
+pub(crate) fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
+    let (mut a, mut b) = (a.clone(), b.clone());
+    (a.seed, b.seed) = (0, 0);
+    // A number of flows that follows from the seed.
+    (a.workload.flows, b.workload.flows) = (0, 0);
+    a == b
+}
+
+/// Under which conditions a run was, seed and scheme apart: what, and how it was.
+pub(crate) fn conditions(header: &Header) -> Vec<(&'static str, String)> {
+    let workload = &header.workload;
+    let text = |text: &str| match text {
+        "" => "none".to_owned(),
+        text => text.to_owned(),
+    };
+    let optional = |it: &Option<String>| text(it.as_deref().unwrap_or_default());
+    vec![
+        ("topology", header.topology.clone()),
+        ("flow sizes", text(&workload.sizes)),
+        ("load", optional(&workload.load)),
+        ("arrivals", text(&workload.arrivals)),
+        ("pairs", text(&workload.pairs)),
+        ("incasts", optional(&workload.incast)),
+        ("warm-up", format!("{} %", round(100.0 * workload.warm_up))),
+        ("dilation", header.dilation.to_string()),
+        ("weft", header.weft.clone()),
+        (
+            "kernel",
+            header.kernel.clone().unwrap_or("not recorded".into()),
+        ),
+    ]
+}
+
+/// Without what a fraction's binary form adds.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// The command line's options with their values; the topology is the first.
+fn options(header: &Header) -> Vec<String> {
+    let mut options: Vec<String> = Vec::new();
+    for word in &header.options {
+        match options.last_mut() {
+            // A value: options of one word are followed by options only.
+            Some(option) if option.starts_with("--") && !word.starts_with("--") => {
+                option.push(' ');
+                option.push_str(word);
+            }
+            _ => options.push(word.clone()),
+        }
+    }
+    options
+}
+
+/// What may tell columns of one scheme apart.
+fn marks(header: &Header) -> Vec<String> {
+    let mut marks = options(header);
+    let told = !marks.is_empty();
+    for (what, value) in conditions(header) {
+        let software = matches!(what, "weft" | "kernel");
+        if software || !told {
+            marks.push(format!("{what} {value}"));
+        }
+    }
+    let parameters = header.parameters.iter();
+    marks.extend(parameters.map(|(name, value)| format!("{name}={value}")));
+    // What `--set` says, the parameters say.
+    marks.retain(|mark| !mark.starts_with("--set "));
+    marks
+}
+
+/// What columns are called: the scheme, and where that is not enough, what is not the same in all
+/// columns of the scheme.
+pub(super) fn names(headers: &[&Header]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for header in headers {
+        let twins = headers.iter().filter(|it| it.scheme == header.scheme);
+        let twins: Vec<Vec<String>> = twins.map(|it| marks(it)).collect();
+        let own = marks(header);
+        let differing = own
+            .into_iter()
+            .filter(|mark| !twins.iter().all(|twin| twin.contains(mark)));
+        let mut words = vec![header.scheme.clone()];
+        words.extend(differing);
+        let name = words.join(" ");
+        let namesakes = names.iter().filter(|it| **it == name).count();
+        names.push(match namesakes {
+            0 => name,
+            more => format!("{name} ({})", more + 1),
+        });
+    }
+    names
+}
+
+/// What differs between columns and should not, if their figures are to be compared: sentences.
+pub(crate) fn differences(groups: &[Group]) -> Vec<String> {
+    let Some((first, others)) = groups.split_first() else {
+        return Vec::new();
+    };
+    let own = all_conditions(first);
+    let mut found = Vec::new();
+    for other in others {
+        for ((what, a), (_, b)) in own.iter().zip(all_conditions(other)) {
+            if *a != b {
+                found.push(format!(
+                    "{what}: {} has {a}, {} has {b}",
+                    first.name, other.name
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn all_conditions(group: &Group) -> Vec<(&'static str, String)> {
+    let header = &group.runs[0].header;
+    let mut all = conditions(header);
+    let mut seeds = group.seeds();
+    seeds.sort_unstable();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    all.push(("seeds", seeds.join(", ")));
+    let mut options = options(header);
+    options.retain(|option| {
+        let name = option.split(' ').next().unwrap_or_default();
+        name.starts_with("--") && !TOLD.contains(&name)
+    });
+    let options = match options.is_empty() {
+        true => "none".to_owned(),
+        false => options.join(" "),
+    };
+    all.push(("other options", options));
+    all
+}
+
+/// Refuses what cannot stand side by side.
+///
+/// # Errors
+///
+/// Two files of one run, and, unless `mixed`, of different topologies.
+pub(super) fn check(files: &[String], runs: &[Run], mixed: bool) -> Result<()> {
+    let all: Vec<_> = files.iter().zip(runs).collect();
+    for (place, (file, run)) in all.iter().enumerate() {
+        let header = &run.header;
+        for (other_file, other) in &all[..place] {
+            let other = &other.header;
+            if header.seed == other.seed && same_but_for_the_seed(header, other) {
+                return usage(format!(
+                    "{other_file} and {file} are both {} with seed {}: an interval over seeds takes each seed once",
+                    header.scheme, header.seed
+                ));
+            }
+            if !mixed && header.topology != other.topology {
+                return usage(format!(
+                    "{other_file} is of {}, {file} of {}: compare runs on one topology, or say --mixed",
+                    other.topology, header.topology
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample;
+
+    fn header(words: &str) -> Header {
+        let mut header = sample("dctcp", 1, 10, 2.0).header;
+        header.options = words.split(' ').map(str::to_owned).collect();
+        header
+    }
+
+    #[test]
+    fn options_are_words_with_their_values() {
+        let header = header("rack:hosts=4 --ipv6 --load 0.6 --set a=1 --set b=2");
+        let expected = [
+            "rack:hosts=4",
+            "--ipv6",
+            "--load 0.6",
+            "--set a=1",
+            "--set b=2",
+        ];
+        assert_eq!(options(&header), expected);
+    }
+
+    #[test]
+    fn a_column_is_called_by_its_scheme_and_what_its_namesakes_do_not_share() {
+        let headers = [
+            header("rack:hosts=4 --load 0.6"),
+            header("rack:hosts=4 --load 0.8 --ipv6"),
+            header("rack:hosts=4 --load 0.8"),
+        ];
+        let all: Vec<&Header> = headers.iter().collect();
+        let expected = [
+            "dctcp --load 0.6",
+            "dctcp --load 0.8 --ipv6",
+            "dctcp --load 0.8",
+        ];
+        assert_eq!(names(&all), expected);
+        assert_eq!(names(&all[..1]), ["dctcp"]);
+        // Nothing that has a name tells them apart.
+        assert_eq!(names(&[all[0], all[0]]), ["dctcp", "dctcp (2)"]);
+    }
+
+    #[test]
+    fn another_kernel_tells_columns_apart() {
+        let (one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
+        other.kernel = Some("7.3.4".into());
+        assert!(!same_but_for_the_seed(&one, &other));
+        let expected = ["dctcp kernel 7.2.12+deb14-amd64", "dctcp kernel 7.3.4"];
+        assert_eq!(names(&[&one, &other]), expected);
+    }
+
+    #[test]
+    fn differences_are_of_what_both_should_share() {
+        let group = |name: &str, header: Header| Group {
+            name: name.to_owned(),
+            runs: vec![Run {
+                header,
+                flows: Vec::new(),
+                ports: Vec::new(),
+                summary: None,
+            }],
+        };
+        let mut other = header("rack:hosts=4 --set buffer=9 --connection pair");
+        other.scheme = "pfabric".into();
+        other.parameters.insert("buffer".into(), "9".into());
+        other.seed = 2;
+        let groups = [group("a", header("rack:hosts=4")), group("b", other)];
+        let expected = [
+            "seeds: a has 1, b has 2",
+            "other options: a has none, b has --connection pair",
+        ];
+        assert_eq!(differences(&groups), expected);
+        assert_eq!(differences(&groups[..1]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft compare` and `weft report` as commands: what they print, write and refuse.
+
+#[path = "../sample/files.rs"]
+mod files;
+#[path = "../sample/mod.rs"]
+mod sample;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use sample::{Sample, sample};
+use serde_json::Value;
+
+fn weft(words: &[&str], files: &[PathBuf]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(words).args(files).output().unwrap()
+}
+
+fn printed(words: &[&str], files: &[PathBuf]) -> String {
+    let output = weft(words, files);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The sentence on standard error of what is refused with exit status 2.
+fn refused(words: &[&str], files: &[PathBuf]) -> String {
+    let output = weft(words, files);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said.trim_end().to_owned()
+}
+
+fn written(folder: &Path, samples: &[Sample]) -> Vec<PathBuf> {
+    samples.iter().map(|sample| sample.write(folder)).collect()
+}
+
+/// A line's words; ± belongs to the numbers beside it.
+fn cells(line: &str) -> Vec<String> {
+    let line = line.replace(" ± ", "±");
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The row of a figure, below a section's title and a bucket.
+fn row<'a>(text: &'a str, section: &str, bucket: &str, figure: &str) -> &'a str {
+    let mut lines = text.lines().skip_while(|line| line.trim() != section);
+    let bucket_begins = |line: &&str| line.starts_with(&format!("  {bucket} "));
+    let begin = lines
+        .find(bucket_begins)
+        .unwrap_or_else(|| panic!("no {bucket}:\n{text}"));
+    let has = |line: &&str| {
+        cells(line)
+            .iter()
+            .any(|cell| cell.trim_end_matches('*') == figure)
+    };
+    std::iter::once(begin).chain(lines).find(has).unwrap()
+}
+
+#[test]
+fn columns_stand_side_by_side_in_a_hundred_columns() {
+    let folder = files::folder("compare-text");
+    let schemes = [
+        "droptail",
+        "dctcp",
+        "fq_codel",
+        "pfabric",
+        "pfabric-ecmp",
+        "homa",
+    ];
+    let samples: Vec<Sample> = schemes
+        .iter()
+        .flat_map(|scheme| [1, 2, 3].map(|seed| sample(scheme, seed, 60, 3.0)))
+        .collect();
+    let text = printed(&["compare"], &written(&folder, &samples));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for scheme in schemes {
+        let heads = text
+            .lines()
+            .filter(|line| cells(line).contains(&scheme.to_owned()));
+        assert_eq!(heads.count(), 1, "{scheme}:\n{text}");
+    }
+    assert!(
+        text.starts_with("fat-tree:k=4, web-search, load 0.6"),
+        "{text}"
+    );
+    assert!(
+        text.contains("seeds 1, 2, 3, run 1000 times slower"),
+        "{text}"
+    );
+    assert!(
+        text.contains("± half of the 95 % confidence interval over seeds"),
+        "{text}"
+    );
+}
+
+#[test]
+fn times_are_the_fabrics_the_guests_or_both() {
+    let folder = files::folder("compare-times");
+    let one = sample("pfabric", 1, 600, 1.2);
+    let mean = one.summary.buckets[0].fct_ns.mean;
+    let files = written(&folder, &[one]);
+    let section = "completion time";
+    let both = printed(&["compare"], &files);
+    let fabric = row(&both, section, "0-100 kB", "fabric");
+    let guest = row(&both, section, "0-100 kB", "guest");
+    let shown = format!("{:.1}", mean / 1e3);
+    assert!(
+        cells(fabric).ends_with(&["µs".into(), shown.clone()]),
+        "{fabric}"
+    );
+    assert!(cells(guest).ends_with(&["ms".into(), shown]), "{guest}");
+    let guest = printed(&["compare", "--times", "guest"], &files);
+    assert!(
+        guest.contains("guest ms") && !guest.contains("fabric "),
+        "{guest}"
+    );
+    let fabric = printed(&["compare", "--times", "fabric"], &files);
+    assert!(
+        fabric.contains("fabric µs") && !fabric.contains("guest"),
+        "{fabric}"
+    );
+}
+
+#[test]
+fn in_real_time_there_is_one_time() {
+    let folder = files::folder("compare-real-time");
+    let mut one = sample("pfabric", 1, 60, 1.2);
+    one.header.dilation = 1.0;
+    let text = printed(&["compare"], &written(&folder, &[one]));
+    assert!(
+        !text.contains("guest") && !text.contains("slower"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_has_unrounded_numbers_of_every_seed() {
+    let folder = files::folder("compare-json");
+    let samples = [1, 2, 3].map(|seed| sample("dctcp", seed, 600, 3.0));
+    let json = printed(&["compare", "--json"], &written(&folder, &samples));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let column = &json["columns"][0];
+    assert_eq!(column["name"], "dctcp");
+    assert_eq!(column["seeds"], serde_json::json!([1, 2, 3]));
+    assert_eq!(column["valid"], true);
+    let first = &column["buckets"][0];
+    assert_eq!(first["bucket"], "0-100 kB");
+    let close = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value / expected - 1.0).abs() < 1e-6, "{value} {expected}");
+    };
+    let means = samples.map(|it| it.summary.buckets[0].slowdown.mean);
+    let mean = means.iter().sum::<f64>() / 3.0;
+    let variance = means.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / 2.0;
+    close(&first["slowdown"]["mean"]["mean"], mean);
+    // Student's t with 2 degrees of freedom.
+    let half = 4.302_652_729_9 * (variance / 3.0).sqrt();
+    close(&first["slowdown"]["mean"]["half_width"], half);
+    let fabric = first["fct_fabric_ns"]["p99"]["mean"].as_f64().unwrap();
+    close(&first["fct_guest_ns"]["p99"]["mean"], 1000.0 * fabric);
+}
+
+#[test]
+fn a_percentile_of_few_flows_is_marked() {
+    let folder = files::folder("compare-few");
+    let files = written(&folder, &[sample("dctcp", 1, 600, 3.0)]);
+    let text = printed(&["compare"], &files);
+    let marked = |figure: &str| {
+        let row = row(&text, "slowdown", "all", figure);
+        cells(row).iter().any(|cell| cell.ends_with('*'))
+    };
+    // 540 flows: five are beyond the 99th percentile, none beyond the 99.9th.
+    assert!(!marked("P99") && marked("P99.9"), "{text}");
+    assert!(text.contains("* of so few flows"), "{text}");
+}
+
+#[test]
+fn an_invalid_run_says_so_above_the_table_and_in_its_column() {
+    let folder = files::folder("compare-invalid");
+    let mut samples = [sample("droptail", 1, 60, 3.0), sample("dctcp", 1, 60, 3.0)];
+    samples[0].summarize(false);
+    let text = printed(&["compare"], &written(&folder, &samples));
+    let reason = "INVALID: droptail (seed 1): generator lag, mean: 4.177 packet times";
+    assert!(text.contains(reason), "{text}");
+    assert!(text.find("INVALID") < text.find("slowdown"), "{text}");
+    let head = text
+        .lines()
+        .position(|line| cells(line) == ["droptail", "dctcp"]);
+    let below = text.lines().nth(head.unwrap() + 1).unwrap();
+    assert_eq!(below.trim(), "INVALID");
+}
+
+#[test]
+fn columns_of_one_scheme_are_told_apart() {
+    let folder = files::folder("compare-twins");
+    let first = sample("dctcp", 1, 60, 3.0);
+    let mut second = first.clone();
+    second
+        .header
+        .parameters
+        .insert("buffer".into(), "300".into());
+    let mut third = first.clone();
+    third
+        .header
+        .options
+        .extend(["--connection".into(), "pair".into()]);
+    let mut files = Vec::new();
+    for (place, sample) in [first, second, third].into_iter().enumerate() {
+        let folder = folder.join(place.to_string());
+        fs::create_dir(&folder).unwrap();
+        files.push(sample.write(&folder));
+    }
+    let json = printed(&["compare", "--json"], &files);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let names: Vec<&Value> = json["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    let expected = [
+        "dctcp buffer=150",
+        "dctcp buffer=300",
+        "dctcp --connection pair buffer=150",
+    ];
+    assert_eq!(names, expected);
+    let text = printed(&["compare"], &files);
+    assert!(text.contains("not alike: other options: "), "{text}");
+}
+
+#[test]
+fn what_is_no_result_is_refused() {
+    let folder = files::folder("compare-refused");
+    let good = sample("dctcp", 1, 60, 3.0);
+    let good_file = good.write(&folder);
+    let write = |name: &str, content: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let result = fs::read_to_string(&good_file).unwrap();
+    let head = result.lines().next().unwrap();
+    let cut = &result[..result.len() - 40];
+    let unfinished = &result[..result.trim_end().rfind('\n').unwrap() + 1];
+    for (name, content, said) in [
+        (
+            "notes.txt",
+            b"# Notes\n".as_slice(),
+            "notes.txt:1: expected value: is this a weft result?",
+        ),
+        (
+            "other.json",
+            b"{\"flows\": []}\n",
+            "other.json:1: missing field `record`: is this a weft result?",
+        ),
+        ("empty.jsonl", b"", "empty.jsonl: holds no result"),
+        (
+            "binary",
+            b"\x7fELF\xff\xfe",
+            "binary: stream did not contain valid UTF-8",
+        ),
+        (
+            "cut.jsonl",
+            cut.as_bytes(),
+            "the line is cut off: was the run interrupted?",
+        ),
+        (
+            "unfinished.jsonl",
+            unfinished.as_bytes(),
+            "unfinished.jsonl: the run did not end, there is no summary to compare",
+        ),
+        (
+            "newer.jsonl",
+            head.replace("\"format\":1", "\"format\":2").as_bytes(),
+            "newer.jsonl:1: written by a newer weft: this one reads format 1 and older",
+        ),
+    ] {
+        let file = write(name, content);
+        for command in ["compare", "report"] {
+            let sentence = refused(&[command], &[good_file.clone(), file.clone()]);
+            assert!(sentence.ends_with(said), "{name}: {sentence}");
+        }
+    }
+    let missing = refused(&["compare"], &[folder.join("missing.jsonl")]);
+    assert!(missing.contains("missing.jsonl: No such file"), "{missing}");
+}
+
+#[test]
+fn what_cannot_stand_side_by_side_is_refused() {
+    let folder = files::folder("compare-unlike");
+    let mut samples = vec![sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 3.0)];
+    samples[1].header.topology = "fat-tree:k=8".into();
+    let files = written(&folder, &samples);
+    let sentence = refused(&["compare"], &files);
+    assert!(
+        sentence.contains("dctcp-seed1.jsonl is of fat-tree:k=4"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("pfabric-seed1.jsonl of fat-tree:k=8"),
+        "{sentence}"
+    );
+    let text = printed(&["compare", "--mixed"], &files);
+    let said = "not alike: topology: dctcp has fat-tree:k=4, pfabric has fat-tree:k=8";
+    assert!(text.contains(said), "{text}");
+
+    let twice = [files[0].clone(), files[0].clone()];
+    let sentence = refused(&["compare"], &twice);
+    assert!(
+        sentence.contains("are both dctcp with seed 1"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_report_is_the_same_bytes_for_the_same_results_and_loads_nothing() {
+    let folder = files::folder("report-bytes");
+    let samples = [sample("dctcp", 1, 300, 3.0), sample("pfabric", 1, 300, 1.2)];
+    let files = written(&folder, &samples);
+    let page = printed(&["report", "--out", "-"], &files);
+    assert_eq!(page, printed(&["report", "--out", "-"], &files));
+    for loader in ["<script", "<link", "<img", "@import", "url(", " src="] {
+        assert!(!page.contains(loader), "{loader}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn more_columns_than_a_figure_holds_are_refused() {
+    let folder = files::folder("report-many");
+    let samples: Vec<Sample> = (0..8)
+        .map(|n| sample(&format!("s{n}"), 1, 20, 2.0))
+        .collect();
+    let sentence = refused(&["report"], &written(&folder, &samples));
+    assert!(
+        sentence.contains("8 columns are too many for one figure"),
+        "{sentence}"
+    );
+}

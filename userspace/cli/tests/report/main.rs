@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The report as a browser shows it, wide and narrow, light and dark. It needs chromium:
+//! `cargo xtask test` installs it and runs this; by hand it is
+//! `cargo test -p weft-cli --test report`.
+
+mod browser;
+#[path = "../sample/files.rs"]
+mod files;
+mod numbers;
+#[path = "../sample/mod.rs"]
+mod sample;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use browser::Browser;
+use sample::{Sample, sample};
+use serde::Deserialize;
+
+const SCHEMES: [(&str, f64); 3] = [("droptail", 7.0), ("dctcp", 3.0), ("pfabric", 1.2)];
+const DESKTOP: u32 = 1200;
+const PHONE: u32 = 360;
+
+/// What `inspect.js` finds.
+#[derive(Debug, Deserialize)]
+struct Page {
+    title: String,
+    /// Its background.
+    page: String,
+    tables: Vec<numbers::Table>,
+    figures: Vec<Figure>,
+    overflowing: Vec<String>,
+    wider: f64,
+    faint: Vec<String>,
+    alarm: String,
+    ran: Vec<String>,
+    commands: Vec<String>,
+    validity: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Figure {
+    id: String,
+    caption: String,
+    legend: Vec<Key>,
+    panels: Vec<Panel>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Key {
+    name: String,
+    colour: String,
+    dashes: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Panel {
+    title: String,
+    #[serde(rename = "box")]
+    place: Box,
+    labels: Vec<String>,
+    /// The smallest letters' size on the screen, in px.
+    letters: f64,
+    outside: Vec<String>,
+    crossed: Vec<String>,
+    lines: Vec<Line>,
+    areas: Vec<String>,
+    strays: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Box {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    colour: String,
+    dashes: String,
+    points: u32,
+    width: f64,
+    height: f64,
+}
+
+/// Three schemes, three seeds, 600 flows.
+fn samples() -> Vec<Sample> {
+    let seeds = |(scheme, slowness)| (1..=3).map(move |seed| sample(scheme, seed, 600, slowness));
+    SCHEMES.into_iter().flat_map(seeds).collect()
+}
+
+fn report(folder: &Path, samples: &[Sample]) -> PathBuf {
+    let files: Vec<PathBuf> = samples.iter().map(|sample| sample.write(folder)).collect();
+    let out = folder.join("report.html");
+    let status = Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args([
+            "report",
+            "--title",
+            "Three <schemes> & a \"title\"",
+            "--out",
+        ])
+        .arg(&out)
+        .args(&files)
+        .status();
+    assert!(status.unwrap().success());
+    out
+}
+
+fn inspect(browser: &mut Browser) -> Page {
+    let found = browser.evaluate(include_str!("inspect.js"));
+    serde_json::from_value(found).unwrap()
+}
+
+/// The page holds together: everything is in its place and can be read.
+fn is_well_laid_out(page: &Page, what: &str) {
+    assert_eq!(page.overflowing, Vec::<String>::new(), "{what}");
+    assert!(page.wider <= 0.0, "{what}: {} px too wide", page.wider);
+    assert_eq!(page.faint, Vec::<String>::new(), "{what}");
+    for figure in &page.figures {
+        for panel in &figure.panels {
+            let what = format!("{what}: {}, {}", figure.id, panel.title);
+            let place = &panel.place;
+            assert!(place.right - place.left > 300.0, "{what}: {place:?}");
+            assert!(place.bottom - place.top > 180.0, "{what}: {place:?}");
+            assert!(panel.letters >= 9.0, "{what}: {} px", panel.letters);
+            assert_eq!(panel.outside, Vec::<String>::new(), "{what}");
+            assert_eq!(panel.crossed, Vec::<String>::new(), "{what}");
+            assert_eq!(panel.strays, 0, "{what}");
+            // Some values on each axis, and what they are.
+            assert!(panel.labels.len() >= 6, "{what}: {:?}", panel.labels);
+        }
+    }
+}
+
+fn figure<'a>(page: &'a Page, id: &str) -> &'a Figure {
+    page.figures.iter().find(|figure| figure.id == id).unwrap()
+}
+
+#[test]
+fn a_report_shows_what_was_measured_on_every_screen() {
+    let folder = files::folder("report");
+    let samples = samples();
+    let file = report(&folder, &samples);
+    let size = fs::metadata(&file).unwrap().len();
+    assert!(size < 500_000, "{size} bytes");
+
+    let mut browser = Browser::start(&folder);
+    let mut pages = Vec::new();
+    for (width, dark) in [
+        (DESKTOP, false),
+        (DESKTOP, true),
+        (PHONE, false),
+        (PHONE, true),
+    ] {
+        browser.look(width, dark);
+        browser.open(&file);
+        let what = format!("{width} px, {}", if dark { "dark" } else { "light" });
+        let page = inspect(&mut browser);
+        is_well_laid_out(&page, &what);
+        assert!(
+            browser.complaints().is_empty(),
+            "{:?}",
+            browser.complaints()
+        );
+        let requests = browser.requests();
+        assert!(
+            requests.iter().all(|url| url.starts_with("file://")),
+            "{requests:?}"
+        );
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        pages.push(page);
+    }
+    assert_eq!(pages[0].page, "rgb(255, 255, 255)");
+    assert_eq!(pages[1].page, "rgb(20, 23, 28)");
+
+    let page = &pages[0];
+    assert_eq!(page.title, "Three <schemes> & a \"title\"");
+    numbers::are_those_of(&page.tables, &samples);
+    figures_have_every_scheme(page);
+    assert_eq!(page.alarm, "");
+    for said in [
+        "topology: fat-tree:k=4",
+        "flow sizes: web-search",
+        "load: 0.6 of host links (wire bytes)",
+        "flows: 600",
+        "seeds: 1, 2, 3",
+        "weft: 0.1.0",
+        "kernel: Linux 7.2.12+deb14-amd64",
+        "pfabric: buffer 150",
+    ] {
+        assert!(
+            page.ran.contains(&said.to_owned()),
+            "{said}: {:?}",
+            page.ran
+        );
+    }
+    assert_eq!(
+        page.commands[2],
+        "weft run fat-tree:k=4 --dilation 1000 --workload web-search --load 0.6 --flows 600 \
+         --scheme pfabric --seed 1,2,3 --out results"
+    );
+}
+
+/// In each figure and panel there is each scheme, in its colour, and no colour is another's.
+fn figures_have_every_scheme(page: &Page) {
+    let legend = &figure(page, "slowdown").legend;
+    let names: Vec<&str> = legend.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, SCHEMES.map(|(name, _)| name));
+    for distinct in [
+        |key: &Key| key.colour.clone(),
+        |key: &Key| key.dashes.clone(),
+    ] {
+        let all: BTreeSet<String> = legend.iter().map(distinct).collect();
+        assert_eq!(all.len(), SCHEMES.len(), "{legend:?}");
+    }
+    let colours: Vec<&str> = legend.iter().map(|key| key.colour.as_str()).collect();
+    let dashes: Vec<&str> = legend.iter().map(|key| key.dashes.as_str()).collect();
+
+    for (id, panels, points) in [
+        (
+            "slowdown",
+            ["Mean slowdown", "99th percentile of slowdown"],
+            10..=10,
+        ),
+        ("fct", ["Flows up to 100 kB", "All flows"], 200..=501),
+    ] {
+        let figure = figure(page, id);
+        assert!(!figure.caption.is_empty());
+        let titles: Vec<&str> = figure.panels.iter().map(|it| it.title.as_str()).collect();
+        assert_eq!(titles, panels);
+        for panel in &figure.panels {
+            let lines = &panel.lines;
+            let shown: Vec<&str> = lines.iter().map(|line| line.colour.as_str()).collect();
+            assert_eq!(shown, colours, "{}", panel.title);
+            let dashed: Vec<&str> = lines.iter().map(|line| line.dashes.as_str()).collect();
+            assert_eq!(dashed, dashes, "{}", panel.title);
+            for line in lines {
+                assert!(points.contains(&line.points), "{}: {line:?}", panel.title);
+                assert!(
+                    line.width > 500.0 && line.height > 50.0,
+                    "{}: {line:?}",
+                    panel.title
+                );
+            }
+        }
+    }
+    let slowdown = &figure(page, "slowdown").panels[0];
+    for label in ["10 kB", "100 kB", "1 MB", "10 MB", "flow size", "slowdown"] {
+        assert!(
+            slowdown.labels.iter().any(|it| it == label),
+            "{label}: {:?}",
+            slowdown.labels
+        );
+    }
+
+    let queues = figure(page, "queues");
+    assert_eq!(queues.panels.len(), SCHEMES.len());
+    for ((panel, (name, _)), colour) in queues.panels.iter().zip(SCHEMES).zip(colours) {
+        assert_eq!(panel.title, format!("{name}, seed 1"));
+        let [line] = panel.lines.as_slice() else {
+            panic!("{:?}", panel.lines)
+        };
+        assert_eq!(
+            (line.colour.as_str(), line.dashes.as_str()),
+            (colour, "none")
+        );
+        assert!((100..=301).contains(&line.points), "{line:?}");
+        assert_eq!(panel.areas, [colour]);
+        // All have the same axes, and 4.5 MB in a host are in no switch.
+        assert_eq!(panel.labels, queues.panels[0].labels);
+        assert!(
+            panel.labels.contains(&"100".to_owned()),
+            "{:?}",
+            panel.labels
+        );
+        assert!(
+            !panel.labels.iter().any(|label| label.ends_with('k')),
+            "{:?}",
+            panel.labels
+        );
+    }
+}
+
+#[test]
+fn an_invalid_run_cannot_be_overlooked() {
+    let folder = files::folder("report-invalid");
+    let mut samples = vec![
+        sample("droptail", 1, 60, 7.0),
+        sample("pfabric", 1, 60, 1.2),
+    ];
+    samples[1].summarize(false);
+    let file = report(&folder, &samples);
+    let mut browser = Browser::start(&folder);
+    browser.look(PHONE, false);
+    browser.open(&file);
+    let page = inspect(&mut browser);
+    is_well_laid_out(&page, "invalid");
+    assert!(page.alarm.starts_with("INVALID"), "{}", page.alarm);
+    let reason = "pfabric (seed 1): generator lag, mean: 4.177 packet times, \
+                  expected at most 0.5 packet times";
+    assert!(page.alarm.contains(reason), "{}", page.alarm);
+    for table in &page.tables {
+        assert_eq!(table.columns, ["droptail", "pfabric INVALID"]);
+    }
+    for id in ["slowdown", "fct"] {
+        let legend = &figure(&page, id).legend;
+        let names: Vec<&str> = legend.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!(names, ["droptail", "pfabric INVALID"]);
+    }
+    let titles = figure(&page, "queues")
+        .panels
+        .iter()
+        .map(|it| it.title.as_str());
+    assert_eq!(
+        titles.collect::<Vec<_>>(),
+        ["droptail", "pfabric (INVALID)"]
+    );
+    assert!(page.validity.contains("4.18 INVALID"), "{}", page.validity);
+}

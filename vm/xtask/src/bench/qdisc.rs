@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench qdisc`: what a packet costs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use weft_guest::request::Request;
+
+use crate::build::{self, Built};
+use crate::cache::Cache;
+use crate::cli::{BenchQdisc, ClockKind};
+use crate::guest::{self, Run};
+use crate::progress;
+use crate::qemu::Clock;
+use crate::transfer;
+use crate::vm;
+
+/// Where the guest's program leaves its figures, in `/out`.
+const FIGURES: &str = "bench.json";
+
+/// In real time the best of so many counts: the host is never quite still.
+const REAL_ROUNDS: u32 = 5;
+
+/// What `weft-bench` writes.
+#[derive(Deserialize)]
+struct Measured {
+    kernel: String,
+    size: u32,
+    figures: Vec<Measurement>,
+}
+
+#[derive(Deserialize)]
+struct Measurement {
+    qdisc: String,
+    backlog: Option<u32>,
+    flows: u32,
+    packets: u64,
+    ns_per_packet: f64,
+    packets_per_second: f64,
+}
+
+/// What is kept: one figure of virtual time and its twin of real time.
+#[derive(Serialize)]
+struct Figure {
+    qdisc: String,
+    /// Packets that stay inside while one comes and one goes; `null`: at the device's root, empty.
+    backlog: Option<u32>,
+    flows: u32,
+    packets: u64,
+    /// Virtual time at one instruction a nanosecond: exact and repeatable.
+    instructions_per_packet: f64,
+    /// Real time, on the machine that ran it: the best of [`REAL_ROUNDS`].
+    packets_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    date: String,
+    kernel: String,
+    suite: String,
+    /// What carried the run of real time.
+    real_clock: &'static str,
+    packet_bytes: u32,
+    figures: Vec<Figure>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the guest cannot be built or run.
+pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
+    let built = build::all(cache, &options.target.request())?;
+    let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
+    let (real, clock) = measure(&built, options, ClockKind::Real)?;
+    let report = Report {
+        date: super::today()?,
+        kernel: exact.kernel,
+        suite: options.target.suite.clone(),
+        real_clock: match clock {
+            Clock::Kvm => "kvm",
+            _ => "tcg",
+        },
+        packet_bytes: exact.size,
+        figures: join(exact.figures, real.figures)?,
+    };
+    let name = format!("{}-{}", report.date, report.kernel);
+    let json = super::keep(&report, &name, options.save)?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", table(&report));
+    }
+    Ok(0)
+}
+
+/// One run of the guest's program.
+fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Measured, Clock)> {
+    let mut machine = vm::machine(built, clock, &options.hardware)?;
+    if let Clock::Virtual { shift, .. } = &mut machine.clock {
+        // So that a nanosecond is an instruction.
+        *shift = 0;
+    }
+    // The generator, the qdisc and the device are one thread of work.
+    machine.cpus = 1;
+    let mut command = vec![
+        "weft-bench".to_owned(),
+        "--json".into(),
+        format!("/out/{FIGURES}"),
+    ];
+    command.extend(["--packets".into(), options.packets.to_string()]);
+    if clock == ClockKind::Real {
+        command.extend(["--rounds".into(), REAL_ROUNDS.to_string()]);
+    }
+    if let Some(only) = &options.only {
+        command.extend(["--only".into(), only.clone()]);
+    }
+    let run = Run {
+        machine,
+        request: Request {
+            command: command.into_iter().map(Into::into).collect(),
+            ..Request::default()
+        },
+        files: Vec::new(),
+        timeout: Duration::from_secs(options.hardware.timeout),
+        cancel: None,
+    };
+    let what = match clock {
+        ClockKind::Virtual => "qdiscs in virtual time",
+        ClockKind::Real => "qdiscs in real time",
+    };
+    let mut printed = Vec::new();
+    let outcome = progress::step(what, || {
+        guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
+    })?;
+    ensure!(
+        outcome.status == 0,
+        "weft-bench failed in the guest (status {}):\n{}",
+        outcome.status,
+        String::from_utf8_lossy(&printed)
+    );
+    let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")?;
+    let measured = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
+    Ok((measured, run.machine.clock))
+}
+
+/// Puts each figure beside its twin.
+fn join(exact: Vec<Measurement>, real: Vec<Measurement>) -> Result<Vec<Figure>> {
+    ensure!(
+        exact.len() == real.len(),
+        "the two runs did not measure the same"
+    );
+    let twins = exact.into_iter().zip(real);
+    twins
+        .map(|(exact, real)| {
+            let same = exact.qdisc == real.qdisc
+                && exact.backlog == real.backlog
+                && exact.flows == real.flows;
+            ensure!(same, "the two runs did not measure the same");
+            Ok(Figure {
+                qdisc: exact.qdisc,
+                backlog: exact.backlog,
+                flows: exact.flows,
+                packets: exact.packets,
+                instructions_per_packet: exact.ns_per_packet,
+                packets_per_second: real.packets_per_second,
+            })
+        })
+        .collect()
+}
+
+/// A table a backlog and number of flows: a row for each, a column for each qdisc.
+fn table(report: &Report) -> String {
+    let mut qdiscs: Vec<&str> = Vec::new();
+    let mut rows: Vec<(Option<u32>, u32)> = Vec::new();
+    for figure in &report.figures {
+        if !qdiscs.contains(&figure.qdisc.as_str()) {
+            qdiscs.push(&figure.qdisc);
+        }
+        if !rows.contains(&(figure.backlog, figure.flows)) {
+            rows.push((figure.backlog, figure.flows));
+        }
+    }
+    let mut text = format!(
+        "Linux {} ({}), {} bytes a packet, {}\n",
+        report.kernel, report.suite, report.packet_bytes, report.date
+    );
+    let figure_of = |row: &(Option<u32>, u32), qdisc: &str| {
+        let found = |f: &&Figure| (f.backlog, f.flows) == *row && f.qdisc == qdisc;
+        report.figures.iter().find(found)
+    };
+    let real = format!(
+        "packets per second (real time, {}, in thousands)",
+        report.real_clock
+    );
+    type Value = fn(&Figure) -> f64;
+    let figures: [(&str, Value); 2] = [
+        ("instructions per packet (virtual time)", |f| {
+            f.instructions_per_packet
+        }),
+        (&real, |f| f.packets_per_second / 1e3),
+    ];
+    for (title, value) in figures {
+        text += &format!("\n{title}\n{:>9}{:>8}", "backlog", "flows");
+        for qdisc in &qdiscs {
+            text += &format!("  {qdisc:>8}");
+        }
+        text += "\n";
+        for row in &rows {
+            let backlog = row
+                .0
+                .map_or("empty".to_owned(), |packets| packets.to_string());
+            text += &format!("{backlog:>9}{:>8}", row.1);
+            for qdisc in &qdiscs {
+                let width = qdisc.len().max(8);
+                match figure_of(row, qdisc) {
+                    Some(figure) => text += &format!("  {:>width$.0}", value(figure)),
+                    None => text += &format!("  {:>width$}", "-"),
+                }
+            }
+            text += "\n";
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measurement(qdisc: &str, ns: f64) -> Measurement {
+        Measurement {
+            qdisc: qdisc.into(),
+            backlog: Some(24),
+            flows: 1,
+            packets: 10,
+            ns_per_packet: ns,
+            packets_per_second: 1e9 / ns,
+        }
+    }
+
+    #[test]
+    fn a_figure_has_its_instructions_from_virtual_and_its_rate_from_real_time() {
+        let figures = join(
+            vec![measurement("fq", 4000.0)],
+            vec![measurement("fq", 2000.0)],
+        )
+        .unwrap();
+        assert_eq!(figures[0].instructions_per_packet, 4000.0);
+        assert_eq!(figures[0].packets_per_second, 500_000.0);
+    }
+
+    #[test]
+    fn runs_that_measured_different_things_are_not_joined() {
+        assert!(
+            join(
+                vec![measurement("fq", 1.0)],
+                vec![measurement("pfifo", 1.0)]
+            )
+            .is_err()
+        );
+        assert!(join(vec![measurement("fq", 1.0)], Vec::new()).is_err());
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_backlog_and_a_column_for_each_qdisc() {
+        let twins = || {
+            vec![
+                measurement("fq", 4000.0),
+                measurement("wire + pfifo", 5000.0),
+            ]
+        };
+        let report = Report {
+            date: "2026-01-31".into(),
+            kernel: "7.2".into(),
+            suite: "forky".into(),
+            real_clock: "tcg",
+            packet_bytes: 1500,
+            figures: join(twins(), twins()).unwrap(),
+        };
+        let table = table(&report);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines[3], "  backlog   flows        fq  wire + pfifo");
+        assert_eq!(lines[4], "       24       1      4000          5000");
+    }
+}

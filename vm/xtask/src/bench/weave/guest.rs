@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! weft in the guest, in virtual time: our qdiscs and programs, and figures that are the same each
+//! time.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use weft_guest::request::Request;
+
+use crate::build::Built;
+use crate::cli::{BenchWeave, ClockKind};
+use crate::guest::{self, Run};
+use crate::progress;
+use crate::transfer;
+use crate::vm;
+
+/// One with programs at the ports, one without.
+const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
+/// Where the guest leaves its figures, in `/out`.
+const FIGURES: &str = "weave";
+
+/// In virtual seconds: at 1 ns an instruction, and with the time in which the guest waits.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct GuestFigure {
+    pub(crate) k: u32,
+    pub(crate) scheme: String,
+    pub(crate) up: f64,
+    pub(crate) down: f64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the guest cannot be run, or weft fails in it.
+pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFigure>> {
+    let script: String = options
+        .k
+        .iter()
+        .flat_map(|k| SCHEMES.map(|scheme| format!("weave {k} {scheme}\n")))
+        .collect();
+    let script = format!(
+        "set -e\nweave() {{\n\
+         a=$(date +%s%N)\nweft up fat-tree:k=$1 --dilation 1000 --scheme $2\n\
+         b=$(date +%s%N)\nweft down\nc=$(date +%s%N)\n\
+         echo $1 $2 $((b - a)) $((c - b)) >> /out/{FIGURES}\n}}\n{script}"
+    );
+    let run = Run {
+        machine: vm::machine(built, ClockKind::Virtual, &options.hardware)?,
+        request: Request {
+            command: ["sh", "-c", &script].map(Into::into).to_vec(),
+            ..Request::default()
+        },
+        files: Vec::new(),
+        timeout: Duration::from_secs(options.hardware.timeout),
+        cancel: None,
+    };
+    let mut printed = Vec::new();
+    let outcome = progress::step("weft in virtual time", || {
+        guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
+    })?;
+    ensure!(
+        outcome.status == 0,
+        "weft failed in the guest (status {}):\n{}",
+        outcome.status,
+        String::from_utf8_lossy(&printed)
+    );
+    let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft left no figures")?;
+    let text = String::from_utf8(figures)?;
+    text.lines()
+        .map(|line| figure(line).with_context(|| format!("the guest said `{line}`")))
+        .collect()
+}
+
+/// Of k, scheme, and nanoseconds up and down.
+fn figure(line: &str) -> Option<GuestFigure> {
+    let mut words = line.split(' ');
+    let (k, scheme) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+    let mut seconds = || Some(words.next()?.parse::<u64>().ok()? as f64 / 1e9);
+    Some(GuestFigure {
+        k,
+        scheme,
+        up: seconds()?,
+        down: seconds()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_guest_is_a_figure() {
+        let expected = GuestFigure {
+            k: 4,
+            scheme: "pfabric".into(),
+            up: 1.5,
+            down: 0.25,
+        };
+        assert_eq!(figure("4 pfabric 1500000000 250000000"), Some(expected));
+        assert_eq!(figure("4 pfabric 1500000000 x"), None);
+    }
+}

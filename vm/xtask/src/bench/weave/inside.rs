@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The half that measures: a process in network, mount and process namespaces of its own, which
+//! take all that was made with them when it ends, be it by a signal.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::mount::{MsFlags, mount};
+use serde::{Deserialize, Serialize};
+
+use super::check;
+use super::removal::Removal;
+use super::tools::{self, SHAPER, Tool, Weaver};
+use crate::cli::BenchWeave;
+use crate::progress;
+
+/// What the last run left to the kernel's background is done by then.
+const REST: Duration = Duration::from_millis(300);
+/// How often the wait for the kernel is measured with nothing to wait for.
+const WAITS: u32 = 7;
+
+/// One repetition, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) tool: Tool,
+    pub(crate) k: u32,
+    /// Until the tool said that it was built.
+    pub(crate) up: f64,
+    /// Until it said that it was removed.
+    pub(crate) down: f64,
+    /// From then on until the kernel had removed the last device.
+    pub(crate) gone: f64,
+}
+
+impl Sample {
+    pub(crate) fn total(&self) -> f64 {
+        self.up + self.down + self.gone
+    }
+}
+
+/// What the outer half is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// What [`Sample::gone`] is with nothing to remove.
+    pub(crate) wait: Vec<f64>,
+    /// In the order in which they were measured.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Measures, and prints [`Measured`].
+///
+/// # Errors
+/// If a tool fails, or what it built is no fat-tree.
+pub(crate) fn run(options: &BenchWeave, weft: &Path) -> Result<u8> {
+    prepare()?;
+    let mut measured = Measured {
+        wait: waits()?,
+        samples: Vec::new(),
+    };
+    let plan = repetitions(options);
+    let mut weavers = Vec::new();
+    for (number, &(tool, k, round)) in plan.iter().enumerate() {
+        // All are there after round 0, in its order.
+        if round == 0 {
+            weavers.push(((tool, k), tools::weaver(tool, k, weft)?));
+        }
+        let weaver = weavers.iter_mut().find(|(kind, _)| *kind == (tool, k));
+        let (_, weaver) = weaver.context("no weaver")?;
+        let (number, all) = (number + 1, plan.len());
+        let what = format!("run {number} of {all}: {}, k={k}", tool.name());
+        let sample = progress::step(&what, || measure(tool, k, round, weaver.as_mut()))?;
+        if round > 0 {
+            measured.samples.push(sample);
+        }
+    }
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(0)
+}
+
+/// Nobody else's testbeds, and no way to what is the whole machine's.
+fn prepare() -> Result<()> {
+    let none = None::<&str>;
+    mount(Some("bench"), "/run", Some("tmpfs"), MsFlags::empty(), none)
+        .context("mounting a /run")?;
+    // Mininet raises limits of the machine, and would leave them so.
+    for place in ["/proc/sys/fs", "/proc/sys/kernel"] {
+        let bind = MsFlags::MS_BIND;
+        mount(Some(place), place, none, bind, none)
+            .and_then(|()| {
+                let readonly = bind | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+                mount(none, place, none, readonly, none)
+            })
+            .with_context(|| format!("making {place} read-only"))?;
+    }
+    Ok(())
+}
+
+/// What is run in which order: in each round all tools, so that whatever else the machine does hits
+/// them alike. Round 0 does not count: programs are read from the disk, and all of what was built is
+/// looked at.
+fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
+    let mut all = Vec::new();
+    let rounds = options.runs.max(options.mininet_runs);
+    for round in 0..=rounds {
+        for &k in &options.k {
+            for &tool in &options.tools {
+                let runs = match tool {
+                    Tool::Mininet => options.mininet_runs,
+                    _ => options.runs,
+                };
+                if round <= runs {
+                    all.push((tool, k, round));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn measure(tool: Tool, k: u32, round: u32, weaver: &mut dyn Weaver) -> Result<Sample> {
+    std::thread::sleep(REST);
+    let begun = Instant::now();
+    weaver.up()?;
+    let up = begun.elapsed();
+    check::fat_tree(&weaver.nodes()?, k, (round == 0).then_some(SHAPER))?;
+    let removal = Removal::expect()?;
+    std::thread::sleep(REST);
+    let begun = Instant::now();
+    weaver.down()?;
+    let down = begun.elapsed();
+    removal.wait()?;
+    Ok(Sample {
+        tool,
+        k,
+        up: up.as_secs_f64(),
+        down: down.as_secs_f64(),
+        gone: (begun.elapsed() - down).as_secs_f64(),
+    })
+}
+
+fn waits() -> Result<Vec<f64>> {
+    let wait = |_| {
+        let removal = Removal::expect()?;
+        std::thread::sleep(REST);
+        let begun = Instant::now();
+        removal.wait()?;
+        Ok(begun.elapsed().as_secs_f64())
+    };
+    (0..WAITS).map(wait).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{BenchKind, Cli, Command};
+    use clap::Parser as _;
+
+    #[test]
+    fn tools_take_turns_and_mininet_stops_first() {
+        let words = "x bench weave --k 4 --tools weft,mininet --runs 3 --mininet-runs 1";
+        let Command::Bench(bench) = Cli::parse_from(words.split(' ')).command else {
+            panic!("not bench")
+        };
+        let BenchKind::Weave(options) = bench.what else {
+            panic!("not weave")
+        };
+        let (weft, mininet) = (Tool::Weft, Tool::Mininet);
+        assert_eq!(
+            repetitions(&options),
+            [
+                (weft, 4, 0),
+                (mininet, 4, 0),
+                (weft, 4, 1),
+                (mininet, 4, 1),
+                (weft, 4, 2),
+                (weft, 4, 3),
+            ]
+        );
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! When the kernel has removed the devices of all namespaces that were let go.
+//!
+//! It does so in the background, in the order in which they were let go, all that are there at
+//! once. There is no waiting for it, but a veth disappears from one namespace with the other end's.
+//! So a veth is made whose other end is in a namespace that is let go after all others: it goes
+//! when they have gone, or together with them. In the latter case the kernel holds a lock (the
+//! RTNL) until the last device is removed, so that whoever then has had it knows.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, unshare};
+
+use crate::process;
+
+const NAME: &str = "removal";
+const POLL: Duration = Duration::from_micros(200);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The veth, as long as the other namespace is held.
+pub(crate) struct Removal(File);
+
+impl Removal {
+    /// To be made before anything is let go.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub(crate) fn expect() -> Result<Self> {
+        // Its thread ends, so that nothing but the file holds it.
+        let make = || {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            anyhow::Ok(File::open("/proc/thread-self/ns/net")?)
+        };
+        let made = std::thread::scope(|scope| scope.spawn(make).join());
+        let namespace = made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+        let mut add = Command::new("ip");
+        add.args(["link", "add", NAME, "type", "veth", "peer", "name", NAME]);
+        process::capture(add.args(["netns", &path]))?;
+        Ok(Self(namespace))
+    }
+
+    /// Waits for it, now that everything else was let go.
+    ///
+    /// # Errors
+    /// If it takes more than [`PATIENCE`].
+    pub(crate) fn wait(self) -> Result<()> {
+        drop(self.0);
+        let begun = Instant::now();
+        loop {
+            match if_nametoindex(NAME) {
+                Err(Errno::ENODEV) => break,
+                Err(errno) => return Err(errno).context("looking for a device"),
+                Ok(_) => std::thread::sleep(POLL),
+            }
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "the kernel has not removed the devices in {} s",
+                PATIENCE.as_secs()
+            );
+        }
+        process::capture(Command::new("ip").args(["link", "set", "dev", "lo", "up"]))?;
+        Ok(())
+    }
+}

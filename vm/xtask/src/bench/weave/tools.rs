@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tools: how each builds and removes the fat-tree.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::batches::Batches;
+use super::check::Node;
+use crate::build;
+use crate::interrupt::{self, Guarded, Kind};
+use crate::process;
+
+/// Rate of all links in Mbit/s; Mininet knows its bursts up to 1000.
+pub(crate) const MBIT: u32 = 10;
+/// The shaper: Mininet's second, and the one that is the same for all.
+pub(crate) const SHAPER: &str = "tbf";
+const TESTBED: &str = "bench";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tool {
+    /// `weft up` and `weft down`
+    Weft,
+    /// weft's plan by ip -batch and tc -batch
+    IpBatch,
+    /// The same in as many shells as there are processors
+    IpBatchParallel,
+    /// Mininet: TCLink, hosts that route
+    Mininet,
+}
+
+impl Tool {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Weft => "weft",
+            Self::IpBatch => "ip -batch",
+            Self::IpBatchParallel => "ip -batch, parallel",
+            Self::Mininet => "Mininet",
+        }
+    }
+}
+
+/// The folder with Mininet's script and the scheme.
+fn folder() -> PathBuf {
+    build::workspace().join("selftests/bench/weave")
+}
+
+/// `weft up`, as it is measured; `--dry-run` makes it the other tools' plan.
+pub(crate) fn up_command(weft: &Path, k: u32) -> Command {
+    let mut command = Command::new(weft);
+    command.args(["up", &format!("fat-tree:k={k},rate={MBIT}mbit")]);
+    command.arg("--scheme").arg(folder().join(SHAPER));
+    command.args(["--testbed", TESTBED]);
+    command
+}
+
+/// `weft down`.
+pub(crate) fn down_command(weft: &Path) -> Command {
+    let mut command = Command::new(weft);
+    command.args(["down", TESTBED]);
+    command
+}
+
+/// Mininet's script.
+pub(crate) fn mininet_command(k: u32) -> Command {
+    // Debian's own, which has Debian's package.
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(folder().join("mininet_fat_tree.py"));
+    command.args([k.to_string(), MBIT.to_string()]);
+    command
+}
+
+/// Something that can be built and removed.
+pub(crate) trait Weaver {
+    /// Returns when the tool says that it is done.
+    fn up(&mut self) -> Result<()>;
+    /// What there is then.
+    fn nodes(&mut self) -> Result<Vec<Node>>;
+    /// Returns when the tool has ended.
+    fn down(&mut self) -> Result<()>;
+}
+
+/// What builds the fat-tree of `k` with `tool`, prepared so that [`Weaver::up`] only has to run it.
+///
+/// # Errors
+/// If weft has no such plan.
+pub(crate) fn weaver(tool: Tool, k: u32, weft: &Path) -> Result<Box<dyn Weaver>> {
+    let plan = |shells| {
+        let script = process::capture(up_command(weft, k).arg("--dry-run"))?;
+        Batches::new(&script, TESTBED, shells)
+    };
+    Ok(match tool {
+        Tool::Weft => Box::new(Commands {
+            nodes: plan(1)?.nodes,
+            up: up_command(weft, k),
+            down: down_command(weft),
+        }),
+        Tool::IpBatch => Box::new(scripts(plan(1)?, &format!("serial{k}"))?),
+        Tool::IpBatchParallel => {
+            let shells = thread::available_parallelism()?.get();
+            Box::new(scripts(plan(shells)?, &format!("parallel{k}"))?)
+        }
+        Tool::Mininet => Box::new(Mininet { k, running: None }),
+    })
+}
+
+/// Two commands.
+struct Commands {
+    nodes: Vec<Node>,
+    up: Command,
+    down: Command,
+}
+
+impl Weaver for Commands {
+    fn up(&mut self) -> Result<()> {
+        process::capture(&mut self.up).map(drop)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<Node>> {
+        Ok(self.nodes.clone())
+    }
+
+    fn down(&mut self) -> Result<()> {
+        process::capture(&mut self.down).map(drop)
+    }
+}
+
+/// Writes the batches; `/run` goes with this process.
+fn scripts(batches: Batches, name: &str) -> Result<Commands> {
+    let folder = Path::new("/run").join(name);
+    fs::create_dir(&folder)?;
+    for (name, content) in &batches.files {
+        fs::write(folder.join(name), content)?;
+    }
+    let sh = |script: &str| {
+        let mut command = Command::new("sh");
+        command.arg(script).current_dir(&folder);
+        command
+    };
+    Ok(Commands {
+        nodes: batches.nodes,
+        up: sh("up"),
+        down: sh("down"),
+    })
+}
+
+/// One process from building to removing.
+struct Mininet {
+    k: u32,
+    running: Option<Running>,
+}
+
+struct Running {
+    process: Guarded,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Weaver for Mininet {
+    fn up(&mut self) -> Result<()> {
+        let mut command = mininet_command(self.k);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = interrupt::spawn(&mut command, Kind::Group)?;
+        let input = process.child.stdin.take().context("no input")?;
+        let output = process.child.stdout.take().context("no output")?;
+        let running = self.running.insert(Running {
+            process,
+            input,
+            output: BufReader::new(output),
+        });
+        let mut line = String::new();
+        running.output.read_line(&mut line)?;
+        ensure!(
+            line == "up\n",
+            "Mininet failed (see above); it said `{}`",
+            line.trim()
+        );
+        Ok(())
+    }
+
+    fn nodes(&mut self) -> Result<Vec<Node>> {
+        let running = self.running.as_mut().context("Mininet is not running")?;
+        let mut nodes = Vec::new();
+        for line in (&mut running.output).lines() {
+            let line = line?;
+            if line.is_empty() {
+                break;
+            }
+            nodes.push(node(&line).with_context(|| format!("Mininet said `{line}`"))?);
+        }
+        Ok(nodes)
+    }
+
+    fn down(&mut self) -> Result<()> {
+        let mut running = self.running.take().context("Mininet is not running")?;
+        writeln!(running.input)?;
+        let status = running.process.child.wait()?;
+        ensure!(status.success(), "Mininet failed ({status}), see above");
+        Ok(())
+    }
+}
+
+/// Of a name, a process and perhaps an address.
+fn node(line: &str) -> Option<Node> {
+    let mut words = line.split(' ');
+    let (name, process) = (words.next()?, words.next()?);
+    Some(Node {
+        name: name.to_owned(),
+        namespace: format!("/proc/{}/ns/net", process.parse::<u32>().ok()?).into(),
+        address: words.next().and_then(|address| address.parse().ok()),
+    })
+}
