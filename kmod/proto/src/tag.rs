@@ -38,6 +38,9 @@
 /// Size of the tag in bytes, in IPv4 as in IPv6.
 pub const SIZE: usize = 8;
 
+/// Size of the word in bytes.
+pub const WORD: usize = 4;
+
 /// Type of the IPv4 option: copied flag, class 0, number 30.
 pub const IPV4_OPTION: u8 = 0x9e;
 

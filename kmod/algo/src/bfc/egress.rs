@@ -172,6 +172,8 @@ pub struct QueueState {
     pub sent: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Its priority class.
+    pub class: u8,
 }
 
 struct Queue<F> {
@@ -378,20 +380,21 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Queues an arriving packet at `now` ns.
     ///
-    /// `mark` is told the packet's upstream queue for the next hop, to be written into it.
+    /// `mark` is told the packet's upstream queue for the next hop, and returns the packet with that
+    /// number in it.
     ///
     /// # Errors
     ///
     /// The packet, where there is no room for it, and why.
     #[inline]
-    pub fn enqueue(
+    pub fn enqueue<P>(
         &mut self,
         switch: &mut Switch<S>,
-        mut packet: F::Packet,
+        packet: P,
         arrival: &Arrival,
         now: u64,
-        mark: impl FnOnce(&mut F::Packet, u16),
-    ) -> Result<(), (F::Packet, Cause)> {
+        mark: impl FnOnce(P, u16) -> F::Packet,
+    ) -> Result<(), (P, Cause)> {
         let bytes = self.bytes.saturating_add(arrival.len.into());
         if bytes > self.tuning.limit {
             self.counters.dropped_limit = self.counters.dropped_limit.wrapping_add(1);
@@ -416,7 +419,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
                 self.push_back(switch, arrival, &mut note);
             }
         }
-        mark(&mut packet, self.place.base.wrapping_add(queue));
+        let packet = mark(packet, self.place.base.wrapping_add(queue));
         self.bytes = bytes;
         self.counters.highest_bytes = self.counters.highest_bytes.max(bytes);
         self.quantum = self.quantum.max(arrival.len);
@@ -560,6 +563,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
             paused_ns: queue.paused_ns.saturating_add(current),
             sent: queue.sent,
             sent_bytes: queue.sent_bytes,
+            class: queue.class,
         })
     }
 

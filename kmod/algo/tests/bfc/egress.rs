@@ -615,7 +615,7 @@ fn an_impossible_shape_is_made_possible() {
                 ..local(0)
             };
             let packet = rig.packet(&arrival);
-            let result = port.enqueue(&mut rig.switch, packet, &arrival, 0, |_, _| ());
+            let result = port.enqueue(&mut rig.switch, packet, &arrival, 0, |packet, _| packet);
             assert!(result.is_ok());
         }
         port.check_invariants().unwrap();

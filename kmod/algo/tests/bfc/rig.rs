@@ -186,9 +186,10 @@ impl Rig {
             packet,
             arrival,
             self.now,
-            |packet, queue| {
+            |mut packet, queue| {
                 packet.upstream_queue = queue;
                 given = Some(queue);
+                packet
             },
         );
         match result {
