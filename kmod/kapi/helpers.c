@@ -213,7 +213,9 @@ int weft_frame_send(struct net *net, u32 index, u16 type, const u8 *group,
 		kfree_skb(skb);
 		goto out;
 	}
-	err = net_xmit_errno(dev_queue_xmit(skb));
+	err = dev_queue_xmit(skb);
+	if (err > 0)
+		err = net_xmit_errno(err);
 out:
 	rcu_read_unlock();
 	return err;
