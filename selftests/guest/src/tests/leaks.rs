@@ -160,7 +160,8 @@ fn bfc_deleted_while_it_pauses_and_is_paused(cx: &Context) -> Result<()> {
 }
 
 fn namespaces_with_bfc_made_and_deleted(cx: &Context) -> Result<()> {
-    repeat(cx, 100, |_| {
+    const CYCLES: u32 = 200;
+    let cycle = || -> Result<()> {
         let mut port = Port::new()?;
         port.add_wire_and_bfc(&rate(10_000_000), &threshold(1000))?;
         let mut sender = port.sender()?;
@@ -168,7 +169,13 @@ fn namespaces_with_bfc_made_and_deleted(cx: &Context) -> Result<()> {
             sender.send(&random_packet(&mut Random::new(1)))?;
         }
         Ok(())
-    })
+    };
+    (0..WARM_UP).try_for_each(|_| cycle())?;
+    let before = Memory::measure()?;
+    (0..CYCLES).try_for_each(|_| cycle())?;
+    let growth = Memory::measure()?.since(&before);
+    cx.note(format!("{CYCLES} cycles: {growth}"));
+    growth.ensure_less_than_one_object_per(CYCLES.into())
 }
 
 fn wire_and_pfabric_deleted_with_packets_queued_and_in_flight(cx: &Context) -> Result<()> {
