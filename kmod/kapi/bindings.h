@@ -60,6 +60,8 @@ enum {
 u32 weft_skb_flow(struct sk_buff *skb);
 void weft_skb_orphan(struct sk_buff *skb);
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);
+void weft_skb_set_due(struct sk_buff *skb, u64 ns);
+u64 weft_skb_due(const struct sk_buff *skb);
 void weft_skb_free(struct sk_buff *skb);
 void weft_skb_consume(struct sk_buff *skb);
 u8 *weft_skb_writable_header(struct sk_buff *skb, u32 len);

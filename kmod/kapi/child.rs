@@ -22,6 +22,20 @@ use super::{
 /// `qdisc` is valid and this value holds one reference to it (`noop_qdisc` counts none).
 pub struct Child {
     qdisc: NonNull<Qdisc>,
+    timeless: bool,
+}
+
+/// Kinds that give the same packet whenever they are asked.
+const TIMELESS: [&[u8]; 4] = [b"pfifo", b"bfifo", b"pfifo_head_drop", b"pfabric"];
+
+/// # Safety
+///
+/// `qdisc` is valid.
+unsafe fn is_timeless(qdisc: NonNull<Qdisc>) -> bool {
+    // SAFETY: As the caller promises; a qdisc has operations, whose name ends within its 16 bytes.
+    let id = unsafe { (*(*qdisc.as_ptr()).ops).id };
+    let name = id.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    TIMELESS.iter().any(|kind| name.clone().eq(kind.iter().copied()))
 }
 
 // SAFETY: Qdiscs are bound to no thread; access is under the qdisc lock or RTNL.
@@ -36,10 +50,20 @@ impl Child {
     pub fn new(setup: &Setup) -> Result<Self> {
         // SAFETY: `setup` is a qdisc in its init callback, under RTNL.
         let child = unsafe { weft_child_create(setup.as_ptr(), setup.extack()) };
+        let qdisc = NonNull::new(child).ok_or(ENOMEM)?;
         // INVARIANT: The reference of creation is ours.
         Ok(Self {
-            qdisc: NonNull::new(child).ok_or(ENOMEM)?,
+            qdisc,
+            // SAFETY: It was just created.
+            timeless: unsafe { is_timeless(qdisc) },
         })
+    }
+
+    /// Whether it is of a kind that reads no clock and withholds nothing: it gives the same packet
+    /// whenever it is asked.
+    #[inline]
+    pub fn is_timeless(&self) -> bool {
+        self.timeless
     }
 
     /// Hands a packet to the child and accounts for it in `sch`.
@@ -107,6 +131,8 @@ impl Child {
     pub(super) unsafe fn replace(&mut self, new: *mut Qdisc) -> *mut Qdisc {
         let new =
             NonNull::new(new).unwrap_or(NonNull::new(&raw mut noop_qdisc).unwrap_or(self.qdisc));
+        // SAFETY: As the caller promises; noop_qdisc is static.
+        self.timeless = unsafe { is_timeless(new) };
         // INVARIANT: As the caller promises; noop_qdisc is static.
         let old = core::mem::replace(&mut self.qdisc, new).as_ptr();
         // SAFETY: `old` is valid (invariant) and still hangs in the tree by its `parent`.

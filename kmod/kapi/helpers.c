@@ -23,6 +23,16 @@ void weft_skb_set_txtime(struct sk_buff *skb, u64 ns)
 	skb_set_delivery_time(skb, ktime_get_clocktai_ns() + ns, SKB_CLOCK_TAI);
 }
 
+void weft_skb_set_due(struct sk_buff *skb, u64 ns)
+{
+	skb_set_delivery_time(skb, ns, SKB_CLOCK_MONOTONIC);
+}
+
+u64 weft_skb_due(const struct sk_buff *skb)
+{
+	return skb->tstamp_type == SKB_CLOCK_MONOTONIC ? skb->tstamp : U64_MAX;
+}
+
 void weft_skb_free(struct sk_buff *skb)
 {
 	kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);

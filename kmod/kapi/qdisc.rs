@@ -107,7 +107,7 @@ pub trait Qdisc: Sized + Send + 'static {
     fn dump(config: &Self::Config, dump: &mut Dump) -> Result<(), NoRoom>;
 
     /// The statistics now.
-    fn stats(&self) -> Self::Stats;
+    fn stats(self: Pin<&mut Self>, sch: &mut Sch) -> Self::Stats;
 
     /// A packet arrives.
     fn enqueue(self: Pin<&mut Self>, sch: &mut Sch, skb: Skb, to_free: &mut ToFree<'_>) -> Verdict;
@@ -533,7 +533,7 @@ impl<T: Qdisc> Adapter<T> {
 
     unsafe extern "C" fn dump_stats(sch: *mut bindings::Qdisc, d: *mut gnet_dump) -> c_int {
         // SAFETY: Under RTNL, without the qdisc lock.
-        let stats = unsafe { Self::locked(sch, |state, _| state.stats()) };
+        let stats = unsafe { Self::locked(sch, |state, sch| state.stats(sch)) };
         let bytes = stats.as_ref();
         // SAFETY: `d` is the dump's; gnet_stats_copy_app() copies and does not write to its
         // source, `void *` though it takes.

@@ -16,11 +16,11 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_flow, weft_skb_free, weft_skb_orphan,
-        weft_skb_set_txtime, weft_skb_writable_header, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE,
-        WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR,
-        WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT,
-        WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_due, weft_skb_flow, weft_skb_free,
+        weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, weft_skb_writable_header, Qdisc,
+        WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA,
+        WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
+        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
     },
     qdisc::Sch,
 };
@@ -162,10 +162,27 @@ impl Skb {
         unsafe { weft_skb_set_txtime(self.0.as_ptr(), ns) }
     }
 
+    /// The time at which the packet was meant to get here, in ns of `CLOCK_MONOTONIC`: the last
+    /// [`Skb::set_due`], or the departure time that the host's TCP gave it. Forwarding keeps it,
+    /// delivery to a host clears it. `None` if it has none, or one of another clock.
+    #[inline]
+    pub fn due(&self) -> Option<u64> {
+        // SAFETY: The packet is valid (invariant).
+        let due = unsafe { weft_skb_due(self.0.as_ptr()) };
+        (due != u64::MAX).then_some(due)
+    }
+
+    /// Says when the packet was meant to get to where it goes next, in ns of `CLOCK_MONOTONIC`.
+    #[inline]
+    pub fn set_due(&mut self, ns: u64) {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
+        unsafe { weft_skb_set_due(self.0.as_ptr(), ns) }
+    }
+
     /// The stamp last set; meaningless before [`Skb::set_stamp`] and after the packet left the
     /// qdisc that set it.
     #[inline]
-    fn stamp(&self) -> u64 {
+    pub fn stamp(&self) -> u64 {
         // SAFETY: The packet is valid (invariant); STAMP_FITS puts the word inside the qdisc's
         // part of `cb`; any bits make a u64.
         unsafe { field::<u64>(self.0, WEFT_CB_DATA).read() }

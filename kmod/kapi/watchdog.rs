@@ -39,11 +39,12 @@ impl Watchdog {
         })
     }
 
-    /// Sets the timer to a time in ns, in place of the time it was set to.
+    /// Sets the timer to a time in ns, in place of the time it was set to. It fires up to `slack` ns
+    /// later, together with another timer that fires then.
     #[inline]
-    pub fn schedule(self: Pin<&mut Self>, at: u64) {
+    pub fn schedule(self: Pin<&mut Self>, at: u64, slack: u32) {
         // SAFETY: Initialised (invariant).
-        unsafe { qdisc_watchdog_schedule_range_ns(self.inner.get(), at, 0) }
+        unsafe { qdisc_watchdog_schedule_range_ns(self.inner.get(), at, slack.into()) }
     }
 
     /// Stops the timer, waiting for a callback that is under way.

@@ -447,7 +447,7 @@ impl Qdisc for Port {
         config.put(dump)
     }
 
-    fn stats(&self) -> Self::Stats {
+    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
         let Joined { egress, member } = &self.joined;
         let (counters, census) = (egress.counters(), egress.census());
         let port = member.place.port;
@@ -563,7 +563,7 @@ impl Qdisc for Port {
         if let Some(skb) = &skb {
             sch.dequeued(skb);
         } else if let Some(at) = lapse {
-            this.watchdog.schedule(at);
+            this.watchdog.schedule(at, 0);
             sch.overlimit();
         }
         skb

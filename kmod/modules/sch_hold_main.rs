@@ -97,7 +97,7 @@ impl Qdisc for Hold {
         config.put(dump)
     }
 
-    fn stats(&self) -> Self::Stats {
+    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
         []
     }
 

@@ -115,7 +115,7 @@ impl Qdisc for Switch {
         config.put(dump)
     }
 
-    fn stats(&self) -> Self::Stats {
+    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
         let counters = self.queue.counters();
         Stats {
             evicted: counters.evicted,

@@ -19,7 +19,7 @@ mod kapi;
 mod proto;
 
 use algo::{
-    link::{Ends, Link},
+    link::{self, Ends, Link},
     wire::Params,
 };
 use kapi::{
@@ -90,6 +90,11 @@ impl Ends for Line<'_> {
         *self.in_flight_bytes = self.in_flight_bytes.wrapping_add(packet.len);
         self.in_flight.push(skb, begin(packet.len, packet.segments));
         true
+    }
+
+    #[inline]
+    fn timeless(&self) -> bool {
+        self.child.is_timeless()
     }
 
     #[inline]
@@ -164,12 +169,24 @@ impl Qdisc for Wire {
         config.put(dump)
     }
 
-    fn stats(&self) -> Self::Stats {
-        let lateness = self.link.lateness();
+    fn stats(self: Pin<&mut Self>, sch: &mut Sch) -> Self::Stats {
+        let this = self.project();
+        // What began and nobody needed to see: the child, which is dumped next, holds it no more.
+        let mut line = Line {
+            sch,
+            child: this.child,
+            in_flight: &mut *this.in_flight,
+            in_flight_bytes: &mut *this.in_flight_bytes,
+        };
+        this.link.advance(now(), &mut line);
+        if let Some(at) = this.link.next_event(&line) {
+            this.watchdog.schedule(at, this.config.slack);
+        }
+        let lateness = this.link.lateness();
         Stats {
-            busy_ns: self.link.busy_ns(),
-            in_flight: self.in_flight.len(),
-            in_flight_bytes: self.in_flight_bytes,
+            busy_ns: this.link.busy_ns(),
+            in_flight: this.in_flight.len(),
+            in_flight_bytes: *this.in_flight_bytes,
             late_count: lateness.count(),
             late_sum_ns: lateness.sum_ns(),
             late_max_ns: lateness.max_ns(),
@@ -181,7 +198,11 @@ impl Qdisc for Wire {
     #[inline(always)] // into the kernel's callback, its only caller
     fn enqueue(self: Pin<&mut Self>, sch: &mut Sch, skb: Skb, to_free: &mut ToFree<'_>) -> Verdict {
         let this = self.project();
-        let now = now();
+        let slack = this.config.slack;
+        let arrival = match slack {
+            0 => now(),
+            slack => link::arrival(now(), skb.due(), slack),
+        };
         if sch.len() != 0 {
             let mut line = Line {
                 sch: &mut *sch,
@@ -189,13 +210,13 @@ impl Qdisc for Wire {
                 in_flight: &mut *this.in_flight,
                 in_flight_bytes: &mut *this.in_flight_bytes,
             };
-            this.link.advance(now, &mut line);
+            this.link.advance(arrival, &mut line);
         }
         let idle = this.child.len() == 0;
         let len = skb.packet().len;
         let verdict = this.child.enqueue(sch, skb, len, to_free);
         if idle && this.child.len() != 0 {
-            this.link.arrived(now);
+            this.link.arrived(arrival);
         }
         verdict
     }
@@ -216,14 +237,18 @@ impl Qdisc for Wire {
         let now = now();
         this.link.advance(now, &mut line);
         if this.link.deliver(now, &line) {
-            if let Some(skb) = line.in_flight.pop() {
+            if let Some(mut skb) = line.in_flight.pop() {
                 *line.in_flight_bytes = line.in_flight_bytes.wrapping_sub(skb.packet().len);
+                if this.config.slack != 0 {
+                    let due = skb.stamp();
+                    skb.set_due(due);
+                }
                 sch.dequeued(&skb);
                 return Some(skb);
             }
         }
         if let Some(at) = this.link.next_event(&line) {
-            this.watchdog.schedule(at);
+            this.watchdog.schedule(at, this.config.slack);
             sch.overlimit();
         }
         None

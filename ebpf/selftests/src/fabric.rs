@@ -92,12 +92,13 @@ impl Path {
     /// Attaches all programs. This process's sockets are the cgroup's from now on.
     pub(crate) fn attach(&self, host: &HostConfig, switch: &SwitchConfig) -> Result<()> {
         let flows = FlowSizes::attach(&self.object, self.cgroup.path())?;
-        let mut attacher = Attacher::new(&self.object, Some(&flows));
+        // Each with programs of its own, whose counters are that port's alone.
+        let own = || Attacher::new(&self.object, Some(&flows));
         for end in [&self.sender, &self.receiver] {
-            end.enter(|| attacher.host("eth", host))??;
+            end.enter(|| own().host("eth", host))??;
         }
-        self.first.enter(|| attacher.switch("left", switch))??;
-        self.second.enter(|| attacher.switch("left2", switch))??;
+        self.first.enter(|| own().switch("left", switch))??;
+        self.second.enter(|| own().switch("left2", switch))??;
         self.cgroup.enter()
     }
 

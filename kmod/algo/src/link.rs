@@ -22,11 +22,20 @@
 //!
 //! What lateness remains is in the deliveries, and counted ([`Lateness`]).
 //!
+//! # Lateness that is allowed does not add up
+//!
+//! Timers of several wires that may be late by a `slack` can fire together, which spares interrupts.
+//! A packet then carries the time at which it was due, and for the next wire it arrived at that
+//! time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at most the
+//! slack, however many wires it crosses. What else is not as it would be with timers on time: the
+//! order of packets that arrive at a queue within one slack, and what the queue drops at that time.
+//!
 //! # When the end of a serialization is an event
 //!
 //! The end must be seen in time only if somebody depends on it: the sending socket, whose
-//! accounting ends with it, or a packet that waits (its queue may read a clock when asked). Else it
-//! is made up for later without anybody noticing, and needs no timer.
+//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else it
+//! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
+//! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
 
 use super::histogram::Lateness;
 use super::wire::{Params, Wire};
@@ -41,6 +50,10 @@ pub trait Ends {
     /// one: a queue may hold packets and yet give none (a shaper).
     fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool;
 
+    /// Whether the queue gives the same packet whenever it is asked: it reads no clock, and shapes
+    /// nothing. Then it need not be asked in time.
+    fn timeless(&self) -> bool;
+
     /// Whether a socket still accounts for the packet launched last.
     fn owned(&self) -> bool;
 
@@ -51,11 +64,21 @@ pub trait Ends {
     fn first_delivery(&self) -> Option<u64>;
 }
 
+/// When a packet arrived that comes in at `now`, and was `due` at a time: then, if that was at most
+/// `slack` ns ago. All times in ns.
+#[inline]
+pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
+    match due {
+        Some(due) => due.max(now.saturating_sub(slack.into())).min(now),
+        None => now,
+    }
+}
+
 /// Packets that may begin in one call of [`Link::advance`]: bounds the time under the qdisc lock.
 /// More than one only after a timer was late for longer than a packet takes.
 pub const BUDGET: u32 = 64;
 
-/// One wire in use. All times are in ns of one clock that never goes back.
+/// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
 #[derive(Clone, Debug)]
 pub struct Link {
     wire: Wire,
@@ -157,7 +180,10 @@ impl Link {
     pub fn next_event(&self, ends: &impl Ends) -> Option<u64> {
         let delivery = ends.first_delivery();
         let end = if self.sending {
-            (ends.waiting() || ends.owned()).then(|| self.wire.busy_until())
+            // The next delivery asks a timeless queue in time for the one after it, as that takes
+            // longer than the delay. There is one unless the budget ran out.
+            let asked = ends.timeless() && delivery.is_some();
+            (ends.owned() || (ends.waiting() && !asked)).then(|| self.wire.busy_until())
         } else if ends.waiting() && !self.stalled {
             // The budget ran out.
             Some(self.wire.next_start())

@@ -8,6 +8,7 @@
 //! | 2    | `DELAY`    | `u64`   | propagation in nanoseconds       | 0 to 10,000,000,000          |
 //! | 3    | `OVERHEAD` | `u32`   | bytes added to each frame        | 0 to 1,000                   |
 //! | 4    | `MPU`      | `u32`   | fewest bytes a frame counts for  | 0 to 2,000                   |
+//! | 5    | `SLACK`    | `u32`   | how late timers may be, in ns    | 0 to 1,000,000,000           |
 //! | 15   | `PAD`      | none    | aligns what follows to 8 bytes   | ignored                      |
 
 use super::nla::{self, Attributes, FieldReader, FieldWriter, NoRoom, Refusal, Sink};
@@ -26,6 +27,8 @@ pub const MAX_DELAY: u64 = 10_000_000_000;
 pub const MAX_OVERHEAD: u32 = 1_000;
 /// The largest minimum packet unit in bytes.
 pub const MAX_MPU: u32 = 2_000;
+/// The largest slack in nanoseconds: 1 s.
+pub const MAX_SLACK: u32 = 1_000_000_000;
 
 /// Types of the attributes nested in `TCA_OPTIONS`.
 pub mod attr {
@@ -39,6 +42,9 @@ pub mod attr {
     /// Fewest bytes that a frame counts for, overhead included, `u32`, at most
     /// [`MAX_MPU`](super::MAX_MPU).
     pub const MPU: u16 = 4;
+    /// How late a delivery may be so that timers fire together, in nanoseconds, `u32`, at most
+    /// [`MAX_SLACK`](super::MAX_SLACK).
+    pub const SLACK: u16 = 5;
     /// An empty attribute that aligns the next one's payload to 8 bytes. It says nothing.
     pub const PAD: u16 = 15;
 }
@@ -54,6 +60,8 @@ pub struct Options {
     pub overhead: Option<u32>,
     /// Fewest bytes that a frame counts for, overhead included, at most [`MAX_MPU`].
     pub mpu: Option<u32>,
+    /// How late a delivery may be in nanoseconds, at most [`MAX_SLACK`].
+    pub slack: Option<u32>,
 }
 
 impl Options {
@@ -82,6 +90,7 @@ impl Options {
             attr::DELAY => nla::say_once(&mut self.delay, attr, nla::read_u64(attr, value)?)?,
             attr::OVERHEAD => nla::say_once(&mut self.overhead, attr, nla::read_u32(attr, value)?)?,
             attr::MPU => nla::say_once(&mut self.mpu, attr, nla::read_u32(attr, value)?)?,
+            attr::SLACK => nla::say_once(&mut self.slack, attr, nla::read_u32(attr, value)?)?,
             attr::PAD => {}
             _ => return Ok(false),
         }
@@ -111,6 +120,9 @@ impl Options {
         if self.mpu.is_some_and(|bytes| bytes > MAX_MPU) {
             return Err(Refusal::range(c"MPU must be at most 2000 bytes", attr::MPU));
         }
+        if self.slack.is_some_and(|time| time > MAX_SLACK) {
+            return Err(Refusal::range(c"Slack must be at most 1 s", attr::SLACK));
+        }
         Ok(())
     }
 
@@ -132,6 +144,9 @@ impl Options {
         if let Some(mpu) = self.mpu {
             sink.put(attr::MPU, &mpu.to_ne_bytes())?;
         }
+        if let Some(slack) = self.slack {
+            sink.put(attr::SLACK, &slack.to_ne_bytes())?;
+        }
         Ok(())
     }
 }
@@ -147,6 +162,9 @@ pub struct Config {
     pub overhead: u32,
     /// Fewest bytes that a frame counts for, overhead included, at most [`MAX_MPU`].
     pub mpu: u32,
+    /// How late a delivery may be, so that timers fire together, in nanoseconds, at most
+    /// [`MAX_SLACK`].
+    pub slack: u32,
 }
 
 impl Config {
@@ -167,6 +185,7 @@ impl Config {
             delay: options.delay.unwrap_or(0),
             overhead: options.overhead.unwrap_or(0),
             mpu: options.mpu.unwrap_or(0),
+            slack: options.slack.unwrap_or(0),
         })
     }
 
@@ -182,6 +201,7 @@ impl Config {
             delay: options.delay.unwrap_or(self.delay),
             overhead: options.overhead.unwrap_or(self.overhead),
             mpu: options.mpu.unwrap_or(self.mpu),
+            slack: options.slack.unwrap_or(self.slack),
         })
     }
 
@@ -196,6 +216,7 @@ impl Config {
             delay: Some(self.delay),
             overhead: Some(self.overhead),
             mpu: Some(self.mpu),
+            slack: Some(self.slack),
         }
         .put(sink)
     }
@@ -221,12 +242,14 @@ impl Config {
                 delay: Some(delay),
                 overhead: Some(overhead),
                 mpu: Some(mpu),
+                slack: Some(slack),
             } => Ok(Self {
                 rate: NonZeroU64::new(rate)
                     .ok_or(Refusal::range(c"The dumped rate is 0", attr::RATE))?,
                 delay,
                 overhead,
                 mpu,
+                slack,
             }),
             _ => Err(Refusal::invalid(c"The dump lacks an attribute")),
         }

@@ -48,7 +48,16 @@ impl Memory {
                 .parse()
                 .context(meminfo.clone())
         };
-        let (vmalloc_kib, free_kib) = (field("VmallocUsed")?, field("MemFree")?);
+        let vmalloc_kib = field("VmallocUsed")?;
+        // Free pages that wait on a processor's list, up to 63 at a time, are missing in MemFree.
+        let zones = read("/proc/zoneinfo")?;
+        let counts = zones
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("count:"));
+        let listed: i64 = counts
+            .filter_map(|count| count.trim().parse::<i64>().ok())
+            .sum();
+        let free_kib = field("MemFree")? + 4 * listed;
         Ok(Self {
             slabs: slabs()?,
             vmalloc_kib,

@@ -159,6 +159,12 @@ fn checks() -> Vec<Check> {
             "The programs need Linux 6.6 or later",
         ),
         check(
+            "a hash of each switch's own",
+            Need::Results,
+            exists("/proc/sys/net/ipv4/fib_multipath_hash_seed"),
+            "Linux 6.11 or later; before that all switches choose alike, and ECMP leaves half of a fat-tree's core idle",
+        ),
+        check(
             "open files",
             Need::Results,
             open_files(),

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
-use weft_topo::Topology;
+use weft_topo::{Delay, Topology};
 
 use crate::scheme::{Fabric as FabricVariables, Scheme, Variables};
 use crate::topology;
@@ -25,9 +26,20 @@ pub(crate) struct Args {
     /// multiplied, and results are given in the fabric's own time
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) dilation: NonZeroU32,
+    /// How late the timer of a wire may be, in time of the fabric, so that several fire together: a
+    /// run in a VM is faster, and each packet up to so much late where it leaves the fabric
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
+    pub(crate) slack: Duration,
     /// Sets one of the scheme's parameters (repeatable); `weft schemes` names them
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
+}
+
+/// A time of the fabric.
+fn time(text: &str) -> Result<Duration, &'static str> {
+    let time = text.parse::<Delay>().ok();
+    let time = time.map(|time| Duration::from_nanos(time.ns()));
+    time.ok_or("expected a time up to 10s, such as 60ns")
 }
 
 /// A fabric and its scheme.
@@ -58,6 +70,7 @@ impl Fabric {
         let known = FabricVariables {
             bdp_packets: topology::bdp_packets(&slowed),
             rtt_ns: topology::base_rtt_ns(&slowed),
+            slack_ns: (args.slack * args.dilation.get()).as_nanos() as u64,
             dilation: args.dilation.get(),
         };
         let variables = Variables::of_fabric(&scheme.description.parameters, &known)?;
@@ -85,8 +98,12 @@ impl Fabric {
     /// # Errors
     ///
     /// Never: Ethernet's MTU holds headers.
-    pub(crate) fn framing(&self) -> Result<Framing> {
+    pub(crate) fn framing(&self, ipv6: bool) -> Result<Framing> {
         let tagged = self.scheme.description.tag.is_some();
-        Framing::ethernet_tcp(MTU, tagged).context("the MTU holds no payload")
+        let framing = match ipv6 {
+            false => Framing::ethernet_tcp(MTU, tagged),
+            true => Framing::ethernet_tcp_ipv6(MTU, tagged),
+        };
+        framing.context("the MTU holds no payload")
     }
 }

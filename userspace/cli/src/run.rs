@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         for &seed in &args.seed {
             // Everything that can be wrong is, before anything is woven.
             args.workload
-                .workload(&fabric.topology, &fabric.framing()?, seed)?;
+                .workload(&fabric.topology, &fabric.framing(args.ipv6)?, seed)?;
             testbed::plan(&args.testbed, &fabric)?;
         }
         fabrics.push(fabric);
@@ -259,7 +259,7 @@ fn one(
     path: &Path,
     cancel: &Cancel,
 ) -> Result<crate::experiment::Outcomes> {
-    let framing = fabric.framing()?;
+    let framing = fabric.framing(args.ipv6)?;
     let (workload, said) = args.workload.workload(&fabric.topology, &framing, seed)?;
     let plan = testbed::plan(&args.testbed, fabric)?;
     let testbed = testbed::weave(&plan, &fabric.scheme)?;

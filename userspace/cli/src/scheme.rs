@@ -272,6 +272,7 @@ mod tests {
         Fabric {
             bdp_packets: 12,
             rtt_ns: 14_600_000,
+            slack_ns: 0,
             dilation: 1000,
         }
     }

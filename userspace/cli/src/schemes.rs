@@ -120,6 +120,7 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
     let fabric = Fabric {
         bdp_packets: 12,
         rtt_ns: 14_600,
+        slack_ns: 0,
         dilation: 1,
     };
     let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;

@@ -20,7 +20,9 @@ pub struct Framing {
 
 /// TCP's header with the timestamps that Linux sends.
 const TCP_TIMESTAMPS: u32 = 20 + 12;
-/// weft's tag in an IPv4 packet, 8 bytes of options.
+const IPV4: u32 = 20;
+const IPV6: u32 = 40;
+/// weft's tag: 8 bytes of IPv4 options, or a destination options header of IPv6.
 const TAG: u32 = 8;
 
 impl Framing {
@@ -28,7 +30,16 @@ impl Framing {
     /// bytes, 38 bytes below it, 84 for the shortest frame. `None` if the MTU holds no payload.
     #[must_use]
     pub fn ethernet_tcp(mtu: u32, tagged: bool) -> Option<Self> {
-        let headers = 20 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 };
+        Self::ethernet(mtu, IPV4 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 })
+    }
+
+    /// As [`Framing::ethernet_tcp`], over IPv6.
+    #[must_use]
+    pub fn ethernet_tcp_ipv6(mtu: u32, tagged: bool) -> Option<Self> {
+        Self::ethernet(mtu, IPV6 + TCP_TIMESTAMPS + if tagged { TAG } else { 0 })
+    }
+
+    fn ethernet(mtu: u32, headers: u32) -> Option<Self> {
         Some(Self {
             mss: NonZeroU32::new(mtu.checked_sub(headers)?)?,
             headers,

@@ -70,6 +70,9 @@ fn wire_bytes_count_headers_and_short_frames() {
     let tagged = Framing::ethernet_tcp(1500, true).unwrap();
     assert_eq!((tagged.mss.get(), tagged.headers), (1440, 60));
     assert_eq!(Framing::ethernet_tcp(60, true), None);
+    let ipv6 = Framing::ethernet_tcp_ipv6(1500, false).unwrap();
+    assert_eq!((ipv6.mss.get(), ipv6.headers), (1428, 72));
+    assert_eq!(ipv6.wire_bytes(1428), tagged.wire_bytes(1440));
 }
 
 #[test]

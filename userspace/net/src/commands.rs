@@ -37,13 +37,18 @@ impl Display for Commands<'_> {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             writeln!(f, "ip netns add {namespace}")?;
             write!(f, "ip netns exec {namespace} sysctl -q -w")?;
-            for sysctl in &own.sysctls {
+            for sysctl in own.sysctls.iter().filter(|it| !it.is_optional()) {
                 match sysctl.value().contains(char::is_whitespace) {
                     true => write!(f, " '{}={}'", sysctl.key(), sysctl.value())?,
                     false => write!(f, " {}={}", sysctl.key(), sysctl.value())?,
                 }
             }
             writeln!(f)?;
+            for sysctl in own.sysctls.iter().filter(|it| it.is_optional()) {
+                let (key, value) = (sysctl.key(), sysctl.value());
+                // Not an error if the kernel has none.
+                writeln!(f, "ip netns exec {namespace} sysctl -q -e -w {key}={value}")?;
+            }
         }
         writeln!(f, "\n# links")?;
         for (place, (node, _)) in nodes() {

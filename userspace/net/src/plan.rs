@@ -31,9 +31,22 @@ const ALL_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.router_solicitations", "0"),
     // None: neither from the MAC address nor random.
     ("net.ipv6.conf.default.addr_gen_mode", "1"),
-    ("net.ipv4.fib_multipath_hash_policy", "1"),
-    ("net.ipv6.fib_multipath_hash_policy", "1"),
 ];
+
+/// What nodes have too that choose among several next hops (ECMP): they choose by addresses,
+/// protocol and ports (0x37), which they read in the packet. Under policy 1 they would take the hash
+/// that a packet brings from the socket it was sent by: the same at each switch, and another whenever
+/// TCP has a timeout.
+const MULTIPATH_SYSCTLS: &[(&str, &str)] = &[
+    ("net.ipv4.fib_multipath_hash_policy", "3"),
+    ("net.ipv6.fib_multipath_hash_policy", "3"),
+    ("net.ipv4.fib_multipath_hash_fields", "0x37"),
+    ("net.ipv6.fib_multipath_hash_fields", "0x37"),
+];
+/// Of both families, each such node its own: with one hash for all, a switch whose flows came by the
+/// first way of the switch before would send all of them on by its own first way, and half of a
+/// fat-tree's core would be idle (polarization). Since Linux 6.11.
+const HASH_SEED: &str = "net.ipv4.fib_multipath_hash_seed";
 
 /// What switches have too. Forwarding leaves a packet's priority alone, which is its rank.
 const SWITCH_SYSCTLS: &[(&str, &str)] = &[
@@ -50,6 +63,8 @@ const SWITCH_SYSCTLS: &[(&str, &str)] = &[
 pub struct Sysctl {
     key: String,
     value: String,
+    /// Whether a kernel may lack it.
+    optional: bool,
 }
 
 impl Sysctl {
@@ -81,6 +96,7 @@ impl Sysctl {
         Ok(Self {
             key: key.to_owned(),
             value: value.to_owned(),
+            optional: false,
         })
     }
 
@@ -92,6 +108,11 @@ impl Sysctl {
     /// What it is set to.
     pub fn value(&self) -> &str {
         &self.value
+    }
+
+    /// Whether it is left alone where the kernel has no such variable.
+    pub(crate) fn is_optional(&self) -> bool {
+        self.optional
     }
 
     /// Its file in procfs.
@@ -190,15 +211,26 @@ impl Plan {
             .nodes()
             .iter()
             .zip(topology.routes())
-            .map(|(node, routes)| {
+            .zip(1_u32..)
+            .map(|((node, routes), number)| {
                 let own = |list: &[(&str, &str)]| -> Vec<Sysctl> {
                     let own = list.iter().map(|&(key, value)| Sysctl {
                         key: key.to_owned(),
                         value: value.to_owned(),
+                        optional: false,
                     });
                     own.collect()
                 };
                 let mut sysctls = own(ALL_SYSCTLS);
+                let several = routes.v4.iter().any(|route| route.next_hops.len() > 1);
+                if several {
+                    sysctls.extend(own(MULTIPATH_SYSCTLS));
+                    sysctls.push(Sysctl {
+                        key: HASH_SEED.to_owned(),
+                        value: number.to_string(),
+                        optional: true,
+                    });
+                }
                 match node.kind {
                     Kind::Host => sysctls.extend_from_slice(&settings.host_sysctls),
                     Kind::Switch => {

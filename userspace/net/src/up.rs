@@ -169,7 +169,10 @@ fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, So
 }
 
 fn set(sysctl: &Sysctl) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(sysctl.path())?;
+    let mut file = match OpenOptions::new().write(true).open(sysctl.path()) {
+        Err(error) if sysctl.is_optional() && error.kind() == ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
     file.write_all(sysctl.value().as_bytes())
 }
 

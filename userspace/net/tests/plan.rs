@@ -61,6 +61,24 @@ fn a_plan_is_these_commands() {
 }
 
 #[test]
+fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
+    let commands = plan("fat-tree:k=4").commands().to_string();
+    let seeds: Vec<_> = commands
+        .lines()
+        .filter_map(|line| line.split_once("sysctl -q -e -w net.ipv4.fib_multipath_hash_seed="))
+        .collect();
+    // Edge and aggregation. From a host and from the core there is one way.
+    assert_eq!(seeds.len(), 16);
+    let switches = |name: &str| {
+        let here = |(line, _): &&(&str, &str)| line.contains(&format!("-{name}"));
+        seeds.iter().filter(here).count()
+    };
+    assert_eq!((switches("edge"), switches("agg")), (8, 8));
+    let different: std::collections::BTreeSet<_> = seeds.iter().map(|(_, seed)| seed).collect();
+    assert_eq!(different.len(), seeds.len());
+}
+
+#[test]
 fn every_line_of_a_fat_tree_is_once_in_its_commands() {
     let plan = plan("fat-tree:k=4");
     let commands = plan.commands().to_string();

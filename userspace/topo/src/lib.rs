@@ -37,8 +37,9 @@
 //! - On each port the MAC address of the plan, and no link-local address: neighbours are permanent
 //!   entries, so nothing is asked or detected before the first packet.
 //! - Routes with the flag `onlink`; those without next hops of type `unreachable`.
-//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another;
-//!   `fib_multipath_hash_policy=1` to tell flows by ports, as the papers' ECMP does.
+//! - In switches forwarding, and everywhere `rp_filter=0`, for the way back may be another; where
+//!   there are several ways, a hash of each switch's own that tells flows by ports, as the papers'
+//!   ECMP does.
 
 #![forbid(unsafe_code)]
 

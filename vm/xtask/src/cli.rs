@@ -218,7 +218,7 @@ Examples:
 pub(crate) struct Test {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Only what plain cargo tests
+    /// Only what runs on the host: what plain cargo tests, and testbeds on its kernel
     #[arg(long, conflicts_with = "guest_only")]
     pub(crate) host_only: bool,
     /// Only what runs in the guest
@@ -330,7 +330,7 @@ pub(crate) struct Demo {
 #[command(after_help = "\
 On this machine's own kernel, in real time, in network, mount and process namespaces that end with the \
 command, however it ends. Needs root. What is measured, and what differs between the tools, is in \
-selftests/bench/README.md.
+selftests/bench/weave/README.md.
 
 Examples:
   cargo xtask bench weave
@@ -352,9 +352,9 @@ pub(crate) struct BenchWeave {
     /// Repetitions, of all tools in turn
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Repetitions of Mininet, which takes long
+    /// Repetitions of what takes long: Mininet, weft-programs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) mininet_runs: u32,
+    pub(crate) slow_runs: u32,
     /// Also weft in the guest, in virtual time, with our qdiscs and eBPF programs
     #[arg(long)]
     pub(crate) guest: bool,

@@ -17,6 +17,7 @@ use crate::cli::{ClockKind, Test};
 use crate::console;
 use crate::crates;
 use crate::determinism;
+use crate::enter;
 use crate::guest::{self, Run};
 use crate::host;
 use crate::interrupt::{self, Kind};
@@ -48,9 +49,10 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         host::provide(cache, &host::TESTS)?;
         progress::note("host tests");
         tally.add(host(test, &[])?);
-        for (package, target) in NEEDY {
-            tally.add(host(test, &["--package", package, "--test", target])?);
+        for target in NEEDY {
+            tally.add(host(test, &["--test", target])?);
         }
+        tally.add(testbeds(cache, test)?);
     }
     if !test.host_only {
         let built = build::all(cache, &test.target.request())?;
@@ -74,9 +76,33 @@ fn conclude(tally: &Tally) -> u8 {
     u8::from(tally.failed > 0 || tally.passed == 0)
 }
 
-/// Tests on the host that need more than cargo, and that a plain `cargo test` leaves out: their
-/// packages and names.
-const NEEDY: [(&str, &str); 1] = [("weft-cli", "report")];
+/// Tests on the host that need more than cargo, and that a plain `cargo test` leaves out. Without
+/// `--package` cargo uses what it has built.
+const NEEDY: [&str; 1] = ["report"];
+
+/// Testbeds on this machine's kernel, in namespaces of their own: root may make these, others where
+/// the machine lets them.
+fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
+    let may = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--net", "--mount", "true"]);
+        host::missing_of(&host::WEAVING).is_empty() && process::capture(&mut unshare).is_ok()
+    };
+    if enter::is_root() {
+        host::provide(cache, &host::WEAVING)?;
+    } else if !may() {
+        println!(
+            "skipped: testbeds on this machine's kernel; they need iproute2, and root or user \
+             namespaces: sudo -E env PATH=\"$PATH\" cargo test --test fabric"
+        );
+        return Ok(Tally {
+            skipped: 1,
+            ..Tally::default()
+        });
+    }
+    progress::note("testbeds on this machine's kernel");
+    host(test, &["--test", "fabric"])
+}
 
 /// What cargo tests: all that needs nothing else, or what is selected.
 fn host(test: &Test, selected: &[&str]) -> Result<Tally> {
@@ -112,10 +138,11 @@ fn host(test: &Test, selected: &[&str]) -> Result<Tally> {
 fn cargo_tally(output: &str) -> Tally {
     let mut tally = Tally::default();
     for line in output.lines() {
-        if let Some(name) = line
+        // A time may follow.
+        let failed = line
             .strip_prefix("test ")
-            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
-        {
+            .and_then(|rest| rest.split_once(" ... FAILED"));
+        if let Some((name, _)) = failed {
             tally.failures.push(name.to_owned());
         }
         let Some(counts) = line.strip_prefix("test result: ") else {
@@ -245,14 +272,15 @@ mod tests {
 running 2 tests
 test a::b ... ok
 test a::c ... FAILED
+test d ... FAILED <0.02s>
 
-test result: FAILED. 1 passed; 1 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s
+test result: FAILED. 1 passed; 2 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s
 
 test result: ok. 44 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.07s
 ";
         let tally = cargo_tally(output);
-        assert_eq!((tally.passed, tally.failed, tally.skipped), (45, 1, 3));
-        assert_eq!(tally.failures, ["a::c"]);
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (45, 2, 3));
+        assert_eq!(tally.failures, ["a::c", "d"]);
     }
 
     #[test]

@@ -264,7 +264,8 @@ fn refused_requests(cx: &Context) -> Result<()> {
 
 fn the_largest_pfabric_added_changed_and_deleted(cx: &Context) -> Result<()> {
     let mut port = Port::new()?;
-    repeat(cx, 60, |_| {
+    // More than twice the 63 pages that a processor's list of free pages takes or gives at a time.
+    repeat(cx, 200, |_| {
         port.add_pfabric(Handle::ROOT, Handle::new(1, 0), &limit(MAX_LIMIT))?;
         let options = Nest::of(|nest| limit(MAX_LIMIT / 2).put(nest));
         port.qdisc(

@@ -16,6 +16,8 @@ pub(crate) struct Fabric {
     pub(crate) bdp_packets: u64,
     /// `$rtt`, in the machine's ns.
     pub(crate) rtt_ns: u64,
+    /// `$slack`, in the machine's ns.
+    pub(crate) slack_ns: u64,
     /// Times of the machine are so many times those of the fabric.
     pub(crate) dilation: u32,
 }
@@ -146,6 +148,7 @@ impl Variables {
         let mut variables = Self(BTreeMap::new());
         variables.set("bdp", fabric.bdp_packets.to_string());
         variables.set_time("rtt", fabric.rtt_ns);
+        variables.set_time("slack", fabric.slack_ns);
         for (name, parameter) in parameters {
             check(name, &parameter.value)?;
             match parameter.value.on_fabric(fabric) {
@@ -240,6 +243,7 @@ mod tests {
         let fabric = Fabric {
             bdp_packets: 13,
             rtt_ns: 14_600_000,
+            slack_ns: 0,
             dilation: 1000,
         };
         for (value, expected) in [

@@ -8,7 +8,7 @@ use weft_proto::{pfabric as proto_pfabric, wire as proto_wire};
 use super::{Words, units, unknown};
 use crate::attributes::Attributes;
 
-/// `wire rate RATE [ delay TIME ] [ overhead BYTES ] [ mpu BYTES ]`.
+/// `wire rate RATE [ delay TIME ] [ overhead BYTES ] [ mpu BYTES ] [ slack TIME ]`.
 pub(super) fn wire(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
     let mut options = proto_wire::Options::default();
     while let Some(word) = words.option()? {
@@ -20,7 +20,13 @@ pub(super) fn wire(words: &mut Words<'_>) -> Result<Option<Attributes>, String> 
             }
             "overhead" => options.overhead = Some(words.size(word)?),
             "mpu" => options.mpu = Some(words.size(word)?),
-            word => return unknown(word, "rate, delay, overhead, mpu"),
+            "slack" => {
+                let expected = "a time, for example 60us";
+                let time = words.value(word, expected, units::nanoseconds)?;
+                // Out of range in the same words, not cut off.
+                options.slack = Some(u32::try_from(time).unwrap_or(u32::MAX));
+            }
+            word => return unknown(word, "rate, delay, overhead, mpu, slack"),
         }
     }
     proto_wire::Config::new(&options).map_err(sentence)?;

@@ -5,27 +5,29 @@ set -e
 
 # host h0
 ip netns add weft-golden-h0
-ip netns exec weft-golden-h0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
+ip netns exec weft-golden-h0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
 
 # host h1
 ip netns add weft-golden-h1
-ip netns exec weft-golden-h1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
+ip netns exec weft-golden-h1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
 
 # leaf leaf0
 ip netns add weft-golden-leaf0
-ip netns exec weft-golden-leaf0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-leaf0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=3 net.ipv6.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=0x37 net.ipv6.fib_multipath_hash_fields=0x37 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-leaf0 sysctl -q -e -w net.ipv4.fib_multipath_hash_seed=3
 
 # leaf leaf1
 ip netns add weft-golden-leaf1
-ip netns exec weft-golden-leaf1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-leaf1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=3 net.ipv6.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=0x37 net.ipv6.fib_multipath_hash_fields=0x37 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-leaf1 sysctl -q -e -w net.ipv4.fib_multipath_hash_seed=4
 
 # spine spine0
 ip netns add weft-golden-spine0
-ip netns exec weft-golden-spine0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-spine0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 
 # spine spine1
 ip netns add weft-golden-spine1
-ip netns exec weft-golden-spine1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
+ip netns exec weft-golden-spine1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 
 # links
 ip -n weft-golden-leaf0 link add name h0 index 3 address 02:77:00:02:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 2 address 02:77:00:00:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h0

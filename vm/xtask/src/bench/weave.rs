@@ -10,6 +10,7 @@
 //! | [`batches`]| weft's plan for `ip -batch`                                       |
 //! | [`check`]  | whether what was built is a fat-tree                              |
 //! | [`removal`]| when the kernel has removed it                                    |
+//! | [`rest`]   | pauses, and what else the machine does meanwhile                  |
 //! | [`guest`]  | weft in virtual time                                              |
 //! | [`report`] | what is kept and shown                                            |
 
@@ -19,6 +20,7 @@ mod guest;
 mod inside;
 mod removal;
 mod report;
+mod rest;
 mod tools;
 
 use std::fs;
@@ -67,9 +69,12 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
         .into());
     }
     let mut figures_of_guest = Vec::new();
-    let weft = if options.guest {
+    let programs = options.tools.contains(&Tool::WeftPrograms);
+    let weft = if options.guest || programs {
         let built = build::all(cache, &options.target.request())?;
-        figures_of_guest = guest::measure(&built, options)?;
+        if options.guest {
+            figures_of_guest = guest::measure(&built, options)?;
+        }
         built.programs.weft
     } else {
         programs::weft(&build::workspace(), &cache.log("programs")?)?
@@ -116,7 +121,7 @@ fn command(options: &BenchWeave, weft: &Path) -> Result<Command> {
         ("--k", join(options.k.iter().map(u32::to_string).collect())),
         ("--tools", join(tools.collect())),
         ("--runs", options.runs.to_string()),
-        ("--mininet-runs", options.mininet_runs.to_string()),
+        ("--slow-runs", options.slow_runs.to_string()),
     ] {
         command.args([option, &value]);
     }
@@ -184,14 +189,13 @@ fn describe(options: &BenchWeave, needs: &[host::Need]) {
     let weft = Path::new("weft");
     for &k in &options.k {
         for &tool in &options.tools {
-            let runs = match tool {
-                Tool::Mininet => options.mininet_runs,
-                _ => options.runs,
-            };
+            let runs = tool.runs(options);
             println!("# {}, k={k}, {runs} times", tool.name());
-            let up = shown(&tools::up_command(weft, k));
+            let up = shown(&tools::up_command(tool, weft, k));
             match tool {
-                Tool::Weft => println!("{up}\n{}", shown(&tools::down_command(weft))),
+                Tool::Weft | Tool::WeftPrograms => {
+                    println!("{up}\n{}", shown(&tools::down_command(weft)))
+                }
                 Tool::IpBatch | Tool::IpBatchParallel => {
                     println!("{up} --dry-run    as files for ip -batch and tc -batch");
                 }

@@ -40,16 +40,17 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
         .iter()
         .flat_map(|k| SCHEMES.map(|scheme| format!("weave {k} {scheme}\n")))
         .collect();
+    // bash tells the time, in µs, without starting a process.
     let script = format!(
         "set -e\nweave() {{\n\
-         a=$(date +%s%N)\nweft up fat-tree:k=$1 --dilation 1000 --scheme $2\n\
-         b=$(date +%s%N)\nweft down\nc=$(date +%s%N)\n\
-         echo $1 $2 $((b - a)) $((c - b)) >> /out/{FIGURES}\n}}\n{script}"
+         a=$EPOCHREALTIME\nweft up fat-tree:k=$1 --dilation 1000 --scheme $2\n\
+         b=$EPOCHREALTIME\nweft down\nc=$EPOCHREALTIME\n\
+         echo $1 $2 $((${{b/./}} - ${{a/./}})) $((${{c/./}} - ${{b/./}})) >> /out/{FIGURES}\n}}\n{script}"
     );
     let run = Run {
         machine: vm::machine(built, ClockKind::Virtual, &options.hardware)?,
         request: Request {
-            command: ["sh", "-c", &script].map(Into::into).to_vec(),
+            command: ["bash", "-c", &script].map(Into::into).to_vec(),
             ..Request::default()
         },
         files: Vec::new(),
@@ -73,11 +74,11 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
         .collect()
 }
 
-/// Of k, scheme, and nanoseconds up and down.
+/// Of k, scheme, and microseconds up and down.
 fn figure(line: &str) -> Option<GuestFigure> {
     let mut words = line.split(' ');
     let (k, scheme) = (words.next()?.parse().ok()?, words.next()?.to_owned());
-    let mut seconds = || Some(words.next()?.parse::<u64>().ok()? as f64 / 1e9);
+    let mut seconds = || Some(words.next()?.parse::<u64>().ok()? as f64 / 1e6);
     Some(GuestFigure {
         k,
         scheme,
@@ -98,7 +99,7 @@ mod tests {
             up: 1.5,
             down: 0.25,
         };
-        assert_eq!(figure("4 pfabric 1500000000 250000000"), Some(expected));
-        assert_eq!(figure("4 pfabric 1500000000 x"), None);
+        assert_eq!(figure("4 pfabric 1500000 250000"), Some(expected));
+        assert_eq!(figure("4 pfabric 1500000 x"), None);
     }
 }

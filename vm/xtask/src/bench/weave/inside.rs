@@ -4,7 +4,7 @@
 //! take all that was made with them when it ends, be it by a signal.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use nix::mount::{MsFlags, mount};
@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::check;
 use super::removal::Removal;
+use super::rest::Rest;
 use super::tools::{self, SHAPER, Tool, Weaver};
 use crate::cli::BenchWeave;
 use crate::progress;
 
-/// What the last run left to the kernel's background is done by then.
-const REST: Duration = Duration::from_millis(300);
 /// How often the wait for the kernel is measured with nothing to wait for.
 const WAITS: u32 = 7;
 
@@ -45,6 +44,8 @@ impl Sample {
 pub(crate) struct Measured {
     /// What [`Sample::gone`] is with nothing to remove.
     pub(crate) wait: Vec<f64>,
+    /// The share of the processors' time that others took while nothing was measured.
+    pub(crate) others: f64,
     /// In the order in which they were measured.
     pub(crate) samples: Vec<Sample>,
 }
@@ -55,8 +56,10 @@ pub(crate) struct Measured {
 /// If a tool fails, or what it built is no fat-tree.
 pub(crate) fn run(options: &BenchWeave, weft: &Path) -> Result<u8> {
     prepare()?;
+    let mut rest = Rest::default();
     let mut measured = Measured {
-        wait: waits()?,
+        wait: waits(&mut rest)?,
+        others: 0.0,
         samples: Vec::new(),
     };
     let plan = repetitions(options);
@@ -70,11 +73,14 @@ pub(crate) fn run(options: &BenchWeave, weft: &Path) -> Result<u8> {
         let (_, weaver) = weaver.context("no weaver")?;
         let (number, all) = (number + 1, plan.len());
         let what = format!("run {number} of {all}: {}, k={k}", tool.name());
-        let sample = progress::step(&what, || measure(tool, k, round, weaver.as_mut()))?;
+        let sample = progress::step(&what, || {
+            measure(tool, k, round, weaver.as_mut(), &mut rest)
+        })?;
         if round > 0 {
             measured.samples.push(sample);
         }
     }
+    measured.others = rest.others();
     println!("{}", serde_json::to_string(&measured)?);
     Ok(0)
 }
@@ -102,16 +108,14 @@ fn prepare() -> Result<()> {
 /// looked at.
 fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
     let mut all = Vec::new();
-    let rounds = options.runs.max(options.mininet_runs);
+    let rounds = options.runs.max(options.slow_runs);
     for round in 0..=rounds {
         for &k in &options.k {
             for &tool in &options.tools {
-                let runs = match tool {
-                    Tool::Mininet => options.mininet_runs,
-                    _ => options.runs,
-                };
-                if round <= runs {
-                    all.push((tool, k, round));
+                let one = (tool, k, round);
+                // What is asked for twice is done once.
+                if round <= tool.runs(options) && !all.contains(&one) {
+                    all.push(one);
                 }
             }
         }
@@ -119,14 +123,20 @@ fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
     all
 }
 
-fn measure(tool: Tool, k: u32, round: u32, weaver: &mut dyn Weaver) -> Result<Sample> {
-    std::thread::sleep(REST);
+fn measure(
+    tool: Tool,
+    k: u32,
+    round: u32,
+    weaver: &mut dyn Weaver,
+    rest: &mut Rest,
+) -> Result<Sample> {
+    rest.take()?;
     let begun = Instant::now();
     weaver.up()?;
     let up = begun.elapsed();
     check::fat_tree(&weaver.nodes()?, k, (round == 0).then_some(SHAPER))?;
     let removal = Removal::expect()?;
-    std::thread::sleep(REST);
+    rest.take()?;
     let begun = Instant::now();
     weaver.down()?;
     let down = begun.elapsed();
@@ -140,10 +150,10 @@ fn measure(tool: Tool, k: u32, round: u32, weaver: &mut dyn Weaver) -> Result<Sa
     })
 }
 
-fn waits() -> Result<Vec<f64>> {
+fn waits(rest: &mut Rest) -> Result<Vec<f64>> {
     let wait = |_| {
         let removal = Removal::expect()?;
-        std::thread::sleep(REST);
+        rest.take()?;
         let begun = Instant::now();
         removal.wait()?;
         Ok(begun.elapsed().as_secs_f64())
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn tools_take_turns_and_mininet_stops_first() {
-        let words = "x bench weave --k 4 --tools weft,mininet --runs 3 --mininet-runs 1";
+        let words = "x bench weave --k 4,4 --tools weft,mininet,weft --runs 3 --slow-runs 1";
         let Command::Bench(bench) = Cli::parse_from(words.split(' ')).command else {
             panic!("not bench")
         };

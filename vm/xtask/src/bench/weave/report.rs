@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::guest::GuestFigure;
 use super::inside::{Measured, Sample};
+use super::rest::BUSY;
 use super::tools::{MBIT, Tool};
 
 /// Everything, the raw samples too.
@@ -131,6 +132,13 @@ pub(crate) fn table(report: &Report) -> String {
         mininet.map_or(String::new(), |version| format!(", Mininet {version}")),
         report.date
     );
+    let others = report.measured.others;
+    if others > BUSY {
+        text += &format!(
+            "NOT TO BE QUOTED: other work took {:.0} % of the processors between the runs\n",
+            others * 100.0
+        );
+    }
     let mut k = None;
     for figure in &report.figures {
         if k != Some(figure.k) {
@@ -230,9 +238,10 @@ mod tests {
     fn the_table_has_a_line_for_each_tool() {
         let measured = Measured {
             wait: vec![0.01],
+            others: 0.01,
             samples: vec![sample(Tool::Weft, 0.5), sample(Tool::Mininet, 9.5)],
         };
-        let report = Report {
+        let mut report = Report {
             date: "2026-01-31".into(),
             kernel: "7.2".into(),
             processors: 2,
@@ -243,12 +252,15 @@ mod tests {
             guest: Vec::new(),
             measured,
         };
-        let table = table(&report);
-        let lines: Vec<&str> = table.lines().collect();
+        let text = table(&report);
+        let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[3], "k=4: 16 hosts, 20 switches, 48 links");
         assert_eq!(
             lines[6],
             "Mininet                 1   10.000   10.000   10.000       10 |   9.500   0.250   0.250"
         );
+        assert!(!text.contains("QUOTED"));
+        report.measured.others = 0.42;
+        assert!(table(&report).contains("other work took 42 %"));
     }
 }

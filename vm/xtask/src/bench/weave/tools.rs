@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::batches::Batches;
 use super::check::Node;
 use crate::build;
+use crate::cli::BenchWeave;
 use crate::interrupt::{self, Guarded, Kind};
 use crate::process;
 
@@ -30,6 +31,8 @@ const TESTBED: &str = "bench";
 pub(crate) enum Tool {
     /// `weft up` and `weft down`
     Weft,
+    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
+    WeftPrograms,
     /// weft's plan by ip -batch and tc -batch
     IpBatch,
     /// The same in as many shells as there are processors
@@ -42,9 +45,26 @@ impl Tool {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Weft => "weft",
+            Self::WeftPrograms => "weft, programs",
             Self::IpBatch => "ip -batch",
             Self::IpBatchParallel => "ip -batch, parallel",
             Self::Mininet => "Mininet",
+        }
+    }
+
+    /// How often it is measured.
+    pub(crate) fn runs(self, options: &BenchWeave) -> u32 {
+        match self {
+            Self::Mininet | Self::WeftPrograms => options.slow_runs,
+            _ => options.runs,
+        }
+    }
+
+    /// The folder of the scheme, in [`folder`].
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::WeftPrograms => "tbf-spray",
+            _ => SHAPER,
         }
     }
 }
@@ -55,10 +75,10 @@ fn folder() -> PathBuf {
 }
 
 /// `weft up`, as it is measured; `--dry-run` makes it the other tools' plan.
-pub(crate) fn up_command(weft: &Path, k: u32) -> Command {
+pub(crate) fn up_command(tool: Tool, weft: &Path, k: u32) -> Command {
     let mut command = Command::new(weft);
     command.args(["up", &format!("fat-tree:k={k},rate={MBIT}mbit")]);
-    command.arg("--scheme").arg(folder().join(SHAPER));
+    command.arg("--scheme").arg(folder().join(tool.scheme()));
     command.args(["--testbed", TESTBED]);
     command
 }
@@ -95,13 +115,13 @@ pub(crate) trait Weaver {
 /// If weft has no such plan.
 pub(crate) fn weaver(tool: Tool, k: u32, weft: &Path) -> Result<Box<dyn Weaver>> {
     let plan = |shells| {
-        let script = process::capture(up_command(weft, k).arg("--dry-run"))?;
+        let script = process::capture(up_command(Tool::Weft, weft, k).arg("--dry-run"))?;
         Batches::new(&script, TESTBED, shells)
     };
     Ok(match tool {
-        Tool::Weft => Box::new(Commands {
+        Tool::Weft | Tool::WeftPrograms => Box::new(Commands {
             nodes: plan(1)?.nodes,
-            up: up_command(weft, k),
+            up: up_command(tool, weft, k),
             down: down_command(weft),
         }),
         Tool::IpBatch => Box::new(scripts(plan(1)?, &format!("serial{k}"))?),
