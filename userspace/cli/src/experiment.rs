@@ -39,6 +39,8 @@ pub(crate) struct Experiment<'a> {
     pub(crate) config: Config,
     /// From when a flow's time runs.
     pub(crate) since: Since,
+    /// How late the wires' timers may be on purpose, in the machine's time.
+    pub(crate) slack: Duration,
     /// How often ports are sampled, in the machine's time.
     pub(crate) sample: Option<Duration>,
 }
@@ -163,6 +165,7 @@ impl Experiment<'_> {
         let finished = |flow: &&FlowResult| matches!(flow.outcome, Outcome::Finished { .. });
         let measured = Measured {
             lateness: totals.lateness,
+            slack_ns: self.slack.as_nanos() as f64,
             packet_time_ns: self.slowest_packet_ns() * dilation,
             cpu_idle,
             lag_mean_ns: report.lag.mean_ns(),

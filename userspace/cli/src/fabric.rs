@@ -51,6 +51,8 @@ pub(crate) struct Fabric {
     /// The one that is woven.
     pub(crate) slowed: Topology,
     pub(crate) dilation: NonZeroU32,
+    /// Of the wires' timers, in the machine's time.
+    pub(crate) slack: Duration,
     pub(crate) scheme: Scheme,
     pub(crate) variables: Variables,
     known: FabricVariables,
@@ -67,10 +69,11 @@ impl Fabric {
         for setting in &args.settings {
             scheme.set(setting)?;
         }
+        let slack = args.slack * args.dilation.get();
         let known = FabricVariables {
             bdp_packets: topology::bdp_packets(&slowed),
             rtt_ns: topology::base_rtt_ns(&slowed),
-            slack_ns: (args.slack * args.dilation.get()).as_nanos() as u64,
+            slack_ns: u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX),
             dilation: args.dilation.get(),
         };
         let variables = Variables::of_fabric(&scheme.description.parameters, &known)?;
@@ -79,6 +82,7 @@ impl Fabric {
             topology,
             slowed,
             dilation: args.dilation,
+            slack,
             scheme,
             variables,
             known,
@@ -105,5 +109,38 @@ impl Fabric {
             true => Framing::ethernet_tcp_ipv6(MTU, tagged),
         };
         framing.context("the MTU holds no payload")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(slack: Duration, dilation: u32) -> Args {
+        Args {
+            topology: "fat-tree:k=4".to_owned(),
+            dilation: NonZeroU32::new(dilation).unwrap(),
+            slack,
+            settings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_slack_is_slowed_with_the_fabric() {
+        for (slack, dilation, expected) in [(0, 1000, "0ns"), (60, 1, "60ns"), (60, 1000, "60us")] {
+            let args = args(Duration::from_nanos(slack), dilation);
+            let fabric = Fabric::new(&args, "droptail").unwrap();
+            assert_eq!(fabric.variables.fill("$slack").unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_slack_is_a_time() {
+        assert_eq!(time("60ns"), Ok(Duration::from_nanos(60)));
+        assert_eq!(time("1.5us"), Ok(Duration::from_nanos(1500)));
+        assert_eq!(time("0ns"), Ok(Duration::ZERO));
+        for text in ["", "60", "-1ns", "soon", "11s"] {
+            assert!(time(text).is_err(), "{text}");
+        }
     }
 }

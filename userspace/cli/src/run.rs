@@ -304,6 +304,7 @@ fn one(
             From::FirstByte => Since::FirstByte,
             From::Start => Since::Start,
         },
+        slack: fabric.slack,
         sample: match &args.sample {
             Some(text) => Some(slowed(time("--sample", text)?)).filter(|time| !time.is_zero()),
             None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),

@@ -272,7 +272,7 @@ mod tests {
         Fabric {
             bdp_packets: 12,
             rtt_ns: 14_600_000,
-            slack_ns: 0,
+            slack_ns: 60_000,
             dilation: 1000,
         }
     }
@@ -290,6 +290,10 @@ mod tests {
                 assert!(lines.iter().all(|line| !line.contains('$')), "{lines:?}");
                 let wire = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us";
                 assert!(lines[0].starts_with(wire), "{name}/{file}: {lines:?}");
+                assert!(
+                    lines[0].ends_with(" slack 60us"),
+                    "{name}/{file}: {lines:?}"
+                );
             }
             for file in ["host.sysctl", "switch.sysctl"] {
                 scheme.sysctls(file, &variables).unwrap();

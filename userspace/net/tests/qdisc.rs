@@ -83,7 +83,7 @@ fn options_are_the_bytes_that_tc_sends() {
 
 #[test]
 fn wires_and_pfabric_are_what_their_modules_parse() {
-    let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84");
+    let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us");
     assert_eq!(
         weft_proto::wire::Options::parse(wire.options().unwrap()),
         Ok(weft_proto::wire::Options {
@@ -91,6 +91,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
             delay: Some(200_000),
             overhead: Some(24),
             mpu: Some(84),
+            slack: Some(60_000),
         })
     );
     let pfabric = one("pfabric limit 36 limit_bytes 48k nostarvation");
@@ -206,6 +207,23 @@ fn each_refusal_names_the_word_and_what_is_right() {
         (
             "qdisc add dev p0 root wire rate 1mbit delay 11s",
             "wire: Delay must be at most 10 s",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 1mbit slack 1.1s",
+            "wire: Slack must be at most 1 s",
+        ),
+        // 2^32 ns and 1 ns: more than the attribute holds.
+        (
+            "qdisc add dev p0 root wire rate 1mbit slack 4294967297",
+            "wire: Slack must be at most 1 s",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 1mbit slack some",
+            "wire: `slack some`: not a time, for example 60us",
+        ),
+        (
+            "qdisc add dev p0 root wire rate 1mbit slak 60us",
+            "wire: `slak` is no option; options are rate, delay, overhead, mpu, slack",
         ),
         (
             "qdisc add dev p0 root pfabric limit 0",

@@ -13,6 +13,7 @@ use weft_proto::wire::{Config, LATENESS_BUCKETS, Options, Stats};
 /// What `help` prints.
 pub const USAGE: &str = "\
 Usage: ... wire rate RATE [ delay TIME ] [ overhead BYTES ] [ mpu BYTES ]
+                [ slack TIME ]
 ";
 
 /// The `wire` qdisc.
@@ -48,6 +49,14 @@ impl Qdisc for Wire {
                 "mpu" => {
                     args.value("mpu", &mut options.mpu, BYTES, |text| units.size(text))?;
                 }
+                "slack" => {
+                    let expected = "a time, for example 60us";
+                    args.value("slack", &mut options.slack, expected, |text| {
+                        // Out of range in the kernel's words, not cut off.
+                        let time = units.time(text)?;
+                        Some(u32::try_from(time).unwrap_or(u32::MAX))
+                    })?;
+                }
                 "help" => return Err(Complaint::help(USAGE)),
                 word => return Err(Complaint::unknown(word, USAGE)),
             }
@@ -73,6 +82,10 @@ impl Qdisc for Wire {
         output.number(c"mpu", config.mpu.into());
         if config.mpu != 0 {
             output.text(&format!("mpu {} ", size::text(config.mpu.into())));
+        }
+        output.number(c"slack", config.slack.into());
+        if config.slack != 0 {
+            output.text(&format!("slack {} ", output.time(config.slack.into())));
         }
         Ok(())
     }

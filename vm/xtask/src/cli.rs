@@ -315,6 +315,13 @@ pub(crate) struct Demo {
     /// the table's mean)
     #[arg(long, value_name = "SEED", default_value_t = 3)]
     pub(crate) workload_seed: u64,
+    /// How late the wires' timers may be, in time of the fabric: later ones fire together, which
+    /// halves the time that the demo takes. 0ns: none
+    #[arg(long, value_name = "TIME", default_value = "240ns")]
+    pub(crate) slack: String,
+    /// How often ports are sampled, in time of the fabric
+    #[arg(long, value_name = "TIME", default_value = "250us")]
+    pub(crate) sample: String,
     /// Where results and report go
     #[arg(long, value_name = "FOLDER", default_value = "demo")]
     pub(crate) out: PathBuf,

@@ -116,6 +116,8 @@ fn words(demo: &Demo, scheme: &str) -> Vec<String> {
         ("--load", demo.load.clone()),
         ("--flows", demo.flows.to_string()),
         ("--seed", demo.workload_seed.to_string()),
+        ("--slack", demo.slack.clone()),
+        ("--sample", demo.sample.clone()),
         ("--out", "/out".to_owned()),
     ] {
         words.extend([option.to_owned(), value]);

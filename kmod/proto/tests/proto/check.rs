@@ -113,6 +113,7 @@ fn wire_options(bytes: &[u8]) {
                 assert!(config.delay <= wire::MAX_DELAY);
                 assert!(config.overhead <= wire::MAX_OVERHEAD);
                 assert!(config.mpu <= wire::MAX_MPU);
+                assert!(config.slack <= wire::MAX_SLACK);
                 assert_eq!(config.updated(&options), Ok(config));
             }
             Err(_) => assert_eq!(options.rate, None, "only the rate is required"),

@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use weft_proto::nla::{NoRoom, Refusal, RefusalKind};
 use weft_proto::wire::{
     attr, Config, Options, Stats, KIND, LATENESS_BUCKETS, MAX_DELAY, MAX_MPU, MAX_OVERHEAD,
-    MAX_RATE, MIN_RATE,
+    MAX_RATE, MAX_SLACK, MIN_RATE,
 };
 
 fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refusal {
@@ -27,6 +27,7 @@ fn plain() -> Config {
         delay: 0,
         overhead: 0,
         mpu: 0,
+        slack: 0,
     }
 }
 
@@ -58,18 +59,20 @@ fn accepted(options: Options, bytes: &[u8]) -> Config {
 fn the_numbers_of_the_netlink_interface_never_change() {
     assert_eq!(KIND, "wire");
     assert_eq!((attr::RATE, attr::DELAY, attr::OVERHEAD), (1, 2, 3));
-    assert_eq!((attr::MPU, attr::PAD), (4, 15));
+    assert_eq!((attr::MPU, attr::SLACK, attr::PAD), (4, 5, 15));
     let everything = Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
         overhead: Some(24),
         mpu: Some(84),
+        slack: Some(60_000),
     };
     let expected = attributes(&[
         (1, &1_250_000_u64.to_ne_bytes()),
         (2, &200_000_u64.to_ne_bytes()),
         (3, &24_u32.to_ne_bytes()),
         (4, &84_u32.to_ne_bytes()),
+        (5, &60_000_u32.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything.put(message)), expected);
     let config = Config::new(&everything).unwrap();
@@ -95,6 +98,7 @@ fn a_new_wire_needs_a_rate_and_nothing_else() {
         delay: Some(1),
         overhead: Some(1),
         mpu: Some(1),
+        slack: Some(1),
     };
     assert_eq!(Config::new(&everything_else), Err(required));
     let rate_only = Options {
@@ -202,12 +206,37 @@ fn the_minimum_packet_unit_is_at_most_2000_bytes() {
 }
 
 #[test]
+fn the_slack_is_at_most_1_second() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::SLACK),
+        c"Slack must be at most 1 s",
+    );
+    let said = |slack: u32| {
+        let options = Options {
+            slack: Some(slack),
+            ..Options::default()
+        };
+        (options, attribute(attr::SLACK, &slack.to_ne_bytes()))
+    };
+    for slack in [1_000_000_001, u32::MAX] {
+        let (options, bytes) = said(slack);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for slack in [0, 1, 999_999_999, 1_000_000_000] {
+        let (options, bytes) = said(slack);
+        assert_eq!(accepted(options, &bytes).slack, slack);
+    }
+}
+
+#[test]
 fn a_change_leaves_what_it_does_not_say() {
     let running = Config {
         rate: NonZeroU64::new(1_250_000).unwrap(),
         delay: 200_000,
         overhead: 24,
         mpu: 84,
+        slack: 60_000,
     };
     assert_eq!(running.updated(&Options::default()), Ok(running));
     let nothing = Options::default();
@@ -249,6 +278,16 @@ fn a_change_leaves_what_it_does_not_say() {
             },
             Config { mpu: 0, ..running },
         ),
+        (
+            Options {
+                slack: Some(0),
+                ..nothing
+            },
+            Config {
+                slack: 0,
+                ..running
+            },
+        ),
     ];
     for (options, expected) in one_at_a_time {
         assert_eq!(running.updated(&options), Ok(expected));
@@ -274,7 +313,7 @@ fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
 
 #[test]
 fn an_unknown_attribute_is_refused_by_its_type() {
-    for attr in [0, 5, 14, 16, 0x3fff] {
+    for attr in [0, 6, 14, 16, 0x3fff] {
         let unknown = refusal(RefusalKind::Invalid, Some(attr), c"Unknown attribute");
         let bytes = attribute(attr, &[0; 8]);
         assert_eq!(Options::parse(&bytes), Err(unknown));
@@ -291,6 +330,7 @@ fn an_attribute_of_the_wrong_size_is_refused() {
         (attr::DELAY, 8),
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
+        (attr::SLACK, 4),
     ] {
         for size in (0..=12).filter(|size| *size != right) {
             let bytes = attribute(attr, &vec![1; size]);
@@ -312,6 +352,7 @@ fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
         (attr::DELAY, 8),
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
+        (attr::SLACK, 4),
     ] {
         let payload = vec![1; size];
         let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
@@ -335,11 +376,12 @@ fn bytes_that_are_no_attributes_are_refused() {
 
 #[test]
 fn a_dump_that_lacks_an_attribute_is_refused() {
-    let whole: [(u16, &[u8]); 4] = [
+    let whole: [(u16, &[u8]); 5] = [
         (1, &[1, 0, 0, 0, 0, 0, 0, 0]),
         (2, &[0; 8]),
         (3, &[0; 4]),
         (4, &[0; 4]),
+        (5, &[0; 4]),
     ];
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     for missing in 0..whole.len() {
@@ -353,7 +395,13 @@ fn a_dump_that_lacks_an_attribute_is_refused() {
 
 #[test]
 fn a_dumped_rate_of_0_is_refused() {
-    let bytes = attributes(&[(1, &[0; 8]), (2, &[0; 8]), (3, &[0; 4]), (4, &[0; 4])]);
+    let bytes = attributes(&[
+        (1, &[0; 8]),
+        (2, &[0; 8]),
+        (3, &[0; 4]),
+        (4, &[0; 4]),
+        (5, &[0; 4]),
+    ]);
     let zero = refusal(RefusalKind::Range, Some(1), c"The dumped rate is 0");
     assert_eq!(Config::parse(&bytes), Err(zero));
 }
@@ -367,13 +415,15 @@ fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
         (3, &u32::MAX.to_ne_bytes()),
         (15, &[]),
         (4, &u32::MAX.to_ne_bytes()),
-        (5, &[]),
+        (6, &[]),
+        (5, &u32::MAX.to_ne_bytes()),
     ]);
     let config = Config {
         rate: NonZeroU64::MAX,
         delay: u64::MAX,
         overhead: u32::MAX,
         mpu: u32::MAX,
+        slack: u32::MAX,
     };
     assert_eq!(Config::parse(&newer), Ok(config));
 }
@@ -429,17 +479,20 @@ fn options() -> impl Strategy<Value = Options> {
     let delay = prop_oneof![Just(0), Just(MAX_DELAY), 0..=MAX_DELAY];
     let overhead = prop_oneof![Just(0), Just(MAX_OVERHEAD), 0..=MAX_OVERHEAD];
     let mpu = prop_oneof![Just(0), Just(MAX_MPU), 0..=MAX_MPU];
+    let slack = prop_oneof![Just(0), Just(MAX_SLACK), 0..=MAX_SLACK];
     (
         prop::option::of(rate),
         prop::option::of(delay),
         prop::option::of(overhead),
         prop::option::of(mpu),
+        prop::option::of(slack),
     )
-        .prop_map(|(rate, delay, overhead, mpu)| Options {
+        .prop_map(|(rate, delay, overhead, mpu, slack)| Options {
             rate,
             delay,
             overhead,
             mpu,
+            slack,
         })
 }
 
@@ -456,20 +509,26 @@ fn config() -> impl Strategy<Value = Config> {
 
 /// What `Options::parse` should say of well-formed attributes, one rule after the other.
 fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)> {
-    let mut said: [Option<u64>; 4] = [None; 4];
+    let mut said: [Option<u64>; 5] = [None; 5];
     for (attr, payload) in list.iter().filter(|(attr, _)| *attr != 15) {
         let invalid = Err((RefusalKind::Invalid, Some(*attr)));
         let number = match (attr, payload.len()) {
             (1 | 2, 8) => u64::from_ne_bytes(payload[..].try_into().unwrap()),
-            (3 | 4, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
+            (3..=5, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
             _ => return invalid,
         };
         if said[usize::from(*attr) - 1].replace(number).is_some() {
             return invalid;
         }
     }
-    let [rate, delay, overhead, mpu] = said;
-    let ranges = [125..=50_000_000_000, 0..=10_000_000_000, 0..=1000, 0..=2000];
+    let [rate, delay, overhead, mpu, slack] = said;
+    let ranges = [
+        125..=50_000_000_000,
+        0..=10_000_000_000,
+        0..=1000,
+        0..=2000,
+        0..=1_000_000_000,
+    ];
     for (attr, (value, range)) in (1..).zip(said.iter().zip(ranges)) {
         if value.is_some_and(|value| !range.contains(&value)) {
             return Err((RefusalKind::Range, Some(attr)));
@@ -481,6 +540,7 @@ fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)>
         delay,
         overhead: overhead.map(narrow),
         mpu: mpu.map(narrow),
+        slack: slack.map(narrow),
     })
 }
 
@@ -507,6 +567,7 @@ proptest! {
             delay: Some(new.delay),
             overhead: Some(new.overhead),
             mpu: Some(new.mpu),
+            slack: Some(new.slack),
         };
         prop_assert_eq!(old.updated(&everything), Ok(new));
     }
@@ -514,9 +575,10 @@ proptest! {
     #[test]
     fn requests_are_judged_attribute_by_attribute(
         list in prop::collection::vec(
-            (prop_oneof![8 => 1_u16..=4, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
+            (prop_oneof![8 => 1_u16..=5, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
                 4 => (0..=MAX_DELAY + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
                 4 => (0..=MAX_MPU + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
+                2 => (0..=MAX_SLACK + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
                 1 => prop::collection::vec(any::<u8>(), 0..12),
             ]),
             0..5,

@@ -170,6 +170,7 @@ fn options_change_under_traffic(cx: &Context) -> Result<()> {
             delay: Some(u64::from(random.below(30_000_000))),
             overhead: Some(random.below(100)),
             mpu: Some(random.below(100)),
+            slack: Some(random.choose(&[0, 1_000, 100_000, 10_000_000])),
             ..rate(random.between(1_000_000, 100_000_000).into())
         };
         port.qdisc(

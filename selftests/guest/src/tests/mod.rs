@@ -16,6 +16,7 @@ mod plugin;
 mod traffic;
 mod wire_children;
 mod wire_options;
+mod wire_slack;
 mod wire_sockets;
 mod wire_timing;
 
@@ -28,6 +29,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_queues,
     bfc_switch,
     wire_timing,
+    wire_slack,
     wire_sockets,
     parents,
     wire_children,

@@ -52,7 +52,15 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "starvation_prevention": starvation_prevention,
         })
     };
-    let wire = |rate: u64, delay: u64, overhead: u32, mpu: u32| json!({ "rate": rate, "delay": delay, "overhead": overhead, "mpu": mpu });
+    let wire = |rate: u64, delay: u64, overhead: u32, mpu: u32, slack: u32| {
+        json!({
+            "rate": rate,
+            "delay": delay,
+            "overhead": overhead,
+            "mpu": mpu,
+            "slack": slack,
+        })
+    };
     let bfc = |said: &Value| {
         let mut all = json!({
             "rate": 0, "hrtt": 0, "th": 0, "queues": 32, "factor": 100, "assign": "dynamic",
@@ -108,17 +116,27 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
         (
             "wire rate 1kbit",
             "rate 1Kbit delay 0ns",
-            wire(125, 0, 0, 0),
+            wire(125, 0, 0, 0, 0),
         ),
         (
             "wire rate 10gbit delay 200us overhead 24 mpu 84",
             "rate 10Gbit delay 200us overhead 24 mpu 84b",
-            wire(1_250_000_000, 200_000, 24, 84),
+            wire(1_250_000_000, 200_000, 24, 84, 0),
         ),
         (
             "wire rate 400gbit delay 10s",
             "rate 400Gbit delay 10s",
-            wire(50_000_000_000, 10_000_000_000, 0, 0),
+            wire(50_000_000_000, 10_000_000_000, 0, 0, 0),
+        ),
+        (
+            "wire rate 10mbit slack 60us",
+            "rate 10Mbit delay 0ns slack 60us",
+            wire(1_250_000, 0, 0, 0, 60_000),
+        ),
+        (
+            "wire rate 10mbit mpu 84 slack 1s",
+            "rate 10Mbit delay 0ns mpu 84b slack 1s",
+            wire(1_250_000, 0, 0, 84, 1_000_000_000),
         ),
     ] {
         port.tc(&format!("qdisc add dev {{v}} root handle 1: {said}"))?;
@@ -420,6 +438,11 @@ fn wrong_options_are_refused_with_a_message(_: &Context) -> Result<()> {
         &port,
         "wire rate 1mbit mpu 2001",
         "MPU must be at most 2000 bytes",
+    )?;
+    refuses(
+        &port,
+        "wire rate 1mbit slack 2s",
+        "Slack must be at most 1 s",
     )?;
     refuses(&port, "wire rate 1mbit length 5", "length")
 }

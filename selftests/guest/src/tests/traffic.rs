@@ -150,6 +150,7 @@ fn flows_are_intact_while_options_change(cx: &Context) -> Result<()> {
         change(pfabric::KIND, Handle::new(1, 1), PFABRIC, payload)?;
         let wire = wire::Options {
             delay: Some(u64::from(random.below(3_000_000))),
+            slack: Some(random.choose(&[0, 1_000, 100_000, 1_000_000])),
             ..rate(u64::from(random.between(5_000_000, 20_000_000)))
         };
         change(

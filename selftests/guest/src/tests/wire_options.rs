@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use weft_proto::nla::Refusal;
 use weft_proto::wire::{
-    Config, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE, Options, attr,
+    Config, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE, Options, attr,
 };
 
 use super::options::{HANDLE, Kind, Why, attribute};
@@ -35,6 +35,7 @@ const WIRE: Kind = Kind {
         (attr::DELAY, 8),
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
+        (attr::SLACK, 4),
     ],
 };
 
@@ -64,21 +65,25 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
         for delay in [0, 1, MAX_DELAY] {
             for overhead in [0, 24, MAX_OVERHEAD] {
                 for mpu in [0, 84, MAX_MPU] {
-                    let options = Options {
-                        rate: Some(rate),
-                        delay: Some(delay),
-                        overhead: Some(overhead),
-                        mpu: Some(mpu),
-                    };
-                    let shown = Config::parse(&WIRE.accepts(&mut port, &payload(&options))?);
-                    let rate = NonZeroU64::new(rate).expect("no bound is 0");
-                    let said = Config {
-                        rate,
-                        delay,
-                        overhead,
-                        mpu,
-                    };
-                    ensure!(shown == Ok(said), "{said:?} is shown as {shown:?}");
+                    for slack in [0, 60_000, MAX_SLACK] {
+                        let options = Options {
+                            rate: Some(rate),
+                            delay: Some(delay),
+                            overhead: Some(overhead),
+                            mpu: Some(mpu),
+                            slack: Some(slack),
+                        };
+                        let shown = Config::parse(&WIRE.accepts(&mut port, &payload(&options))?);
+                        let rate = NonZeroU64::new(rate).expect("no bound is 0");
+                        let said = Config {
+                            rate,
+                            delay,
+                            overhead,
+                            mpu,
+                            slack,
+                        };
+                        ensure!(shown == Ok(said), "{said:?} is shown as {shown:?}");
+                    }
                 }
             }
         }
@@ -119,7 +124,8 @@ fn what_is_not_said_is_zero(_: &Context) -> Result<()> {
                 rate,
                 delay: 0,
                 overhead: 0,
-                mpu: 0
+                mpu: 0,
+                slack: 0,
             }),
         "{shown:?}"
     );
@@ -133,6 +139,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         delay: Some(2),
         overhead: Some(3),
         mpu: Some(4),
+        slack: Some(5),
     };
     WIRE.request(&mut port, Verb::Add, &payload(&all))?;
     let rate = NonZeroU64::new(1000).expect("not 0");
@@ -141,6 +148,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         delay: 2,
         overhead: 3,
         mpu: 4,
+        slack: 5,
     };
     let mut change = |options: Options, config: Config| {
         WIRE.request(&mut port, Verb::Change, &payload(&options))?;
@@ -183,6 +191,14 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
             ..Options::default()
         },
         config,
+    )?;
+    config.slack = 0;
+    change(
+        Options {
+            slack: Some(0),
+            ..Options::default()
+        },
+        config,
     )
 }
 
@@ -212,6 +228,13 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
             attr::MPU,
             &mpu.to_ne_bytes(),
             "MPU must be at most 2000 bytes",
+        )?;
+    }
+    for slack in [MAX_SLACK + 1, u32::MAX] {
+        refuse(
+            attr::SLACK,
+            &slack.to_ne_bytes(),
+            "Slack must be at most 1 s",
         )?;
     }
     Ok(())

@@ -34,20 +34,20 @@ tests![
     busy_time_is_the_time_spent_serializing,
 ];
 
-const WIRE: Handle = Handle::new(1, 0);
-const NS: u64 = 1_000_000_000;
+pub(super) const WIRE: Handle = Handle::new(1, 0);
+pub(super) const NS: u64 = 1_000_000_000;
 /// More than any lateness here.
 const MARGIN: u64 = 10_000_000;
 
 /// What "exact" means here, in ns.
 const TOLERANCE: u64 = 2_000;
 /// How late a packet may be, in ns, that met something else the kernel had to do.
-const DISTURBED: u64 = 50_000;
+pub(super) const DISTURBED: u64 = 50_000;
 
 /// Checks errors in ns. One packet in fifty, or one at least, may have met a tick of the kernel's
 /// own clock, which takes as long as what is measured here; it spoils the gaps on both its sides.
 /// Returns the greatest error of the others.
-fn judge(errors: impl IntoIterator<Item = u64>) -> Result<u64> {
+pub(super) fn judge(errors: impl IntoIterator<Item = u64>) -> Result<u64> {
     let mut errors: Vec<u64> = errors.into_iter().collect();
     errors.sort_unstable();
     // Of a few, none may be spoilt.
@@ -70,12 +70,12 @@ fn judge(errors: impl IntoIterator<Item = u64>) -> Result<u64> {
 }
 
 /// Time in ns that `bytes` take at `rate` bytes/s.
-fn time(bytes: u64, rate: u64) -> u64 {
+pub(super) fn time(bytes: u64, rate: u64) -> u64 {
     bytes * NS / rate
 }
 
 /// A port with a wire and room for any number of packets behind it.
-fn wire(options: &Options) -> Result<Port> {
+pub(super) fn wire(options: &Options) -> Result<Port> {
     let mut port = Port::new()?;
     put_wire(&mut port, options)?;
     Ok(port)
@@ -94,16 +94,16 @@ fn take_away(port: &mut Port) -> Result<()> {
 }
 
 /// Time for `ns`, and some more.
-fn after(ns: u64) -> Duration {
+pub(super) fn after(ns: u64) -> Duration {
     Duration::from_nanos(ns + MARGIN)
 }
 
-fn change(port: &mut Port, options: &Options) -> Result<()> {
+pub(super) fn change(port: &mut Port, options: &Options) -> Result<()> {
     let payload = Nest::of(|nest| options.put(nest));
     port.qdisc(Verb::Change, "wire", Handle::ROOT, WIRE, payload)
 }
 
-fn packet(id: u64, len: u32) -> Packet {
+pub(super) fn packet(id: u64, len: u32) -> Packet {
     Packet {
         id,
         rank: 0,
@@ -112,7 +112,7 @@ fn packet(id: u64, len: u32) -> Packet {
     }
 }
 
-fn ensure_in_order(arrivals: &[Arrival]) -> Result<()> {
+pub(super) fn ensure_in_order(arrivals: &[Arrival]) -> Result<()> {
     let in_order = arrivals
         .iter()
         .zip(0..)
@@ -122,11 +122,11 @@ fn ensure_in_order(arrivals: &[Arrival]) -> Result<()> {
 }
 
 /// How long [`fill`] keeps them waiting at most, in ns.
-const FILL: u64 = 120_000_000;
+pub(super) const FILL: u64 = 120_000_000;
 
 /// Puts packets into the queue behind an idle wire before the first of them is through: the wire
 /// is slow until all are there. Their numbers are 1 and up; 0 is the one that keeps them waiting.
-fn fill(port: &mut Port, lens: &[u32], options: &Options) -> Result<()> {
+pub(super) fn fill(port: &mut Port, lens: &[u32], options: &Options) -> Result<()> {
     change(port, &rate(100_000))?;
     let mut sender = port.sender()?;
     sender.send(&packet(0, 1500))?;
@@ -211,7 +211,7 @@ fn transits(port: &mut Port, law: impl Fn(u64) -> u64) -> Result<Vec<u64>> {
 /// Sleeps, but never long. A processor that slept through ticks of the kernel's clock makes up for
 /// them, before anything else, at the next interrupt: 5 µs after 100 ms. One that has traffic to
 /// carry does not sleep so long.
-fn stay_awake(time: Duration) {
+pub(super) fn stay_awake(time: Duration) {
     const NAP: Duration = Duration::from_micros(3700);
     let mut left = time;
     while !left.is_zero() {
@@ -253,7 +253,7 @@ fn ensure_exact(
         .with_context(|| format!("{measured:?} ns, not {expected:?}"))
 }
 
-const LENS: [u32; 12] = [64, 1500, 65, 1499, 100, 1000, 777, 64, 1514, 333, 555, 1200];
+pub(super) const LENS: [u32; 12] = [64, 1500, 65, 1499, 100, 1000, 777, 64, 1514, 333, 555, 1200];
 
 fn a_packet_takes_its_length_at_the_rate(cx: &Context) -> Result<()> {
     let mut port = Port::new()?;
@@ -297,7 +297,7 @@ fn gaps(options: &Options, lens: &[u32]) -> Result<Vec<u64>> {
     Ok(gaps_of(&arrivals))
 }
 
-fn gaps_of(arrivals: &[Arrival]) -> Vec<u64> {
+pub(super) fn gaps_of(arrivals: &[Arrival]) -> Vec<u64> {
     arrivals
         .windows(2)
         .map(|pair| pair[1].time.saturating_sub(pair[0].time))
@@ -305,7 +305,10 @@ fn gaps_of(arrivals: &[Arrival]) -> Vec<u64> {
 }
 
 /// Checks gaps; returns the greatest error in ns.
-fn ensure_near(measured: &[u64], expected: impl IntoIterator<Item = u64>) -> Result<u64> {
+pub(super) fn ensure_near(
+    measured: &[u64],
+    expected: impl IntoIterator<Item = u64>,
+) -> Result<u64> {
     let expected: Vec<u64> = expected.into_iter().collect();
     ensure!(
         measured.len() == expected.len(),

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use slab::Slab;
 
 use super::socket::{self, Counters};
+use crate::error::Result;
 
 /// A pair of hosts: sender and receiver.
 pub(super) type Pair = (u32, u32);
@@ -28,8 +29,24 @@ pub(super) struct Connection {
     pub(super) flow: Option<u32>,
     pub(super) to_write: u64,
     pub(super) to_read: u64,
+    /// So many bytes must have arrived before the receiver is told, 1 if that is not set yet; see
+    /// [`socket::tell_from`].
+    pub(super) told_from: u64,
     /// The sender's counters when the flow began.
     pub(super) before: Counters,
+}
+
+impl Connection {
+    /// Has the receiver told when the rest of the flow is there, or a good part of it.
+    pub(super) fn expect(&mut self) -> Result<()> {
+        let Some(receiver) = &self.receiver else {
+            return Ok(());
+        };
+        if self.to_read < self.told_from || self.told_from == 1 {
+            self.told_from = socket::tell_from(receiver, self.to_read)?;
+        }
+        Ok(())
+    }
 }
 
 /// What a connection is opened for.
@@ -143,6 +160,7 @@ impl Table {
             flow: opening.flow,
             to_write: 0,
             to_read: 0,
+            told_from: 1,
             before: Counters::default(),
         });
         let key = Key {

@@ -294,6 +294,8 @@ impl<'a> Run<'a> {
             connection.flow = Some(index);
             connection.to_write = flow.size;
             connection.to_read = flow.size;
+            connection.told_from = 1;
+            connection.expect()?;
         }
         self.write(key)
     }
@@ -547,7 +549,7 @@ impl<'a> Run<'a> {
                         return Ok(());
                     }
                 }
-                Err(Errno::EAGAIN) => return Ok(()),
+                Err(Errno::EAGAIN) => return connection.expect(),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return self.broken(key, Stage::Receive, errno),
             }

@@ -213,6 +213,20 @@ pub(super) fn discard(socket: &TcpStream, bytes: u64) -> nix::Result<u64> {
     Errno::result(result).map(|read| read.unsigned_abs() as u64)
 }
 
+/// The most bytes that may be there unread before the receiver is told.
+const UNREAD: u64 = 64 << 10;
+
+/// The socket is readable when so many bytes are there (`SO_RCVLOWAT`), rather than at each packet:
+/// a wakeup for a packet costs as much as the packet. Returns how many, less than asked where that is
+/// a good part of the receive buffer: what is unread narrows the window.
+pub(super) fn tell_from(socket: &TcpStream, bytes: u64) -> Result<u64> {
+    let buffer = getsockopt(socket, sockopt::RcvBuf).map_err(system("reading SO_RCVBUF"))?;
+    let bytes = bytes.min(UNREAD).min(buffer as u64 / 16).max(1);
+    crate::flow::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as u32)
+        .map_err(system("setting SO_RCVLOWAT"))?;
+    Ok(bytes)
+}
+
 /// Makes the next close a reset that forgets what is not sent.
 pub(super) fn reset_on_close(socket: &TcpStream) {
     let linger = libc::linger {
@@ -297,6 +311,7 @@ pub(super) fn counters(sender: &TcpStream) -> Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::poll::{PollFd, PollFlags, poll};
     use std::io::Write as _;
     use std::mem::offset_of;
 
@@ -337,6 +352,27 @@ mod tests {
         drop(sender);
         receiver.peek(&mut first).unwrap();
         assert_eq!(discard(&receiver, 1), Ok(0));
+    }
+
+    #[test]
+    fn the_receiver_is_told_when_so_many_bytes_are_there() {
+        let (mut sender, receiver) = connected();
+        let readable = |wait: u16| {
+            let mut fds = [PollFd::new(receiver.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, wait).unwrap() == 1
+        };
+        assert_eq!(tell_from(&receiver, 1_000).unwrap(), 1_000);
+        sender.write_all(&[7; 999]).unwrap();
+        // They have arrived, and nobody is told.
+        receiver.peek(&mut [0]).unwrap();
+        assert!(!readable(0));
+        sender.write_all(&[7]).unwrap();
+        assert!(readable(10_000));
+        assert_eq!(discard(&receiver, 1 << 20), Ok(1_000));
+        assert!(tell_from(&receiver, 1 << 40).unwrap() <= UNREAD);
+        // The end is told, whatever is there.
+        drop(sender);
+        assert!(readable(10_000));
     }
 
     #[test]

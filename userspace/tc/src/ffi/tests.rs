@@ -332,13 +332,14 @@ fn a_request_is_a_nest_of_what_was_said() {
     assert_eq!(pfabric::Options::parse(options(&buffer)), Ok(said));
 
     let mut buffer = Buffer::of_length(EMPTY);
-    let command = "rate 125000 delay 200000 overhead 2 mpu 6";
+    let command = "rate 125000 delay 200000 overhead 2 mpu 6 slack 60000";
     assert_eq!(request::<Wire>(command, &mut buffer), 0);
     let said = wire::Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
         overhead: Some(20),
         mpu: Some(60),
+        slack: Some(60_000),
     };
     assert_eq!(wire::Options::parse(options(&buffer)), Ok(said));
 }
@@ -386,6 +387,7 @@ fn options_are_printed_by_tcs_functions() {
         delay: Some(200_000),
         overhead: Some(24),
         mpu: Some(84),
+        slack: Some(60_000),
     };
     let dump = dump(|sink| said.put(sink));
     Wire::print_options(&dump, &TC).unwrap();
@@ -398,6 +400,8 @@ fn options_are_printed_by_tcs_functions() {
         "text overhead 24 ",
         "mpu: 84",
         "text mpu 84b ",
+        "slack: 60000",
+        "text slack 60000 ns ",
     ];
     assert_eq!(PRINTED.take(), expected);
 }

@@ -69,7 +69,7 @@ fn the_options_are_explained() {
     for (page, usage, number) in [
         (BFC, weft_tc::bfc::USAGE, 23),
         (PFABRIC, weft_tc::pfabric::USAGE, 4),
-        (WIRE, weft_tc::wire::USAGE, 4),
+        (WIRE, weft_tc::wire::USAGE, 5),
     ] {
         assert_eq!(options(usage).len(), number, "{usage}");
         for option in options(usage) {
@@ -117,10 +117,11 @@ fn the_fields_in_json_are_explained() {
         delay: 0,
         overhead: 0,
         mpu: 0,
+        slack: 0,
     };
     let (_, json) = shown::<Wire>(&bytes(|message| config.put(message).unwrap()));
     let (_, more) = statistics::<Wire>(&wire::Stats::default().to_bytes()).unwrap();
-    assert_eq!((keys(&json).len(), keys(&more).len()), (4, 8));
+    assert_eq!((keys(&json).len(), keys(&more).len()), (5, 8));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(WIRE, "STATISTICS"), key);
     }
@@ -171,10 +172,12 @@ fn what_tc_refuses_is_explained() {
         "delay 11s",
         "overhead 1001",
         "mpu 2001",
+        "slack 2s",
         "rate X",
         "delay X",
         "overhead X",
         "mpu X",
+        "slack X",
         "X",
     ] {
         assert_explains(WIRE, &complaint::<Wire>(command));

@@ -103,6 +103,8 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("wire rate 400gbit delay 10s overhead 24b mpu 84b");
     assert_understood("wire rate 1.25gbps delay 1.5ms");
     assert_understood("wire rate 50GBps delay 10000000000ns");
+    assert_understood("wire rate 10mbit slack 60us");
+    assert_understood("wire rate 10mbit slack 1s");
 }
 
 #[test]
@@ -126,6 +128,9 @@ fn values_out_of_range_are_refused() {
         1,
         "Error: MPU must be at most 2000 bytes.\n",
     );
+    let slack = "Error: Slack must be at most 1 s.\n";
+    assert_refused("wire rate 1gbit slack 1.1s", 1, slack);
+    assert_refused("wire rate 1gbit slack 4294967297", 1, slack);
 }
 
 #[test]
@@ -148,6 +153,8 @@ fn values_that_are_none_are_illegal() {
     for value in ["long", "10m", "-1us"] {
         let error = illegal("delay", value, "a time, for example 200us");
         assert_refused(&format!("wire delay {value}"), 1, &error);
+        let error = illegal("slack", value, "a time, for example 60us");
+        assert_refused(&format!("wire slack {value}"), 1, &error);
     }
     let error = illegal("elide", "weft-none", "a device");
     assert_refused("bfc elide weft-none", 1, &error);
@@ -291,6 +298,7 @@ fn some_wire() -> Vec<u8> {
         delay: 200_000,
         overhead: 24,
         mpu: 84,
+        slack: 60_000,
     };
     let mut stats = wire::Stats {
         busy_ns: 3_645_000,
@@ -384,7 +392,7 @@ fn tc_shows_a_wire_qdisc_with_its_own_units() {
     assert_eq!(error, "");
     assert_eq!(
         out,
-        "qdisc wire 1: dev lo root refcnt 2 rate 10Mbit delay 200us overhead 24 mpu 84b \n",
+        "qdisc wire 1: dev lo root refcnt 2 rate 10Mbit delay 200us overhead 24 mpu 84b slack 60us \n",
     );
     let (out, _) = monitored("wire-iec", "-iec", &some_wire());
     assert!(out.contains(" rate 9765Kibit delay 200us "), "{out}");
@@ -397,7 +405,7 @@ fn tc_shows_a_wire_qdiscs_statistics() {
     assert_eq!(
         out,
         "\
-qdisc wire 1: dev lo root refcnt 2 rate 10Mbit delay 200us overhead 24 mpu 84b 
+qdisc wire 1: dev lo root refcnt 2 rate 10Mbit delay 200us overhead 24 mpu 84b slack 60us 
  Sent 4500 bytes 3 pkt (dropped 15, overlimits 0 requeues 0) 
  backlog 3000b 2p requeues 0
   busy 3.65ms in_flight 3000b 2p

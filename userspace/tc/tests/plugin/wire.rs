@@ -37,13 +37,14 @@ fn every_option_is_said_as_it_is_given_in_any_order() {
         delay: Some(200_000),
         overhead: Some(24),
         mpu: Some(84),
+        slack: Some(60_000),
     };
     assert_eq!(
-        said("rate 10mbit delay 200us overhead 24 mpu 84"),
+        said("rate 10mbit delay 200us overhead 24 mpu 84 slack 60us"),
         everything
     );
     assert_eq!(
-        said("mpu 84 overhead 24 delay 200us rate 10mbit"),
+        said("slack 60us mpu 84 overhead 24 delay 200us rate 10mbit"),
         everything
     );
 }
@@ -58,6 +59,8 @@ fn the_boundaries_of_each_range_are_accepted() {
     assert_eq!(said("overhead 1000").overhead, Some(1000));
     assert_eq!(said("mpu 0").mpu, Some(0));
     assert_eq!(said("mpu 2000").mpu, Some(2000));
+    assert_eq!(said("slack 0").slack, Some(0));
+    assert_eq!(said("slack 1s").slack, Some(1_000_000_000));
 }
 
 #[test]
@@ -66,6 +69,7 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
     let delay = "Error: Delay must be at most 10 s.\n";
     let overhead = "Error: Overhead must be at most 1000 bytes.\n";
     let mpu = "Error: MPU must be at most 2000 bytes.\n";
+    let slack = "Error: Slack must be at most 1 s.\n";
     for (command, sentence) in [
         ("rate 0bps", rate),
         ("rate 124bps", rate),
@@ -77,6 +81,11 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
         ("overhead 4294967295", overhead),
         ("mpu 2001", mpu),
         ("mpu 4294967295", mpu),
+        ("slack 1000000001", slack),
+        // 2^32 ns and 1 ns: more than the attribute holds.
+        ("slack 4294967296", slack),
+        ("slack 4294967297", slack),
+        ("slack 18446744073709551615", slack),
     ] {
         assert_eq!(complaint::<Wire>(command), sentence, "{command}");
     }
@@ -101,6 +110,10 @@ fn an_illegal_value_is_named_with_what_is_expected() {
             "mpu -1",
             "Illegal \"mpu\": \"-1\" is not a number of bytes\n",
         ),
+        (
+            "slack some",
+            "Illegal \"slack\": \"some\" is not a time, for example 60us\n",
+        ),
     ] {
         assert_eq!(complaint::<Wire>(command), sentence, "{command}");
     }
@@ -110,7 +123,13 @@ fn an_illegal_value_is_named_with_what_is_expected() {
 fn help_is_the_usage_wherever_it_stands_as_an_option() {
     assert_eq!(complaint::<Wire>("help"), USAGE);
     assert_eq!(complaint::<Wire>("rate 10gbit help"), USAGE);
-    for option in ["rate RATE", "delay TIME", "overhead BYTES", "mpu BYTES"] {
+    for option in [
+        "rate RATE",
+        "delay TIME",
+        "overhead BYTES",
+        "mpu BYTES",
+        "slack TIME",
+    ] {
         assert!(USAGE.contains(option), "{option}");
     }
 }
@@ -125,7 +144,7 @@ fn an_unknown_word_is_asked_about() {
 
 #[test]
 fn an_option_without_its_value_is_incomplete() {
-    for command in ["rate", "delay", "overhead", "rate 10gbit mpu"] {
+    for command in ["rate", "delay", "overhead", "rate 10gbit mpu", "slack"] {
         assert_eq!(
             request::<Wire>(command),
             Err(Complaint::Incomplete),
@@ -141,6 +160,7 @@ fn an_option_given_twice_is_refused() {
         ("delay 1us delay 1us", "delay", "1us"),
         ("overhead 0 overhead 0", "overhead", "0"),
         ("mpu 64 rate 1gbit mpu 84", "mpu", "84"),
+        ("slack 0 slack 60us", "slack", "60us"),
     ] {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
@@ -155,22 +175,30 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         delay: 0,
         overhead: 0,
         mpu: 0,
+        slack: 0,
     };
     let (text, json) = shown::<Wire>(&dump(config));
     assert_eq!(text, "rate 10000000bit delay 0ns ");
-    assert_eq!(json, r#"{"rate":1250000,"delay":0,"overhead":0,"mpu":0}"#);
+    assert_eq!(
+        json,
+        r#"{"rate":1250000,"delay":0,"overhead":0,"mpu":0,"slack":0}"#
+    );
 
     let config = Config {
         delay: 200_000,
         overhead: 24,
         mpu: 1024,
+        slack: 60_000,
         ..config
     };
     let (text, json) = shown::<Wire>(&dump(config));
-    assert_eq!(text, "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb ");
+    assert_eq!(
+        text,
+        "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb slack 60000ns "
+    );
     assert_eq!(
         json,
-        r#"{"rate":1250000,"delay":200000,"overhead":24,"mpu":1024}"#
+        r#"{"rate":1250000,"delay":200000,"overhead":24,"mpu":1024,"slack":60000}"#
     );
 }
 
