@@ -95,6 +95,8 @@ int weft_queue_stats(struct gnet_dump *d, u64 bytes, u64 packets, u32 backlog,
 void weft_lock_init(spinlock_t *lock);
 void weft_lock(spinlock_t *lock);
 void weft_unlock(spinlock_t *lock);
+void weft_lock_bh_off(spinlock_t *lock);
+void weft_unlock_bh_off(spinlock_t *lock);
 void weft_work_init(struct work_struct *work, work_func_t func);
 void weft_work_queue(struct work_struct *work);
 void *weft_net_generic(const struct net *net, unsigned int id);

@@ -162,6 +162,16 @@ void weft_unlock(spinlock_t *lock)
 	spin_unlock_bh(lock);
 }
 
+void weft_lock_bh_off(spinlock_t *lock)
+{
+	spin_lock(lock);
+}
+
+void weft_unlock_bh_off(spinlock_t *lock)
+{
+	spin_unlock(lock);
+}
+
 void weft_work_init(struct work_struct *work, work_func_t func)
 {
 	INIT_WORK(work, func);

@@ -49,12 +49,12 @@ use super::{
         hrtimer_setup, hrtimer_start_range_ns, net, net_device, packet_type, pernet_operations,
         register_pernet_subsys, sk_buff, spinlock_t, unregister_pernet_subsys, weft_dev_index,
         weft_dev_net, weft_dev_schedule, weft_frame_read, weft_frame_send, weft_lock,
-        weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_unlock,
-        weft_work_init, weft_work_queue, work_struct,
+        weft_lock_bh_off, weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume,
+        weft_unlock, weft_unlock_bh_off, weft_work_init, weft_work_queue, work_struct,
     },
     clock::now,
     layout,
-    qdisc::Setup,
+    qdisc::{Sch, Setup},
 };
 
 /// Bytes of the longest frame, without its Ethernet header.
@@ -332,6 +332,26 @@ impl<T: Shared> NamespaceRef<T> {
             namespace.queue_work();
         }
         result
+    }
+
+    /// The same for whoever holds a qdisc lock, and so has bottom halves off already.
+    #[inline(always)] // once per callback of a packet
+    pub fn with_locked<R>(&self, _sch: &mut Sch, f: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: Alive (invariant). The qdisc lock, which is held as long as there is a `Sch`, is
+        // taken with bottom halves off: so the lock of the state can be taken as it is. It gives
+        // exclusive access.
+        unsafe {
+            let namespace = self.0.as_ref();
+            weft_lock_bh_off(namespace.lock.get());
+            let state = (*namespace.state.get()).assume_init_mut();
+            let result = f(state);
+            let news = state.has_news();
+            weft_unlock_bh_off(namespace.lock.get());
+            if news {
+                namespace.queue_work();
+            }
+            result
+        }
     }
 }
 

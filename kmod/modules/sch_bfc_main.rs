@@ -530,7 +530,7 @@ impl Qdisc for Port {
             }
         };
         arrival.upstream_queue = arriving.upstream_queue();
-        let result = member.fabric.with(|fabric| {
+        let result = member.fabric.with_locked(sch, |fabric| {
             egress.enqueue(&mut fabric.0, arriving, &arrival, now(), Arriving::mark)
         });
         match result {
@@ -551,7 +551,7 @@ impl Qdisc for Port {
             return None;
         }
         let port = member.place.port;
-        let (skb, lapse) = member.fabric.with(|fabric| {
+        let (skb, lapse) = member.fabric.with_locked(sch, |fabric| {
             let skb = egress.dequeue(&mut fabric.0, now());
             let lapse = if skb.is_none() {
                 fabric.0.lapse(port)
