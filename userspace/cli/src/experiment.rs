@@ -233,5 +233,10 @@ fn samples<'a>(
             evictions: now.evictions - before.evictions,
             marks: now.marks - before.marks,
             busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
+            backpressure: ports::backpressure_since(
+                before.backpressure,
+                now.backpressure,
+                dilation,
+            ),
         })
 }
