@@ -72,13 +72,17 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     };
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
     let mut failure = None;
+    let elision = fabric.slowed.elision();
     let planned = plan.set_qdiscs(|node, port, link| {
         let file = match node.kind {
             Kind::Host => "host.tc",
             Kind::Switch => "switch.tc",
         };
-        let (rate, delay) = (link.wire.rate.to_string(), link.wire.delay.to_string());
-        match scheme.batch(file, &variables.port(&port.name, &rate, &delay)) {
+        // The port as its link's other end knows it: its node and its place.
+        let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
+        let elided = elision.ingresses(here.peer, here.peer_port);
+        let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
+        match scheme.batch(file, &variables.port(&port.name, &link.wire, elided)) {
             Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n")),
             Err(error) => {
                 failure.get_or_insert(error);
