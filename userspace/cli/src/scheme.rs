@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
@@ -233,7 +233,10 @@ impl Scheme {
     ) -> Result<Vec<(String, String)>> {
         let pair = |line: String| match line.split_once('=') {
             Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            None => bail!("{}/{file}: `{line}`: expected KEY = VALUE", self.name),
+            None => usage(format!(
+                "{}/{file}: `{line}`: expected KEY = VALUE",
+                self.name
+            )),
         };
         self.lines(file, variables)?.into_iter().map(pair).collect()
     }
