@@ -51,6 +51,16 @@ pub(crate) struct QdiscFigures<'a> {
 }
 
 impl PortReading {
+    /// Whether it holds something, or dropped something or told a neighbour something since `last`.
+    pub(crate) fn is_of_interest_after(&self, last: &Self) -> bool {
+        let told = |it: Backpressure| (it.pauses_sent, it.resumes_sent, it.bitmaps_sent);
+        let is_pausing = self.backpressure.is_some_and(|it| it.pausing > 0);
+        self.backlog_packets > 0
+            || self.drops != last.drops
+            || is_pausing
+            || self.backpressure.map(told) != last.backpressure.map(told)
+    }
+
     /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
     /// from that one, wherever it is.
     pub(crate) fn add(&mut self, qdisc: &QdiscFigures<'_>) {
@@ -238,6 +248,25 @@ mod tests {
         };
         assert_eq!(since, Some(expected));
         assert_eq!(backpressure_since(None, None, 1000.0), None);
+    }
+
+    #[test]
+    fn a_port_without_a_queue_is_of_interest_when_it_pauses_its_neighbour() {
+        let port = |pausing, pauses_sent, buffer_bytes| PortReading {
+            backpressure: Some(Backpressure {
+                pausing,
+                pauses_sent,
+                buffer_bytes,
+                ..Backpressure::default()
+            }),
+            ..PortReading::default()
+        };
+        let idle = port(0, 7, 0);
+        assert!(port(1, 7, 0).is_of_interest_after(&idle));
+        assert!(port(0, 8, 0).is_of_interest_after(&idle));
+        // What is in the switch's other ports is told by those.
+        assert!(!port(0, 7, 9_000).is_of_interest_after(&idle));
+        assert!(!PortReading::default().is_of_interest_after(&PortReading::default()));
     }
 
     #[test]
