@@ -10,15 +10,15 @@ use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 
 use super::bindings::{
-    hrtimer, netlink_ext_ack, packet_type, pernet_operations, qdisc_watchdog, sk_buff, spinlock_t,
-    tcmsg, tcp_congestion_ops, weft_layout, work_struct, Qdisc, Qdisc_class_ops, Qdisc_ops,
-    WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
+    ctl_table, hrtimer, netlink_ext_ack, packet_type, pernet_operations, qdisc_watchdog, sk_buff,
+    spinlock_t, tcmsg, tcp_congestion_ops, weft_layout, work_struct, Qdisc, Qdisc_class_ops,
+    Qdisc_ops, WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
     WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER,
     WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
 };
 
 /// What is compared, in the order of `weft_layout()` in `helpers.c`.
-const LAYOUT: [(&str, usize); 33] = [
+const LAYOUT: [(&str, usize); 36] = [
     ("sizeof(struct Qdisc)", size_of::<Qdisc>()),
     ("offsetof(struct Qdisc, flags)", offset_of!(Qdisc, flags)),
     ("offsetof(struct Qdisc, q)", offset_of!(Qdisc, q)),
@@ -96,6 +96,15 @@ const LAYOUT: [(&str, usize); 33] = [
     (
         "offsetof(struct sk_buff, network_header)",
         WEFT_SKB_NETWORK_HEADER as usize,
+    ),
+    ("sizeof(struct ctl_table)", size_of::<ctl_table>()),
+    (
+        "offsetof(struct ctl_table, extra2)",
+        offset_of!(ctl_table, extra2),
+    ),
+    (
+        "offsetof(struct pernet_operations, size)",
+        offset_of!(pernet_operations, size),
     ),
 ];
 

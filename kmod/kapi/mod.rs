@@ -34,6 +34,8 @@ mod layout;
 pub mod namespace;
 pub mod netlink;
 pub mod qdisc;
+pub mod settings;
 pub mod skb;
 pub mod store;
+pub mod timeout_only;
 pub mod watchdog;

@@ -274,6 +274,12 @@ impl Receiver {
         Self::open_for(namespace, libc::ETH_P_IP as u16)
     }
 
+    /// One that sees what is sent, too, behind the qdisc, and before a filter at ingress what
+    /// arrives.
+    pub(crate) fn of_both_ways(namespace: &Namespace) -> Result<Self> {
+        Self::open_for(namespace, libc::ETH_P_ALL as u16)
+    }
+
     /// One that receives frames of an EtherType.
     pub(crate) fn open_for(namespace: &Namespace, protocol: u16) -> Result<Self> {
         // In network order, as `socket(2)` has it.

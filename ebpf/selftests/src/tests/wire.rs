@@ -150,12 +150,16 @@ struct Delivered {
 
 impl Delivered {
     fn start(namespace: &Namespace) -> Result<Self> {
-        // A filter of tc's own at the same hook runs behind ours.
+        // A filter of tc's own, behind ours at either hook.
         namespace.ip("link add seen type veth peer name mirror")?;
         namespace.ip("link set seen up")?;
         namespace.ip("link set mirror up")?;
-        namespace.command("tc", "qdisc add dev eth clsact")?;
-        let filter = "filter add dev eth ingress protocol all u32 match u32 0 0 action mirred egress mirror dev mirror";
+        // Programs at clsact have brought the qdisc.
+        let qdiscs = namespace.command("tc", "qdisc show dev eth")?;
+        if !qdiscs.contains("clsact") {
+            namespace.command("tc", "qdisc add dev eth clsact")?;
+        }
+        let filter = "filter add dev eth ingress pref 60000 protocol all u32 match u32 0 0 action mirred egress mirror dev mirror";
         namespace.command("tc", filter)?;
         Ok(Self {
             capture: Capture::start(namespace, "seen")?,
