@@ -9,12 +9,17 @@
 #ifndef WEFT_BINDINGS_H
 #define WEFT_BINDINGS_H
 
+#include <linux/etherdevice.h>
+#include <linux/hrtimer.h>
+#include <linux/if_arp.h>
 #include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
+#include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/sysctl.h>
+#include <linux/workqueue.h>
 #include <net/gen_stats.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
@@ -40,6 +45,13 @@ enum {
 enum {
 	WEFT_SKB_NEXT = WEFT_SKB(next),
 	WEFT_SKB_PRIORITY = WEFT_SKB(priority),
+	WEFT_SKB_PROTOCOL = WEFT_SKB(protocol),
+	WEFT_SKB_IIF = WEFT_SKB(skb_iif),
+	WEFT_SKB_LEN = WEFT_SKB(len),
+	WEFT_SKB_DATA_LEN = WEFT_SKB(data_len),
+	WEFT_SKB_DATA = WEFT_SKB(data),
+	WEFT_SKB_HEAD = WEFT_SKB(head),
+	WEFT_SKB_NETWORK_HEADER = WEFT_SKB(network_header),
 	WEFT_SKB_DESTRUCTOR = WEFT_SKB(destructor),
 	WEFT_CB_PKT_LEN = WEFT_CB(pkt_len),
 	WEFT_CB_PKT_SEGS = WEFT_CB(pkt_segs),
@@ -54,6 +66,8 @@ void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);
 void weft_skb_set_due(struct sk_buff *skb, u64 ns);
 u64 weft_skb_due(const struct sk_buff *skb);
 void weft_skb_free(struct sk_buff *skb);
+void weft_skb_consume(struct sk_buff *skb);
+u8 *weft_skb_writable_header(struct sk_buff *skb, u32 len);
 
 /* Qdisc */
 void weft_qdisc_lock(struct Qdisc *sch);
@@ -63,6 +77,8 @@ void weft_qdisc_drop(struct sk_buff *skb, struct Qdisc *sch,
 void weft_qdisc_dequeued(struct Qdisc *sch, struct sk_buff *skb);
 struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch);
 u32 weft_qdisc_tx_queue_len(struct Qdisc *sch);
+u32 weft_qdisc_mtu(struct Qdisc *sch);
+struct net_device *weft_qdisc_dev(struct Qdisc *sch);
 
 /* A classful qdisc's child */
 bool weft_net_xmit_is_drop(int code);
@@ -72,6 +88,33 @@ void weft_child_purge(struct Qdisc *child);
 void weft_class_walk(struct Qdisc *sch, struct qdisc_walker *walker);
 int weft_class_stats(struct gnet_dump *d, struct Qdisc *child);
 
+/* Queues shown as classes */
+bool weft_class_step(struct Qdisc *sch, unsigned long class,
+		     struct qdisc_walker *walker);
+int weft_queue_stats(struct gnet_dump *d, u64 bytes, u64 packets, u32 backlog,
+		     u32 qlen);
+
+/* What the devices of a namespace share */
+void weft_lock_init(spinlock_t *lock);
+void weft_lock(spinlock_t *lock);
+void weft_unlock(spinlock_t *lock);
+void weft_lock_bh_off(spinlock_t *lock);
+void weft_unlock_bh_off(spinlock_t *lock);
+void weft_work_init(struct work_struct *work, work_func_t func);
+void weft_work_queue(struct work_struct *work);
+void *weft_net_generic(const struct net *net, unsigned int id);
+struct net *weft_dev_net(const struct net_device *dev);
+u32 weft_dev_index(const struct net_device *dev);
+void weft_dev_schedule(struct net_device *dev);
+u64 weft_real_ns(void);
+
+/* Ethernet frames of one's own */
+int weft_frame_send(struct net *net, u32 index, u16 type, const u8 *group,
+		    const void *payload, u32 len);
+int weft_frame_read(const struct sk_buff *skb, const struct net_device *dev,
+		    const struct net_device *orig_dev, const u8 *group,
+		    u8 *from, void *payload, u32 size);
+
 /* Netlink */
 const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr);
 struct nlattr *weft_nest_start(struct sk_buff *skb, int attr);
@@ -79,7 +122,6 @@ int weft_nest_end(struct sk_buff *skb, struct nlattr *nest);
 void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
 
 /* Settings of a network namespace */
-void *weft_net_generic(const struct net *net, unsigned int id);
 
 /* Congestion control */
 void *weft_ca_room(struct sock *sk);

@@ -38,6 +38,20 @@ void weft_skb_free(struct sk_buff *skb)
 	kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
 }
 
+void weft_skb_consume(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+/* A checksum over the whole packet, computed by the device, no longer holds. */
+u8 *weft_skb_writable_header(struct sk_buff *skb, u32 len)
+{
+	if (skb_ensure_writable(skb, skb_network_offset(skb) + len))
+		return NULL;
+	skb_forward_csum(skb);
+	return skb_network_header(skb);
+}
+
 void weft_qdisc_lock(struct Qdisc *sch)
 {
 	sch_tree_lock(sch);
@@ -67,6 +81,16 @@ struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch)
 u32 weft_qdisc_tx_queue_len(struct Qdisc *sch)
 {
 	return READ_ONCE(qdisc_dev(sch)->tx_queue_len);
+}
+
+u32 weft_qdisc_mtu(struct Qdisc *sch)
+{
+	return psched_mtu(qdisc_dev(sch));
+}
+
+struct net_device *weft_qdisc_dev(struct Qdisc *sch)
+{
+	return qdisc_dev(sch);
 }
 
 bool weft_net_xmit_is_drop(int code)
@@ -102,6 +126,130 @@ int weft_class_stats(struct gnet_dump *d, struct Qdisc *child)
 	if (gnet_stats_copy_basic(d, child->cpu_bstats, &child->bstats, true) < 0)
 		return -1;
 	return qdisc_qstats_copy(d, child) < 0 ? -1 : 0;
+}
+
+bool weft_class_step(struct Qdisc *sch, unsigned long class,
+		     struct qdisc_walker *walker)
+{
+	return tc_qdisc_stats_dump(sch, class, walker);
+}
+
+int weft_queue_stats(struct gnet_dump *d, u64 bytes, u64 packets, u32 backlog,
+		     u32 qlen)
+{
+	struct gnet_stats_queue queue = { .backlog = backlog };
+	struct gnet_stats_basic_sync basic;
+
+	gnet_stats_basic_sync_init(&basic);
+	_bstats_update(&basic, bytes, packets);
+	if (gnet_stats_copy_basic(d, NULL, &basic, false) < 0)
+		return -1;
+	return gnet_stats_copy_queue(d, NULL, &queue, qlen);
+}
+
+void weft_lock_init(spinlock_t *lock)
+{
+	spin_lock_init(lock);
+}
+
+void weft_lock(spinlock_t *lock)
+{
+	spin_lock_bh(lock);
+}
+
+void weft_unlock(spinlock_t *lock)
+{
+	spin_unlock_bh(lock);
+}
+
+void weft_lock_bh_off(spinlock_t *lock)
+{
+	spin_lock(lock);
+}
+
+void weft_unlock_bh_off(spinlock_t *lock)
+{
+	spin_unlock(lock);
+}
+
+void weft_work_init(struct work_struct *work, work_func_t func)
+{
+	INIT_WORK(work, func);
+}
+
+void weft_work_queue(struct work_struct *work)
+{
+	queue_work(system_bh_wq, work);
+}
+
+struct net *weft_dev_net(const struct net_device *dev)
+{
+	return dev_net(dev);
+}
+
+u32 weft_dev_index(const struct net_device *dev)
+{
+	return READ_ONCE(dev->ifindex);
+}
+
+void weft_dev_schedule(struct net_device *dev)
+{
+	netif_tx_schedule_all(dev);
+}
+
+u64 weft_real_ns(void)
+{
+	return ktime_get_real_ns();
+}
+
+int weft_frame_send(struct net *net, u32 index, u16 type, const u8 *group,
+		    const void *payload, u32 len)
+{
+	struct net_device *dev;
+	struct sk_buff *skb;
+	int err = -ENODEV;
+
+	rcu_read_lock();
+	dev = dev_get_by_index_rcu(net, index);
+	if (!dev || !netif_running(dev) || dev->type != ARPHRD_ETHER)
+		goto out;
+	err = -ENOMEM;
+	skb = alloc_skb(LL_RESERVED_SPACE(dev) + len + dev->needed_tailroom,
+			GFP_ATOMIC);
+	if (!skb)
+		goto out;
+	skb_reserve(skb, LL_RESERVED_SPACE(dev));
+	skb_reset_network_header(skb);
+	skb_put_data(skb, payload, len);
+	skb->dev = dev;
+	skb->protocol = htons(type);
+	skb->priority = TC_PRIO_CONTROL;
+	if (dev_hard_header(skb, dev, type, group, dev->dev_addr, len) < 0) {
+		kfree_skb(skb);
+		goto out;
+	}
+	err = dev_queue_xmit(skb);
+	if (err > 0)
+		err = net_xmit_errno(err);
+out:
+	rcu_read_unlock();
+	return err;
+}
+
+int weft_frame_read(const struct sk_buff *skb, const struct net_device *dev,
+		    const struct net_device *orig_dev, const u8 *group,
+		    u8 *from, void *payload, u32 size)
+{
+	if (dev->type != ARPHRD_ETHER || dev != orig_dev ||
+	    !skb_mac_header_was_set(skb) || skb->pkt_type != PACKET_MULTICAST ||
+	    !ether_addr_equal(eth_hdr(skb)->h_dest, group))
+		return -EPROTO;
+	if (skb->len > size)
+		return -EMSGSIZE;
+	ether_addr_copy(from, eth_hdr(skb)->h_source);
+	if (skb_copy_bits(skb, 0, payload, skb->len))
+		return -EFAULT;
+	return skb->len;
 }
 
 const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr)
@@ -360,10 +508,22 @@ size_t weft_layout(int which)
 	case 17: return WEFT_CB_PKT_SEGS;
 	case 18: return WEFT_CB_DATA;
 	case 19: return offsetof(struct Qdisc, privdata);
-	case 20: return sizeof(struct ctl_table);
-	case 21: return offsetof(struct ctl_table, extra2);
-	case 22: return sizeof(struct pernet_operations);
-	case 23: return offsetof(struct pernet_operations, size);
+	case 20: return sizeof(spinlock_t);
+	case 21: return sizeof(struct work_struct);
+	case 22: return sizeof(struct hrtimer);
+	case 23: return sizeof(struct pernet_operations);
+	case 24: return sizeof(struct packet_type);
+	case 25: return offsetof(struct packet_type, func);
+	case 26: return WEFT_SKB_PROTOCOL;
+	case 27: return WEFT_SKB_IIF;
+	case 28: return WEFT_SKB_LEN;
+	case 29: return WEFT_SKB_DATA_LEN;
+	case 30: return WEFT_SKB_DATA;
+	case 31: return WEFT_SKB_HEAD;
+	case 32: return WEFT_SKB_NETWORK_HEADER;
+	case 33: return sizeof(struct ctl_table);
+	case 34: return offsetof(struct ctl_table, extra2);
+	case 35: return offsetof(struct pernet_operations, size);
 	}
 	return 0;
 }

@@ -10,13 +10,15 @@ use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 
 use super::bindings::{
-    ctl_table, netlink_ext_ack, pernet_operations, qdisc_watchdog, sk_buff, tcmsg,
-    tcp_congestion_ops, weft_layout, Qdisc, Qdisc_class_ops, Qdisc_ops, WEFT_CB_DATA,
-    WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+    ctl_table, hrtimer, netlink_ext_ack, packet_type, pernet_operations, qdisc_watchdog, sk_buff,
+    spinlock_t, tcmsg, tcp_congestion_ops, weft_layout, work_struct, Qdisc, Qdisc_class_ops,
+    Qdisc_ops, WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
+    WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER,
+    WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
 };
 
 /// What is compared, in the order of `weft_layout()` in `helpers.c`.
-const LAYOUT: [(&str, usize); 24] = [
+const LAYOUT: [(&str, usize); 36] = [
     ("sizeof(struct Qdisc)", size_of::<Qdisc>()),
     ("offsetof(struct Qdisc, flags)", offset_of!(Qdisc, flags)),
     ("offsetof(struct Qdisc, q)", offset_of!(Qdisc, q)),
@@ -67,14 +69,38 @@ const LAYOUT: [(&str, usize); 24] = [
         "offsetof(struct Qdisc, privdata)",
         offset_of!(Qdisc, privdata),
     ),
+    ("sizeof(spinlock_t)", size_of::<spinlock_t>()),
+    ("sizeof(struct work_struct)", size_of::<work_struct>()),
+    ("sizeof(struct hrtimer)", size_of::<hrtimer>()),
+    (
+        "sizeof(struct pernet_operations)",
+        size_of::<pernet_operations>(),
+    ),
+    ("sizeof(struct packet_type)", size_of::<packet_type>()),
+    (
+        "offsetof(struct packet_type, func)",
+        offset_of!(packet_type, func),
+    ),
+    (
+        "offsetof(struct sk_buff, protocol)",
+        WEFT_SKB_PROTOCOL as usize,
+    ),
+    ("offsetof(struct sk_buff, skb_iif)", WEFT_SKB_IIF as usize),
+    ("offsetof(struct sk_buff, len)", WEFT_SKB_LEN as usize),
+    (
+        "offsetof(struct sk_buff, data_len)",
+        WEFT_SKB_DATA_LEN as usize,
+    ),
+    ("offsetof(struct sk_buff, data)", WEFT_SKB_DATA as usize),
+    ("offsetof(struct sk_buff, head)", WEFT_SKB_HEAD as usize),
+    (
+        "offsetof(struct sk_buff, network_header)",
+        WEFT_SKB_NETWORK_HEADER as usize,
+    ),
     ("sizeof(struct ctl_table)", size_of::<ctl_table>()),
     (
         "offsetof(struct ctl_table, extra2)",
         offset_of!(ctl_table, extra2),
-    ),
-    (
-        "sizeof(struct pernet_operations)",
-        size_of::<pernet_operations>(),
     ),
     (
         "offsetof(struct pernet_operations, size)",

@@ -19,14 +19,19 @@
 //! RTNL  →  qdisc lock (bottom halves off)  →  hrtimer base (watchdog), socket wake-ups (orphan)
 //! ```
 //!
+//! The order continues with the lock of what the qdiscs of a namespace share, see [`namespace`].
+//!
 //! A module's state is reachable only through `Pin<&mut Self>` handed out under the qdisc lock.
 //! Whatever sleeps or allocates (parsing, reserving memory, freeing it) happens outside of it, see
 //! [`qdisc::Qdisc::prepare`].
 
 pub mod bindings;
 pub mod child;
+pub mod clock;
 pub mod congestion;
+pub mod device;
 mod layout;
+pub mod namespace;
 pub mod netlink;
 pub mod qdisc;
 pub mod settings;

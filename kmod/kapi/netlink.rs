@@ -60,6 +60,14 @@ impl ExtAck {
         self.0
     }
 
+    /// Puts a sentence into the answer.
+    pub(super) fn explain(&mut self, sentence: &'static core::ffi::CStr) {
+        if !self.0.is_null() {
+            // SAFETY: Valid (from_raw); the sentence is static.
+            unsafe { (*self.0)._msg = sentence.as_ptr().cast() }
+        }
+    }
+
     /// Puts the refusal's sentence, and the attribute at fault, into the answer; returns the
     /// errno that goes with it.
     pub(super) fn refuse(&mut self, refusal: &Refusal, nest: &Nest) -> Error {
@@ -71,14 +79,10 @@ impl ExtAck {
             }
             _ => core::ptr::null(),
         };
-        if !self.0.is_null() {
-            // SAFETY: Valid (from_raw); the sentence is static.
-            unsafe {
-                (*self.0)._msg = refusal.message.as_ptr().cast();
-                if !bad_attr.is_null() {
-                    (*self.0).bad_attr = bad_attr;
-                }
-            }
+        self.explain(refusal.message);
+        if !self.0.is_null() && !bad_attr.is_null() {
+            // SAFETY: Valid (from_raw); the attribute is the request's.
+            unsafe { (*self.0).bad_attr = bad_attr }
         }
         match refusal.kind {
             RefusalKind::Invalid => EINVAL,

@@ -29,9 +29,9 @@ use super::{
     bindings::{
         self, gnet_dump, gnet_stats_copy_app, netlink_ext_ack, nlattr, qdisc_tree_reduce_backlog,
         qdisc_walker, register_qdisc, sk_buff, tcmsg, unregister_qdisc, weft_class_stats,
-        weft_class_walk, weft_qdisc_dequeued, weft_qdisc_lock, weft_qdisc_peek_dequeued,
-        weft_qdisc_tx_queue_len, weft_qdisc_unlock, NET_XMIT_DROP, NET_XMIT_SUCCESS,
-        TCQ_F_CAN_BYPASS,
+        weft_class_step, weft_class_walk, weft_qdisc_dequeued, weft_qdisc_lock, weft_qdisc_mtu,
+        weft_qdisc_peek_dequeued, weft_qdisc_tx_queue_len, weft_qdisc_unlock, weft_queue_stats,
+        NET_XMIT_DROP, NET_XMIT_SUCCESS, TCQ_F_CAN_BYPASS,
     },
     child::Child,
     layout,
@@ -62,6 +62,9 @@ pub trait Qdisc: Sized + Send + 'static {
     /// The statistics as they are dumped (`TCA_STATS_APP`).
     type Stats: AsRef<[u8]>;
 
+    /// The statistics of a queue that is shown as a class; `[u8; 0]` where there are none.
+    type QueueStats: AsRef<[u8]>;
+
     /// Reads the options of an add (`current` is `None`) or of a change.
     ///
     /// # Errors
@@ -69,12 +72,12 @@ pub trait Qdisc: Sized + Send + 'static {
     /// Whatever is refused, with the sentence for the user.
     fn parse(current: Option<Self::Config>, payload: &[u8]) -> Result<Self::Config, Refusal>;
 
-    /// Reserves what `config` needs; may sleep.
+    /// Reserves what `config` needs, in place of `current` for a change; may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn prepare(config: &Self::Config) -> Result<Self::Prepared>;
+    fn prepare(current: Option<&Self::Config>, config: &Self::Config) -> Result<Self::Prepared>;
 
     /// A new, empty qdisc.
     fn new(
@@ -121,6 +124,17 @@ pub trait Qdisc: Sized + Send + 'static {
     /// Back to empty. The counters of packets and bytes inside are the adapter's.
     fn reset(self: Pin<&mut Self>, purge: &mut Purge);
 
+    /// How many queues there are that are shown as classes (`tc class show`), if the qdisc has such.
+    /// It has no child then.
+    fn queues(&self) -> u32 {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
+    /// One of them; `None` for one that is of no interest now.
+    fn queue(&self, _queue: u32) -> Option<QueueView<Self::QueueStats>> {
+        build_error!(VTABLE_DEFAULT_ERROR)
+    }
+
     /// The child, if the qdisc has one.
     fn child(self: Pin<&mut Self>) -> &mut Child {
         build_error!(VTABLE_DEFAULT_ERROR)
@@ -128,6 +142,22 @@ pub trait Qdisc: Sized + Send + 'static {
 }
 
 use kernel::error::VTABLE_DEFAULT_ERROR;
+
+/// A queue that is shown as a class.
+pub struct QueueView<S> {
+    /// The minor number of the class, 1 to 65,535.
+    pub minor: u16,
+    /// Packets inside.
+    pub packets: u32,
+    /// Bytes inside.
+    pub bytes: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// What else there is to tell of it (`TCA_STATS_APP`).
+    pub stats: S,
+}
 
 /// What became of a packet at enqueue.
 pub struct Verdict(c_int);
@@ -249,6 +279,18 @@ impl Setup {
         self.extack
     }
 
+    /// The longest packet of the device, in bytes, its layer 2 header included.
+    pub fn mtu(&self) -> u32 {
+        // SAFETY: Valid (invariant).
+        unsafe { weft_qdisc_mtu(self.sch.as_ptr()) }
+    }
+
+    /// Gives the user a sentence to read with the error that is returned.
+    pub fn explain(&self, sentence: &'static core::ffi::CStr) {
+        // SAFETY: Null or valid (invariant).
+        unsafe { ExtAck::from_raw(self.extack) }.explain(sentence);
+    }
+
     /// The device's transmit queue length, in packets.
     pub fn tx_queue_len(&self) -> u32 {
         // SAFETY: Valid (invariant).
@@ -289,11 +331,24 @@ impl<T: Qdisc> Adapter<T> {
         ..unsafe { MaybeUninit::zeroed().assume_init() }
     };
 
+    /// Queues as classes: there is nothing but to look at them.
+    const QUEUE_OPS: &'static bindings::Qdisc_class_ops = &bindings::Qdisc_class_ops {
+        leaf: Some(Self::no_leaf),
+        find: Some(Self::no_class),
+        walk: Some(Self::walk_queues),
+        dump: Some(Self::dump_queue),
+        dump_stats: Some(Self::dump_queue_stats),
+        // SAFETY: All other fields are optional pointers or integers, for which zero is valid.
+        ..unsafe { MaybeUninit::zeroed().assume_init() }
+    };
+
     fn ops(module: &'static ThisModule) -> bindings::Qdisc_ops {
         let () = Self::PRIVATE_FITS;
         bindings::Qdisc_ops {
             cl_ops: if T::HAS_CHILD {
                 Self::CLASS_OPS
+            } else if T::HAS_QUEUES {
+                Self::QUEUE_OPS
             } else {
                 core::ptr::null()
             },
@@ -373,7 +428,7 @@ impl<T: Qdisc> Adapter<T> {
             // SAFETY: The kernel's arguments are valid for the call.
             let (nest, mut ack) = unsafe { (Nest::from_raw(opt), ExtAck::from_raw(extack)) };
             let config = T::parse(None, nest.payload()).map_err(|r| ack.refuse(&r, &nest))?;
-            let prepared = T::prepare(&config)?;
+            let prepared = T::prepare(None, &config)?;
             let setup = Setup {
                 sch: NonNull::new(sch).ok_or(EINVAL)?,
                 extack: ack.as_ptr(),
@@ -419,7 +474,7 @@ impl<T: Qdisc> Adapter<T> {
             let current = unsafe { Self::locked(sch, |state, _| state.config()) };
             let config =
                 T::parse(Some(current), nest.payload()).map_err(|r| ack.refuse(&r, &nest))?;
-            let prepared = T::prepare(&config)?;
+            let prepared = T::prepare(Some(&current), &config)?;
             // SAFETY: As above.
             let retired = unsafe {
                 Self::locked(sch, |state, sch| {
@@ -539,6 +594,90 @@ impl<T: Qdisc> Adapter<T> {
         unsafe {
             let child = Self::locked(sch, |state, _| state.child().as_ptr());
             weft_class_stats(d, child)
+        }
+    }
+}
+
+/// Queues as classes. A class is the queue's number and 1: 0 is none.
+impl<T: Qdisc> Adapter<T> {
+    unsafe extern "C" fn no_leaf(
+        _sch: *mut bindings::Qdisc,
+        _class: c_ulong,
+    ) -> *mut bindings::Qdisc {
+        core::ptr::null_mut()
+    }
+
+    unsafe extern "C" fn no_class(_sch: *mut bindings::Qdisc, _classid: u32) -> c_ulong {
+        0
+    }
+
+    /// One queue.
+    ///
+    /// # Safety
+    ///
+    /// As [`locked`](Self::locked).
+    unsafe fn view(sch: *mut bindings::Qdisc, class: c_ulong) -> Option<QueueView<T::QueueStats>> {
+        let queue = class.checked_sub(1)? as u32;
+        // SAFETY: As the caller promises.
+        unsafe { Self::locked(sch, |state, _| state.queue(queue)) }
+    }
+
+    unsafe extern "C" fn walk_queues(sch: *mut bindings::Qdisc, walker: *mut qdisc_walker) {
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let queues = unsafe { Self::locked(sch, |state, _| state.queues()) };
+        for class in 1..=queues as c_ulong {
+            // SAFETY: As above; the kernel's arguments.
+            unsafe {
+                if (*walker).stop != 0 {
+                    return;
+                }
+                if Self::view(sch, class).is_none() {
+                    (*walker).count = (*walker).count.wrapping_add(1);
+                } else if !weft_class_step(sch, class, walker) {
+                    return;
+                }
+            }
+        }
+    }
+
+    unsafe extern "C" fn dump_queue(
+        sch: *mut bindings::Qdisc,
+        class: c_ulong,
+        _skb: *mut sk_buff,
+        tcm: *mut tcmsg,
+    ) -> c_int {
+        // SAFETY: Under RTNL, without the qdisc lock; `tcm` is the message's head. What was of
+        // interest when the walk met it is shown, if only as its number.
+        unsafe {
+            let minor = Self::view(sch, class).map_or(0, |queue| queue.minor);
+            (*tcm).tcm_handle |= u32::from(minor);
+        }
+        0
+    }
+
+    unsafe extern "C" fn dump_queue_stats(
+        sch: *mut bindings::Qdisc,
+        class: c_ulong,
+        d: *mut gnet_dump,
+    ) -> c_int {
+        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and what is copied to it is
+        // not written to.
+        unsafe {
+            let Some(queue) = Self::view(sch, class) else {
+                return 0;
+            };
+            let stats = queue.stats.as_ref();
+            let QueueView {
+                sent_bytes,
+                sent,
+                bytes,
+                packets,
+                ..
+            } = queue;
+            if weft_queue_stats(d, sent_bytes, sent, bytes, packets) < 0 {
+                return -1;
+            }
+            gnet_stats_copy_app(d, stats.as_ptr().cast_mut().cast(), stats.len() as c_int)
         }
     }
 }

@@ -17,9 +17,10 @@ use kernel::prelude::*;
 use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_due, weft_skb_flow, weft_skb_free,
-        weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, Qdisc, WEFT_CB_DATA,
-        WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT,
-        WEFT_SKB_PRIORITY,
+        weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, weft_skb_writable_header, Qdisc,
+        WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA,
+        WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
+        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
     },
     qdisc::Sch,
 };
@@ -91,6 +92,63 @@ impl Skb {
         unsafe { weft_skb_flow(self.0.as_ptr()) }
     }
 
+    /// The index of the device by which the packet came into this namespace; 0: it was made here.
+    #[inline]
+    pub fn ingress(&self) -> u32 {
+        // SAFETY: As in `packet`. An index is never negative.
+        unsafe { field::<c_int>(self.0, WEFT_SKB_IIF).read() as u32 }
+    }
+
+    /// The EtherType of what the packet carries.
+    #[inline]
+    pub fn protocol(&self) -> u16 {
+        // SAFETY: As in `packet`.
+        u16::from_be(unsafe { field::<u16>(self.0, WEFT_SKB_PROTOCOL).read() })
+    }
+
+    /// The packet from its network header on, as far as it is in one piece: for a whole packet at
+    /// least its headers, as those who made or forwarded it have read them there.
+    #[inline]
+    pub fn network_header(&self) -> &[u8] {
+        // SAFETY: As in `packet`. `head` to `data + len - data_len` is one allocation that the packet
+        // owns or shares, and nobody writes to it while others can see it; what begins beyond the end
+        // is left alone.
+        unsafe {
+            let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
+            let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
+            let len = field::<u32>(self.0, WEFT_SKB_LEN).read();
+            let linear = len.wrapping_sub(field::<u32>(self.0, WEFT_SKB_DATA_LEN).read());
+            let start = usize::from(field::<u16>(self.0, WEFT_SKB_NETWORK_HEADER).read());
+            let end = (data as usize)
+                .wrapping_sub(head as usize)
+                .wrapping_add(linear as usize);
+            match end.checked_sub(start) {
+                Some(len) => core::slice::from_raw_parts(head.wrapping_add(start), len),
+                None => &[],
+            }
+        }
+    }
+
+    /// Makes `len` bytes of the network header this packet's alone, so that it can be written to.
+    ///
+    /// # Errors
+    ///
+    /// The packet, where there is no memory for a copy or the packet is shorter.
+    #[inline]
+    pub fn with_header(self, len: u32) -> Result<WithHeader, Self> {
+        // SAFETY: The packet is valid (invariant) and owning it makes this the only user.
+        let header = unsafe { weft_skb_writable_header(self.0.as_ptr(), len) };
+        match NonNull::new(header) {
+            // INVARIANT: `len` bytes from `header` on are in one piece and nobody else's.
+            Some(header) => Ok(WithHeader {
+                skb: self,
+                header,
+                len,
+            }),
+            None => Err(self),
+        }
+    }
+
     /// Sets `skb->priority`.
     pub fn set_priority(&mut self, priority: u32) {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
@@ -135,6 +193,32 @@ impl Skb {
     fn set_stamp(&mut self, stamp: u64) {
         // SAFETY: As above, and `&mut` makes this the only user.
         unsafe { field::<u64>(self.0, WEFT_CB_DATA).write(stamp) }
+    }
+}
+
+/// A packet whose network header can be written to.
+///
+/// # Invariants
+///
+/// `header` points to `len` bytes that belong to `skb` alone.
+pub struct WithHeader {
+    skb: Skb,
+    header: NonNull<u8>,
+    len: u32,
+}
+
+impl WithHeader {
+    /// The header.
+    #[inline]
+    pub fn header(&mut self) -> &mut [u8] {
+        // SAFETY: The packet's alone (invariant), and `&mut` makes this the only reference.
+        unsafe { core::slice::from_raw_parts_mut(self.header.as_ptr(), self.len as usize) }
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn into_skb(self) -> Skb {
+        self.skb
     }
 }
 
@@ -296,11 +380,22 @@ impl Fifo {
     /// The stamp of the first packet.
     #[inline]
     pub fn first_stamp(&self) -> Option<u64> {
+        self.first(Skb::stamp)
+    }
+
+    /// Priority, length and segments of the first packet.
+    #[inline]
+    pub fn first_packet(&self) -> Option<Packet> {
+        self.first(Skb::packet)
+    }
+
+    #[inline]
+    fn first<R>(&self, f: impl FnOnce(&Skb) -> R) -> Option<R> {
         let head = NonNull::new(self.head)?;
-        // `Skb` only for its accessor: the list stays the owner.
+        // `Skb` only for its accessors: the list stays the owner.
         // SAFETY: The list owns a valid packet (invariant).
         let head = core::mem::ManuallyDrop::new(unsafe { Skb::from_raw(head) });
-        Some(head.stamp())
+        Some(f(&head))
     }
 
     /// Whether a socket still accounts for the last packet.

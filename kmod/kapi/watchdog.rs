@@ -8,19 +8,11 @@ use kernel::{prelude::*, types::Opaque};
 
 use super::{
     bindings::{
-        ktime_get, qdisc_watchdog, qdisc_watchdog_cancel, qdisc_watchdog_init,
+        qdisc_watchdog, qdisc_watchdog_cancel, qdisc_watchdog_init,
         qdisc_watchdog_schedule_range_ns,
     },
     qdisc::Setup,
 };
-
-/// Nanoseconds of `CLOCK_MONOTONIC`, the watchdog's clock.
-#[inline]
-pub fn now() -> u64 {
-    // SAFETY: A C function without preconditions outside of early boot and suspend. The clock is
-    // never negative.
-    unsafe { ktime_get() as u64 }
-}
 
 /// A timer on `CLOCK_MONOTONIC`; when it fires the root qdisc is run, which calls dequeue.
 ///

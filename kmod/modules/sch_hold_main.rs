@@ -6,8 +6,6 @@
 //! asks its child only while that has more packets than `backlog`: once filled, each arrival sends
 //! one packet, and the child works at that backlog for as long as one likes to measure.
 
-use core::num::NonZeroU32;
-
 use kernel::prelude::*;
 
 #[allow(dead_code, unreachable_pub, unused_attributes)]
@@ -20,6 +18,7 @@ mod kapi;
 #[path = "../proto/src/lib.rs"]
 mod proto;
 
+use algo::xorshift::Xorshift32;
 use kapi::{
     child::Child,
     netlink::Dump,
@@ -56,20 +55,8 @@ impl kernel::Module for Module {
 struct Hold {
     config: Config,
     child: Child,
-    /// State of the generator of priorities (Marsaglia's xorshift32).
-    random: NonZeroU32,
-}
-
-impl Hold {
-    fn random(state: &mut NonZeroU32) -> u32 {
-        let mut x = state.get();
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        // Never zero, as xorshift permutes the other values.
-        *state = NonZeroU32::new(x).unwrap_or(NonZeroU32::MIN);
-        x
-    }
+    /// Generator of priorities.
+    random: Xorshift32,
 }
 
 #[vtable]
@@ -79,13 +66,14 @@ impl Qdisc for Hold {
     type Config = Config;
     type Prepared = ();
     type Stats = [u8; 0];
+    type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
         let options = Options::parse(payload)?;
         Ok(current.unwrap_or_default().updated(&options))
     }
 
-    fn prepare(_config: &Config) -> Result<()> {
+    fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
         Ok(())
     }
 
@@ -93,7 +81,7 @@ impl Qdisc for Hold {
         try_pin_init!(Self {
             config,
             child: Child::new(setup)?,
-            random: NonZeroU32::MIN,
+            random: Xorshift32::new(1),
         })
     }
 
@@ -122,8 +110,7 @@ impl Qdisc for Hold {
     ) -> Verdict {
         let this = self.project();
         if this.config.random_priority != 0 {
-            let random = Self::random(this.random);
-            skb.set_priority(random & this.config.random_priority);
+            skb.set_priority(this.random.draw() & this.config.random_priority);
         }
         if this.config.txtime != 0 {
             skb.set_txtime(this.config.txtime);

@@ -67,6 +67,7 @@ impl Qdisc for Switch {
     type Config = Config;
     type Prepared = Queue;
     type Stats = [u8; Stats::SIZE];
+    type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
         let options = Options::parse(payload)?;
@@ -76,7 +77,7 @@ impl Qdisc for Switch {
         }
     }
 
-    fn prepare(config: &Config) -> Result<Queue> {
+    fn prepare(_current: Option<&Config>, config: &Config) -> Result<Queue> {
         Queue::new(Limits {
             packets: config.limit,
             bytes: config.limit_bytes,

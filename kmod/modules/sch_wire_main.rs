@@ -24,10 +24,11 @@ use algo::{
 };
 use kapi::{
     child::Child,
+    clock::now,
     netlink::Dump,
     qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
     skb::{Fifo, Purge, Skb, ToFree},
-    watchdog::{now, Watchdog},
+    watchdog::Watchdog,
 };
 use proto::{
     nla::{NoRoom, Refusal},
@@ -129,6 +130,7 @@ impl Qdisc for Wire {
     type Config = Config;
     type Prepared = ();
     type Stats = [u8; Stats::SIZE];
+    type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
         let options = Options::parse(payload)?;
@@ -138,7 +140,7 @@ impl Qdisc for Wire {
         }
     }
 
-    fn prepare(_config: &Config) -> Result<()> {
+    fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
         Ok(())
     }
 

@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// [`find`]: no tag.
-const PASSED: u64 = 1 << 40;
+const PASSED: u64 = 1 << 48;
 /// [`find`]: what claims to be a tag is none.
-const MALFORMED: u64 = 1 << 41;
+const MALFORMED: u64 = 1 << 49;
 
 #[classifier]
 pub fn weft_read(ctx: TcContext) -> i32 {

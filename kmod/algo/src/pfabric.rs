@@ -51,7 +51,7 @@
 //! # Cost
 //!
 //! Enqueue, dequeue and peek take constant time: at most 7 levels of the trie (see [`rank_trie`]),
-//! whatever the backlog, and one bucket of a hash table. See `benches/instructions.rs`.
+//! whatever the backlog, and one bucket of a hash table. See `benches/instructions`.
 //!
 //! [`rank_trie`]: super::rank_trie
 //!

@@ -8,15 +8,17 @@
 //!
 //! | module      | format                                                                     |
 //! |-------------|----------------------------------------------------------------------------|
+//! | [`bfc`]     | options and statistics of the `bfc` qdisc, and its pause frames            |
 //! | [`hold`]    | options of the `hold` qdisc, a tool of the tests and benchmarks            |
 //! | [`nla`]     | netlink attributes, read and written; refusals; fields of fixed structures |
 //! | [`pfabric`] | options and statistics of the `pfabric` qdisc                              |
-//! | [`tag`]     | the 8 bytes by which a packet carries its rank                             |
+//! | [`tag`]     | the 8 bytes by which a packet carries its rank and its upstream queue      |
 //! | [`wire`]    | options and statistics of the `wire` qdisc                                 |
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod bfc;
 pub mod hold;
 pub mod nla;
 pub mod pfabric;

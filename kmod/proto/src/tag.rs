@@ -13,23 +13,33 @@
 //! Both types are set aside for experiments ([RFC 4727], sections 3.2 and 3.4). A node that does
 //! not know them passes over them; the copied flag makes a router repeat the option in each
 //! fragment. The tag is the first option, or the extension header right after the IPv6 header.
-//! The word, in network byte order:
+//! The word, in network byte order, has one of two layouts:
 //!
-//! | bits  | field          | values                                                    |
-//! |-------|----------------|-----------------------------------------------------------|
-//! | 31    | version        | 0; 1 is reserved for another layout of the other 31 bits  |
-//! | 30–23 | upstream queue | 1 to 255; 0 is none                                       |
-//! | 22–0  | rank code      | 0 to 6,815,743; those above are reserved                  |
+//! | bits  | field, layout 0 | values                                                     |
+//! |-------|-----------------|------------------------------------------------------------|
+//! | 31    | layout          | 0                                                          |
+//! | 30–23 | upstream queue  | 1 to 255; 0 is none                                        |
+//! | 22–0  | rank code       | 0 to 6,815,743; those above are reserved                   |
 //!
-//! A rank is 32 bits wide and IPv6 leaves the word 23 of them. What matters of a rank is its order,
-//! so the code is a logarithmic one that keeps it: below 2^22 it is the rank itself, and each
-//! octave above (2^22 to 2^23, …, 2^31 to 2^32) has 2^18 steps. A rank in bytes is thus exact up to
-//! 4 MiB and beyond that at most 4 millionths too low.
+//! | bits  | field, layout 1 | values                                                     |
+//! |-------|-----------------|------------------------------------------------------------|
+//! | 31    | layout          | 1                                                          |
+//! | 30–21 | upstream queue  | 256 to 1,023; those below are reserved                     |
+//! | 20–0  | rank code       | 0 to 1,835,007; those above are reserved                   |
+//!
+//! A rank is 32 bits wide and IPv6 leaves the word 23 of them, or 21. What matters of a rank is its
+//! order, so the code is a logarithmic one that keeps it: in layout 0, below 2^22 it is the rank
+//! itself, and each octave above (2^22 to 2^23, …, 2^31 to 2^32) has 2^18 steps. A rank in bytes is
+//! thus exact up to 4 MiB and beyond that at most 4 millionths too low. In layout 1 it is exact up to
+//! 1 MiB, and beyond that, with 2^16 steps per octave, at most 16 millionths too low.
 //!
 //! [RFC 4727]: https://www.rfc-editor.org/rfc/rfc4727
 
 /// Size of the tag in bytes, in IPv4 as in IPv6.
 pub const SIZE: usize = 8;
+
+/// Size of the word in bytes.
+pub const WORD: usize = 4;
 
 /// Type of the IPv4 option: copied flag, class 0, number 30.
 pub const IPV4_OPTION: u8 = 0x9e;
@@ -50,27 +60,34 @@ pub const IPV6_HEADER: usize = 40;
 /// Most bytes of options that an IPv4 header can have.
 pub const IPV4_OPTIONS_MAX: usize = 40;
 
-/// Largest rank code that stands for a rank.
-pub const MAX_CODE: u32 = OCTAVES - 1 + (32 - 22) * STEPS;
+/// Largest rank code of layout 0 that stands for a rank.
+pub const MAX_CODE: u32 = max_code(EXACT_BITS);
 
-/// Ranks below are their own code.
-const EXACT: u32 = 1 << 22;
-/// Codes of the first octave begin here.
-const OCTAVES: u32 = EXACT;
-/// Codes in each octave.
-const STEPS: u32 = 1 << 18;
+/// Largest number of an upstream queue.
+pub const MAX_UPSTREAM_QUEUE: u16 = 1023;
 
-const VERSION_SHIFT: u32 = 31;
+/// Layout 0: ranks of so many bits are their own code.
+const EXACT_BITS: u32 = 22;
 const QUEUE_SHIFT: u32 = 23;
-const CODE_MASK: u32 = (1 << QUEUE_SHIFT) - 1;
+/// The largest number of an upstream queue.
+const MAX_QUEUE: u16 = 255;
+
+/// Layout 1.
+const LAYOUT_1: u32 = 1 << 31;
+const EXACT_BITS_1: u32 = 20;
+const QUEUE_SHIFT_1: u32 = 21;
+
+/// An octave above the exact ranks has 2^(exact bits - this) steps.
+const STEP: u32 = 4;
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     /// How urgent the packet is; 0 is the most urgent. On the wire as [`code_of_rank`] has it.
     pub rank: u32,
-    /// The queue of the previous hop in which the packet waited, 1 to 255; 0 is none.
-    pub upstream_queue: u8,
+    /// The queue of the previous hop in which the packet waited, 1 to [`MAX_UPSTREAM_QUEUE`]; 0 is
+    /// none.
+    pub upstream_queue: u16,
 }
 
 /// Why bytes that claim to be a tag are none.
@@ -78,63 +95,102 @@ pub struct Tag {
 pub enum Malformed {
     /// A header, an option or the tag has an impossible length, or reaches beyond the packet.
     Length,
-    /// Another version, a reserved rank code or a reserved byte.
+    /// A reserved queue number, rank code or byte.
     Reserved,
     /// A second tag, or one that is not the first option.
     Duplicate,
 }
 
-/// The code of a rank: order is kept, and the code of a smaller rank is never the larger one.
+/// The code of a rank in layout 0: order is kept, and the code of a smaller rank is never the larger
+/// one.
 #[inline(always)]
 pub const fn code_of_rank(rank: u32) -> u32 {
-    if rank < EXACT {
-        return rank;
-    }
-    // 22 to 31.
-    let octave = 31_u32.wrapping_sub(rank.leading_zeros());
-    let step = rank.wrapping_shr(octave.wrapping_sub(18)) & (STEPS - 1);
-    OCTAVES
-        .wrapping_add(octave.wrapping_sub(22).wrapping_mul(STEPS))
-        .wrapping_add(step)
+    code(rank, EXACT_BITS)
 }
 
-/// The smallest rank that has this code; `None` for a reserved code.
+/// The smallest rank that has this code in layout 0; `None` for a reserved code.
 #[inline(always)]
 pub const fn rank_of_code(code: u32) -> Option<u32> {
-    if code < EXACT {
+    rank(code, EXACT_BITS)
+}
+
+const fn max_code(exact_bits: u32) -> u32 {
+    let octaves = 32_u32.wrapping_sub(exact_bits);
+    let above = octaves.wrapping_shl(exact_bits.wrapping_sub(STEP));
+    1_u32
+        .wrapping_shl(exact_bits)
+        .wrapping_sub(1)
+        .wrapping_add(above)
+}
+
+#[inline(always)]
+const fn code(rank: u32, exact_bits: u32) -> u32 {
+    let exact = 1_u32.wrapping_shl(exact_bits);
+    if rank < exact {
+        return rank;
+    }
+    let step_bits = exact_bits.wrapping_sub(STEP);
+    // From `exact_bits` to 31.
+    let octave = 31_u32.wrapping_sub(rank.leading_zeros());
+    let step = rank.wrapping_shr(octave.wrapping_sub(step_bits));
+    let step = step & 1_u32.wrapping_shl(step_bits).wrapping_sub(1);
+    let octaves = octave.wrapping_sub(exact_bits).wrapping_shl(step_bits);
+    exact.wrapping_add(octaves).wrapping_add(step)
+}
+
+#[inline(always)]
+const fn rank(code: u32, exact_bits: u32) -> Option<u32> {
+    let exact = 1_u32.wrapping_shl(exact_bits);
+    if code < exact {
         return Some(code);
     }
-    if code > MAX_CODE {
+    if code > max_code(exact_bits) {
         return None;
     }
-    let above = code.wrapping_sub(OCTAVES);
-    let mantissa = STEPS | (above & (STEPS - 1));
-    Some(mantissa.wrapping_shl(above.wrapping_shr(18).wrapping_add(4)))
+    let step_bits = exact_bits.wrapping_sub(STEP);
+    let steps = 1_u32.wrapping_shl(step_bits);
+    let above = code.wrapping_sub(exact);
+    let mantissa = steps | (above & steps.wrapping_sub(1));
+    Some(mantissa.wrapping_shl(above.wrapping_shr(step_bits).wrapping_add(STEP)))
 }
 
 impl Tag {
-    /// The word.
+    /// The word, in layout 0 where that has room for the queue.
     #[inline(always)]
     pub const fn to_word(self) -> [u8; 4] {
-        let queue = (self.upstream_queue as u32) << QUEUE_SHIFT;
-        (queue | code_of_rank(self.rank)).to_be_bytes()
+        let queue = self.upstream_queue as u32;
+        let word = if self.upstream_queue <= MAX_QUEUE {
+            queue << QUEUE_SHIFT | code(self.rank, EXACT_BITS)
+        } else {
+            let queue = queue & MAX_UPSTREAM_QUEUE as u32;
+            LAYOUT_1 | queue << QUEUE_SHIFT_1 | code(self.rank, EXACT_BITS_1)
+        };
+        word.to_be_bytes()
     }
 
     /// Reads the word.
     ///
     /// # Errors
     ///
-    /// [`Malformed::Reserved`] for another version or a reserved rank code.
+    /// [`Malformed::Reserved`] for a reserved queue number or rank code.
     #[inline(always)]
     pub const fn from_word(word: [u8; 4]) -> Result<Self, Malformed> {
         let word = u32::from_be_bytes(word);
-        if word >> VERSION_SHIFT != 0 {
-            return Err(Malformed::Reserved);
-        }
-        match rank_of_code(word & CODE_MASK) {
+        let (upstream_queue, rank) = if word & LAYOUT_1 == 0 {
+            let code = word & ((1 << QUEUE_SHIFT) - 1);
+            ((word >> QUEUE_SHIFT) as u16, rank(code, EXACT_BITS))
+        } else {
+            let code = word & ((1 << QUEUE_SHIFT_1) - 1);
+            let queue = (word & !LAYOUT_1) >> QUEUE_SHIFT_1;
+            if queue <= MAX_QUEUE as u32 {
+                return Err(Malformed::Reserved);
+            }
+            (queue as u16, rank(code, EXACT_BITS_1))
+        };
+        match rank {
             Some(rank) => Ok(Self {
                 rank,
-                upstream_queue: (word >> QUEUE_SHIFT) as u8,
+                upstream_queue,
             }),
             None => Err(Malformed::Reserved),
         }
@@ -143,9 +199,9 @@ impl Tag {
     /// The tag as it will be read: the rank loses what its code cannot hold.
     #[inline(always)]
     pub const fn on_the_wire(self) -> Self {
-        match rank_of_code(code_of_rank(self.rank)) {
-            Some(rank) => Self { rank, ..self },
-            None => self,
+        match Self::from_word(self.to_word()) {
+            Ok(tag) => tag,
+            Err(_) => self,
         }
     }
 
@@ -320,6 +376,47 @@ pub fn is_second_tag(header: Option<[u8; 4]>) -> bool {
     matches!(header, Some([_, _, IPV6_OPTION, _]))
 }
 
+/// So many bytes of a packet, from its IP header on, hold its tag if it has one.
+pub const READ: usize = IPV6_HEADER + SIZE;
+
+/// The tag of a packet whose first bytes these are, at most [`READ`] of them, and where its word is.
+/// `None` if it has none, or a malformed one.
+///
+/// For nodes that look at many packets: only what is in the tag's place is read, not whether there is
+/// a second one elsewhere.
+#[inline]
+pub fn read(header: &[u8]) -> Option<(usize, Tag)> {
+    let first = *header.first()?;
+    let (at, tag) = match first >> 4 {
+        4 if first & 15 >= 7 => {
+            let option = header.get(IPV4_HEADER..)?.first_chunk()?;
+            (IPV4_HEADER, Tag::from_ipv4(*option))
+        }
+        6 if *header.get(6)? == IPV6_DESTINATION_OPTIONS => {
+            let header = header.get(IPV6_HEADER..)?.first_chunk()?;
+            (IPV6_HEADER, Tag::from_ipv6(*header))
+        }
+        _ => return None,
+    };
+    Some((at.wrapping_add(4), tag.ok()??))
+}
+
+/// Writes another tag in place of the one that [`read`] found: the word, at `at`, and IPv4's checksum.
+/// A wrong checksum stays wrong.
+#[inline]
+pub fn rewrite(header: &mut [u8], at: usize, tag: Tag) {
+    let new = tag.to_word();
+    let Some(word) = header.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>) else {
+        return;
+    };
+    let old = core::mem::replace(word, new);
+    if at < IPV6_HEADER {
+        if let Some(check) = header.get_mut(10..).and_then(<[u8]>::first_chunk_mut) {
+            *check = updated_checksum(*check, sum_4(complement_4(old)).wrapping_add(sum_4(new)));
+        }
+    }
+}
+
 /// The fixed part of the IPv4 header of a packet that gets `tag` as its first option: header
 /// length, total length and checksum ([RFC 1624]). A wrong checksum stays wrong.
 ///
@@ -379,19 +476,25 @@ fn with_lengths(
     header[2] = high;
     header[3] = low;
     let after = [header[0], header[1], header[2], header[3]];
-    // Sum of at most 13 words of 16 bits: no carry is lost in 32.
-    let check = u16::from_be_bytes([header[10], header[11]]);
-    let sum = u32::from(!check)
-        .wrapping_add(sum_4(after))
+    // Sum of 12 words of 16 bits.
+    let changes = sum_4(after)
         .wrapping_add(sum_4(complement_4(before)))
         .wrapping_add(sum_8(added))
         .wrapping_add(sum_8(removed.map(|byte| !byte)));
-    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
-    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
-    let [high, low] = (!(sum as u16)).to_be_bytes();
+    let [high, low] = updated_checksum([header[10], header[11]], changes);
     header[10] = high;
     header[11] = low;
     header
+}
+
+/// A header's checksum after changes: the sum of what is new and of the complements of what is old,
+/// of so few words that no carry is lost in 32 bits.
+#[inline(always)]
+const fn updated_checksum(check: [u8; 2], changes: u32) -> [u8; 2] {
+    let sum = (!u16::from_be_bytes(check) as u32).wrapping_add(changes);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    (!(sum as u16)).to_be_bytes()
 }
 
 #[inline(always)]

@@ -72,8 +72,38 @@ fn a_rank_is_exact_up_to_4_mib_and_keeps_its_order_beyond() {
 }
 
 #[test]
+fn a_queue_above_255_takes_two_bits_from_the_rank() {
+    for (upstream_queue, rank, word) in [
+        (256, 0, [0xa0, 0, 0, 0]),
+        (1023, 5, [0xff, 0xe0, 0, 5]),
+        (512, 1 << 20, [0xc0, 0x10, 0, 0]),
+        (256, u32::MAX, [0xa0, 0x1b, 0xff, 0xff]),
+    ] {
+        let tag = Tag {
+            rank,
+            upstream_queue,
+        };
+        assert_eq!(tag.to_word(), word);
+        let read = Tag::from_word(word).unwrap();
+        assert_eq!(read.upstream_queue, upstream_queue);
+        assert!(read.rank <= rank && rank - read.rank <= rank >> 16);
+    }
+    let exact = |rank| Tag {
+        rank,
+        upstream_queue: 300,
+    };
+    for rank in (0..1 << 20).step_by(13).chain([(1 << 20) - 1, 1 << 20]) {
+        assert_eq!(exact(rank).on_the_wire(), exact(rank));
+    }
+    assert_eq!(MAX_UPSTREAM_QUEUE, 1023);
+}
+
+#[test]
 fn reserved_bits_are_refused() {
-    assert_eq!(Tag::from_word([0x80, 0, 0, 0]), Err(Malformed::Reserved));
+    // Layout 1 is for queues above 255, and its codes end before their 21 bits do.
+    for word in [0x8000_0000, 0x9fff_ffff, 0xa01c_0000_u32] {
+        assert_eq!(Tag::from_word(word.to_be_bytes()), Err(Malformed::Reserved));
+    }
     assert_eq!(
         Tag::from_word((MAX_CODE + 1).to_be_bytes()),
         Err(Malformed::Reserved)
@@ -174,23 +204,80 @@ fn a_header_without_room_gets_no_tag() {
 
 proptest! {
     #[test]
-    fn any_tag_is_read_back(rank: u32, upstream_queue: u8) {
+    fn any_tag_is_read_back(rank: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE) {
         let tag = Tag { rank, upstream_queue };
         let read = tag.on_the_wire();
-        prop_assert!(read.rank <= rank && u64::from(rank - read.rank) << 18 <= u64::from(rank));
+        let bits = if upstream_queue < 256 { 18 } else { 16 };
+        prop_assert!(read.rank <= rank && u64::from(rank - read.rank) << bits <= u64::from(rank));
+        prop_assert_eq!(read.upstream_queue, upstream_queue);
         prop_assert_eq!(Tag::from_ipv4(tag.to_ipv4()), Ok(Some(read)));
         prop_assert_eq!(Tag::from_ipv6(tag.to_ipv6(6)), Ok(Some(read)));
         prop_assert_eq!(read.on_the_wire(), read);
     }
 
     #[test]
-    fn order_is_kept(one: u32, other: u32) {
+    fn order_is_kept(one: u32, other: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE) {
         prop_assert!((one <= other) <= (code_of_rank(one) <= code_of_rank(other)));
+        let read = |rank| Tag { rank, upstream_queue }.on_the_wire().rank;
+        prop_assert!((one <= other) <= (read(one) <= read(other)));
+    }
+
+    #[test]
+    fn a_tag_is_rewritten_in_place(
+        rank: u32, before in 0..=MAX_UPSTREAM_QUEUE, after in 0..=MAX_UPSTREAM_QUEUE,
+        options in 0..8_usize, v6: bool, payload in 0..100_usize,
+    ) {
+        let tag = Tag { rank, upstream_queue: before };
+        let mut packet = if v6 {
+            ipv6(60, &[&tag.to_ipv6(6)[..], &vec![7; payload]].concat())
+        } else {
+            ipv4(&[&tag.to_ipv4()[..], &vec![1; options * 4]].concat(), payload)
+        };
+        let original = packet.clone();
+        let (at, found) = read(&packet[..READ.min(packet.len())]).unwrap();
+        prop_assert_eq!(found, tag.on_the_wire());
+        let changed = Tag { upstream_queue: after, ..found };
+        rewrite(&mut packet, at, changed);
+        prop_assert_eq!(find_in_packet(&packet), Ok(Some(changed.on_the_wire())));
+        if !v6 {
+            prop_assert_eq!(checksum(&packet[..28 + options * 4]), 0);
+        }
+        // Nothing else has changed.
+        packet[at..at + 4].copy_from_slice(&original[at..at + 4]);
+        if !v6 {
+            packet[10..12].copy_from_slice(&original[10..12]);
+        }
+        prop_assert_eq!(packet, original);
+    }
+
+    #[test]
+    fn what_is_read_in_the_tags_place_is_what_is_found_in_the_packet(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..80), version in 0..3_u8, at in 0..3_u8,
+    ) {
+        if let Some(first) = bytes.first_mut() {
+            *first = [0x47, 0x60, 0x40][usize::from(version)] | (*first & 7);
+        }
+        for (offset, with) in [(20, TAG.to_ipv4()), (40, TAG.to_ipv6(6))] {
+            if at > 0 && bytes.len() >= offset + 8 {
+                bytes[offset..offset + 8].copy_from_slice(&with);
+                bytes[6] = 60;
+            }
+        }
+        // What is malformed elsewhere is not seen; a truncated packet has no tag.
+        let known = read(&bytes[..READ.min(bytes.len())]);
+        if let Ok(found) = find_in_packet(&bytes) {
+            prop_assert_eq!(known.map(|(_, tag)| tag), found);
+        }
+        if let Some((at, tag)) = known {
+            rewrite(&mut bytes, at, tag);
+            rewrite(&mut bytes, 78, tag);
+            prop_assert_eq!(read(&bytes), Some((at, tag)));
+        }
     }
 
     #[test]
     fn tagging_keeps_the_checksum_right_and_untagging_gives_back_the_header(
-        rank: u32, upstream_queue: u8, options in 0..9_usize, payload in 0..2000_usize,
+        rank: u32, upstream_queue in 0..=MAX_UPSTREAM_QUEUE, options in 0..9_usize, payload in 0..2000_usize,
         tos: u8, identification: u16,
     ) {
         let tag = Tag { rank, upstream_queue };

@@ -44,9 +44,9 @@ struct Arguments {
     /// Size of a packet at layer 2, in bytes.
     #[arg(long, default_value_t = 1500)]
     size: u32,
-    /// Only qdiscs whose name contains this.
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only qdiscs whose name contains one of these, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Where the results go, as JSON.
     #[arg(long, default_value = "/out/bench.json")]
     json: String,
@@ -98,7 +98,8 @@ fn main() -> Result<()> {
     // The machine's own warm-up.
     measure(&SUBJECTS[0], None, 1, &arguments)?;
     for subject in SUBJECTS {
-        if !subject.name.contains(&arguments.only) {
+        let only = &arguments.only;
+        if !only.is_empty() && !only.iter().any(|part| subject.name.contains(part)) {
             continue;
         }
         let empty = [1, 64].map(|flows| (None, flows));

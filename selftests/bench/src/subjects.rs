@@ -46,6 +46,12 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         "pfabric ranked nostarvation",
         &["pfabric limit {limit} nostarvation"],
     ),
+    // 32 queues, as it comes; a threshold, but nobody upstream.
+    subject("bfc", &["bfc rate 400gbit hrtt 2us buffer 0"]),
+    ranked(
+        "bfc ranked srf",
+        &["bfc rate 400gbit hrtt 2us buffer 0 scheduler srf"],
+    ),
     // So fast that the wire is free when the next packet comes: the wire's own cost.
     subject(
         "wire + pfifo",

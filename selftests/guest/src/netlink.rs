@@ -324,6 +324,17 @@ impl Netlink {
         let mut message = TcMessage::default();
         message.attributes.push(TcAttribute::DumpInvisible(true));
         self.send(RouteNetlinkMessage::GetQueueDiscipline(message), NLM_F_DUMP)?;
+        self.dumped(index)
+    }
+
+    /// The classes of a link's qdiscs, in the same form; their handles are those of the classes.
+    pub(crate) fn classes(&mut self, index: u32) -> Result<Vec<Qdisc>> {
+        let message = TcMessage::with_index(index as i32);
+        self.send(RouteNetlinkMessage::GetTrafficClass(message), NLM_F_DUMP)?;
+        self.dumped(index)
+    }
+
+    fn dumped(&mut self, index: u32) -> Result<Vec<Qdisc>> {
         let mut qdiscs = Vec::new();
         loop {
             let (answer, _) = self
@@ -336,7 +347,7 @@ impl Netlink {
                         qdiscs.retain(|qdisc: &Qdisc| qdisc.index == index);
                         return Ok(qdiscs);
                     }
-                    NLMSG_ERROR => bail!("dumping qdiscs failed"),
+                    NLMSG_ERROR => bail!("a dump failed"),
                     _ => qdiscs.push(message.qdisc()?),
                 }
             }
@@ -347,7 +358,7 @@ impl Netlink {
 /// One end of a veth pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Veth {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) mac: [u8; 6],
     pub(crate) tx_queues: u32,
@@ -358,7 +369,7 @@ impl Veth {
         let mut message = LinkMessage::default();
         message.header.index = self.index;
         message.attributes = vec![
-            LinkAttribute::IfName(self.name.to_owned()),
+            LinkAttribute::IfName(self.name.clone()),
             LinkAttribute::Address(self.mac.to_vec()),
             LinkAttribute::NumTxQueues(self.tx_queues),
             LinkAttribute::NumRxQueues(self.tx_queues),

@@ -15,19 +15,20 @@ use nix::sys::socket::{
 // The former expands to the latter.
 use nix::{setsockopt_impl, sockopt_impl};
 
-use crate::model::Packet;
 use weft_ktap::Namespace;
+use weft_proto::tag::{self, Tag};
 
+use crate::model::Packet;
+
+const ETHERNET: usize = 14;
+const UDP: usize = 8;
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: usize = 14 + 20 + 8;
+const HEADERS: usize = ETHERNET + 20 + UDP;
 const MAGIC: [u8; 4] = *b"weft";
 /// The shortest frame: headers, the magic word and the packet's number.
 pub(crate) const MIN_FRAME: u32 = (HEADERS + 12) as u32;
 /// Nobody's hardware address: the packet socket sees the frame, the IP stack does not.
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0xff];
-/// Host-endian, as `socket(2)` has it in network order.
-const ETH_P_IP_BE: i32 = (libc::ETH_P_IP as u16).to_be() as i32;
-const ETH_P_ALL_BE: i32 = (libc::ETH_P_ALL as u16).to_be() as i32;
 
 /// Generous, so that no test depends on a socket's limit.
 const BUFFER: usize = 64 << 20;
@@ -41,25 +42,53 @@ sockopt_impl!(
     bool
 );
 
+/// Where a crafted packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The hardware address of the next hop.
+    pub(crate) mac: [u8; 6],
+    /// The address of the destination.
+    pub(crate) ip: [u8; 4],
+}
+
+impl Way {
+    /// Over one link, to nobody.
+    pub(crate) const NOWHERE: Self = Self {
+        mac: NOBODY,
+        ip: [10, 0, 0, 99],
+    };
+}
+
 /// Builds the frame of a packet: `len` bytes in all, a UDP datagram whose source port is its flow.
 pub(crate) fn frame(packet: &Packet) -> Vec<u8> {
-    let len = packet.len.max(MIN_FRAME) as usize;
+    frame_to(packet, &Way::NOWHERE, None)
+}
+
+/// Builds the frame of a packet on its way, with a tag or without. Where `len` is too short for it,
+/// it is longer.
+pub(crate) fn frame_to(packet: &Packet, way: &Way, tag: Option<Tag>) -> Vec<u8> {
+    let options = tag.map_or_else(Vec::new, |tag| tag.to_ipv4().to_vec());
+    let least = MIN_FRAME as usize + options.len();
+    let len = least.max(packet.len as usize);
     let mut frame = Vec::with_capacity(len);
-    frame.extend(NOBODY);
+    frame.extend(way.mac);
     frame.extend([2, 0, 0, 0, 0, 1]);
     frame.extend((libc::ETH_P_IP as u16).to_be_bytes());
     let start = frame.len();
     let total = (len - start) as u16;
-    frame.extend([0x45, 0]);
+    let header = 20 + options.len();
+    frame.extend([0x40 + (header / 4) as u8, 0]);
     frame.extend(total.to_be_bytes());
     // No identification, don't fragment, 64 hops, UDP, the checksum below.
     frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-    frame.extend([10, 0, 0, 1, 10, 0, 0, 99]);
-    let checksum = checksum(&frame[start..start + 20]);
+    frame.extend([10, 0, 0, 1]);
+    frame.extend(way.ip);
+    frame.extend(options);
+    let checksum = checksum(&frame[start..start + header]);
     frame[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
     frame.extend((10_000 + packet.flow as u16).to_be_bytes());
     frame.extend(9u16.to_be_bytes());
-    frame.extend((total - 20).to_be_bytes());
+    frame.extend((total - header as u16).to_be_bytes());
     // No UDP checksum.
     frame.extend([0, 0]);
     frame.extend(MAGIC);
@@ -95,6 +124,12 @@ impl Sender {
     pub(crate) fn send(&mut self, packet: &Packet) -> Result<bool> {
         self.set_rank(packet.rank)?;
         self.send_frame(&frame(packet))
+    }
+
+    /// Sends a packet on its way. Returns whether the qdisc took it.
+    pub(crate) fn send_to(&mut self, packet: &Packet, way: &Way, tag: Option<Tag>) -> Result<bool> {
+        self.set_rank(packet.rank)?;
+        self.send_frame(&frame_to(packet, way, tag))
     }
 
     /// Sets `skb->priority` of the frames to come.
@@ -169,8 +204,8 @@ impl Sender {
     }
 }
 
-/// As much of a frame as is looked at.
-const START: usize = HEADERS + 12;
+/// As much of a frame as is looked at: more than the longest pause frame.
+const START: usize = 192;
 
 /// A frame that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +215,43 @@ pub(crate) struct Frame {
     pub(crate) time: u64,
     /// Bytes.
     pub(crate) len: u32,
+}
+
+impl Frame {
+    /// What was captured of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.start[..START.min(self.len as usize)]
+    }
+
+    /// The IPv4 packet in it.
+    fn packet(&self) -> &[u8] {
+        self.bytes().get(ETHERNET..).unwrap_or_default()
+    }
+
+    /// Bytes of its IPv4 header.
+    fn header(&self) -> usize {
+        let first = self.packet().first().copied().unwrap_or(0);
+        usize::from(first & 15) * 4
+    }
+
+    /// Its tag, if there is a well-formed one.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        tag::find_in_packet(&self.packet()[..self.header()]).ok()?
+    }
+
+    /// Whether the checksum of its IPv4 header is right.
+    pub(crate) fn checksum_is_right(&self) -> bool {
+        let header = self.packet().get(..self.header());
+        header.is_some_and(|header| header.len() >= 20 && checksum(header) == 0)
+    }
+
+    /// The number of the crafted packet.
+    pub(crate) fn id(&self) -> Option<u64> {
+        let payload = self.packet().get(self.header() + UDP..)?;
+        Some(u64::from_be_bytes(
+            *payload.strip_prefix(&MAGIC)?.first_chunk()?,
+        ))
+    }
 }
 
 /// A crafted packet that arrived.
@@ -199,17 +271,19 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn open(namespace: &Namespace) -> Result<Self> {
-        Self::of_protocol(namespace, ETH_P_IP_BE)
+        Self::open_for(namespace, libc::ETH_P_IP as u16)
     }
 
     /// One that sees what is sent, too, behind the qdisc, and before a filter at ingress what
     /// arrives.
     pub(crate) fn of_both_ways(namespace: &Namespace) -> Result<Self> {
-        Self::of_protocol(namespace, ETH_P_ALL_BE)
+        Self::open_for(namespace, libc::ETH_P_ALL as u16)
     }
 
-    fn of_protocol(namespace: &Namespace, protocol: i32) -> Result<Self> {
-        let socket = packet_socket(namespace, protocol)?;
+    /// One that receives frames of an EtherType.
+    pub(crate) fn open_for(namespace: &Namespace, protocol: u16) -> Result<Self> {
+        // In network order, as `socket(2)` has it.
+        let socket = packet_socket(namespace, protocol.to_be().into())?;
         setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         // The kernel starts stamping packets from a work queue.
@@ -217,7 +291,7 @@ impl Receiver {
         Ok(Self { socket })
     }
 
-    /// All IPv4 packets that have arrived, in order.
+    /// All frames that have arrived, in order.
     pub(crate) fn frames(&self) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
         let mut space = vec![0; 128];
@@ -244,10 +318,8 @@ impl Receiver {
     /// All crafted packets that have arrived, in order.
     pub(crate) fn arrivals(&self) -> Result<Vec<Arrival>> {
         let crafted = |frame: Frame| {
-            let payload = frame.start[HEADERS..].strip_prefix(&MAGIC)?;
-            let id = u64::from_be_bytes(*payload.first_chunk()?);
             Some(Arrival {
-                id,
+                id: frame.id()?,
                 time: frame.time,
                 len: frame.len,
             })

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_proto::{pfabric, wire};
+use weft_proto::{bfc, pfabric, wire};
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
 use crate::packets::{Receiver, Sender};
@@ -46,7 +46,7 @@ impl Port {
         let mut netlink = Netlink::open(&near)?;
         let mut far_netlink = Netlink::open(&far)?;
         let end = |mac| Veth {
-            name: LINK,
+            name: LINK.to_owned(),
             index: INDEX,
             mac,
             tx_queues,
@@ -122,6 +122,28 @@ impl Port {
         .context("adding wire")
     }
 
+    /// Adds `bfc`.
+    pub(crate) fn add_bfc(
+        &mut self,
+        parent: Handle,
+        handle: Handle,
+        options: &bfc::options::Options,
+    ) -> Result<()> {
+        let options = Nest::of(|nest| options.put(nest));
+        self.qdisc(Verb::Add, bfc::KIND, parent, handle, options)
+            .context("adding bfc")
+    }
+
+    /// Adds `wire` as root `1:` and `bfc` as its child `2:`.
+    pub(crate) fn add_wire_and_bfc(
+        &mut self,
+        wire: &wire::Options,
+        bfc: &bfc::options::Options,
+    ) -> Result<()> {
+        self.add_wire(Handle::ROOT, Handle::new(1, 0), wire)?;
+        self.add_bfc(Handle::new(1, 1), Handle::new(2, 0), bfc)
+    }
+
     /// Adds `wire` as root `1:` and `pfabric` as its child `2:`, the port of the design.
     pub(crate) fn add_wire_and_pfabric(
         &mut self,
@@ -178,6 +200,13 @@ impl Port {
         ))
     }
 
+    /// Statistics of a `bfc`.
+    pub(crate) fn bfc(&mut self, handle: Handle) -> Result<bfc::stats::Stats> {
+        let qdisc = self.find(handle)?;
+        ensure!(qdisc.kind == bfc::KIND, "{handle:?} is {}", qdisc.kind);
+        bfc::stats::Stats::from_bytes(&qdisc.app).context("short statistics")
+    }
+
     /// Configuration and statistics of a `wire`.
     pub(crate) fn wire(&mut self, handle: Handle) -> Result<(wire::Config, wire::Stats)> {
         let qdisc = self.find(handle)?;
@@ -232,5 +261,13 @@ pub(crate) fn limit(packets: u32) -> pfabric::Options {
     pfabric::Options {
         limit: Some(packets),
         ..pfabric::Options::default()
+    }
+}
+
+/// Options of a bfc with a threshold only, in bytes.
+pub(crate) fn threshold(bytes: u32) -> bfc::options::Options {
+    bfc::options::Options {
+        th: Some(bytes),
+        ..bfc::options::Options::default()
     }
 }

@@ -71,9 +71,11 @@ pub(crate) fn run() -> Result<()> {
     std::thread::sleep(Duration::from_millis(100));
     for (place, receiver) in receivers {
         for frame in receiver.frames()? {
+            let start = frame.bytes();
+            let start = &start[..start.len().min(54)];
             println!(
-                "{place} {} ns, {} bytes, {:02x?}",
-                frame.time, frame.len, frame.start
+                "{place} {} ns, {} bytes, {start:02x?}",
+                frame.time, frame.len
             );
         }
     }
@@ -84,7 +86,7 @@ pub(crate) fn run() -> Result<()> {
 fn link(host: &Namespace, switch: &Namespace, index: u32, ip: [u8; 4]) -> Result<()> {
     let gateway = [ip[0], ip[1], ip[2], 254];
     let end = |side| Veth {
-        name: if index == LEFT_INDEX { "left" } else { "right" },
+        name: if index == LEFT_INDEX { "left" } else { "right" }.to_owned(),
         index,
         mac: [2, 0, 0, 0, index as u8, side],
         tx_queues: 1,

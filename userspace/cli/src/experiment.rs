@@ -221,7 +221,7 @@ fn samples<'a>(
     dilation: f64,
 ) -> impl Iterator<Item = PortSample> + 'a {
     let all = before.iter().zip(last).zip(now);
-    all.filter(|((_, last), now)| now.backlog_packets > 0 || last.drops != now.drops)
+    all.filter(|((_, last), now)| now.is_of_interest_after(last))
         .map(move |((before, _), now)| PortSample {
             time_ns: (now_ns as f64 / dilation).round() as u64,
             node: now.node.clone(),
@@ -233,5 +233,10 @@ fn samples<'a>(
             evictions: now.evictions - before.evictions,
             marks: now.marks - before.marks,
             busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
+            backpressure: ports::backpressure_since(
+                before.backpressure,
+                now.backpressure,
+                dilation,
+            ),
         })
 }

@@ -280,13 +280,23 @@ mod tests {
         }
     }
 
+    fn wire(rate: &str, delay: &str) -> weft_topo::Wire {
+        weft_topo::Wire {
+            rate: rate.parse().unwrap(),
+            delay: delay.parse().unwrap(),
+        }
+    }
+
     #[test]
     fn every_scheme_that_weft_brings_can_be_filled_in() {
         assert!(names().contains(&"droptail"), "{:?}", names());
         for name in names() {
             let scheme = Scheme::find(name).unwrap();
             let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
-            let variables = variables.unwrap().port("eth0", "10mbit", "200us");
+            let variables =
+                variables
+                    .unwrap()
+                    .port("eth0", &wire("10mbit", "200us"), ["eth1"].into_iter());
             for file in ["switch.tc", "host.tc"] {
                 let lines = scheme.batch(file, &variables).unwrap();
                 assert!(lines.len() >= 2, "{name}/{file}");
@@ -340,7 +350,9 @@ mod tests {
         scheme.set("buffer=48").unwrap();
         scheme.set("rto=60us").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
-        let variables = variables.unwrap().port("p", "1gbit", "0ns");
+        let variables = variables
+            .unwrap()
+            .port("p", &wire("1gbit", "0ns"), [].into_iter());
         let lines = scheme.batch("switch.tc", &variables).unwrap();
         assert!(lines[1].ends_with("pfabric limit 48"), "{lines:?}");
         for (setting, expected) in [
@@ -374,7 +386,9 @@ mod tests {
         let file = scheme.files.get_mut("switch.tc").unwrap();
         *file = file.replace("$buffer", "$bufer");
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
-        let variables = variables.unwrap().port("p", "1gbit", "0ns");
+        let variables = variables
+            .unwrap()
+            .port("p", &wire("1gbit", "0ns"), [].into_iter());
         let error = format!("{:#}", scheme.batch("switch.tc", &variables).unwrap_err());
         assert!(error.contains("droptail/switch.tc, line 3"), "{error}");
         assert!(error.contains("`$bufer`"), "{error}");

@@ -2,6 +2,7 @@
 
 //! `weft schemes`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use serde::Serialize;
+use weft_topo::Wire;
 
 use crate::error::usage;
 use crate::output;
@@ -129,12 +131,22 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
         dilation: 1,
     };
     let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;
+    let mut said = BTreeMap::new();
     for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
             return usage(format!(
                 "`{setting}`: expected NAME=VALUE, for example rate=10mbit"
             ));
         };
+        said.insert(name, value);
+    }
+    let rate = said.get("rate").and_then(|text| text.parse().ok());
+    let delay = said.get("delay").and_then(|text| text.parse().ok());
+    if let (Some(rate), Some(delay)) = (rate, delay) {
+        variables.set_link(&Wire { rate, delay });
+    }
+    variables.set_elided([].into_iter());
+    for (name, value) in said {
         variables.set(name, value.to_owned());
     }
     scheme.batch(file, &variables)

@@ -77,13 +77,18 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
     let programs = Programs::of(&plan, scheme);
     let mut failure = None;
+    let elision = fabric.slowed.elision();
     let planned = plan.set_qdiscs(|node, port, link| {
         let file = match node.kind {
             Kind::Host => "host.tc",
             Kind::Switch => "switch.tc",
         };
-        let (rate, delay) = (link.wire.rate.to_string(), link.wire.delay.to_string());
-        let mut commands = match scheme.batch(file, &variables.port(&port.name, &rate, &delay)) {
+        // The port as its link's other end knows it: its node and its place.
+        let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
+        let elided = elision.ingresses(here.peer, here.peer_port);
+        let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
+        let variables = variables.port(&port.name, &link.wire, elided);
+        let mut commands = match scheme.batch(file, &variables) {
             Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n"))?,
             Err(error) => {
                 failure.get_or_insert(error);

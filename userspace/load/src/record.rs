@@ -191,6 +191,39 @@ pub struct PortSample {
     pub marks: u64,
     /// ns for which the wire was serializing.
     pub busy_ns: u64,
+    /// Of a port with per-hop flow control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backpressure: Option<Backpressure>,
+}
+
+/// How a port with per-hop flow control was doing: its queues, and what its neighbours were told.
+/// Counters count from the run's beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backpressure {
+    /// Queues that have packets.
+    pub occupied: u32,
+    /// Of these, queues that are not paused.
+    pub active: u32,
+    /// Queues that are paused, empty ones among them.
+    pub paused: u32,
+    /// Pause threshold in bytes.
+    pub threshold: u64,
+    /// Bytes in all ports of the switch.
+    pub buffer_bytes: u64,
+    /// Times a flow became active.
+    pub activations: u64,
+    /// Of these, times its queue had packets of others.
+    pub collisions: u64,
+    /// Upstream queues that are to be paused.
+    pub pausing: u32,
+    /// Pauses sent.
+    pub pauses_sent: u64,
+    /// Resumes sent.
+    pub resumes_sent: u64,
+    /// Bitmaps sent.
+    pub bitmaps_sent: u64,
+    /// ns for which queues were paused, of all together; pauses that have ended.
+    pub paused_ns: u64,
 }
 
 /// What a run comes to.

@@ -62,6 +62,7 @@ fn sample() -> PortSample {
         evictions: 1,
         marks: 0,
         busy_ns: 77,
+        backpressure: None,
     }
 }
 

@@ -260,8 +260,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// What `choose` refuses; and if a command is for another device than the port, or its parent
-    /// is neither the root nor added before it.
+    /// What `choose` refuses; and if a command is for another device than the port, its parent is
+    /// neither the root nor added before it, or it names a port that the node does not have.
     pub fn set_qdiscs(
         &mut self,
         mut choose: impl FnMut(&Node, &Port, &Link) -> Result<Vec<QdiscCommand>>,
@@ -269,8 +269,20 @@ impl Plan {
         let topology = &self.topology;
         for (node, plan) in topology.nodes().iter().zip(&mut self.nodes) {
             for (port, qdiscs) in node.ports.iter().zip(&mut plan.qdiscs) {
-                let commands = choose(node, port, &topology.links()[port.link])?;
+                let mut commands = choose(node, port, &topology.links()[port.link])?;
                 check_qdiscs(node, port, &commands)?;
+                for command in &mut commands {
+                    let index = |name: &str| {
+                        let place = node.ports.iter().position(|port| port.name == name)?;
+                        Some(device_index(topology, node, place))
+                    };
+                    if let Err(name) = command.resolve(index) {
+                        return invalid(format!(
+                            "{}, port {}: `{command}`: there is no port {name}",
+                            node.name, port.name
+                        ));
+                    }
+                }
                 *qdiscs = commands;
             }
         }
@@ -300,16 +312,7 @@ impl Plan {
     ///
     /// If the node has no such port.
     pub fn device_index(&self, node: &Node, port: usize) -> u32 {
-        let port = &node.ports[port];
-        let end = &self.topology.links()[port.link].ends[1];
-        let upper = (end.0, end.1) == self.peer_of_peer(port);
-        LOOPBACK + 1 + 2 * port.link as u32 + u32::from(upper)
-    }
-
-    /// The port itself: its node and its place.
-    fn peer_of_peer(&self, port: &Port) -> (weft_topo::NodeId, usize) {
-        let there = &self.topology.node(port.peer).ports[port.peer_port];
-        (there.peer, there.peer_port)
+        device_index(&self.topology, node, port)
     }
 
     pub(crate) fn neighbour(&self, port: &Port) -> Neighbour {
@@ -369,6 +372,15 @@ pub(crate) fn namespace(testbed: &str, node: &str) -> String {
     prefix(testbed) + node
 }
 
+fn device_index(topology: &Topology, node: &Node, port: usize) -> u32 {
+    let port = &node.ports[port];
+    // The port itself: its node and its place.
+    let there = &topology.node(port.peer).ports[port.peer_port];
+    let here = (there.peer, there.peer_port);
+    let upper = topology.links()[port.link].ends[1] == here;
+    LOOPBACK + 1 + 2 * port.link as u32 + u32::from(upper)
+}
+
 fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<()> {
     let mut handles = Vec::new();
     for command in commands {
@@ -391,4 +403,57 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_proto::bfc::options::Options;
+
+    use super::*;
+    use crate::qdisc;
+
+    fn with(words: &str) -> Result<Plan> {
+        let fabric = "rack:hosts=3".parse::<weft_topo::Spec>().unwrap();
+        let mut plan = Plan::new("x", &fabric.topology(), Settings::default())?;
+        plan.set_qdiscs(|node, port, _| {
+            let words = match node.kind {
+                Kind::Switch => words,
+                Kind::Host => "",
+            };
+            let line = format!("qdisc add dev {} root bfc th 1k {words}", port.name);
+            qdisc::parse("lines", &line)
+        })?;
+        Ok(plan)
+    }
+
+    #[test]
+    fn ports_that_a_qdisc_names_are_told_by_their_indices() {
+        let plan = with("elide h0 elide h2").unwrap();
+        let tor = plan.topology.find("tor0").unwrap();
+        let command = &plan.nodes[tor.index()].qdiscs[1][0];
+        assert_eq!(
+            command.to_string(),
+            "qdisc add dev h1 root bfc th 1k elide h0 elide h2"
+        );
+        let node = plan.topology.node(tor);
+        let options = Options::parse(command.options().unwrap()).unwrap();
+        assert_eq!(
+            options.elide.unwrap().indices(),
+            [0, 2].map(|place| plan.device_index(node, place))
+        );
+        let none = with("noelide").unwrap();
+        let command = &none.nodes[tor.index()].qdiscs[1][0];
+        assert_eq!(
+            Options::parse(command.options().unwrap()).unwrap().elide,
+            None
+        );
+    }
+
+    #[test]
+    fn a_port_that_there_is_not_is_refused() {
+        assert_eq!(
+            with("elide h0 elide h9").unwrap_err().to_string(),
+            "tor0, port h0: `qdisc add dev h0 root bfc th 1k elide h0 elide h9`: there is no port h9"
+        );
+    }
 }

@@ -77,7 +77,7 @@ fn options_are_the_bytes_that_tc_sends() {
         }
     }
     kinds.dedup();
-    let stock = qdisc::kinds().filter(|kind| !["wire", "pfabric"].contains(kind));
+    let stock = qdisc::kinds().filter(|kind| !["wire", "pfabric", "bfc"].contains(kind));
     assert_eq!(stock.count(), kinds.len(), "{kinds:?} are not all");
 }
 
@@ -101,6 +101,47 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
             limit: Some(36),
             limit_bytes: Some(49_152),
             starvation_prevention: Some(false),
+        })
+    );
+}
+
+#[test]
+fn bfc_is_what_its_module_parses() {
+    use weft_proto::bfc::options::{Assign, Options, Scheduler};
+    let all = one(
+        "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
+         sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514",
+    );
+    let srf = one("bfc th 1 assign single scheduler srf sticky auto noelide");
+    assert_eq!(
+        Options::parse(all.options().unwrap()),
+        Ok(Options {
+            rate: Some(1_250_000),
+            hrtt: Some(2_000_000),
+            th: Some(3_072),
+            queues: Some(64),
+            factor: Some(25),
+            assign: Some(Assign::Stochastic),
+            scheduler: None,
+            classes: Some(4),
+            incast: Some(9),
+            sample: Some(50),
+            sticky: Some(5_000),
+            limit: Some(1_024),
+            buffer: Some(12 << 20),
+            refresh: Some(30_000),
+            quantum: Some(1_514),
+            elide: None,
+        })
+    );
+    assert_eq!(
+        Options::parse(srf.options().unwrap()),
+        Ok(Options {
+            th: Some(1),
+            assign: Some(Assign::Single),
+            scheduler: Some(Scheduler::Srf),
+            sticky: Some(u64::MAX),
+            ..Options::default()
         })
     );
 }
@@ -141,7 +182,7 @@ fn a_wrong_line_is_named_with_its_number() {
     let error = qdisc::parse("tc-configs/mine/switch", text).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tc-configs/mine/switch:4: `nonsense` is no qdisc that is known here; known are bfifo, fq, \
+        "tc-configs/mine/switch:4: `nonsense` is no qdisc that is known here; known are bfc, bfifo, fq, \
          fq_codel, pfabric, pfifo, prio, red, tbf, wire"
     );
 }
@@ -228,6 +269,30 @@ fn each_refusal_names_the_word_and_what_is_right() {
         (
             "qdisc add dev p0 root pfabric limit 0",
             "pfabric: Limit must be between 1 and 65536 packets",
+        ),
+        (
+            "qdisc add dev p0 root bfc",
+            "bfc: A threshold is required: rate and hrtt, or th",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k classes 300",
+            "bfc: Classes must be between 1 and 8",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k sample 256",
+            "bfc: Sample must be between 1 and 100 percent",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k assign random",
+            "bfc: `assign random`: not dynamic, stochastic or single",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k elide p1 noelide",
+            "bfc: `elide` or `noelide`: say one",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k elide",
+            "bfc: `elide` takes a port, which is missing",
         ),
         (
             "qdisc add dev p0 root pfabric starvation nostarvation",

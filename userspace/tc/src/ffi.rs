@@ -10,6 +10,7 @@
 //! `tc` has one thread.
 
 use crate::args::Complaint;
+use crate::bfc::Bfc;
 use crate::hold::Hold;
 use crate::pfabric::PFabric;
 use crate::qdisc::Qdisc;
@@ -96,6 +97,10 @@ const fn exported<Q: Qdisc>() -> Exported {
 static PFABRIC: Exported = exported::<PFabric>();
 
 // SAFETY: as above.
+#[unsafe(export_name = "bfc_qdisc_util")]
+static BFC: Exported = exported::<Bfc>();
+
+// SAFETY: as above.
 #[unsafe(export_name = "hold_qdisc_util")]
 static HOLD: Exported = exported::<Hold>();
 
@@ -160,6 +165,8 @@ tc_functions! {
     get_size: fn(*mut c_uint, *const c_char) -> c_int;
     get_u64: fn(*mut u64, *const c_char, c_int) -> c_int;
     sprint_time64: fn(i64, *mut c_char) -> *mut c_char;
+    ll_name_to_index: fn(*const c_char) -> c_uint;
+    ll_index_to_name: fn(c_uint) -> *const c_char;
 
     print_color_string: fn(c_uint, c_uint, *const c_char, *const c_char, *const c_char) -> c_int;
     print_color_lluint: fn(c_uint, c_uint, *const c_char, *const c_char, c_ulonglong) -> c_int;
@@ -243,6 +250,13 @@ impl Units for Tc {
         let result = unsafe { (self.get_u64)(&mut value, text.as_ptr(), 0) };
         (result == 0).then_some(value)
     }
+
+    fn device(&self, name: &str) -> Option<u32> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: a string to read; 0 is no device.
+        let index = unsafe { (self.ll_name_to_index)(name.as_ptr()) };
+        (index != 0).then_some(index)
+    }
 }
 
 impl Output for Tc {
@@ -295,18 +309,46 @@ impl Output for Tc {
         }
     }
 
+    fn string(&self, key: &CStr, value: &str) {
+        self.json_string(key.as_ptr(), value);
+    }
+
     fn array(&self, key: &CStr, values: &[u64]) {
-        // SAFETY: a key.
-        unsafe { (self.open_json_array)(PRINT_JSON, key.as_ptr()) }
-        for value in values {
-            self.json_number(ptr::null(), *value);
-        }
-        // SAFETY: closes what was opened; it has no use for a name in JSON.
-        unsafe { (self.close_json_array)(PRINT_JSON, ptr::null()) }
+        self.json_array(key, values, |value| self.json_number(ptr::null(), *value));
+    }
+
+    fn strings(&self, key: &CStr, values: &[String]) {
+        self.json_array(key, values, |value| self.json_string(ptr::null(), value));
+    }
+
+    fn device(&self, index: u32) -> String {
+        // SAFETY: tc answers any index with a string, which is good until the next question.
+        let name = unsafe { CStr::from_ptr((self.ll_index_to_name)(index)) };
+        name.to_string_lossy().into_owned()
     }
 }
 
 impl Tc {
+    fn json_array<T>(&self, key: &CStr, values: &[T], print: impl FnMut(&T)) {
+        // SAFETY: a key.
+        unsafe { (self.open_json_array)(PRINT_JSON, key.as_ptr()) }
+        values.iter().for_each(print);
+        // SAFETY: closes what was opened; it has no use for a name in JSON.
+        unsafe { (self.close_json_array)(PRINT_JSON, ptr::null()) }
+    }
+
+    /// A string in JSON, or in an array if `key` is null.
+    fn json_string(&self, key: *const c_char, value: &str) {
+        let Ok(value) = CString::new(value) else {
+            return; // No text of this library holds a NUL.
+        };
+        // SAFETY: a key or null, which tc too passes within arrays; JSON needs no format.
+        unsafe {
+            let format = ptr::null();
+            (self.print_color_string)(PRINT_JSON, COLOR_NONE, key, format, value.as_ptr());
+        }
+    }
+
     /// A number in JSON, or in an array if `key` is null.
     fn json_number(&self, key: *const c_char, value: u64) {
         // SAFETY: a key or null, which tc too passes within arrays; JSON needs no format.

@@ -22,6 +22,8 @@ pub trait Units {
     fn size(&self, text: &str) -> Option<u32>;
     /// A number; `0x10` and `020` are both 16.
     fn number(&self, text: &str) -> Option<u64>;
+    /// A device such as `eth0`, its index.
+    fn device(&self, name: &str) -> Option<u32>;
 }
 
 /// How `tc` prints: text, or JSON after `tc -j`.
@@ -41,6 +43,12 @@ pub trait Output {
     fn number(&self, key: &CStr, value: u64);
     /// JSON: a truth.
     fn boolean(&self, key: &CStr, value: bool);
+    /// JSON: a string.
+    fn string(&self, key: &CStr, value: &str);
     /// JSON: an array of numbers.
     fn array(&self, key: &CStr, values: &[u64]);
+    /// JSON: an array of strings.
+    fn strings(&self, key: &CStr, values: &[String]);
+    /// The name of a device, by its index; `if7` where there is none.
+    fn device(&self, index: u32) -> String;
 }

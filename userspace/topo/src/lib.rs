@@ -28,6 +28,7 @@
 //! | [`address`]     | who has which address                                             |
 //! | [`route`]       | routing tables                                                    |
 //! | [`path`]        | shortest paths, round-trip times, bandwidth-delay products        |
+//! | [`elision`]     | between which ports BFC elides backpressure                       |
 //! | `describe`      | all of it as text                                                 |
 //! | `dilation`      | the same fabric, slower                                           |
 
@@ -48,6 +49,7 @@ pub mod bfc_testbed;
 mod describe;
 mod dilation;
 pub mod dumbbell;
+pub mod elision;
 mod error;
 pub mod fat_tree;
 pub mod file;
@@ -61,6 +63,7 @@ pub mod topology;
 pub mod units;
 
 pub use address::{Address, Mac};
+pub use elision::Elision;
 pub use error::Error;
 pub use path::{BestPaths, Path};
 pub use route::{NextHop, Prefix, Route, Routes};

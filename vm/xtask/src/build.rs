@@ -21,7 +21,7 @@ use crate::rootfs;
 use crate::suite::{self, Request, Resolution};
 
 /// Kinds of qdisc that the plugin serves; `tc` looks for a library of each name.
-const KINDS: [&str; 3] = ["wire", "pfabric", "hold"];
+const KINDS: [&str; 4] = ["wire", "pfabric", "bfc", "hold"];
 /// Where Debian's `tc` looks for plugins; `/usr/lib/tc` is a link to it in the guest.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
 

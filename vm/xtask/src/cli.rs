@@ -266,8 +266,8 @@ pub(crate) struct BenchQdisc {
     /// Packets measured for each figure
     #[arg(long, default_value_t = 20_000)]
     pub(crate) packets: u64,
-    /// Only qdiscs whose name contains this
-    #[arg(long, value_name = "NAME")]
+    /// Only qdiscs whose name contains this, or one of several separated by commas
+    #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
     /// Keep the figures in selftests/bench/results, under the date and the kernel
     #[arg(long)]

@@ -5,7 +5,7 @@
 
 use super::message::written;
 use weft_proto::nla::{Attributes, HEADER};
-use weft_proto::{hold, pfabric, wire};
+use weft_proto::{bfc, hold, pfabric, wire};
 
 /// Runs every decoder over `bytes`.
 ///
@@ -14,6 +14,8 @@ use weft_proto::{hold, pfabric, wire};
 /// If a decoder does, or accepts what it should not, or does not read back what it wrote.
 pub(crate) fn decode(bytes: &[u8]) {
     attributes(bytes);
+    bfc_frame(bytes);
+    bfc_options(bytes);
     hold_options(bytes);
     pfabric_options(bytes);
     wire_options(bytes);
@@ -36,6 +38,46 @@ fn attributes(bytes: &[u8]) {
         }
     }
     assert!(refused || consumed >= bytes.len(), "bytes left unread");
+}
+
+fn bfc_frame(bytes: &[u8]) {
+    use bfc::frame::{Frame, Message, MAX_HOLD, MAX_QUEUE, MAX_SIZE};
+    if let Ok(frame) = Frame::decode(bytes) {
+        assert!((1..=MAX_HOLD).contains(&frame.hold));
+        match frame.message {
+            Message::Pause(queue) | Message::Resume(queue) => {
+                assert!((1..=MAX_QUEUE).contains(&queue));
+            }
+            Message::Bitmap(words) => assert_eq!(words[0] & 1, 0, "nobody pauses queue 0"),
+        }
+        let mut again = [0xaa; MAX_SIZE];
+        let size = frame.encode(&mut again);
+        assert!(size <= bytes.len(), "what is written is no longer");
+        assert_eq!(Frame::decode(&again[..size]), Ok(frame));
+    }
+}
+
+fn bfc_options(bytes: &[u8]) {
+    use bfc::options::{Config, Options};
+    if let Ok(options) = Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(Options::parse(&again), Ok(options));
+
+        if let Ok(config) = Config::new(&options) {
+            let data_queues = config.queues - 1;
+            assert!((1..1024).contains(&data_queues) && (1..=1000).contains(&config.factor));
+            assert!((1..=8).contains(&config.classes));
+            assert!(data_queues >= u32::from(config.classes));
+            assert!((1..=100).contains(&config.sample));
+            assert!((10_000..=10_000_000_000).contains(&config.refresh));
+            assert!(config.th != 0 || config.rate != 0 && config.hrtt != 0);
+            assert_eq!(config.updated(&options), Ok(config));
+        }
+    }
+    if let Ok(config) = Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(Config::parse(&again), Ok(config));
+    }
 }
 
 fn hold_options(bytes: &[u8]) {
@@ -84,6 +126,16 @@ fn wire_options(bytes: &[u8]) {
 }
 
 fn statistics(bytes: &[u8]) {
+    use bfc::stats::{QueueStats, Stats};
+    let kind = bytes.first_chunk().map(|kind| u32::from_ne_bytes(*kind));
+    match Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..Stats::SIZE]),
+        None => assert!(bytes.len() < Stats::SIZE || kind != Some(Stats::KIND)),
+    }
+    match QueueStats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..QueueStats::SIZE]),
+        None => assert!(bytes.len() < QueueStats::SIZE || kind != Some(QueueStats::KIND)),
+    }
     match pfabric::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(stats.to_bytes(), bytes[..pfabric::Stats::SIZE]),
         None => assert!(bytes.len() < pfabric::Stats::SIZE),

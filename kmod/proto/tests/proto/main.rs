@@ -2,6 +2,9 @@
 
 //! Tests of weft-proto, one file for each of its own.
 
+mod bfc_frame;
+mod bfc_options;
+mod bfc_stats;
 mod check;
 mod corpus;
 mod hold;

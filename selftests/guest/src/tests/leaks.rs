@@ -4,14 +4,18 @@
 
 use anyhow::{Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use weft_proto::bfc::options as bfc;
 use weft_proto::pfabric::MAX_LIMIT;
+use weft_proto::tag::Tag;
 use weft_proto::wire::Options;
 
 use crate::meter::Memory;
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, Verb};
+use crate::network::Network;
 use crate::packets::MIN_FRAME;
-use crate::port::{INDEX, Port, limit, rate};
+use crate::pause::{Neighbour, bitmap};
+use crate::port::{INDEX, Port, limit, rate, threshold};
 use crate::random::Random;
 use weft_ktap::{Context, tests};
 
@@ -19,6 +23,9 @@ tests![
     the_meter_sees_one_object_a_cycle,
     pfabric_added_and_deleted,
     wire_added_and_deleted,
+    bfc_added_and_deleted,
+    bfc_deleted_while_it_pauses_and_is_paused,
+    namespaces_with_bfc_made_and_deleted,
     wire_and_pfabric_deleted_with_packets_queued_and_in_flight,
     packets_evicted_rejected_and_delivered,
     pfabric_changed_with_a_backlog,
@@ -92,6 +99,83 @@ fn long_wire() -> Options {
         delay: Some(1_000_000_000),
         ..rate(200_000_000)
     }
+}
+
+fn bfc_added_and_deleted(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    repeat(cx, CYCLES, |cycle| {
+        let options = bfc::Options {
+            queues: Some(2 + cycle % 64),
+            scheduler: Some([bfc::Scheduler::Fq, bfc::Scheduler::Srf][cycle as usize % 2]),
+            ..threshold(1000)
+        };
+        port.add_bfc(Handle::ROOT, Handle::new(1, 0), &options)?;
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })
+}
+
+/// Packets that came by one port wait at another one, above the threshold, and are purged.
+fn bfc_deleted_while_it_pauses_and_is_paused(cx: &Context) -> Result<()> {
+    const SWITCH: usize = 0;
+    let mut network = Network::new(3)?;
+    network.forward(SWITCH)?;
+    let links = [network.link(1, SWITCH)?, network.link(2, SWITCH)?];
+    let way = links[0].way(1, [10, 9, 0, 2]);
+    network.route(SWITCH, &links[1], way.ip)?;
+    let mut sender = network.sender(1, &links[0])?;
+    let mut receiver = Neighbour::new(network.namespace(2)?, links[1].index, links[1].address(2))?;
+    let tag = Some(Tag {
+        rank: 0,
+        upstream_queue: 9,
+    });
+    let mut paused = 0;
+    repeat(cx, CYCLES, |cycle| {
+        for link in &links {
+            network.port(SWITCH, link, &rate(10_000_000), &threshold(1000))?;
+        }
+        receiver.say(bitmap(1..32))?;
+        for flow in 0..8 {
+            let packet = Packet {
+                flow: flow % 2,
+                ..random_packet(&mut Random::new(u64::from(flow)))
+            };
+            sender.send_to(&packet, &way, tag)?;
+        }
+        if cycle % 50 == 0 {
+            let (here, there) = (
+                network.bfc(SWITCH, &links[0])?,
+                network.bfc(SWITCH, &links[1])?,
+            );
+            paused += u32::from(here.pausing == 1 && there.paused == 31);
+        }
+        // By turns the one that pauses first, and the one that is paused.
+        for link in [cycle as usize % 2, 1 - cycle as usize % 2] {
+            let netlink = network.netlink(SWITCH)?;
+            netlink.delete_qdisc(links[link].index, Handle::ROOT)?;
+        }
+        Ok(())
+    })?;
+    ensure!(paused >= CYCLES / 50, "{paused} times paused");
+    Ok(())
+}
+
+fn namespaces_with_bfc_made_and_deleted(cx: &Context) -> Result<()> {
+    const CYCLES: u32 = 200;
+    let cycle = || -> Result<()> {
+        let mut port = Port::new()?;
+        port.add_wire_and_bfc(&rate(10_000_000), &threshold(1000))?;
+        let mut sender = port.sender()?;
+        for _ in 0..8 {
+            sender.send(&random_packet(&mut Random::new(1)))?;
+        }
+        Ok(())
+    };
+    (0..WARM_UP).try_for_each(|_| cycle())?;
+    let before = Memory::measure()?;
+    (0..CYCLES).try_for_each(|_| cycle())?;
+    let growth = Memory::measure()?.since(&before);
+    cx.note(format!("{CYCLES} cycles: {growth}"));
+    growth.ensure_less_than_one_object_per(CYCLES.into())
 }
 
 fn wire_and_pfabric_deleted_with_packets_queued_and_in_flight(cx: &Context) -> Result<()> {

@@ -186,7 +186,8 @@ fn options_change_under_traffic(cx: &Context) -> Result<()> {
 }
 
 /// Children for a wire.
-const CHILDREN: [&str; 7] = [
+const CHILDREN: [&str; 8] = [
+    "bfc th 3kb",
     "pfabric",
     "pfifo limit 30",
     "fq_codel",

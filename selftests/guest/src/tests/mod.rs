@@ -2,6 +2,9 @@
 
 //! The tests, one file per part.
 
+mod bfc_options;
+mod bfc_queues;
+mod bfc_switch;
 mod congestion;
 mod leaks;
 mod lifecycle;
@@ -22,7 +25,10 @@ mod wire_timing;
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     pfabric_options,
     wire_options,
+    bfc_options,
     pfabric_order,
+    bfc_queues,
+    bfc_switch,
     wire_timing,
     wire_slack,
     wire_sockets,

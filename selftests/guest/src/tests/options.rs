@@ -93,7 +93,7 @@ impl Kind {
                 self.refuses(port, good, &bad, &why)?;
             }
         }
-        for attr in [0, 16, 100, 0x3fff] {
+        for attr in [0, 50, 100, 0x3fff] {
             let why = Why::of(Errno::EINVAL, "Unknown attribute", attr);
             self.refuses(port, good, &attribute(attr, &[0; 4]), &why)?;
         }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `pfabric` and `wire` under every kind of parent: what they drop from inside must reach the
+//! `pfabric`, `bfc` and `wire` under every kind of parent: what they drop from inside must reach the
 //! parents' accounts, and what they hold back must not stop the parents for good.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use weft_proto::bfc::options::Options;
 use weft_proto::wire;
 
 use crate::model::Packet;
 use crate::netlink::{Handle, Qdisc};
 use crate::packets::MIN_FRAME;
-use crate::port::{Port, limit, rate};
+use crate::pause::{Neighbour, bitmap};
+use crate::port::{INDEX, Port, limit, rate, threshold};
 use crate::random::Random;
 use weft_ktap::{Context, tests};
 
@@ -29,6 +31,16 @@ tests![
     pfabric_under_qfq_under_wire,
     pfabric_under_htb_under_wire,
     pfabric_under_wire_under_mq,
+    bfc_as_root,
+    bfc_under_wire,
+    bfc_under_tbf,
+    bfc_under_htb,
+    bfc_under_hfsc,
+    bfc_under_prio_under_tbf,
+    bfc_under_drr_under_tbf,
+    bfc_under_qfq_under_tbf,
+    bfc_under_prio_under_wire,
+    bfc_under_mq,
     wire_under_tbf,
     wire_under_htb,
     wire_under_hfsc,
@@ -331,6 +343,134 @@ fn pfabric_under_wire_under_mq(cx: &Context) -> Result<()> {
         "{sent} sent, {delivered} arrived, {dropped} dropped, {queues} queues used"
     ));
     Ok(())
+}
+
+/// Sends through a `bfc` at each leaf, all queues of which are paused now and then. What was sent
+/// arrives, in the order of its flow, or is counted as dropped; nothing is left anywhere.
+fn pause_bfc(cx: &Context, mut tree: Tree) -> Result<()> {
+    // As of a wire, see below: all packets of a paused port are held back.
+    cx.expect_kernel_message("non-work-conserving");
+    cx.expect_kernel_message("isn't work conserving");
+    let options = Options {
+        limit: Some(30_000),
+        queues: Some(16),
+        ..threshold(u32::MAX)
+    };
+    let handles = tree.populate(|port, leaf, handle| port.add_bfc(leaf, handle, &options))?;
+    let receiver = tree.port.receiver()?;
+    let mut sender = tree.port.sender()?;
+    let mut far = Neighbour::new(&tree.port.far, INDEX, [2, 0, 0, 0, 0, 2])?;
+    far.hold = 20_000;
+    let mut random = Random::new(4);
+    let mut flow_of = Vec::new();
+    for _ in 0..6 {
+        far.say(bitmap(1..1024))?;
+        for _ in 0..60 {
+            let flow = random.below(8);
+            sender.send(&Packet {
+                id: flow_of.len() as u64,
+                rank: 0,
+                flow,
+                len: random.between(MIN_FRAME, 1514),
+            })?;
+            flow_of.push(flow);
+        }
+        // Paused, resumed or lapsed, and drained.
+        std::thread::sleep(Duration::from_millis(u64::from(random.between(1, 30))));
+        if random.one_in(2) {
+            far.say(bitmap([]))?;
+        }
+        tree.port.drain(Duration::from_secs(60))?;
+    }
+    ensure_empty(&tree.port.qdiscs()?)?;
+    let arrived: Vec<u64> = receiver.arrivals()?.iter().map(|it| it.id).collect();
+    for flow in 0..8 {
+        let of = arrived.iter().filter(|&&id| flow_of[id as usize] == flow);
+        ensure!(of.is_sorted(), "flow {flow} was reordered");
+    }
+    let (mut dropped, mut used) = (0, 0);
+    for handle in handles {
+        let stats = tree.port.bfc(handle)?;
+        ensure!(stats.paused == 0 && stats.occupied == 0, "{stats:?}");
+        ensure!(stats.bitmaps_received >= 6, "{stats:?}");
+        let qdisc = tree.port.find(handle)?;
+        ensure!(u64::from(qdisc.drops) == stats.dropped_limit, "{qdisc:?}");
+        dropped += stats.dropped_limit;
+        used += u32::from(stats.paused_ns > 0 && qdisc.sent_packets > 0);
+    }
+    let (sent, delivered) = (flow_of.len() as u64, arrived.len() as u64);
+    ensure!(
+        delivered + dropped == sent,
+        "{delivered} arrived, {dropped} dropped of {sent}"
+    );
+    // mq spreads what two leaves cannot hold over four.
+    ensure!(
+        dropped > 0 || tree.leaves.len() > 2,
+        "no leaf was ever full"
+    );
+    ensure!(
+        tree.leaves.len() == 1 || used > 1,
+        "only {used} leaf was used"
+    );
+    cx.note(format!(
+        "{sent} sent, {delivered} arrived, {dropped} dropped"
+    ));
+    // Destroyed with a backlog, and paused.
+    far.hold = 60_000_000;
+    far.say(bitmap(1..1024))?;
+    for flow in 0..20 {
+        sender.send(&Packet {
+            id: 0,
+            rank: 0,
+            flow,
+            len: 1000,
+        })?;
+    }
+    tree.port.tc("qdisc del dev {v} root").map(drop)
+}
+
+fn bfc_as_root(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::new(Port::new()?, &[Handle::ROOT]))
+}
+
+fn bfc_under_wire(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+    pause_bfc(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}
+
+fn bfc_under_tbf(cx: &Context) -> Result<()> {
+    let port = Port::new()?;
+    port.tc(TBF)?;
+    pause_bfc(cx, Tree::new(port, &[Handle::new(1, 1)]))
+}
+
+fn bfc_under_htb(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::root("htb", &HTB)?)
+}
+
+fn bfc_under_hfsc(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::root("hfsc", &HFSC)?)
+}
+
+fn bfc_under_prio_under_tbf(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::under_tbf("prio", &[])?)
+}
+
+fn bfc_under_drr_under_tbf(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::under_tbf("drr", &DRR)?)
+}
+
+fn bfc_under_qfq_under_tbf(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::under_tbf("qfq", &QFQ)?)
+}
+
+fn bfc_under_prio_under_wire(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::under_wire("prio", &[])?)
+}
+
+fn bfc_under_mq(cx: &Context) -> Result<()> {
+    pause_bfc(cx, Tree::mq()?)
 }
 
 /// Sends through a `wire` at each leaf. Nothing is lost, and of one flow nothing is reordered.

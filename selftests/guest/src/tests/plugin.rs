@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+use weft_proto::bfc::frame::Message;
 
 use crate::model::Packet;
 use crate::netlink::Handle;
-use crate::port::Port;
+use crate::pause::{Neighbour, bitmap};
+use crate::port::{INDEX, Port};
 use weft_ktap::{Context, Skip, tests};
 
 tests![
     options_are_shown_as_they_were_given,
     change_replace_and_delete_work,
     statistics_in_json_are_those_of_the_dump,
+    bfc_statistics_in_json_are_those_of_the_dump,
     statistics_are_shown_in_words,
     wrong_options_are_refused_with_a_message,
     the_kernels_refusals_are_shown,
@@ -58,6 +61,17 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "slack": slack,
         })
     };
+    let bfc = |said: &Value| {
+        let mut all = json!({
+            "rate": 0, "hrtt": 0, "th": 0, "queues": 32, "factor": 100, "assign": "dynamic",
+            "scheduler": "fq", "classes": 1, "sample": 100, "sticky": "auto", "limit": 0,
+            "buffer": 12_000_000, "refresh": 1_000_000, "quantum": 0, "elide": [],
+        });
+        for (name, value) in said.as_object().into_iter().flatten() {
+            all[name] = value.clone();
+        }
+        all
+    };
     // What is said, what is shown in words, what is shown in JSON.
     for (said, words, options) in [
         ("pfabric", "limit 24p starvation", pfabric(24, 0, true)),
@@ -75,6 +89,29 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "pfabric limit 30 limit_bytes 36000 starvation",
             "limit 30p limit_bytes 36000b starvation",
             pfabric(30, 36_000, true),
+        ),
+        (
+            "bfc rate 10mbit hrtt 2ms",
+            "rate 10Mbit hrtt 2ms queues 32 factor 100 assign dynamic scheduler fq \
+             buffer 12000000b refresh 20ms",
+            bfc(&json!({ "rate": 1_250_000, "hrtt": 2_000_000, "refresh": 20_000_000 })),
+        ),
+        (
+            "bfc th 3kb queues 64 factor 25 assign stochastic classes 4 incast 9 sample 50% \
+             sticky 5us limit 1kb buffer 0 refresh 30us quantum 1514 elide v0 elide if77",
+            "th 3Kb queues 64 factor 25 assign stochastic scheduler fq classes 4 incast 9 \
+             sample 50% sticky 5us limit 1Kb buffer 0b refresh 30us quantum 1514b elide v0 \
+             elide if77",
+            bfc(&json!({
+                "th": 3072, "queues": 64, "factor": 25, "assign": "stochastic", "classes": 4,
+                "incast": 9, "sample": 50, "sticky": 5_000, "limit": 1024, "buffer": 0,
+                "refresh": 30_000, "quantum": 1514, "elide": ["v0", "if77"],
+            })),
+        ),
+        (
+            "bfc th 1 assign single scheduler srf",
+            "th 1b queues 32 factor 100 assign single scheduler srf",
+            bfc(&json!({ "th": 1, "assign": "single", "scheduler": "srf" })),
         ),
         (
             "wire rate 1kbit",
@@ -234,6 +271,74 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
     ensure_contains(&value, &json!({ "drops": drops, "packets": packets }))
 }
 
+fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
+    let mut port = port()?;
+    port.tc("qdisc add dev {v} root handle 1: wire rate 10kbit")?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: bfc th 1kb limit 8kb elide v0")?;
+    let mut far = Neighbour::new(&port.far, INDEX, [2, 0, 0, 0, 0, 2])?;
+    far.say(bitmap([2, 3]))?;
+    far.say(Message::Pause(9))?;
+    let mut sender = port.sender()?;
+    for id in 0..12 {
+        sender.send(&Packet {
+            id,
+            rank: 0,
+            flow: 1,
+            len: 1000,
+        })?;
+    }
+    let (stats, value) = seen_both_ways(&mut port, "2:", |port| port.bfc(Handle::new(2, 0)))?;
+    let expected = json!({
+        "occupied": stats.occupied,
+        "active": stats.active,
+        "paused": stats.paused,
+        "paused_ns": stats.paused_ns,
+        "activations": stats.activations,
+        "collisions": stats.collisions,
+        "threshold": stats.threshold,
+        "largest_hrtt": stats.hrtt,
+        "congested": stats.congested,
+        "elided": stats.elided,
+        "unmarked": stats.unmarked,
+        "dropped_limit": stats.dropped_limit,
+        "dropped_buffer": stats.dropped_buffer,
+        "dropped_memory": stats.dropped_memory,
+        "dropped_control": stats.dropped_control,
+        "highest_backlog": stats.highest_backlog,
+        "buffer_backlog": stats.buffer_backlog,
+        "highest_buffer_backlog": stats.highest_buffer_backlog,
+        "pausing": stats.pausing,
+        "pauses_sent": stats.pauses_sent,
+        "resumes_sent": stats.resumes_sent,
+        "bitmaps_sent": stats.bitmaps_sent,
+        "unsent": stats.unsent,
+        "pauses_received": stats.pauses_received,
+        "resumes_received": stats.resumes_received,
+        "bitmaps_received": stats.bitmaps_received,
+        "lapsed": stats.lapsed,
+        "malformed": stats.malformed,
+        "foreign": stats.foreign,
+        "replayed": stats.replayed,
+    });
+    ensure_contains(&value, &expected)?;
+    ensure!(
+        stats.paused == 3 && stats.congested > 0 && stats.dropped_limit > 0,
+        "{stats:?}"
+    );
+    // Its queues, as classes.
+    let text = port.tc("-s class show dev {v}")?;
+    ensure!(text.contains("class bfc 2:2 parent 2:"), "{text}");
+    ensure!(text.contains("queue 2 class 0 paused paused_for"), "{text}");
+    let text = port.tc("-s -j class show dev {v}")?;
+    let classes: Vec<Value> = serde_json::from_str(&text)?;
+    let ninth = classes.iter().find(|class| class["handle"] == "2:9");
+    ensure!(
+        ninth.is_some_and(|it| it["stats"]["paused"] == true),
+        "{text}"
+    );
+    Ok(())
+}
+
 fn ensure_contains(value: &Value, expected: &Value) -> Result<()> {
     for (name, expected) in expected.as_object().into_iter().flatten() {
         ensure!(
@@ -280,7 +385,7 @@ fn refuses(port: &Port, said: &str, words: &str) -> Result<()> {
     );
     let text = port.tc("-j qdisc show dev {v}")?;
     ensure!(
-        !text.contains("pfabric") && !text.contains("wire"),
+        !text.contains("pfabric") && !text.contains("wire") && !text.contains("bfc"),
         "`{said}` left {text}"
     );
     Ok(())
@@ -299,6 +404,12 @@ fn wrong_options_are_refused_with_a_message(_: &Context) -> Result<()> {
         "Limit must be between 1 and 65536 packets",
     )?;
     refuses(&port, "pfabric limit many", "limit")?;
+    refuses(&port, "bfc queues 1", "Queues must be between 2 and 1024")?;
+    refuses(
+        &port,
+        "bfc th 1 elide nowhere",
+        "\"nowhere\" is not a device",
+    )?;
     refuses(&port, "pfabric limit", "Command line is not complete")?;
     refuses(&port, "pfabric limit 1 limit 2", "limit")?;
     refuses(&port, "pfabric colour blue", "colour")?;
@@ -337,8 +448,14 @@ fn wrong_options_are_refused_with_a_message(_: &Context) -> Result<()> {
 }
 
 fn the_kernels_refusals_are_shown(_: &Context) -> Result<()> {
+    let port = port()?;
     refuses(
-        &port()?,
+        &port,
+        "bfc rate 10mbit",
+        "A threshold is required: rate and hrtt, or th",
+    )?;
+    refuses(
+        &port,
         "wire delay 1ms",
         "Rate is required, for example rate 10gbit",
     )
@@ -346,7 +463,11 @@ fn the_kernels_refusals_are_shown(_: &Context) -> Result<()> {
 
 fn help_is_shown(_: &Context) -> Result<()> {
     let port = port()?;
-    for (kind, words) in [("pfabric", "limit PACKETS"), ("wire", "rate RATE")] {
+    for (kind, words) in [
+        ("pfabric", "limit PACKETS"),
+        ("wire", "rate RATE"),
+        ("bfc", "hrtt TIME"),
+    ] {
         let output = port.try_tc(&format!("qdisc add dev {{v}} root {kind} help"))?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);

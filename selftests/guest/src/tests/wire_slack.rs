@@ -55,8 +55,8 @@ impl Chain {
             let namespace = Namespace::without_ipv6()?;
             let mut netlink = Netlink::open(&namespace)?;
             if let Some((previous, _)) = nodes.last_mut() {
-                let end = |name, node, index| Veth {
-                    name,
+                let end = |name: &str, node, index| Veth {
+                    name: name.to_owned(),
                     index,
                     mac: Self::mac(node, index),
                     tx_queues: 1,

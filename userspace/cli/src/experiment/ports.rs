@@ -3,7 +3,8 @@
 //! What ports say of themselves.
 
 use anyhow::Result;
-use weft_proto::{pfabric, wire};
+use weft_load::record::Backpressure;
+use weft_proto::{bfc, pfabric, wire};
 
 use super::gates::Lateness;
 
@@ -33,6 +34,8 @@ pub(crate) struct PortReading {
     pub(crate) marks: u64,
     pub(crate) busy_ns: u64,
     pub(crate) lateness: Lateness,
+    /// Times are the machine's.
+    pub(crate) backpressure: Option<Backpressure>,
 }
 
 /// A qdisc's figures, as the kernel gives them.
@@ -48,6 +51,16 @@ pub(crate) struct QdiscFigures<'a> {
 }
 
 impl PortReading {
+    /// Whether it holds something, or dropped something or told a neighbour something since `last`.
+    pub(crate) fn is_of_interest_after(&self, last: &Self) -> bool {
+        let told = |it: Backpressure| (it.pauses_sent, it.resumes_sent, it.bitmaps_sent);
+        let is_pausing = self.backpressure.is_some_and(|it| it.pausing > 0);
+        self.backlog_packets > 0
+            || self.drops != last.drops
+            || is_pausing
+            || self.backpressure.map(told) != last.backpressure.map(told)
+    }
+
     /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
     /// from that one, wherever it is.
     pub(crate) fn add(&mut self, qdisc: &QdiscFigures<'_>) {
@@ -80,6 +93,11 @@ impl PortReading {
                     self.evictions = stats.evicted;
                 }
             }
+            bfc::KIND => {
+                if let Some(stats) = bfc::stats::Stats::from_bytes(qdisc.app) {
+                    self.backpressure = Some(backpressure(&stats));
+                }
+            }
             // struct tc_red_xstats: early, pdrop, other, marked.
             "red" => self.marks = word(qdisc.app, 3).into(),
             // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit, ecn_mark.
@@ -87,6 +105,41 @@ impl PortReading {
             _ => {}
         }
     }
+}
+
+fn backpressure(stats: &bfc::stats::Stats) -> Backpressure {
+    Backpressure {
+        occupied: stats.occupied,
+        active: stats.active,
+        paused: stats.paused,
+        threshold: stats.threshold,
+        buffer_bytes: stats.buffer_backlog,
+        activations: stats.activations,
+        collisions: stats.collisions,
+        pausing: stats.pausing,
+        pauses_sent: stats.pauses_sent,
+        resumes_sent: stats.resumes_sent,
+        bitmaps_sent: stats.bitmaps_sent,
+        paused_ns: stats.paused_ns,
+    }
+}
+
+/// What happened since a reading; times are made the fabric's.
+pub(crate) fn backpressure_since(
+    before: Option<Backpressure>,
+    now: Option<Backpressure>,
+    dilation: f64,
+) -> Option<Backpressure> {
+    let (now, before) = (now?, before.unwrap_or_default());
+    Some(Backpressure {
+        activations: now.activations - before.activations,
+        collisions: now.collisions - before.collisions,
+        pauses_sent: now.pauses_sent - before.pauses_sent,
+        resumes_sent: now.resumes_sent - before.resumes_sent,
+        bitmaps_sent: now.bitmaps_sent - before.bitmaps_sent,
+        paused_ns: ((now.paused_ns - before.paused_ns) as f64 / dilation).round() as u64,
+        ..now
+    })
 }
 
 /// The `index`th word of 32 bits; 0 if there is none.
@@ -150,6 +203,70 @@ mod tests {
         });
         assert_eq!((port.backlog_packets, port.backlog_bytes), (5, 7500));
         assert_eq!((port.sent_packets, port.drops, port.busy_ns), (10, 2, 5));
+    }
+
+    #[test]
+    fn backpressure_counts_from_the_beginning_and_says_how_it_is_now() {
+        let reading = |stats: bfc::stats::Stats| {
+            let mut port = PortReading::default();
+            port.add(&QdiscFigures {
+                kind: "bfc",
+                root: false,
+                sent_packets: 0,
+                backlog_packets: 0,
+                backlog_bytes: 0,
+                drops: 0,
+                app: &stats.to_bytes(),
+            });
+            port.backpressure
+        };
+        let before = bfc::stats::Stats {
+            occupied: 9,
+            collisions: 5,
+            pauses_sent: 100,
+            paused_ns: 1_000_000,
+            ..Default::default()
+        };
+        let now = bfc::stats::Stats {
+            occupied: 3,
+            active: 2,
+            collisions: 7,
+            pauses_sent: 150,
+            paused_ns: 4_000_400,
+            buffer_backlog: 30_000,
+            ..Default::default()
+        };
+        let since = backpressure_since(reading(before), reading(now), 1000.0);
+        let expected = Backpressure {
+            occupied: 3,
+            active: 2,
+            collisions: 2,
+            pauses_sent: 50,
+            paused_ns: 3_000,
+            buffer_bytes: 30_000,
+            ..Backpressure::default()
+        };
+        assert_eq!(since, Some(expected));
+        assert_eq!(backpressure_since(None, None, 1000.0), None);
+    }
+
+    #[test]
+    fn a_port_without_a_queue_is_of_interest_when_it_pauses_its_neighbour() {
+        let port = |pausing, pauses_sent, buffer_bytes| PortReading {
+            backpressure: Some(Backpressure {
+                pausing,
+                pauses_sent,
+                buffer_bytes,
+                ..Backpressure::default()
+            }),
+            ..PortReading::default()
+        };
+        let idle = port(0, 7, 0);
+        assert!(port(1, 7, 0).is_of_interest_after(&idle));
+        assert!(port(0, 8, 0).is_of_interest_after(&idle));
+        // What is in the switch's other ports is told by those.
+        assert!(!port(0, 7, 9_000).is_of_interest_after(&idle));
+        assert!(!PortReading::default().is_of_interest_after(&PortReading::default()));
     }
 
     #[test]

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use weft_topo::Wire;
+
 use super::{Parameter, Value};
 use crate::error::usage;
+use crate::topology::{FRAME, SHORTEST_FRAME};
 
 /// What the fabric's variables come from.
 #[derive(Clone, Copy, Debug)]
@@ -159,13 +162,38 @@ impl Variables {
         Ok(variables)
     }
 
-    /// These and a port's.
-    pub(crate) fn port(&self, dev: &str, rate: &str, delay: &str) -> Self {
+    /// These and a port's. `elided`: the ports of the same switch whose packets push nobody back
+    /// when they leave by this one.
+    pub(crate) fn port<'a>(
+        &self,
+        dev: &str,
+        wire: &Wire,
+        elided: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let mut variables = self.clone();
         variables.set("dev", dev.to_owned());
-        variables.set("rate", rate.to_owned());
-        variables.set("delay", delay.to_owned());
+        variables.set("rate", wire.rate.to_string());
+        variables.set("delay", wire.delay.to_string());
+        variables.set_link(wire);
+        variables.set_elided(elided);
         variables
+    }
+
+    /// What comes of a link's rate and delay: `$hrtt`, the 1-hop round-trip time of a full frame and
+    /// a shortest one back.
+    pub(crate) fn set_link(&mut self, wire: &Wire) {
+        let serialization = wire.rate.serialization_ns(FRAME + SHORTEST_FRAME);
+        self.set_time("hrtt", 2 * wire.delay.ns() + serialization);
+    }
+
+    /// `$elide`, in the words of tc-bfc(8).
+    pub(crate) fn set_elided<'a>(&mut self, ports: impl Iterator<Item = &'a str>) {
+        let words: Vec<String> = ports.map(|port| format!("elide {port}")).collect();
+        let words = match words.is_empty() {
+            true => "noelide".to_owned(),
+            false => words.join(" "),
+        };
+        self.set("elide", words);
     }
 
     pub(crate) fn set(&mut self, name: &str, value: String) {
@@ -255,6 +283,25 @@ mod tests {
         ] {
             assert_eq!(value.told(&fabric), expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn a_port_has_its_links_round_trip_and_the_ports_that_are_elided() {
+        let wire = Wire {
+            rate: "100gbit".parse().unwrap(),
+            delay: "1us".parse().unwrap(),
+        };
+        let line = "$dev $rate $delay $hrtt $hrtt_us $elide";
+        let fill = |elided: &[&str]| {
+            let variables = Variables(BTreeMap::new()).port("agg0", &wire, elided.iter().copied());
+            variables.fill(line).unwrap()
+        };
+        // 2 µs, and 1538 and 84 bytes at 12.5 bytes a ns.
+        assert_eq!(
+            fill(&[]),
+            "agg0 100Gbit 1us 2130ns 3 noelide".replace('G', "g")
+        );
+        assert!(fill(&["agg0", "agg1"]).ends_with("3 elide agg0 elide agg1"));
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
                     evictions: 0,
                     marks: 0,
                     busy_ns: tick * 60_000,
+                    backpressure: None,
                 });
             }
         }
@@ -105,6 +106,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             evictions: 0,
             marks: 0,
             busy_ns: tick * 60_000,
+            backpressure: None,
         });
     }
     let options = "fat-tree:k=4 --dilation 1000 --workload web-search --load 0.6 --flows";

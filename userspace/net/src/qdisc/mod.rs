@@ -87,6 +87,8 @@ pub struct QdiscCommand {
     pub words: Vec<String>,
     /// The payload of `TCA_OPTIONS`; `None` sends no such attribute.
     pub(crate) options: Option<Vec<u8>>,
+    /// Ports that the options name, to be added by their indices as the payload of an attribute.
+    ports: Option<(u16, Vec<String>)>,
 }
 
 impl QdiscCommand {
@@ -101,12 +103,35 @@ impl QdiscCommand {
             kind: "clsact",
             words: Vec::new(),
             options: None,
+            ports: None,
         }
     }
 
-    /// The payload of `TCA_OPTIONS` in the request, if it has any.
+    /// The payload of `TCA_OPTIONS` in the request, if it has any. Other ports that the words name
+    /// are part of it once the command is in a plan, which knows their indices.
     pub fn options(&self) -> Option<&[u8]> {
         self.options.as_deref()
+    }
+
+    /// Puts the indices of the ports that are named into the options.
+    ///
+    /// # Errors
+    ///
+    /// The name of a port that there is not.
+    pub(crate) fn resolve(&mut self, index: impl Fn(&str) -> Option<u32>) -> Result<(), String> {
+        let Some((attribute, names)) = &self.ports else {
+            return Ok(());
+        };
+        let mut indices = Vec::new();
+        for name in names {
+            let index = index(name).ok_or_else(|| name.clone())?;
+            indices.extend(index.to_ne_bytes());
+        }
+        let mut attributes = Attributes(self.options.take().unwrap_or_default());
+        attributes.bytes(*attribute, &indices);
+        self.options = Some(attributes.0);
+        self.ports = None;
+        Ok(())
     }
 }
 
@@ -133,6 +158,7 @@ impl fmt::Display for QdiscCommand {
 type Encode = fn(&mut Words<'_>) -> Result<Option<Attributes>, String>;
 
 const KINDS: &[(&str, Encode)] = &[
+    ("bfc", weft::bfc),
     ("bfifo", fifo::bytes),
     ("fq", fq::options),
     ("fq_codel", fq_codel::options),
@@ -196,6 +222,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
     let mut words = Words {
         rest,
         seen: Vec::new(),
+        ports: None,
     };
     let (mut device, mut parent, mut handle) = (None, None, Handle::NONE);
     while let Some(word) = words.option()? {
@@ -228,6 +255,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                 let mut options = Words {
                     rest: words.rest,
                     seen: Vec::new(),
+                    ports: None,
                 };
                 let written = options.rest.iter().map(|&word| word.to_owned()).collect();
                 let encoded = encode(&mut options).map_err(|wrong| format!("{kind}: {wrong}"))?;
@@ -239,6 +267,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                     kind,
                     words: written,
                     options: encoded.map(|attributes| attributes.0),
+                    ports: options.ports,
                 });
             }
         }
@@ -250,6 +279,8 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
 struct Words<'a> {
     rest: &'a [&'a str],
     seen: Vec<&'a str>,
+    /// Ports that were named, and the attribute to which their indices go.
+    ports: Option<(u16, Vec<String>)>,
 }
 
 impl<'a> Words<'a> {
@@ -278,6 +309,17 @@ impl<'a> Words<'a> {
         };
         self.rest = rest;
         read(word).ok_or_else(|| format!("`{option} {word}`: not {expected}"))
+    }
+
+    /// Says that a port's index goes to an attribute; the option may be given again.
+    fn port(&mut self, option: &str, attribute: u16) -> Result<(), String> {
+        let name = self.value(option, "a port", |name| Some(name.to_owned()))?;
+        self.ports
+            .get_or_insert((attribute, Vec::new()))
+            .1
+            .push(name);
+        self.seen.retain(|word| *word != option);
+        Ok(())
     }
 
     fn rate(&mut self, option: &str) -> Result<u64, String> {

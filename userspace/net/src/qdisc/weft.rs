@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! weft's own: `wire` and `pfabric`, in the words of their `tc` plugins.
+//! weft's own: `wire`, `pfabric` and `bfc`, in the words of their `tc` plugins.
 
+use weft_proto::bfc::options as proto_bfc;
 use weft_proto::nla::Refusal;
 use weft_proto::{pfabric as proto_pfabric, wire as proto_wire};
 
@@ -52,6 +53,80 @@ pub(super) fn pfabric(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
         }
     }
     proto_pfabric::Config::new(&options).map_err(sentence)?;
+    let mut attributes = Attributes::default();
+    options.put(&mut attributes).map_err(|_| "too long")?;
+    Ok(Some(attributes))
+}
+
+/// `bfc rate RATE hrtt TIME …`, see tc-bfc(8).
+pub(super) fn bfc(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
+    const TIME: &str = "a time, for example 20us";
+    let mut options = proto_bfc::Options::default();
+    while let Some(word) = words.option()? {
+        match word {
+            "rate" => options.rate = Some(words.rate(word)?),
+            "hrtt" => options.hrtt = Some(words.value(word, TIME, units::nanoseconds)?),
+            "th" => options.th = Some(words.size(word)?),
+            "queues" => options.queues = Some(words.number(word)?),
+            "factor" => options.factor = Some(words.number(word)?),
+            "assign" => {
+                let expected = "dynamic, stochastic or single";
+                options.assign = Some(words.value(word, expected, |text| match text {
+                    "dynamic" => Some(proto_bfc::Assign::Dynamic),
+                    "stochastic" => Some(proto_bfc::Assign::Stochastic),
+                    "single" => Some(proto_bfc::Assign::Single),
+                    _ => None,
+                })?);
+            }
+            "scheduler" => {
+                options.scheduler = Some(words.value(word, "fq or srf", |text| match text {
+                    "fq" => Some(proto_bfc::Scheduler::Fq),
+                    "srf" => Some(proto_bfc::Scheduler::Srf),
+                    _ => None,
+                })?);
+            }
+            // Out of range in the same words, not cut off.
+            "classes" => {
+                let number = words.number(word)?;
+                options.classes = Some(number.try_into().unwrap_or(u8::MAX));
+            }
+            "incast" => options.incast = Some(words.number(word)?),
+            "sample" => {
+                let percent = |text: &str| units::number(text.strip_suffix('%').unwrap_or(text));
+                let number = words.value(word, "a percentage", percent)?;
+                options.sample = Some(number.try_into().unwrap_or(u8::MAX));
+            }
+            "sticky" => {
+                let expected = "a time, for example 20us, or auto";
+                options.sticky = Some(words.value(word, expected, |text| match text {
+                    "auto" => Some(proto_bfc::STICKY_AUTO),
+                    text => units::nanoseconds(text),
+                })?);
+            }
+            "limit" => options.limit = Some(words.size(word)?),
+            "buffer" => options.buffer = Some(words.size(word)?),
+            "refresh" => options.refresh = Some(words.value(word, TIME, units::nanoseconds)?),
+            "quantum" => options.quantum = Some(words.size(word)?),
+            "elide" => words.port(word, proto_bfc::attr::ELIDE)?,
+            "noelide" => {}
+            word => {
+                return unknown(
+                    word,
+                    "rate, hrtt, th, queues, factor, assign, scheduler, classes, incast, sample, \
+                     sticky, limit, buffer, refresh, quantum, elide, noelide",
+                );
+            }
+        }
+    }
+    if let Some((_, ports)) = &words.ports {
+        if words.seen.contains(&"noelide") {
+            return Err("`elide` or `noelide`: say one".to_owned());
+        }
+        if ports.len() > proto_bfc::MAX_ELIDED {
+            return Err("At most 64 devices can be elided".to_owned());
+        }
+    }
+    proto_bfc::Config::new(&options).map_err(sentence)?;
     let mut attributes = Attributes::default();
     options.put(&mut attributes).map_err(|_| "too long")?;
     Ok(Some(attributes))

@@ -96,13 +96,34 @@ unsafe extern "C" fn print_color_string(
     format: *const c_char,
     value: *const c_char,
 ) -> c_int {
-    assert_eq!((output, color), (FP, NONE));
-    assert!(key.is_null());
     // SAFETY: as passed by the code under test.
-    let (format, value) = unsafe { (text(format), text(value)) };
-    assert_eq!(format, "%s");
-    printed(format!("text {value}"));
+    let (name, format, value) = unsafe { (text(key), text(format), text(value)) };
+    assert_eq!(color, NONE);
+    match output {
+        FP => {
+            assert!(key.is_null());
+            assert_eq!(format, "%s");
+            printed(format!("text {value}"));
+        }
+        JSON => printed(format!("{name}: \"{value}\"")),
+        other => panic!("output type {other}"),
+    }
     0
+}
+
+unsafe extern "C" fn ll_name_to_index(name: *const c_char) -> c_uint {
+    // SAFETY: as passed by the code under test.
+    match unsafe { text(name) } {
+        "eth7" => 7,
+        _ => 0,
+    }
+}
+
+unsafe extern "C" fn ll_index_to_name(index: c_uint) -> *const c_char {
+    match index {
+        7 => c"eth7".as_ptr(),
+        _ => c"if?".as_ptr(),
+    }
 }
 
 unsafe extern "C" fn print_color_lluint(
@@ -253,6 +274,8 @@ const TC: Tc = Tc {
     get_size,
     get_u64,
     sprint_time64,
+    ll_name_to_index,
+    ll_index_to_name,
     print_color_string,
     print_color_lluint,
     print_color_bool,
@@ -424,6 +447,26 @@ fn arrays_are_printed_by_tcs_functions() {
 }
 
 #[test]
+fn devices_and_strings_are_tcs() {
+    use weft_proto::bfc;
+    let mut buffer = Buffer::of_length(EMPTY);
+    assert_eq!(request::<Bfc>("elide eth8", &mut buffer), -1);
+    let mut buffer = Buffer::of_length(EMPTY);
+    assert_eq!(request::<Bfc>("th 1 elide eth7", &mut buffer), 0);
+    let said = bfc::options::Options::parse(options(&buffer)).unwrap();
+    assert_eq!(said.elide.unwrap().indices(), [7]);
+    let config = bfc::options::Config::new(&said).unwrap();
+    let dump = dump(|sink| config.put(sink));
+    Bfc::print_options(&dump, &TC).unwrap();
+    let calls = PRINTED.take();
+    for call in ["scheduler: \"fq\"", "text elide eth7 "] {
+        assert!(calls.iter().any(|other| other == call), "{calls:?}");
+    }
+    let open = calls.iter().position(|call| call == "elide: [").unwrap();
+    assert_eq!(calls[open + 1..open + 3], [": \"eth7\"", "]"]);
+}
+
+#[test]
 fn nothing_is_printed_where_nothing_was_dumped() {
     // SAFETY: null is an attribute that is not there.
     unsafe {
@@ -444,7 +487,13 @@ fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
 
 #[test]
 fn tc_finds_what_struct_qdisc_util_holds() {
-    for (exported, kind) in [(&HOLD, c"hold"), (&PFABRIC, c"pfabric"), (&WIRE, c"wire")] {
+    let all = [
+        (&BFC, c"bfc"),
+        (&HOLD, c"hold"),
+        (&PFABRIC, c"pfabric"),
+        (&WIRE, c"wire"),
+    ];
+    for (exported, kind) in all {
         // SAFETY: nobody writes to it in this process.
         let util = unsafe { &*exported.0.get() };
         assert!(util.next.is_null());

@@ -3,6 +3,7 @@
 //! Tests of weft-tc: each qdisc against a recorded `tc`, the plugin in the real one, and the manual
 //! pages against what there is.
 
+mod bfc;
 mod hold;
 mod man;
 mod pfabric;

@@ -4,12 +4,16 @@
 
 use crate::recorded_tc::{Message, complaint, shown, statistics};
 use std::num::NonZeroU64;
+use weft_proto::bfc::options as bfc;
+use weft_proto::bfc::stats::{QueueStats, Stats};
 use weft_proto::nla::Sink;
 use weft_proto::{pfabric, wire};
+use weft_tc::bfc::Bfc;
 use weft_tc::pfabric::PFabric;
 use weft_tc::qdisc::Qdisc;
 use weft_tc::wire::Wire;
 
+const BFC: &str = include_str!("../../../../kmod/man/tc-bfc.8");
 const PFABRIC: &str = include_str!("../../../../kmod/man/tc-pfabric.8");
 const WIRE: &str = include_str!("../../../../kmod/man/tc-wire.8");
 
@@ -63,6 +67,7 @@ fn bytes(put: impl FnOnce(&mut Message)) -> Vec<u8> {
 #[test]
 fn the_options_are_explained() {
     for (page, usage, number) in [
+        (BFC, weft_tc::bfc::USAGE, 23),
         (PFABRIC, weft_tc::pfabric::USAGE, 4),
         (WIRE, weft_tc::wire::USAGE, 5),
     ] {
@@ -82,6 +87,29 @@ fn the_fields_in_json_are_explained() {
     assert_eq!((keys(&json).len(), keys(&more).len()), (3, 8));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(PFABRIC, "STATISTICS"), key);
+    }
+
+    let options = bfc::Options {
+        th: Some(1),
+        incast: Some(0),
+        ..bfc::Options::default()
+    };
+    let config = bfc::Config::new(&options).unwrap();
+    let (_, json) = shown::<Bfc>(&bytes(|message| config.put(message).unwrap()));
+    let (_, more) = statistics::<Bfc>(&Stats::default().to_bytes()).unwrap();
+    let (_, queue) = statistics::<Bfc>(&QueueStats::default().to_bytes()).unwrap();
+
+    // Sixteen options, three of them words.
+    assert_eq!(
+        (keys(&json).len(), keys(&more).len(), keys(&queue).len()),
+        (19, 30, 4)
+    );
+    for key in keys(&json)
+        .into_iter()
+        .chain(keys(&more))
+        .chain(keys(&queue))
+    {
+        assert_names(&section(BFC, "STATISTICS"), key);
     }
 
     let config = wire::Config {
@@ -106,6 +134,36 @@ fn assert_explains(page: &str, lines: &str) {
 
 #[test]
 fn what_tc_refuses_is_explained() {
+    for command in [
+        "queues 1",
+        "factor 0",
+        "classes 0",
+        "sample 0",
+        "rate 1bps",
+        "hrtt 11s",
+        "sticky 11s",
+        "refresh 1us",
+        "quantum 1048577",
+        "rate X",
+        "hrtt X",
+        "th X",
+        "queues X",
+        "factor X",
+        "assign X",
+        "scheduler X",
+        "classes X",
+        "incast X",
+        "sample X",
+        "sticky X",
+        "limit X",
+        "buffer X",
+        "refresh X",
+        "quantum X",
+        "elide X",
+        "X",
+    ] {
+        assert_explains(BFC, &complaint::<Bfc>(command));
+    }
     for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
         assert_explains(PFABRIC, &complaint::<PFabric>(command));
     }
@@ -123,6 +181,50 @@ fn what_tc_refuses_is_explained() {
         "X",
     ] {
         assert_explains(WIRE, &complaint::<Wire>(command));
+    }
+}
+
+#[test]
+fn what_the_kernel_refuses_of_bfc_is_explained() {
+    let th = bfc::Options {
+        th: Some(1),
+        ..bfc::Options::default()
+    };
+    let srf = bfc::Options {
+        scheduler: Some(bfc::Scheduler::Srf),
+        classes: Some(2),
+        ..th
+    };
+    let classes = bfc::Options {
+        queues: Some(2),
+        classes: Some(2),
+        ..th
+    };
+    let queues = bfc::Options {
+        queues: Some(5),
+        ..bfc::Options::default()
+    };
+    let elide = |payload: &[u8]| {
+        let request = bytes(|message| message.put(bfc::attr::ELIDE, payload).unwrap());
+        bfc::Options::parse(&request).unwrap_err()
+    };
+    let choice = |attr| {
+        let request = bytes(|message| message.put(attr, &[9]).unwrap());
+        bfc::Options::parse(&request).unwrap_err()
+    };
+    let running = bfc::Config::new(&th).unwrap();
+    for refusal in [
+        bfc::Config::new(&bfc::Options::default()).unwrap_err(),
+        bfc::Config::new(&srf).unwrap_err(),
+        bfc::Config::new(&classes).unwrap_err(),
+        running.updated(&queues).unwrap_err(),
+        elide(&[0; 4]),
+        elide(&[1; 260]),
+        choice(bfc::attr::ASSIGN),
+        choice(bfc::attr::SCHEDULER),
+    ] {
+        let sentence = refusal.message.to_str().unwrap();
+        assert_explains(BFC, &format!("Error: {sentence}."));
     }
 }
 
@@ -168,7 +270,12 @@ fn what_the_kernel_refuses_is_explained() {
 
 #[test]
 fn the_pages_are_those_of_their_qdiscs() {
-    for (page, kind) in [(PFABRIC, PFabric::KIND), (WIRE, Wire::KIND)] {
+    let pages = [
+        (BFC, Bfc::KIND),
+        (PFABRIC, PFabric::KIND),
+        (WIRE, Wire::KIND),
+    ];
+    for (page, kind) in pages {
         let kind = kind.to_str().unwrap();
         let heading = format!(".TH {} 8 ", kind.to_uppercase());
         assert_eq!(

@@ -40,7 +40,7 @@ fn plugins() -> &'static Path {
         assert!(library.is_file(), "{} is not built", library.display());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins");
         std::fs::create_dir_all(&folder).unwrap();
-        for name in ["q_hold.so", "q_pfabric.so", "q_wire.so"] {
+        for name in ["q_bfc.so", "q_hold.so", "q_pfabric.so", "q_wire.so"] {
             let link = folder.join(name);
             let _ = std::fs::remove_file(&link);
             std::os::unix::fs::symlink(&library, link).unwrap();
@@ -85,6 +85,7 @@ fn help_prints_the_usage_as_a_failure() {
     assert_refused("pfabric help", 1, weft_tc::pfabric::USAGE);
     assert_refused("wire help", 1, weft_tc::wire::USAGE);
     assert_refused("hold help", 1, weft_tc::hold::USAGE);
+    assert_refused("bfc help", 1, weft_tc::bfc::USAGE);
 }
 
 #[test]
@@ -94,6 +95,8 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("pfabric limit 0x18 limit_bytes 36000 nostarvation");
     assert_understood("pfabric limit 65536 limit_bytes 4294967295");
     assert_understood("hold backlog 10000 random_priority 0xffff txtime 1ms");
+    assert_understood("bfc rate 100gbit hrtt 2us th 25kb queues 0x20 elide lo elide if77");
+    assert_understood("bfc sticky auto sample 50% incast 0xffffffff buffer 12mb noelide");
     assert_understood("wire");
     assert_understood("wire rate 10mbit delay 200us");
     assert_understood("wire rate 1kbit delay 0 overhead 1000 mpu 2000");
@@ -153,6 +156,8 @@ fn values_that_are_none_are_illegal() {
         let error = illegal("slack", value, "a time, for example 60us");
         assert_refused(&format!("wire slack {value}"), 1, &error);
     }
+    let error = illegal("elide", "weft-none", "a device");
+    assert_refused("bfc elide weft-none", 1, &error);
     for option in ["overhead", "mpu"] {
         let error = illegal(option, "-1", "a number of bytes");
         assert_refused(&format!("wire {option} -1"), 1, &error);
@@ -312,6 +317,47 @@ fn some_wire() -> Vec<u8> {
         &bytes_of(|message| config.put(message)),
         &stats.to_bytes(),
     )
+}
+
+fn some_bfc(statistics: &[u8]) -> Vec<u8> {
+    use weft_proto::bfc::options::{Config, Devices, Options};
+    let mut devices = Devices::NONE;
+    // The loopback device, and one that is not there.
+    assert!(devices.push(1) && devices.push(1 << 30));
+    let options = Options {
+        rate: Some(12_500_000_000),
+        hrtt: Some(2_000),
+        elide: Some(devices),
+        ..Options::default()
+    };
+    let config = Config::new(&options).unwrap();
+    dump("bfc", &bytes_of(|message| config.put(message)), statistics)
+}
+
+#[test]
+fn tc_shows_a_bfc_qdisc_and_its_statistics() {
+    let stats = weft_proto::bfc::stats::Stats {
+        threshold: 25_000,
+        hrtt: 2_000,
+        paused_ns: 1_500_000,
+        ..Default::default()
+    };
+    let (out, error) = monitored("bfc-s", "-s", &some_bfc(&stats.to_bytes()));
+    assert_eq!(error, "");
+    assert_eq!(
+        out,
+        "\
+qdisc bfc 1: dev lo root refcnt 2 rate 100Gbit hrtt 2us queues 32 factor 100 assign dynamic \
+scheduler fq buffer 12000000b refresh 20us elide lo elide if1073741824 
+ Sent 4500 bytes 3 pkt (dropped 15, overlimits 0 requeues 0) 
+ backlog 3000b 2p requeues 0
+  queues occupied 0 active 0 paused 0 for 1.5ms flows 0 collisions 0
+  threshold 25000b hrtt 2us congested 0p elided 0p unmarked 0p
+  dropped limit 0p buffer 0p memory 0p control 0p highest_backlog 0b buffer 0b highest 0b
+  upstream pausing 0 sent pauses 0 resumes 0 bitmaps 0 unsent 0
+  downstream received pauses 0 resumes 0 bitmaps 0 lapsed 0 ignored malformed 0 foreign 0 replayed 0
+",
+    );
 }
 
 #[test]

@@ -38,6 +38,12 @@ impl Units for KnownUnits {
     fn number(&self, text: &str) -> Option<u64> {
         scaled(text, &[("", 1)])
     }
+
+    fn device(&self, name: &str) -> Option<u32> {
+        scaled(name.strip_prefix("eth")?, &[("", 1)])?
+            .try_into()
+            .ok()
+    }
 }
 
 /// What was printed, as text and as JSON. Rates and times stand in the text in their smallest
@@ -87,6 +93,18 @@ impl Output for Printed {
 
     fn boolean(&self, key: &CStr, value: bool) {
         self.field(key, value.to_string());
+    }
+
+    fn string(&self, key: &CStr, value: &str) {
+        self.field(key, format!("\"{value}\""));
+    }
+
+    fn strings(&self, key: &CStr, values: &[String]) {
+        self.field(key, format!("{values:?}"));
+    }
+
+    fn device(&self, index: u32) -> String {
+        format!("eth{index}")
     }
 
     fn array(&self, key: &CStr, values: &[u64]) {

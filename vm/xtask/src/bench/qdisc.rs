@@ -85,7 +85,10 @@ pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
         packet_bytes: exact.size,
         figures: join(exact.figures, real.figures)?,
     };
-    let name = format!("{}-{}", report.date, report.kernel);
+    let mut name = format!("{}-{}", report.date, report.kernel);
+    if let Some(only) = &options.only {
+        name += &format!("-{only}");
+    }
     let json = super::keep(&report, &name, options.save)?;
     if options.json {
         println!("{json}");

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a packet costs in `pfabric`, in instructions, as the backlog grows.
-//!
-//! ```text
-//! cargo bench -p weft-algo
-//! ```
-//!
-//! The profile asks for what the kernel builds with. Instructions are counted by valgrind's
-//! callgrind, not timed: the same numbers on any machine, any day, to the last digit (with the same
-//! compiler). They include the harness's loop, about 10 instructions.
+//! `pfabric`.
 //!
 //! One step is one dequeue and one enqueue (`overload`: two enqueues) at a backlog of n packets,
 //! after 10 n steps that do not count:
@@ -37,71 +29,20 @@
 //! In the first steps after the queue has been filled, when it still holds all sizes of flows, the
 //! trie is deeper: without the 10 n steps, `sizes` takes 350 and `remaining` 381 at 10,000.
 
-use std::convert::Infallible;
-use std::env;
+use crate::{Heap, Packet, Random, Table};
 use std::hint::black_box;
-use std::num::NonZeroUsize;
-use std::process::{Command, ExitCode};
 use weft_algo::pfabric::{Limits, PFabric};
-use weft_algo::store::Store;
 
-const SCENARIOS: [&str; 6] = ["equal", "random", "sizes", "remaining", "drain", "overload"];
-const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
-const STEPS: u32 = 20_000;
-
-enum Heap {}
-
-impl Store for Heap {
-    type Of<T> = Vec<T>;
-    type Error = Infallible;
-
-    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
-        Ok(std::iter::repeat_with(make).take(n).collect())
-    }
-}
-
-/// As a kernel packet's: owned, and dropped by a call.
-struct Packet(NonZeroUsize);
-
-impl Packet {
-    /// A packet that knows its flow.
-    fn new(flow: u32) -> Self {
-        Self(NonZeroUsize::MIN.saturating_add(flow as usize))
-    }
-
-    fn flow(&self) -> u32 {
-        self.0.get() as u32
-    }
-}
-
-impl Drop for Packet {
-    #[inline(never)]
-    fn drop(&mut self) {
-        black_box(self.0);
-    }
-}
+pub(crate) const TABLE: Table = Table {
+    algorithm: "pfabric",
+    scenarios: &["equal", "random", "sizes", "remaining", "drain", "overload"],
+    run,
+};
 
 type Queue = PFabric<Packet, Heap>;
 
 /// What arrives: rank and flow.
 type Arrival = (u32, u32);
-
-/// xorshift64 (Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as u32
-    }
-
-    /// A size of a flow, in bytes: 1 kB to 33 MB, its logarithm uniform.
-    fn size(&mut self) -> u32 {
-        1_000 + (self.next() >> (7 + self.next() % 16))
-    }
-}
 
 /// Each packet that leaves is followed by one of its flow: the number of flows stays.
 #[inline(never)]
@@ -192,7 +133,7 @@ fn run(scenario: &str, n: u32, steps: u32) -> u32 {
                 left[flow] = rank.checked_sub(1460).unwrap_or_else(|| random.size());
                 (rank, flows[flow])
             }
-            _ => unreachable!("{scenario} is none of {SCENARIOS:?}"),
+            _ => unreachable!("{scenario} is none of {:?}", TABLE.scenarios),
         };
         (0..count).map(arrival).collect()
     };
@@ -222,71 +163,4 @@ fn run(scenario: &str, n: u32, steps: u32) -> u32 {
     }
     queue.clear(std::mem::forget);
     made
-}
-
-/// Instructions per step, counted by running this program under valgrind.
-fn instructions(scenario: &str, n: u32) -> Result<f64, String> {
-    let program = env::current_exe().map_err(|error| error.to_string())?;
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=*::measured_*")
-        .arg(program)
-        .args([scenario, &n.to_string()])
-        .output()
-        .map_err(|error| format!("valgrind: {error}; `apt install valgrind` installs it"))?;
-    let (out, log) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let counted = log
-        .lines()
-        .find_map(|line| number(line.split_once("Collected :")?.1));
-    match (counted, number(&out)) {
-        (Some(counted), Some(steps)) => Ok(counted / steps),
-        _ => Err(format!("valgrind says nothing of `Collected`:\n{log}")),
-    }
-}
-
-fn table() -> Result<(), String> {
-    println!(
-        "{:10} {:>8} {:>8} {:>8} {:>8}   10,000 : 24",
-        "backlog", 1, 24, "1,000", "10,000"
-    );
-    for scenario in SCENARIOS {
-        print!("{scenario:10}");
-        let mut row = Vec::new();
-        for n in BACKLOGS {
-            let instructions = instructions(scenario, n)?;
-            print!(" {instructions:8.1}");
-            row.push(instructions);
-        }
-        println!("   {:11.2}", row[3] / row[1]);
-    }
-    Ok(())
-}
-
-fn main() -> ExitCode {
-    let args: Vec<String> = env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        // As `cargo bench` calls it.
-        ["--bench"] => {
-            if let Err(error) = table() {
-                eprintln!("error: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
-        [scenario, n] => match n.parse() {
-            Ok(n) => println!("{}", run(scenario, n, STEPS)),
-            Err(error) => {
-                eprintln!("error: {n}: {error}; give a scenario and a backlog");
-                return ExitCode::FAILURE;
-            }
-        },
-        // As `cargo test --benches` calls it: does it run?
-        _ => SCENARIOS
-            .into_iter()
-            .for_each(|scenario| assert!(run(scenario, 24, 100) >= 100)),
-    }
-    ExitCode::SUCCESS
 }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tests of `bfc`, one file for each of its own, and a naive model.
+
+mod egress;
+mod elision;
+mod flows;
+#[path = "../support/heap.rs"]
+mod heap;
+mod ingress;
+mod model;
+mod naive;
+mod neighbour;
+mod queue_set;
+mod rig;
+mod rounds;
+mod switch;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! `bfc` and the naive model do the same, operation by operation.
+
+use super::naive::Scenario;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_does_what_the_naive_model_does(bytes in prop::collection::vec(any::<u8>(), 0..1500)) {
+        Scenario::decode(&bytes).run();
+    }
+}
+
+/// The fuzzer's corpus, and what it once found.
+#[test]
+#[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
+fn the_fuzz_corpus_runs_through() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/bfc");
+    let mut scenarios = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        Scenario::decode(&std::fs::read(entry.unwrap().path()).unwrap()).run();
+        scenarios += 1;
+    }
+    assert!(scenarios > 0, "no scenario in {folder}");
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a module takes from outside for the algorithms: time and chance.
+
+use super::bindings::{get_random_u32, ktime_get, weft_real_ns};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[inline]
+pub fn now() -> u64 {
+    // SAFETY: A C function without preconditions outside of early boot and suspend. The clock is
+    // never negative.
+    unsafe { ktime_get() as u64 }
+}
+
+/// The time of day, in nanoseconds since 1970 (`CLOCK_REALTIME`).
+pub fn time_of_day() -> u64 {
+    // SAFETY: As above.
+    unsafe { weft_real_ns() }
+}
+
+/// A number that nobody can guess.
+pub fn random() -> u32 {
+    // SAFETY: A C function without preconditions.
+    unsafe { get_random_u32() }
+}
