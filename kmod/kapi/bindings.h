@@ -9,20 +9,25 @@
 #ifndef WEFT_BINDINGS_H
 #define WEFT_BINDINGS_H
 
+#include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <linux/sysctl.h>
 #include <net/gen_stats.h>
+#include <net/net_namespace.h>
 #include <net/netlink.h>
+#include <net/netns/generic.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/tcp.h>
 
-/* A macro that bindgen cannot evaluate. */
+/* Macros that bindgen cannot evaluate. */
 enum {
 	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
+	WEFT_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED,
 };
 
 /*
@@ -73,12 +78,41 @@ struct nlattr *weft_nest_start(struct sk_buff *skb, int attr);
 int weft_nest_end(struct sk_buff *skb, struct nlattr *nest);
 void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
 
+/* Settings of a network namespace */
+void *weft_net_generic(const struct net *net, unsigned int id);
+
 /* Congestion control */
+void *weft_ca_room(struct sock *sk);
 void *weft_ca_priv(struct sock *sk);
+size_t weft_ca_info(u32 ext, int *attr, union tcp_cc_info *info, u16 state,
+		    u32 first, u32 second, u32 third);
+struct net *weft_sock_net(const struct sock *sk);
 u32 weft_tcp_snd_cwnd(const struct sock *sk);
 void weft_tcp_set_snd_cwnd(struct sock *sk, u32 packets);
 u32 weft_tcp_snd_ssthresh(const struct sock *sk);
+void weft_tcp_set_snd_ssthresh(struct sock *sk, u32 packets);
 bool weft_tcp_is_cwnd_limited(const struct sock *sk);
+bool weft_tcp_all_acked(const struct sock *sk);
+u32 weft_tcp_snd_wnd(const struct sock *sk);
+u32 weft_tcp_min_tso_segs(const struct sock *sk);
+bool weft_tcp_timer_fired(const struct sock *sk);
+
+/* Loss recovery by a fixed timeout only, see timeout_only.rs */
+u8 weft_sk_txrehash(const struct sock *sk);
+void weft_sk_set_txrehash(struct sock *sk, u8 on);
+u32 weft_jiffy_us(void);
+u32 weft_tcp_delivered(const struct sock *sk);
+u32 weft_tcp_retransmits(const struct sock *sk);
+u32 weft_tcp_lost(const struct sock *sk);
+u64 weft_tcp_now_us(const struct sock *sk);
+u32 weft_tcp_rto_max(const struct sock *sk);
+void weft_tcp_set_rto_max(struct sock *sk, u32 jiffies);
+void weft_tcp_set_rto(struct sock *sk, u32 jiffies);
+void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes);
+void weft_tcp_unpaced(struct sock *sk);
+void weft_tcp_allow_tlp(struct sock *sk);
+void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max);
+void weft_tcp_unmark_lost(struct sock *sk, u64 since_us);
 
 /* Layouts as the C compiler sees them, compared with Rust's at load. */
 size_t weft_layout(int which);

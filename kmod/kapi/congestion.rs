@@ -5,41 +5,99 @@
 //! All callbacks run with the socket locked, in process or softirq context: they must not sleep,
 //! allocate or panic. A flow's state lives in the socket (`icsk_ca_priv`, 104 bytes); that it fits
 //! is checked when the module is compiled.
+//!
+//! # Order of the callbacks
+//!
+//! ```text
+//! handshake done   new
+//! sending          before_transmit, then for each packet  [transmit_start, if none is in flight]
+//! ACK              in_ack_event, [set_state], cong_avoid or delivered, [before_transmit …]
+//! timeout          ssthresh, [cwnd_event], timeout, [transmit_start], no before_transmit
+//! end              release
+//! ```
+//!
+//! What [`CongestionControl::info`] says is kept beside the state, as atomics: a process that asks
+//! (`ss -ti`) does not lock the socket.
 
-use core::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ptr::NonNull,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use kernel::{error::to_result, prelude::*};
 
 use super::{
     bindings::{
-        sock, tcp_ca_event, tcp_congestion_ops, tcp_register_congestion_control,
-        tcp_reno_cong_avoid, tcp_reno_ssthresh, tcp_reno_undo_cwnd,
-        tcp_unregister_congestion_control, weft_ca_priv, weft_tcp_is_cwnd_limited,
-        weft_tcp_set_snd_cwnd, weft_tcp_snd_cwnd, weft_tcp_snd_ssthresh, WEFT_CA_PRIV_SIZE,
+        rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
+        tcp_register_congestion_control, tcp_reno_cong_avoid, tcp_reno_ssthresh,
+        tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_priv,
+        weft_ca_room, weft_sock_net, weft_tcp_all_acked, weft_tcp_is_cwnd_limited,
+        weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
+        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, WEFT_CA_PRIV_SIZE,
+        WEFT_CONG_NON_RESTRICTED,
     },
     layout,
+    settings::{self, Namespaces, Settings},
 };
 
-/// A congestion control with the kernel's loss recovery ("classic" in `struct
-/// tcp_congestion_ops`).
+/// A congestion control: "classic" in the words of `struct tcp_congestion_ops` if it has
+/// `cong_avoid`, "custom" if it has `delivered`. It must have one of them.
 #[vtable]
 pub trait CongestionControl: Copy + Send + 'static {
     /// The name, as in `sysctl net.ipv4.tcp_congestion_control`; at most 15 bytes.
     const NAME: &'static str;
 
-    /// A flow's state when the connection is established.
-    fn new(socket: &Socket<'_>) -> Self;
+    /// What can be set in each network namespace; `()` for nothing.
+    type Settings: Settings;
 
-    /// An ACK newly acknowledges `acked` packets up to `ack`.
-    fn cong_avoid(&mut self, socket: &mut Socket<'_>, ack: u32, acked: u32);
+    /// A flow's state when the connection is established, or changes to this.
+    fn new(socket: &mut Socket<'_>) -> Self;
 
-    /// The slow start threshold, in packets, after a loss was detected.
+    /// The slow start threshold, in packets, after the kernel concludes that there is congestion.
     fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32;
 
     /// The window, in packets, to return to when a loss turns out to be none.
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32;
 
-    /// The loss recovery enters a new state.
+    /// An ACK newly acknowledges `acked` packets up to `ack`; the kernel reduces the window after
+    /// losses, and paces.
+    fn cong_avoid(&mut self, _socket: &mut Socket<'_>, _ack: u32, _acked: u32) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// An ACK was dealt with, and packets may be sent next. The window is all this one's: the
+    /// kernel changes it at a timeout only.
+    fn delivered(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// An ACK was taken apart, and nothing was concluded from it yet. Not called for an ACK older
+    /// than one before.
+    fn in_ack_event(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// Packets may be sent next, for the first time or, but for the first one after a timeout,
+    /// again.
+    fn before_transmit(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// A packet is being sent, and no other is in flight.
+    fn transmit_start(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// The retransmission timer of an established connection fired: what is in flight is marked
+    /// lost, the window is one packet more than what still is in flight, and the first packet is
+    /// about to be sent again.
+    fn timeout(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// The loss recovery enters a new state (`TCP_CA_…`).
     fn set_state(&mut self, _socket: &mut Socket<'_>, _state: u8) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -48,6 +106,26 @@ pub trait CongestionControl: Copy + Send + 'static {
     fn cwnd_event(&mut self, _socket: &mut Socket<'_>, _event: tcp_ca_event) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
+
+    /// What `ss -ti` and `getsockopt(TCP_CC_INFO)` are told. It takes 16 bytes of the flow's room.
+    fn info(&self) -> Info {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+
+    /// The socket takes another congestion control, or goes.
+    fn release(&mut self, _socket: &mut Socket<'_>) {
+        build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
+    }
+}
+
+/// What a congestion control tells of a flow: a state and three numbers, told as dctcp's
+/// (`INET_DIAG_DCTCPINFO`), the only ones of that form that programs know.
+#[derive(Clone, Copy, Default)]
+pub struct Info {
+    /// `ss` calls it `ce_state`.
+    pub state: u16,
+    /// `ss` calls them `alpha`, `ab_ecn` and `ab_tot`.
+    pub numbers: [u32; 3],
 }
 
 /// A TCP socket that is locked by the running callback.
@@ -61,13 +139,30 @@ pub struct Socket<'a> {
 }
 
 impl Socket<'_> {
+    /// # Safety
+    ///
+    /// `sk` is valid and locked for as long as the result lives.
+    unsafe fn new(sk: *mut sock) -> Self {
+        // INVARIANT: As the caller promises.
+        Self {
+            // SAFETY: A valid pointer is not null.
+            sk: unsafe { NonNull::new_unchecked(sk) },
+            _locked: PhantomData,
+        }
+    }
+
+    /// Valid and locked (invariant).
+    pub(super) fn as_ptr(&self) -> *mut sock {
+        self.sk.as_ptr()
+    }
+
     /// The congestion window, in packets.
     pub fn snd_cwnd(&self) -> u32 {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_snd_cwnd(self.sk.as_ptr()) }
     }
 
-    /// Sets the congestion window, in packets, at least 1.
+    /// Sets the congestion window, in packets, at least 1 and at most what the route allows.
     pub fn set_snd_cwnd(&mut self, packets: u32) {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_set_snd_cwnd(self.sk.as_ptr(), packets) }
@@ -77,6 +172,32 @@ impl Socket<'_> {
     pub fn snd_ssthresh(&self) -> u32 {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_snd_ssthresh(self.sk.as_ptr()) }
+    }
+
+    /// Sets the slow start threshold, in packets.
+    pub fn set_snd_ssthresh(&mut self, packets: u32) {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_set_snd_ssthresh(self.sk.as_ptr(), packets) }
+    }
+
+    /// Whether all that was to be sent was, and is acknowledged.
+    pub fn all_acked(&self) -> bool {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_all_acked(self.sk.as_ptr()) }
+    }
+
+    /// Whether the peer takes no data at all: what times out meanwhile asks whether it does.
+    pub fn peer_window_closed(&self) -> bool {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_snd_wnd(self.sk.as_ptr()) == 0 }
+    }
+
+    /// A setting of the socket's network namespace, by its place in the list of settings.
+    pub fn setting<S: Settings>(&self, place: usize) -> u32 {
+        // SAFETY: Valid and locked (invariant), and of a congestion control whose registration
+        // keeps the settings: they go after its last socket. A socket's namespace is not taken
+        // down before the socket.
+        unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
     }
 
     /// Whether the window, not the application, limits the flow.
@@ -104,104 +225,224 @@ impl Socket<'_> {
     }
 }
 
+/// The last bytes of a flow's room: what [`CongestionControl::info`] said.
+#[repr(C)]
+struct Published {
+    state: AtomicU32,
+    numbers: [AtomicU32; 3],
+}
+
 /// The kernel's callbacks for a [`CongestionControl`].
 ///
 /// # Safety
 ///
 /// All `unsafe extern` functions in here are to be called by the kernel only, through the table
-/// below: with a valid, locked socket that uses this congestion control.
+/// below: with a valid socket that uses this congestion control, which is locked but for
+/// `get_info`.
 struct Adapter<T: CongestionControl>(PhantomData<T>);
 
 impl<T: CongestionControl> Adapter<T> {
+    /// Where [`Published`] begins, if it is there at all.
+    const STATE_SIZE: usize = WEFT_CA_PRIV_SIZE as usize
+        - if T::HAS_INFO {
+            size_of::<Published>()
+        } else {
+            0
+        };
+
     /// The kernel's room for a flow's state, and its alignment.
     const STATE_FITS: () = assert!(
-        size_of::<T>() <= WEFT_CA_PRIV_SIZE as usize && align_of::<T>() <= align_of::<u64>(),
+        size_of::<T>() <= Self::STATE_SIZE && align_of::<T>() <= align_of::<u64>(),
         "the congestion control's state does not fit into icsk_ca_priv"
+    );
+
+    const COMPLETE: () = assert!(
+        T::HAS_CONG_AVOID || T::HAS_DELIVERED,
+        "a congestion control must have cong_avoid or delivered"
     );
 
     fn ops(module: &'static ThisModule) -> tcp_congestion_ops {
         let () = Self::STATE_FITS;
+        let () = Self::COMPLETE;
         tcp_congestion_ops {
-            cong_avoid: Some(Self::cong_avoid),
+            cong_avoid: T::HAS_CONG_AVOID.then_some(Self::cong_avoid),
+            cong_control: T::HAS_DELIVERED.then_some(Self::cong_control),
             ssthresh: Some(Self::ssthresh),
             undo_cwnd: Some(Self::undo_cwnd),
-            set_state: if T::HAS_SET_STATE {
-                Some(Self::set_state)
-            } else {
-                None
-            },
-            cwnd_event: if T::HAS_CWND_EVENT {
-                Some(Self::cwnd_event)
-            } else {
-                None
-            },
+            set_state: (T::HAS_SET_STATE || T::HAS_TIMEOUT).then_some(Self::set_state),
+            cwnd_event: T::HAS_CWND_EVENT.then_some(Self::cwnd_event),
+            cwnd_event_tx_start: T::HAS_TRANSMIT_START.then_some(Self::cwnd_event_tx_start),
+            in_ack_event: T::HAS_IN_ACK_EVENT.then_some(Self::in_ack_event),
+            min_tso_segs: T::HAS_BEFORE_TRANSMIT.then_some(Self::min_tso_segs),
+            get_info: T::HAS_INFO.then_some(Self::get_info),
             init: Some(Self::init),
+            release: T::HAS_RELEASE.then_some(Self::release),
             name: super::qdisc::id(T::NAME),
             owner: module.as_ptr().cast(),
+            // Any namespace may make it its default, any socket may choose it.
+            flags: WEFT_CONG_NON_RESTRICTED,
             // SAFETY: All other fields are optional pointers, integers or a list head that the
             // registration fills, for all of which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
         }
     }
 
-    /// Runs `f` on the flow's state and its socket.
+    /// What was published of a flow.
     ///
     /// # Safety
     ///
-    /// `sk` is valid, locked and uses this congestion control; init was called.
-    #[inline]
-    unsafe fn with<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> R {
-        // SAFETY: As the caller promises. The state is copied in and out, so that a reference to
-        // it never lives beside the socket that holds it.
+    /// `sk` is valid for as long as the result is used, and T has info.
+    unsafe fn published<'a>(sk: *mut sock) -> &'a Published {
+        // SAFETY: The bytes are in the room, aligned as its size is a multiple of theirs, and
+        // never anything else's (STATE_FITS). The kernel zeroes them before init, and nobody
+        // writes them but as atomics.
         unsafe {
-            let private = weft_ca_priv(sk).cast::<T>();
-            let mut state = private.read();
-            let result = f(
-                &mut state,
-                &mut Socket {
-                    sk: NonNull::new_unchecked(sk),
-                    _locked: PhantomData,
-                },
-            );
-            private.write(state);
-            result
+            &*weft_ca_room(sk)
+                .cast::<u8>()
+                .add(Self::STATE_SIZE)
+                .cast::<Published>()
+        }
+    }
+
+    /// Stores the flow's state, and publishes what it says.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid, locked and uses this congestion control; `room` is its room.
+    unsafe fn store(sk: *mut sock, room: *mut T, state: T) {
+        // SAFETY: The state fits (STATE_FITS), and nobody refers to it.
+        unsafe { room.write(state) };
+        if T::HAS_INFO {
+            let info = state.info();
+            // SAFETY: As the caller promises; T has info.
+            let published = unsafe { Self::published(sk) };
+            published.state.store(info.state.into(), Ordering::Relaxed);
+            for (place, number) in published.numbers.iter().zip(info.numbers) {
+                place.store(number, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Runs `f` on the flow's state and its socket, if it has a state yet.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid, locked and uses this congestion control.
+    #[inline]
+    unsafe fn with<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> Option<R> {
+        // SAFETY: As the caller promises. The state was written by init (else the room is null).
+        // It is copied in and out, so that a reference to it never lives beside the socket that
+        // holds it.
+        unsafe {
+            let room = weft_ca_priv(sk).cast::<T>();
+            if room.is_null() {
+                return None;
+            }
+            let mut state = room.read();
+            let result = f(&mut state, &mut Socket::new(sk));
+            Self::store(sk, room, state);
+            Some(result)
         }
     }
 
     unsafe extern "C" fn init(sk: *mut sock) {
         // SAFETY: The socket is valid and locked; the state fits (STATE_FITS).
         unsafe {
-            let state = T::new(&Socket {
-                sk: NonNull::new_unchecked(sk),
-                _locked: PhantomData,
-            });
-            weft_ca_priv(sk).cast::<T>().write(state);
+            let state = T::new(&mut Socket::new(sk));
+            Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
         }
+    }
+
+    unsafe extern "C" fn release(sk: *mut sock) {
+        // SAFETY: The kernel's argument.
+        unsafe { Self::with(sk, |state, socket| state.release(socket)) };
     }
 
     unsafe extern "C" fn cong_avoid(sk: *mut sock, ack: u32, acked: u32) {
         // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.cong_avoid(socket, ack, acked)) }
+        unsafe { Self::with(sk, |state, socket| state.cong_avoid(socket, ack, acked)) };
+    }
+
+    unsafe extern "C" fn cong_control(
+        sk: *mut sock,
+        _ack: u32,
+        _flag: c_int,
+        _sample: *const rate_sample,
+    ) {
+        // SAFETY: The kernel's argument.
+        unsafe { Self::with(sk, |state, socket| state.delivered(socket)) };
+    }
+
+    unsafe extern "C" fn in_ack_event(sk: *mut sock, _flags: u32) {
+        // SAFETY: The kernel's argument.
+        unsafe { Self::with(sk, |state, socket| state.in_ack_event(socket)) };
+    }
+
+    unsafe extern "C" fn min_tso_segs(sk: *mut sock) -> u32 {
+        // SAFETY: The kernel's argument. The number is what it would use by itself.
+        unsafe {
+            Self::with(sk, |state, socket| state.before_transmit(socket));
+            weft_tcp_min_tso_segs(sk)
+        }
+    }
+
+    unsafe extern "C" fn cwnd_event_tx_start(sk: *mut sock) {
+        // SAFETY: The kernel's argument.
+        unsafe { Self::with(sk, |state, socket| state.transmit_start(socket)) };
     }
 
     unsafe extern "C" fn ssthresh(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.ssthresh(socket)) }
+        // SAFETY: The kernel's argument. Before init, as for a SYN, the threshold stays.
+        unsafe {
+            Self::with(sk, |state, socket| state.ssthresh(socket))
+                .unwrap_or_else(|| weft_tcp_snd_ssthresh(sk))
+        }
     }
 
     unsafe extern "C" fn undo_cwnd(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.undo_cwnd(socket)) }
+        // SAFETY: The kernel's argument. Before init the window stays.
+        unsafe {
+            Self::with(sk, |state, socket| state.undo_cwnd(socket))
+                .unwrap_or_else(|| weft_tcp_snd_cwnd(sk))
+        }
     }
 
     unsafe extern "C" fn set_state(sk: *mut sock, new: u8) {
         // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.set_state(socket, new)) }
+        unsafe {
+            Self::with(sk, |state, socket| {
+                // A changed path MTU leads into this state, too.
+                if T::HAS_TIMEOUT
+                    && u32::from(new) == tcp_ca_state_TCP_CA_Loss
+                    && weft_tcp_timer_fired(sk)
+                {
+                    state.timeout(socket);
+                }
+                if T::HAS_SET_STATE {
+                    state.set_state(socket, new);
+                }
+            });
+        }
     }
 
     unsafe extern "C" fn cwnd_event(sk: *mut sock, event: tcp_ca_event) {
         // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.cwnd_event(socket, event)) }
+        unsafe { Self::with(sk, |state, socket| state.cwnd_event(socket, event)) };
+    }
+
+    unsafe extern "C" fn get_info(
+        sk: *mut sock,
+        ext: u32,
+        attr: *mut c_int,
+        info: *mut tcp_cc_info,
+    ) -> usize {
+        // SAFETY: The kernel's arguments; the socket is not locked, and only atomics are read.
+        unsafe {
+            let Published { state, numbers } = Self::published(sk);
+            let [first, second, third] = numbers.each_ref().map(|it| it.load(Ordering::Relaxed));
+            let state = state.load(Ordering::Relaxed) as u16;
+            weft_ca_info(ext, attr, info, state, first, second, third)
+        }
     }
 }
 
@@ -213,7 +454,8 @@ impl<T: CongestionControl> Adapter<T> {
 /// `ops` is registered and stays where it is.
 pub struct Registration<T: CongestionControl> {
     ops: KBox<tcp_congestion_ops>,
-    _kind: PhantomData<T>,
+    /// Dropped after this one's `drop`: sockets read them.
+    _settings: Option<Namespaces<T::Settings>>,
 }
 
 // SAFETY: Taking it away is possible from any thread.
@@ -226,17 +468,18 @@ impl<T: CongestionControl> Registration<T> {
     ///
     /// # Errors
     ///
-    /// `EEXIST` where there is one of that name, `EINVAL` where Rust and C disagree on a layout
-    /// (see the kernel log), `ENOMEM`.
+    /// `EEXIST` where there is one of that name, `EBUSY` where the module has settings, `EINVAL`
+    /// where Rust and C disagree on a layout (see the kernel log), `ENOMEM`.
     pub fn register(module: &'static ThisModule) -> Result<Self> {
         layout::check()?;
+        let settings = Namespaces::register()?;
         let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;
         // SAFETY: The table is complete and, in its box, stays where it is until drop.
         to_result(unsafe { tcp_register_congestion_control(&raw mut *ops) })?;
         // INVARIANT: Registered just now.
         Ok(Self {
             ops,
-            _kind: PhantomData,
+            _settings: settings,
         })
     }
 }

@@ -124,9 +124,46 @@ void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest)
 	nla_nest_cancel(skb, nest);
 }
 
-void *weft_ca_priv(struct sock *sk)
+void *weft_net_generic(const struct net *net, unsigned int id)
+{
+	return net_generic(net, id);
+}
+
+/* The room for a congestion control's state, in use or not. */
+void *weft_ca_room(struct sock *sk)
 {
 	return inet_csk_ca(sk);
+}
+
+/*
+ * The congestion control's state; NULL outside of init() and release(): some
+ * callbacks run before, as of a connection whose SYN is sent again.
+ */
+void *weft_ca_priv(struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_initialized ? inet_csk_ca(sk) : NULL;
+}
+
+/* Asked for as dctcp's, or as vegas's: a request has no bit for more. */
+size_t weft_ca_info(u32 ext, int *attr, union tcp_cc_info *info, u16 state,
+		    u32 first, u32 second, u32 third)
+{
+	if (!(ext & (BIT(INET_DIAG_DCTCPINFO - 1) | BIT(INET_DIAG_VEGASINFO - 1))))
+		return 0;
+	info->dctcp = (struct tcp_dctcp_info) {
+		.dctcp_enabled = 1,
+		.dctcp_ce_state = state,
+		.dctcp_alpha = first,
+		.dctcp_ab_ecn = second,
+		.dctcp_ab_tot = third,
+	};
+	*attr = INET_DIAG_DCTCPINFO;
+	return sizeof(info->dctcp);
+}
+
+struct net *weft_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
 }
 
 u32 weft_tcp_snd_cwnd(const struct sock *sk)
@@ -136,8 +173,10 @@ u32 weft_tcp_snd_cwnd(const struct sock *sk)
 
 void weft_tcp_set_snd_cwnd(struct sock *sk, u32 packets)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+
 	/* tcp_snd_cwnd_set() warns about 0: a window is at least one packet */
-	tcp_snd_cwnd_set(tcp_sk(sk), max(packets, 1U));
+	tcp_snd_cwnd_set(tp, max(min(packets, tp->snd_cwnd_clamp), 1U));
 }
 
 u32 weft_tcp_snd_ssthresh(const struct sock *sk)
@@ -145,9 +184,156 @@ u32 weft_tcp_snd_ssthresh(const struct sock *sk)
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
+void weft_tcp_set_snd_ssthresh(struct sock *sk, u32 packets)
+{
+	WRITE_ONCE(tcp_sk(sk)->snd_ssthresh, packets);
+}
+
 bool weft_tcp_is_cwnd_limited(const struct sock *sk)
 {
 	return tcp_is_cwnd_limited(sk);
+}
+
+bool weft_tcp_all_acked(const struct sock *sk)
+{
+	return tcp_rtx_and_write_queues_empty(sk);
+}
+
+u32 weft_tcp_snd_wnd(const struct sock *sk)
+{
+	return tcp_sk(sk)->snd_wnd;
+}
+
+u32 weft_tcp_min_tso_segs(const struct sock *sk)
+{
+	return READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+}
+
+/*
+ * The retransmission timer's handler runs, else there would be a timer as data
+ * is out; not for the handshake.
+ */
+bool weft_tcp_timer_fired(const struct sock *sk)
+{
+	return tcp_sk(sk)->packets_out && !inet_csk(sk)->icsk_pending &&
+	       !(BIT(sk->sk_state) & (TCPF_SYN_SENT | TCPF_SYN_RECV));
+}
+
+u8 weft_sk_txrehash(const struct sock *sk)
+{
+	return sk->sk_txrehash;
+}
+
+void weft_sk_set_txrehash(struct sock *sk, u8 on)
+{
+	/* As setsockopt(SO_TXREHASH) does. */
+	WRITE_ONCE(sk->sk_txrehash, on);
+}
+
+u32 weft_jiffy_us(void)
+{
+	return jiffies_to_usecs(1);
+}
+
+/*
+ * Packets that were acknowledged: tp->delivered has those that arrived in
+ * vain, too, being retransmissions of what was there (tcp_dsack_seen()).
+ */
+u32 weft_tcp_delivered(const struct sock *sk)
+{
+	return tcp_sk(sk)->delivered - tcp_sk(sk)->dsack_dups;
+}
+
+u32 weft_tcp_retransmits(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_retransmits;
+}
+
+u32 weft_tcp_lost(const struct sock *sk)
+{
+	return tcp_sk(sk)->lost;
+}
+
+u64 weft_tcp_now_us(const struct sock *sk)
+{
+	return tcp_sk(sk)->tcp_mstamp;
+}
+
+u32 weft_tcp_rto_max(const struct sock *sk)
+{
+	return tcp_rto_max(sk);
+}
+
+void weft_tcp_set_rto_max(struct sock *sk, u32 jiffies)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_rto_max, jiffies);
+}
+
+void weft_tcp_set_rto(struct sock *sk, u32 jiffies)
+{
+	inet_csk(sk)->icsk_rto = jiffies;
+	inet_csk(sk)->icsk_backoff = 0;
+}
+
+void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes)
+{
+	tcp_sk(sk)->snd_wnd = bytes;
+}
+
+void weft_tcp_unpaced(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
+}
+
+void weft_tcp_allow_tlp(struct sock *sk)
+{
+	tcp_sk(sk)->tlp_high_seq = 0;
+}
+
+void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	/* No packet sent later was acknowledged: none is lost. */
+	tp->rack.advanced = 0;
+	/* At a timeout, all that is out was sent longer ago than this. */
+	tp->rack.rtt_us = 0;
+	/* No timeout is to be found wrong. */
+	tp->frto = 0;
+	tp->undo_marker = 0;
+	/* A tail loss probe is out, and will not be acknowledged. Not 0. */
+	tp->tlp_high_seq = (tp->snd_una + BIT(30)) | 1;
+	tp->tlp_retrans = 0;
+	icsk->icsk_rto = rto;
+	WRITE_ONCE(icsk->icsk_rto_max, rto_max);
+}
+
+/*
+ * Takes back the marks of loss of packets that were sent, or sent again, at
+ * `since_us` of tcp_mstamp or later: the reverse of tcp_mark_skb_lost().
+ */
+void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *skb = tcp_rtx_queue_head(sk);
+
+	skb_rbtree_walk_from(skb) {
+		struct tcp_skb_cb *cb = TCP_SKB_CB(skb);
+
+		if ((cb->sacked & (TCPCB_LOST | TCPCB_SACKED_RETRANS)) != TCPCB_LOST ||
+		    tcp_skb_timestamp_us(skb) < since_us)
+			continue;
+		if (cb->sacked & TCPCB_EVER_RETRANS) {
+			/* Lost before, as a timeout said, and sent again since. */
+			cb->sacked |= TCPCB_SACKED_RETRANS;
+			tp->retrans_out += tcp_skb_pcount(skb);
+		} else {
+			cb->sacked &= ~TCPCB_LOST;
+			tp->lost_out -= tcp_skb_pcount(skb);
+		}
+	}
+	tcp_clear_all_retrans_hints(tp);
 }
 
 /* The order is that of kapi/layout.rs. */
@@ -174,6 +360,10 @@ size_t weft_layout(int which)
 	case 17: return WEFT_CB_PKT_SEGS;
 	case 18: return WEFT_CB_DATA;
 	case 19: return offsetof(struct Qdisc, privdata);
+	case 20: return sizeof(struct ctl_table);
+	case 21: return offsetof(struct ctl_table, extra2);
+	case 22: return sizeof(struct pernet_operations);
+	case 23: return offsetof(struct pernet_operations, size);
 	}
 	return 0;
 }

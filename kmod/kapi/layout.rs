@@ -10,13 +10,13 @@ use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 
 use super::bindings::{
-    netlink_ext_ack, qdisc_watchdog, sk_buff, tcmsg, tcp_congestion_ops, weft_layout, Qdisc,
-    Qdisc_class_ops, Qdisc_ops, WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS,
-    WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+    ctl_table, netlink_ext_ack, pernet_operations, qdisc_watchdog, sk_buff, tcmsg,
+    tcp_congestion_ops, weft_layout, Qdisc, Qdisc_class_ops, Qdisc_ops, WEFT_CB_DATA,
+    WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
 };
 
 /// What is compared, in the order of `weft_layout()` in `helpers.c`.
-const LAYOUT: [(&str, usize); 20] = [
+const LAYOUT: [(&str, usize); 24] = [
     ("sizeof(struct Qdisc)", size_of::<Qdisc>()),
     ("offsetof(struct Qdisc, flags)", offset_of!(Qdisc, flags)),
     ("offsetof(struct Qdisc, q)", offset_of!(Qdisc, q)),
@@ -66,6 +66,19 @@ const LAYOUT: [(&str, usize); 20] = [
     (
         "offsetof(struct Qdisc, privdata)",
         offset_of!(Qdisc, privdata),
+    ),
+    ("sizeof(struct ctl_table)", size_of::<ctl_table>()),
+    (
+        "offsetof(struct ctl_table, extra2)",
+        offset_of!(ctl_table, extra2),
+    ),
+    (
+        "sizeof(struct pernet_operations)",
+        size_of::<pernet_operations>(),
+    ),
+    (
+        "offsetof(struct pernet_operations, size)",
+        offset_of!(pernet_operations, size),
     ),
 ];
 

@@ -29,6 +29,8 @@ pub mod congestion;
 mod layout;
 pub mod netlink;
 pub mod qdisc;
+pub mod settings;
 pub mod skb;
 pub mod store;
+pub mod timeout_only;
 pub mod watchdog;

@@ -46,7 +46,9 @@ struct Reno {
 impl CongestionControl for Reno {
     const NAME: &'static str = "selftest";
 
-    fn new(_socket: &Socket<'_>) -> Self {
+    type Settings = ();
+
+    fn new(_socket: &mut Socket<'_>) -> Self {
         Self { acked: [0; 13] }
     }
 

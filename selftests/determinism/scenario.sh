@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Two hosts and one wire each way, TCP and UDP at the same time over a pFabric queue, then every counter.
+# Two hosts and one wire each way, TCP and UDP at the same time over a pFabric queue, then every counter;
+# a rack of hosts that weft weaves, and the times of its flows.
 # `cargo xtask test` runs this many times with one seed and compares all that leaves the guest.
 set -eu
 
@@ -33,3 +34,5 @@ ip netns exec a nstat -az >"$OUT/nstat"
 cp /proc/slabinfo /proc/interrupts /proc/uptime "$OUT"
 # When each packet of a random scenario arrives, in ns.
 weft-selftests scenario >"$OUT/packets"
+weft run rack:hosts=4 --dilation 100 --scheme droptail --workload uniform:1kB-50kB \
+	--load 0.6 --flows 30 --quiet --out "$OUT"

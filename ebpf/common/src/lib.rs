@@ -47,7 +47,8 @@ pub mod map {
     pub const FLOWS: &str = "WEFT_FLOWS";
     /// Per-CPU array of `u64`, indexed by [`Counter`](super::counter::Counter).
     pub const COUNTERS: &str = "WEFT_COUNTERS";
-    /// Array of one [`Port`](super::port::Port).
+    /// Array of [`Port`](super::port::Port): one, or, where ports share programs, that of each at
+    /// the number of its filter's class.
     pub const PORT: &str = "WEFT_PORT";
 }
 
@@ -67,5 +68,7 @@ pub mod program {
     pub const GETSOCKOPT: &str = "weft_getsockopt";
 }
 
+/// The global of the programs that says whether ports share them (1) or not (0).
+pub const SHARED: &str = "SHARED";
 /// The global of the programs that holds the offset in bytes of `write_seq` in `struct tcp_sock`.
 pub const WRITE_SEQ_OFFSET: &str = "WRITE_SEQ_OFFSET";

@@ -92,7 +92,7 @@ choices! {
     }
 }
 
-/// The value of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers.
+/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Port {
@@ -134,4 +134,8 @@ pub struct Before {
     pub ipv6_hash_policy: u32,
     /// Host: the MTU in bytes that IPv4 routes by the device got.
     pub route_mtu: u32,
+    /// 1 if the device had no `clsact` qdisc and got one.
+    pub clsact_added: u32,
+    /// 0. The structure has a multiple of 8 bytes without padding.
+    pub unused: u32,
 }

@@ -121,8 +121,8 @@ pub(crate) fn detach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// The programs that are attached, first to run first.
-pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<ProgramInfo>> {
+/// The identifiers of the programs that are attached, first to run first.
+pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<u32>> {
     let (target, kind) = hook.numbers();
     // Far more than the kernel allows on one hook.
     let mut ids = [0_u32; 256];
@@ -143,21 +143,24 @@ pub(crate) fn attached(hook: Hook<'_>) -> Result<Vec<ProgramInfo>> {
         }
         Err(error) => return Err(error).context("asking for attached programs (as root?)"),
     }
-    let ids = &ids[..query.count as usize];
+    Ok(ids[..query.count as usize].to_vec())
+}
+
+/// The programs with these identifiers, in no order.
+pub(crate) fn programs(ids: &[u32]) -> Vec<ProgramInfo> {
+    // That asks for each program there is.
     if ids.is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let mut programs: Vec<_> = loaded_programs()
+    loaded_programs()
         .filter_map(Result::ok)
         .filter(|program| ids.contains(&program.id()))
-        .collect();
-    programs.sort_by_key(|program| ids.iter().position(|id| *id == program.id()));
-    Ok(programs)
+        .collect()
 }
 
 /// The program of this name on a hook.
 pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Option<ProgramInfo>> {
-    Ok(attached(hook)?
+    Ok(programs(&attached(hook)?)
         .into_iter()
         .find(|program| program.name() == name.as_bytes()))
 }
@@ -168,7 +171,8 @@ pub(crate) struct Shape {
     name: &'static str,
     kind: MapType,
     value_size: usize,
-    entries: u32,
+    /// `None`: as many as there are ports.
+    entries: Option<u32>,
 }
 
 /// [`map::FLOWS`].
@@ -176,7 +180,7 @@ pub(crate) const FLOWS: Shape = Shape {
     name: map::FLOWS,
     kind: MapType::SkStorage,
     value_size: size_of::<Flow>(),
-    entries: 0,
+    entries: Some(0),
 };
 
 /// [`map::COUNTERS`].
@@ -184,7 +188,7 @@ pub(crate) const COUNTERS: Shape = Shape {
     name: map::COUNTERS,
     kind: MapType::PerCpuArray,
     value_size: size_of::<u64>(),
-    entries: Counter::COUNT as u32,
+    entries: Some(Counter::COUNT as u32),
 };
 
 /// [`map::PORT`].
@@ -192,7 +196,7 @@ pub(crate) const PORT: Shape = Shape {
     name: map::PORT,
     kind: MapType::Array,
     value_size: size_of::<Port>(),
-    entries: 1,
+    entries: None,
 };
 
 /// The map of this shape that a program uses.
@@ -201,7 +205,9 @@ pub(crate) fn map_of(program: &ProgramInfo, shape: &Shape) -> Result<MapData> {
         let map = MapInfo::from_id(id)?;
         if map.map_type().ok() == Some(shape.kind)
             && map.value_size() as usize == shape.value_size
-            && map.max_entries() == shape.entries
+            && shape
+                .entries
+                .is_none_or(|entries| entries == map.max_entries())
         {
             return Ok(MapData::from_id(id)?);
         }
@@ -250,6 +256,20 @@ impl PrivateBpffs {
         };
         let mount = open().context("making a private bpf file system (as root?)")?;
         Ok(Self { mount })
+    }
+
+    /// Makes it the root of the calling thread's file system. There is no way back.
+    pub(crate) fn make_root(&self) -> io::Result<()> {
+        let check = |result: c_int| match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        // SAFETY: No pointer is involved.
+        check(unsafe { libc::unshare(libc::CLONE_FS) })?;
+        // SAFETY: No pointer is involved, and the descriptor is open.
+        check(unsafe { libc::fchdir(self.mount.as_raw_fd()) })?;
+        // SAFETY: The argument is a C string.
+        check(unsafe { libc::chroot(c".".as_ptr()) })
     }
 
     pub(crate) fn path(&self) -> PathBuf {

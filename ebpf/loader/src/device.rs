@@ -115,18 +115,19 @@ impl Device {
     }
 }
 
-/// Names of all devices in the thread's network namespace.
-pub(crate) fn names() -> Result<Vec<String>> {
+/// Indices and names of all devices in the thread's network namespace.
+pub(crate) fn all() -> Result<Vec<(u32, String)>> {
     let answers = ask(
         RouteNetlinkMessage::GetLink(LinkMessage::default()),
         NLM_F_DUMP,
     )?;
     let name = |answer| match answer {
         RouteNetlinkMessage::NewLink(link) => {
+            let index = link.header.index;
             link.attributes
                 .into_iter()
                 .find_map(|attribute| match attribute {
-                    LinkAttribute::IfName(name) => Some(name),
+                    LinkAttribute::IfName(name) => Some((index, name)),
                     _ => None,
                 })
         }

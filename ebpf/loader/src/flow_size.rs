@@ -13,7 +13,7 @@ use weft_ebpf_common::program;
 
 use crate::bpf::{self, Hook};
 use crate::counters::Counters;
-use crate::object::Object;
+use crate::object::{Object, Ports};
 
 /// A cgroup whose sockets have the options of weft's level, and what their flows said.
 ///
@@ -36,7 +36,7 @@ impl FlowSizes {
             return Ok(found);
         }
         let directory = open(cgroup)?;
-        let mut ebpf = object.open(None)?;
+        let mut ebpf = object.open(None, Ports::One)?;
         for (name, hook) in [
             (program::SETSOCKOPT, Hook::SetSockopt(directory.as_fd())),
             (program::GETSOCKOPT, Hook::GetSockopt(directory.as_fd())),

@@ -25,6 +25,7 @@ mod bpf;
 mod btf;
 mod counters;
 mod device;
+mod filter;
 mod flow_size;
 mod object;
 pub mod port;
@@ -34,7 +35,7 @@ mod sysctl;
 pub use counters::Counters;
 pub use flow_size::FlowSizes;
 pub use object::Object;
-pub use port::{Attacher, Gso, HostConfig, SwitchConfig};
+pub use port::{Attacher, Gso, Hook, HostConfig, SwitchConfig};
 pub use weft_ebpf_common::{
     counter::Counter,
     port::{Fallback, Policy, Role, Spray},

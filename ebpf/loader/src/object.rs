@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use aya::{Ebpf, EbpfLoader, maps::MapData};
-use weft_ebpf_common::{WRITE_SEQ_OFFSET, map};
+use weft_ebpf_common::{SHARED, WRITE_SEQ_OFFSET, map};
 
 use crate::{bpf::PrivateBpffs, btf};
 
@@ -18,6 +18,19 @@ const VARIABLE: &str = "WEFT_EBPF_OBJECT";
 const EMBEDDED: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEFT_EBPF_OBJECT_PATH")));
 #[cfg(not(embedded_object))]
 const EMBEDDED: Option<&[u8]> = None;
+
+/// How many ports may share programs; that times the size of a [`Port`](weft_ebpf_common::port::Port)
+/// is taken for it.
+pub(crate) const MAX_SHARING: u16 = 4096;
+
+/// For how many ports programs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// For one, or for some that nothing tells apart.
+    One,
+    /// For up to [`MAX_SHARING`], which are filters' classes.
+    Sharing,
+}
 
 /// The programs as built, and what they have to know of the running kernel.
 pub struct Object {
@@ -48,15 +61,22 @@ impl Object {
         Ok(Self { bytes, write_seq })
     }
 
-    /// Makes the maps, new ones but for `flows`. No program is in the kernel yet.
-    pub(crate) fn open(&self, flows: Option<&MapData>) -> Result<Ebpf> {
-        let mut loader = EbpfLoader::new();
-        // The programs do not relocate against the kernel's types: spare reading them.
-        loader
-            .btf(None)
-            .override_global(WRITE_SEQ_OFFSET, &self.write_seq, true);
+    /// Makes the maps, new ones but for `flows`, for one port or for as many as may share programs.
+    /// No program is in the kernel yet.
+    pub(crate) fn open(&self, flows: Option<&MapData>, ports: Ports) -> Result<Ebpf> {
+        let (shared, entries) = match ports {
+            Ports::One => (&0, 1),
+            Ports::Sharing => (&1, MAX_SHARING.into()),
+        };
         // aya takes over an existing map only by way of a file.
         let directory = PrivateBpffs::new()?;
+        let mut loader = loader(&directory);
+        // The programs do not relocate against the kernel's types.
+        loader
+            .btf(None)
+            .override_global(WRITE_SEQ_OFFSET, &self.write_seq, true)
+            .override_global(SHARED, shared, true)
+            .map_max_entries(map::PORT, entries);
         let pinned = directory.path().join(map::FLOWS);
         if let Some(flows) = flows {
             flows.pin(&pinned).context("sharing the map of flows")?;
@@ -66,4 +86,20 @@ impl Object {
             .load(&self.bytes)
             .context("reading the eBPF object; is it of this version of weft?")
     }
+}
+
+/// A loader that has not read the kernel's types: aya's does when it is made, whether it is to use
+/// them or not, which takes longer than all the rest. This one is made on a thread to which
+/// `nothing` is all of the file system, so that it finds none.
+fn loader<'a>(nothing: &PrivateBpffs) -> EbpfLoader<'a> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // If it fails there is nothing but the delay.
+            let _ = nothing.make_root();
+            EbpfLoader::new()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

@@ -3,18 +3,21 @@
 //! Attaching the programs to a device, asking and detaching them.
 
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use aya::Ebpf;
 use aya::maps::{Array, Map, MapData};
-use aya::programs::{ProgramError, SchedClassifier};
+use aya::programs::{ProgramError, ProgramInfo, SchedClassifier};
 use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray};
 use weft_ebpf_common::{map, program};
 use weft_proto::tag;
 
-use crate::bpf::{self, Hook};
+use crate::bpf;
 use crate::counters::Counters;
 use crate::device::{self, Device, GsoLimits};
+use crate::filter::{self, Direction, Filter};
+use crate::object::{MAX_SHARING, Ports};
 use crate::{FlowSizes, Object, routes, sysctl};
 
 /// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host takes.
@@ -35,8 +38,33 @@ const LAYER_4: u32 = 1;
 #[repr(transparent)]
 struct Value(Port);
 
-// SAFETY: `Port` consists of `u32` only, without padding; any bits are one.
+// SAFETY: `Port` consists of integers only, without padding; any bits are one.
 unsafe impl aya::Pod for Value {}
+
+/// Where the kernel runs a device's programs. What they do is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hook {
+    /// Linux 6.6's, which knows programs and nothing else. Attaching and detaching one, and removing
+    /// its device, each wait for all processors (`synchronize_rcu`), with the lock that is needed
+    /// for all changes to all devices (the RTNL).
+    #[default]
+    Tcx,
+    /// A qdisc with filters, as before. Nothing waits, so that it is the one for many devices.
+    Clsact,
+}
+
+impl Hook {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Tcx, Self::Clsact];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcx => "tcx",
+            Self::Clsact => "clsact",
+        }
+    }
+}
 
 /// How a host ranks its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +126,8 @@ impl Default for SwitchConfig {
 pub struct Status {
     /// What it was attached as.
     pub role: Role,
+    /// Where.
+    pub hook: Hook,
     /// A host's configuration; of a switch, of no meaning.
     pub host: HostConfig,
     /// A switch's configuration; of a host, of no meaning.
@@ -109,23 +139,47 @@ pub struct Status {
 /// Attaches the programs to one device after the other, or to one.
 ///
 /// The kernel checks a program when it is loaded, which takes far longer than attaching it. So
-/// devices with the same settings, found and wanted, share their programs, and with them the
-/// counters: [`status`] says then what all of them have counted. Ports that spray
+/// devices with the same settings share their programs, and with them the counters: [`status`] says
+/// then what all of them have counted. At [`Hook::Tcx`], which tells a program nothing of its port,
+/// what was found there must be the same, too, and ports that spray
 /// [round robin](Spray::RoundRobin) share nothing, since each takes turns on its own.
 pub struct Attacher<'a> {
     object: &'a Object,
     flows: Option<&'a FlowSizes>,
-    loaded: Vec<(Port, Ebpf)>,
+    hook: Hook,
+    loaded: Vec<Loaded>,
+    /// The network namespace of the last port of a switch, and its settings as they were.
+    switch: Option<(u64, Before)>,
+}
+
+/// Programs in the kernel, and for whom they are.
+struct Loaded {
+    settings: Port,
+    ebpf: Ebpf,
+    /// How many ports have them.
+    ports: u16,
 }
 
 impl<'a> Attacher<'a> {
-    /// With the programs in `object`; the sockets of hosts say the sizes of their flows in `flows`.
+    /// With the programs in `object`, at [`Hook::Tcx`]; the sockets of hosts say the sizes of their
+    /// flows in `flows`.
     pub fn new(object: &'a Object, flows: Option<&'a FlowSizes>) -> Self {
         Self {
             object,
             flows,
+            hook: Hook::default(),
             loaded: Vec::new(),
+            switch: None,
         }
+    }
+
+    /// The same at another hook.
+    ///
+    /// A device that has no `clsact` qdisc gets one for [`Hook::Clsact`]. Where the device is up,
+    /// that waits for all processors once.
+    pub fn at(mut self, hook: Hook) -> Self {
+        self.hook = hook;
+        self
     }
 
     /// Makes `device` the port of a host: what its TCP and UDP sockets send is ranked and tagged,
@@ -170,11 +224,11 @@ impl<'a> Attacher<'a> {
                 gso_max_segs: device.gso.segments,
                 ipv6_mtu,
                 route_mtu: mtu,
+                clsact_added: self.make_hook(&device)?.into(),
                 ..Before::default()
             },
             ..Port::default()
         };
-        let ebpf = self.programs(port)?;
         // Room first, tags then: no packet is too long in between.
         let arranged = || -> Result<()> {
             device.set_gso(GsoLimits {
@@ -190,11 +244,13 @@ impl<'a> Attacher<'a> {
             }
             routes::limit_mtu(&device, mtu)
         };
-        let result = arranged()
-            .and_then(|()| attach(ebpf, program::UNTAG, Hook::Ingress(device.index)))
-            .and_then(|()| attach(ebpf, program::TAG, Hook::Egress(device.index)));
+        let programs = [
+            (program::UNTAG, Direction::Ingress),
+            (program::TAG, Direction::Egress),
+        ];
+        let result = arranged().and_then(|()| self.attach(port, &device, &programs));
         undone(result, || {
-            detach_all(&device).and(restore_host(&device, &port.before))
+            detach_all(&device, &port.before).and(restore_host(&device, &port.before))
         })
     }
 
@@ -215,16 +271,8 @@ impl<'a> Attacher<'a> {
             "a number of paths is for round-robin spraying only"
         );
         let device = unused(device)?;
-        // The settings are the namespace's: the first port knows them as they were.
-        let before = match other_switch_port(&device)? {
-            Some(port) => port.before,
-            None => Before {
-                forward_update_priority: sysctl::read(UPDATE_PRIORITY)?.unwrap_or(1),
-                ipv4_hash_policy: sysctl::read(IPV4_HASH_POLICY)?.unwrap_or(0),
-                ipv6_hash_policy: sysctl::read(IPV6_HASH_POLICY)?.unwrap_or(u32::MAX),
-                ..Before::default()
-            },
-        };
+        let mut before = self.switch_before(&device)?;
+        before.clsact_added = self.make_hook(&device)?.into();
         let port = Port {
             role: Role::Switch as u32,
             spray: config.spray as u32,
@@ -232,7 +280,6 @@ impl<'a> Attacher<'a> {
             before,
             ..Port::default()
         };
-        let ebpf = self.programs(port)?;
         let sprays = config.spray != Spray::Off;
         let arranged = || -> Result<()> {
             sysctl::write(UPDATE_PRIORITY, 0)?;
@@ -244,37 +291,135 @@ impl<'a> Attacher<'a> {
             }
             Ok(())
         };
-        let result = arranged()
-            .and_then(|()| {
-                if sprays {
-                    attach(ebpf, program::UNSPRAY, Hook::Egress(device.index))
-                } else {
-                    Ok(())
-                }
-            })
-            .and_then(|()| attach(ebpf, program::READ, Hook::Ingress(device.index)));
+        let programs = [
+            (program::UNSPRAY, Direction::Egress),
+            (program::READ, Direction::Ingress),
+        ];
+        let programs = if sprays {
+            &programs[..]
+        } else {
+            &programs[1..]
+        };
+        let result = arranged().and_then(|()| self.attach(port, &device, programs));
         undone(result, || {
-            detach_all(&device).and_then(|()| restore_switch(&device, &port.before))
+            detach_all(&device, &port.before).and_then(|()| restore_switch(&device, &port.before))
         })
     }
 
-    /// The programs for a device with these settings.
-    fn programs(&mut self, port: Port) -> Result<&mut Ebpf> {
-        let shared = port.spray != Spray::RoundRobin as u32;
-        let found = self.loaded.iter().position(|(of, _)| shared && *of == port);
-        let at = match found {
+    /// The settings of the device's namespace as they were before there was a port.
+    fn switch_before(&mut self, device: &Device) -> Result<Before> {
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net")
+            .context("finding out the network namespace")?
+            .ino();
+        if let Some((last, before)) = self.switch
+            && last == namespace
+        {
+            return Ok(before);
+        }
+        let before = match other_switch_port(device)? {
+            // Its settings are the namespace's, but for the qdisc.
+            Some(port) => Before {
+                clsact_added: 0,
+                ..port.before
+            },
+            None => Before {
+                forward_update_priority: sysctl::read(UPDATE_PRIORITY)?.unwrap_or(1),
+                ipv4_hash_policy: sysctl::read(IPV4_HASH_POLICY)?.unwrap_or(0),
+                ipv6_hash_policy: sysctl::read(IPV6_HASH_POLICY)?.unwrap_or(u32::MAX),
+                ..Before::default()
+            },
+        };
+        self.switch = Some((namespace, before));
+        Ok(before)
+    }
+
+    /// Makes the device ready for programs; whether that has changed anything.
+    fn make_hook(&self, device: &Device) -> Result<bool> {
+        match self.hook {
+            Hook::Tcx => Ok(false),
+            Hook::Clsact => filter::add_qdisc(device.index)
+                .with_context(|| format!("attaching to {}", device.name)),
+        }
+    }
+
+    /// Attaches programs in this order. Each is loaded if it is the first time with these settings.
+    fn attach(
+        &mut self,
+        port: Port,
+        device: &Device,
+        programs: &[(&str, Direction)],
+    ) -> Result<()> {
+        let hook = self.hook;
+        let loaded = self.loaded(port)?;
+        // At tcx there is one entry for all.
+        let class = match hook {
+            Hook::Tcx => 0,
+            Hook::Clsact => loaded.ports,
+        };
+        configure(&mut loaded.ebpf, class, port)?;
+        loaded.ports = loaded.ports.saturating_add(1);
+        for &(name, direction) in programs {
+            let program: &mut SchedClassifier = loaded
+                .ebpf
+                .program_mut(name)
+                .with_context(|| format!("the eBPF object has no program {name}"))?
+                .try_into()?;
+            match program.load() {
+                Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("the kernel refuses {name}"));
+                }
+            }
+            let program = program.fd()?.as_fd();
+            match hook {
+                Hook::Tcx => bpf::attach(program, tcx(device.index, direction)).map_err(Into::into),
+                Hook::Clsact => filter::attach(program, name, device.index, direction, class),
+            }
+            .with_context(|| format!("attaching {name} to {}", device.name))?;
+        }
+        Ok(())
+    }
+
+    /// The programs for a port like this, with their maps.
+    fn loaded(&mut self, port: Port) -> Result<&mut Loaded> {
+        let hook = self.hook;
+        let fits = |loaded: &Loaded| match hook {
+            Hook::Tcx => loaded.settings == port && port.spray != Spray::RoundRobin as u32,
+            Hook::Clsact => {
+                // What was found is each port's own.
+                let settings = Port {
+                    before: port.before,
+                    ..loaded.settings
+                };
+                settings == port && loaded.ports < MAX_SHARING
+            }
+        };
+        let at = match self.loaded.iter().position(fits) {
             Some(at) => at,
             None => {
                 let flows = (port.role == Role::Host as u32)
                     .then_some(self.flows)
                     .flatten();
-                let mut ebpf = self.object.open(flows.map(FlowSizes::map))?;
-                configure(&mut ebpf, port)?;
-                self.loaded.push((port, ebpf));
+                let ports = match hook {
+                    Hook::Tcx => Ports::One,
+                    Hook::Clsact => Ports::Sharing,
+                };
+                self.loaded.push(Loaded {
+                    settings: port,
+                    ebpf: self.object.open(flows.map(FlowSizes::map), ports)?,
+                    ports: 0,
+                });
                 self.loaded.len() - 1
             }
         };
-        Ok(&mut self.loaded[at].1)
+        Ok(&mut self.loaded[at])
+    }
+}
+
+fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
+    match direction {
+        Direction::Ingress => bpf::Hook::Ingress(device),
+        Direction::Egress => bpf::Hook::Egress(device),
     }
 }
 
@@ -285,8 +430,9 @@ impl<'a> Attacher<'a> {
 /// If there are none, or the kernel refuses, which takes root.
 pub fn detach(device: &str) -> Result<()> {
     let device = Device::find(device)?;
-    let (port, _) = read(&device)?.with_context(|| nothing(&device))?;
-    detach_all(&device)?;
+    let found = read(device.index)?.with_context(|| nothing(&device))?;
+    let port = found.port;
+    detach_all(&device, &port.before)?;
     if port.role == Role::Host as u32 {
         restore_host(&device, &port.before)
     } else {
@@ -301,12 +447,18 @@ pub fn detach(device: &str) -> Result<()> {
 /// If there is no such device, or the kernel does not answer, which takes root.
 pub fn status(device: &str) -> Result<Option<Status>> {
     let device = Device::find(device)?;
-    let Some((port, counters)) = read(&device)? else {
+    let Some(Found {
+        port,
+        hook,
+        counters,
+    }) = read(device.index)?
+    else {
         return Ok(None);
     };
     let version = || format!("{} has programs of another version of weft", device.name);
     Ok(Some(Status {
         role: Role::from_number(port.role).with_context(version)?,
+        hook,
         host: HostConfig {
             policy: Policy::from_number(port.policy).with_context(version)?,
             fallback: Fallback::from_number(port.fallback).with_context(version)?,
@@ -332,10 +484,8 @@ pub fn status(device: &str) -> Result<Option<Status>> {
 /// As [`status`].
 pub fn programs(device: &str) -> Result<Vec<u32>> {
     let device = Device::find(device)?;
-    Ok(ours(&device)?
-        .into_iter()
-        .map(|(_, program)| program.id())
-        .collect())
+    let programs = ours(device.index)?.into_iter();
+    Ok(programs.map(|one| one.program.id()).collect())
 }
 
 fn nothing(device: &Device) -> String {
@@ -348,7 +498,7 @@ fn ipv6_mtu(device: &Device) -> String {
 
 fn unused(name: &str) -> Result<Device> {
     let device = Device::find(name)?;
-    if !ours(&device)?.is_empty() {
+    if !ours(device.index)?.is_empty() {
         bail!(
             "weft is attached to {name} already: detach it first (`weft-tag detach --dev {name}`)"
         );
@@ -356,28 +506,13 @@ fn unused(name: &str) -> Result<Device> {
     Ok(device)
 }
 
-fn configure(ebpf: &mut Ebpf, port: Port) -> Result<()> {
+fn configure(ebpf: &mut Ebpf, class: u16, port: Port) -> Result<()> {
     let map = ebpf
         .map_mut(map::PORT)
         .context("the eBPF object has no map of ports")?;
     let mut map: Array<&mut MapData, Value> = map.try_into()?;
-    map.set(0, Value(port), 0)
+    map.set(class.into(), Value(port), 0)
         .context("configuring the programs")
-}
-
-/// Attaches a program, which is loaded if it is its first device.
-fn attach(ebpf: &mut Ebpf, name: &str, hook: Hook<'_>) -> Result<()> {
-    let program: &mut SchedClassifier = ebpf
-        .program_mut(name)
-        .with_context(|| format!("the eBPF object has no program {name}"))?
-        .try_into()?;
-    match program.load() {
-        Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
-        Err(error) => {
-            return Err(error).with_context(|| format!("the kernel refuses {name}"));
-        }
-    }
-    bpf::attach(program.fd()?.as_fd(), hook).with_context(|| format!("attaching {name}"))
 }
 
 /// If `result` is an error, undoes what was done; that this fails, too, is worth a word.
@@ -388,53 +523,99 @@ fn undone(result: Result<()>, undo: impl FnOnce() -> Result<()>) -> Result<()> {
     })
 }
 
-/// weft's programs on a device.
-fn ours(device: &Device) -> Result<Vec<(Hook<'static>, aya::programs::ProgramInfo)>> {
+/// One of weft's programs on a device.
+struct Attached {
+    place: Place,
+    program: ProgramInfo,
+}
+
+/// How it is taken off.
+#[derive(Clone, Copy)]
+enum Place {
+    Tcx(bpf::Hook<'static>),
+    Filter(Filter),
+}
+
+/// weft's programs on the device with this index, ingress first.
+fn ours(device: u32) -> Result<Vec<Attached>> {
     let mut found = Vec::new();
-    for (hook, names) in [
-        (Hook::Ingress(device.index), [program::UNTAG, program::READ]),
-        (Hook::Egress(device.index), [program::TAG, program::UNSPRAY]),
+    for (direction, names) in [
+        (Direction::Ingress, [program::UNTAG, program::READ]),
+        (Direction::Egress, [program::TAG, program::UNSPRAY]),
     ] {
-        for name in names {
-            found.extend(bpf::attached_by_name(hook, name)?.map(|program| (hook, program)));
+        let tcx = tcx(device, direction);
+        let ids = bpf::attached(tcx)?.into_iter();
+        let mut places: Vec<_> = ids.map(|id| (id, Place::Tcx(tcx))).collect();
+        let filters = filter::attached(device, direction)?.into_iter();
+        places.extend(filters.map(|filter| (filter.program, Place::Filter(filter))));
+        let ids: Vec<_> = places.iter().map(|(id, _)| *id).collect();
+        for program in bpf::programs(&ids) {
+            let named = |name: &&str| name.as_bytes() == program.name();
+            if !names.iter().any(named) {
+                continue;
+            }
+            let at = places.iter().find(|(id, _)| *id == program.id());
+            found.extend(at.map(|&(_, place)| Attached { place, program }));
         }
     }
     Ok(found)
 }
 
-fn detach_all(device: &Device) -> Result<()> {
-    for (hook, program) in ours(device)? {
-        bpf::detach(program.fd()?.as_fd(), hook)
+/// Takes weft's programs off, and the qdisc if weft added it.
+fn detach_all(device: &Device, before: &Before) -> Result<()> {
+    for Attached { place, program } in ours(device.index)? {
+        match place {
+            Place::Tcx(hook) => bpf::detach(program.fd()?.as_fd(), hook).map_err(Into::into),
+            Place::Filter(filter) => filter::detach(&filter),
+        }
+        .with_context(|| format!("detaching from {}", device.name))?;
+    }
+    if before.clsact_added == 1 {
+        filter::remove_unused_qdisc(device.index)
             .with_context(|| format!("detaching from {}", device.name))?;
     }
     Ok(())
 }
 
-fn read(device: &Device) -> Result<Option<(Port, Counters)>> {
-    // Not every program of ours knows about its port: the one at ingress does.
-    let Some((_, program)) = ours(device)?.into_iter().next() else {
+/// What there is to know of an attachment.
+struct Found {
+    port: Port,
+    hook: Hook,
+    counters: Counters,
+}
+
+fn read(device: u32) -> Result<Option<Found>> {
+    let attached = ours(device)?;
+    let Some(first) = attached.first() else {
         return Ok(None);
     };
+    let (hook, class) = match first.place {
+        Place::Tcx(_) => (Hook::Tcx, 0),
+        Place::Filter(filter) => (Hook::Clsact, filter.class),
+    };
     // All programs of an attachment share its counters.
-    let counters = Counters::read(bpf::map_of(&program, &bpf::COUNTERS)?)?;
-    for (_, program) in ours(device)? {
-        if let Ok(map) = bpf::map_of(&program, &bpf::PORT) {
+    let counters = Counters::read(bpf::map_of(&first.program, &bpf::COUNTERS)?)?;
+    // Not every program of ours knows about its port: the one at ingress does.
+    for Attached { program, .. } in &attached {
+        if let Ok(map) = bpf::map_of(program, &bpf::PORT) {
             let map: Array<MapData, Value> = Map::from_map_data(map)?.try_into()?;
-            return Ok(Some((map.get(&0, 0)?.0, counters)));
+            let port = map.get(&class.into(), 0)?.0;
+            return Ok(Some(Found {
+                port,
+                hook,
+                counters,
+            }));
         }
     }
-    bail!("{} has programs of another version of weft", device.name)
+    bail!("the programs are of another version of weft")
 }
 
 /// A port of a switch in this namespace other than `device`.
 fn other_switch_port(device: &Device) -> Result<Option<Port>> {
-    for name in device::names()?.iter().filter(|name| **name != device.name) {
-        // Not each device is fit for us, but then it is no port either.
-        let Ok(other) = Device::find(name) else {
-            continue;
-        };
-        match read(&other)? {
-            Some((port, _)) if port.role == Role::Switch as u32 => return Ok(Some(port)),
+    let all = device::all()?.into_iter();
+    for (index, name) in all.filter(|(index, _)| *index != device.index) {
+        match read(index).with_context(|| format!("asking {name}"))? {
+            Some(Found { port, .. }) if port.role == Role::Switch as u32 => return Ok(Some(port)),
             _ => {}
         }
     }

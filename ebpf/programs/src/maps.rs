@@ -5,10 +5,12 @@
 use core::{arch::asm, ptr};
 
 use aya_ebpf::{
-    bindings::{BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
+    EbpfContext as _,
+    bindings::{__sk_buff, BPF_SK_STORAGE_GET_F_CREATE, bpf_sock},
     btf_maps::{Array, PerCpuArray, SkStorage},
     helpers::generated::bpf_sk_storage_get,
     macros::btf_map,
+    programs::TcContext,
 };
 use weft_ebpf_common::{Flow, counter::Counter, port::Port};
 
@@ -18,12 +20,17 @@ static WEFT_FLOWS: SkStorage<Flow> = SkStorage::new();
 #[btf_map]
 static WEFT_COUNTERS: PerCpuArray<u64, { Counter::COUNT }> = PerCpuArray::new();
 
+/// The loader gives it more entries where ports share programs.
 #[btf_map]
 static WEFT_PORT: Array<Port, 1> = Array::new();
 
 /// Offset in bytes of `write_seq` in the kernel's `struct tcp_sock`: the loader looks it up.
 #[unsafe(no_mangle)]
 static WRITE_SEQ_OFFSET: u32 = 0;
+
+/// Whether the programs are filters with a class: the number of their port.
+#[unsafe(no_mangle)]
+static SHARED: u32 = 0;
 
 /// Where a TCP socket has the sequence number of the next byte to be written. To the verifier it is
 /// a constant.
@@ -60,8 +67,18 @@ pub(crate) unsafe fn fetch_add(at: *mut u64, mut value: u64) -> u64 {
 
 /// The device's configuration.
 #[inline(always)]
-pub(crate) fn port() -> Option<*mut Port> {
-    WEFT_PORT.get_ptr_mut(0)
+pub(crate) fn port(ctx: &TcContext) -> Option<*mut Port> {
+    // SAFETY: The static is initialised. Volatile, as the loader replaces its value.
+    let number = match unsafe { ptr::read_volatile(&raw const SHARED) } {
+        // With tcx nobody has set the class.
+        0 => 0,
+        _ => {
+            let skb: *mut __sk_buff = ctx.as_ptr().cast();
+            // SAFETY: The context is valid while the program runs.
+            unsafe { (*skb).tc_classid }
+        }
+    };
+    WEFT_PORT.get_ptr_mut(number)
 }
 
 /// The socket's flow, null if there is none.

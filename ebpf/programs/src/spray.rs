@@ -27,7 +27,7 @@ use crate::{maps, packet::NEXT};
 pub(crate) fn spray(ctx: &TcContext) {
     const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;
     const RANDOM: u32 = Spray::Random as u32;
-    let Some(port) = maps::port() else {
+    let Some(port) = maps::port(ctx) else {
         return;
     };
     // SAFETY: A value of the map; the loader wrote these fields before.

@@ -34,7 +34,7 @@ fn run(ctx: &TcContext) -> Counter {
     let Some(version) = Version::of(ctx) else {
         return Counter::TagPassed;
     };
-    let Some(port) = maps::port() else {
+    let Some(port) = maps::port(ctx) else {
         return Counter::TagPassed;
     };
     // SAFETY: The map's value outlives the program, which only reads what the loader wrote before.

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
-use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
+use weft_ebpf::{Attacher, FlowSizes, Hook, HostConfig, Object, SwitchConfig};
 
 use crate::cgroup::Cgroup;
 use weft_ktap::Namespace;
@@ -89,11 +89,22 @@ impl Path {
         Ok(path)
     }
 
-    /// Attaches all programs. This process's sockets are the cgroup's from now on.
+    /// Attaches all programs at the default hook. This process's sockets are the cgroup's from now
+    /// on.
     pub(crate) fn attach(&self, host: &HostConfig, switch: &SwitchConfig) -> Result<()> {
+        self.attach_at(Hook::default(), host, switch)
+    }
+
+    /// The same at `hook`.
+    pub(crate) fn attach_at(
+        &self,
+        hook: Hook,
+        host: &HostConfig,
+        switch: &SwitchConfig,
+    ) -> Result<()> {
         let flows = FlowSizes::attach(&self.object, self.cgroup.path())?;
         // Each with programs of its own, whose counters are that port's alone.
-        let own = || Attacher::new(&self.object, Some(&flows));
+        let own = || Attacher::new(&self.object, Some(&flows)).at(hook);
         for end in [&self.sender, &self.receiver] {
             end.enter(|| own().host("eth", host))??;
         }

@@ -9,6 +9,7 @@
 //! | file | what it is | source |
 //! |---|---|---|
 //! | [`pfabric`] | priority scheduling and dropping of a switch port | pFabric (SIGCOMM 2013), §4.1 |
+//! | [`pfabric_rate`] | rate control of a pFabric host | pFabric (SIGCOMM 2013), §4.2 |
 //! | [`rank_trie`] | packets in order of rank | its tree of comparators |
 //! | [`flow_table`] | packets by flow, in order of arrival | its comparison of flow numbers |
 //! | [`index_pool`] | which elements of an array are in use | |
@@ -24,6 +25,7 @@ pub mod histogram;
 pub mod index_pool;
 pub mod link;
 pub mod pfabric;
+pub mod pfabric_rate;
 pub mod rank_trie;
 pub mod store;
 pub mod wire;

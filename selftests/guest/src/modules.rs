@@ -10,7 +10,13 @@ use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, delete_module};
 
 /// The modules whose users are counted after every test.
-const MODULES: [&str; 4] = ["sch_pfabric", "sch_wire", "sch_hold", "tcp_selftest"];
+const MODULES: [&str; 5] = [
+    "sch_pfabric",
+    "sch_wire",
+    "sch_hold",
+    "tcp_pfabric",
+    "tcp_selftest",
+];
 
 /// A namespace goes away in the background, after an RCU grace period and more.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -27,6 +27,7 @@ pub(crate) const MIN_FRAME: u32 = (HEADERS + 12) as u32;
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0xff];
 /// Host-endian, as `socket(2)` has it in network order.
 const ETH_P_IP_BE: i32 = (libc::ETH_P_IP as u16).to_be() as i32;
+const ETH_P_ALL_BE: i32 = (libc::ETH_P_ALL as u16).to_be() as i32;
 
 /// Generous, so that no test depends on a socket's limit.
 const BUFFER: usize = 64 << 20;
@@ -198,7 +199,17 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn open(namespace: &Namespace) -> Result<Self> {
-        let socket = packet_socket(namespace, ETH_P_IP_BE)?;
+        Self::of_protocol(namespace, ETH_P_IP_BE)
+    }
+
+    /// One that sees what is sent, too, behind the qdisc, and before a filter at ingress what
+    /// arrives.
+    pub(crate) fn of_both_ways(namespace: &Namespace) -> Result<Self> {
+        Self::of_protocol(namespace, ETH_P_ALL_BE)
+    }
+
+    fn of_protocol(namespace: &Namespace, protocol: i32) -> Result<Self> {
+        let socket = packet_socket(namespace, protocol)?;
         setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         // The kernel starts stamping packets from a work queue.

@@ -88,6 +88,16 @@ impl Connection {
         })
     }
 
+    /// The sending and the receiving socket, for a test that does it itself.
+    pub(crate) fn into_sockets(self) -> (TcpStream, TcpStream) {
+        (self.sender, self.receiver)
+    }
+
+    /// The sender's port.
+    pub(crate) fn port(&self) -> Result<u16> {
+        Ok(self.sender.local_addr()?.port())
+    }
+
     /// Starts to send.
     pub(crate) fn start(self) -> Transfer {
         let plan = self.plan.clone();

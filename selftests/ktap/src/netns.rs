@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Network namespaces without names: one lives as long as a descriptor of it.
+//! Network namespaces: one without a name lives as long as a descriptor of it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -54,6 +54,17 @@ impl Namespace {
         }
         namespace.ip("link set lo up")?;
         Ok(namespace)
+    }
+
+    /// The one that is mounted there, such as `/run/netns/NAME`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+        Ok(Self { file })
     }
 
     fn new() -> Result<Self> {

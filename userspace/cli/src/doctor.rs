@@ -135,6 +135,12 @@ fn checks() -> Vec<Check> {
             "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it",
         ),
         check(
+            "pfabric's rate control",
+            Need::Pfabric,
+            kernel(Part::CongestionControl("pfabric")),
+            "cargo xtask build, then load tcp_pfabric; or cargo xtask vm, which has it; without it there is pfabric-tcp",
+        ),
+        check(
             "control groups",
             Need::Pfabric,
             exists("/sys/fs/cgroup/cgroup.controllers"),

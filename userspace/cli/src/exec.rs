@@ -7,8 +7,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, Result};
+use nix::errno::Errno;
 use weft_net::Testbed;
 
+use crate::error::usage;
 use crate::testbed::{self, Group};
 
 /// Runs a command on a node
@@ -48,11 +50,16 @@ pub(crate) fn on_node(
     command.args(arguments);
     let group = Group::of(testbed.name());
     let membership = group.exists().then(|| group.enter()).transpose()?;
-    let status = command
-        .status()
-        .with_context(|| format!("running {} on {node}", program.display()));
+    let status = command.status();
     drop(membership);
-    status
+    let running = format!("running {} on {node}", program.display());
+    match status {
+        // Of entering the namespace: a file that is not to be run is another error.
+        Err(error) if error.raw_os_error() == Some(Errno::EPERM as i32) => usage(format!(
+            "{running}: not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN"
+        )),
+        status => status.context(running),
+    }
 }
 
 /// A command's exit status as ours.

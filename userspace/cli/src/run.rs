@@ -67,12 +67,12 @@ pub(crate) struct Args {
     time_from: From,
     /// How often ports are sampled, in time of the fabric (default: once in 100 packets of a
     /// host's link; 0ns: never)
-    #[arg(long, value_name = "TIME")]
-    sample: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    sample: Option<Duration>,
     /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
     /// times what the host link takes for the largest flow, at least 10 s of this machine)
-    #[arg(long, value_name = "TIME")]
-    patience: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    patience: Option<Duration>,
     /// Hosts use IPv6
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -183,12 +183,10 @@ enum From {
 }
 
 /// A time of the fabric.
-fn time(option: &str, text: &str) -> Result<Duration> {
+fn time(text: &str) -> Result<Duration, String> {
     match text.parse::<Delay>() {
         Ok(time) => Ok(Duration::from_nanos(time.ns())),
-        Err(_) => usage(format!(
-            "{option} {text}: expected a time up to 10s, such as 100us"
-        )),
+        Err(_) => Err("expected a time up to 10s, such as 100us".to_owned()),
     }
 }
 
@@ -381,10 +379,7 @@ pub(crate) fn one(
                 Connection::Pair => Connections::Persistent { ahead: 1 },
             },
             declare_size: tagged,
-            patience: match &args.patience {
-                Some(text) => slowed(time("--patience", text)?),
-                None => patience(fabric),
-            },
+            patience: args.patience.map_or_else(|| patience(fabric), slowed),
             ..Config::default()
         },
         since: match args.time_from {
@@ -392,8 +387,8 @@ pub(crate) fn one(
             From::Start => Since::Start,
         },
         slack: fabric.slack,
-        sample: match &args.sample {
-            Some(text) => Some(slowed(time("--sample", text)?)).filter(|time| !time.is_zero()),
+        sample: match args.sample {
+            Some(time) => Some(slowed(time)).filter(|time| !time.is_zero()),
             None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
         },
     };

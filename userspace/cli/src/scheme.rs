@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
@@ -233,7 +233,10 @@ impl Scheme {
     ) -> Result<Vec<(String, String)>> {
         let pair = |line: String| match line.split_once('=') {
             Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            None => bail!("{}/{file}: `{line}`: expected KEY = VALUE", self.name),
+            None => usage(format!(
+                "{}/{file}: `{line}`: expected KEY = VALUE",
+                self.name
+            )),
         };
         self.lines(file, variables)?.into_iter().map(pair).collect()
     }
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn times_of_the_fabric_are_slowed_with_it() {
-        let scheme = Scheme::find("pfabric").unwrap();
+        let scheme = Scheme::find("pfabric-tcp").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let words = scheme.route(&variables).unwrap().join(" ");
         assert!(
@@ -316,10 +319,26 @@ mod tests {
     }
 
     #[test]
+    fn pfabrics_rate_control_is_loaded_before_it_is_set_and_set_in_the_slowed_fabrics_time() {
+        let scheme = Scheme::find("pfabric").unwrap();
+        let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
+        let sysctls = scheme.sysctls("host.sysctl", &variables).unwrap();
+        let pair = |key: &str, value: &str| (format!("net.ipv4.tcp_{key}"), value.to_owned());
+        let expected = [
+            pair("congestion_control", "pfabric"),
+            pair("pfabric.init_cwnd", "12"),
+            pair("pfabric.max_cwnd", "24"),
+            pair("pfabric.rto_us", "43800"),
+            pair("pfabric.probe_threshold", "5"),
+        ];
+        assert_eq!(sysctls[..5], expected);
+    }
+
+    #[test]
     fn a_parameter_is_set_and_a_wrong_one_refused() {
         let mut scheme = Scheme::find("pfabric").unwrap();
         scheme.set("buffer=48").unwrap();
-        scheme.set("rto_min=60us").unwrap();
+        scheme.set("rto=60us").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
         let variables = variables.unwrap().port("p", "1gbit", "0ns");
         let lines = scheme.batch("switch.tc", &variables).unwrap();
@@ -327,7 +346,7 @@ mod tests {
         for (setting, expected) in [
             (
                 "bufer=48",
-                "has no parameter `bufer`: it has buffer, initcwnd, maxcwnd, rto_min",
+                "has no parameter `bufer`: it has buffer, initcwnd, maxcwnd, probes, rto",
             ),
             ("buffer", "expected NAME=VALUE"),
             (

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -69,7 +69,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }) => show(&Scheme::find(scheme)?, variables, *host, args.json)?,
         Some(Action::Export { scheme, folder }) => {
             let scheme = Scheme::find(scheme)?;
-            ensure!(!folder.exists(), "{} exists already", folder.display());
+            if folder.exists() {
+                return usage(format!(
+                    "{} exists already: choose the name of a new folder",
+                    folder.display()
+                ));
+            }
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
             for (file, content) in &scheme.files {
                 let path = folder.join(file);

@@ -10,9 +10,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, SwitchConfig};
+use weft_ebpf::{Attacher, FlowSizes, Hook, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
-use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit, qdisc};
+use weft_net::qdisc::{self, QdiscCommand};
+use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
 use weft_topo::{Address, Kind, Node, Topology};
 
 use crate::error::usage;
@@ -22,6 +23,9 @@ use crate::trial::ports::{PortReading, Ports, QdiscFigures};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
+/// Where ports have their programs. Of the hundreds that a fabric has, each would take 20 ms to
+/// attach with tcx, and as long to remove.
+pub(crate) const HOOK: Hook = Hook::Clsact;
 
 /// An error of weft-net, told apart: what a person got wrong, and what went wrong.
 pub(crate) fn explain(error: weft_net::Error) -> anyhow::Error {
@@ -71,6 +75,7 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
         ..Settings::default()
     };
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
+    let programs = Programs::of(&plan, scheme);
     let mut failure = None;
     let planned = plan.set_qdiscs(|node, port, link| {
         let file = match node.kind {
@@ -78,13 +83,18 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
             Kind::Switch => "switch.tc",
         };
         let (rate, delay) = (link.wire.rate.to_string(), link.wire.delay.to_string());
-        match scheme.batch(file, &variables.port(&port.name, &rate, &delay)) {
-            Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n")),
+        let mut commands = match scheme.batch(file, &variables.port(&port.name, &rate, &delay)) {
+            Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n"))?,
             Err(error) => {
                 failure.get_or_insert(error);
-                Ok(Vec::new())
+                return Ok(Vec::new());
             }
+        };
+        // Here, and not when programs are attached: by then ports are up, and the kernel waits.
+        if programs.as_ref().is_some_and(|it| it.at(node).is_some()) {
+            commands.push(QdiscCommand::clsact(&port.name));
         }
+        Ok(commands)
     });
     match failure {
         Some(error) => Err(error),
@@ -116,7 +126,7 @@ pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
             let attached = FlowSizes::attach(&object, &group.path)?;
             flows.get_or_init(|| attached);
         }
-        let attacher = attacher.get_or_insert_with(|| Attacher::new(&object, flows.get()));
+        let attacher = attacher.get_or_insert_with(|| Attacher::new(&object, flows.get()).at(HOOK));
         match attachment {
             Attachment::Host(config) => attacher.host(&visit.port.name, &config),
             Attachment::Switch(config) => attacher.switch(&visit.port.name, &config),

@@ -111,9 +111,10 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
         };
         for port in &node.ports {
             text += &format!(
-                "weft-tag attach --netns {} --dev {} --role {role}\n",
+                "weft-tag attach --netns {} --dev {} --hook {} --role {role}\n",
                 plan.namespace(node),
-                port.name
+                port.name,
+                testbed::HOOK.name()
             );
         }
     }

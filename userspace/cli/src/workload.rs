@@ -227,6 +227,12 @@ impl Args {
                 outstanding,
             });
         }
+        if !self.arrivals.starts_with("poisson") && !self.arrivals.starts_with("lognormal") {
+            return usage(format!(
+                "--arrivals {}: expected poisson, lognormal[:SIGMA] or closed[:N]",
+                self.arrivals
+            ));
+        }
         let process: Process = refuse(self.arrivals.parse())?;
         let load = Load {
             fraction: self.load,

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Lock};
 use crate::namespace;
 use crate::netlink::{Batch, End, Message, Socket};
+use crate::orphans;
 use crate::plan::{LOOPBACK, check_name};
 
 /// What is gone, and what is not.
@@ -32,7 +33,7 @@ pub struct Removed {
 ///
 /// Processes are not ended. A namespace in which one still is ([`Removed::held`]), or in which one
 /// has a socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when
-/// that ends.
+/// that ends. TCP connections that no process has any more are ended.
 ///
 /// # Errors
 ///
@@ -56,6 +57,7 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let held = processes(layout, &nodes)?;
     // The thread ends up in a namespace that ends with it.
     namespace::on_thread(|| {
+        orphans::end(layout, &nodes);
         let sentinel = Sentinel::new();
         layout.remove()?;
         match sentinel {

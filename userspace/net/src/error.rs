@@ -67,7 +67,8 @@ pub enum Error {
     },
     /// The kernel lacks a qdisc.
     #[error(
-        "{what}: the kernel knows no qdisc `{kind}`; load sch_{kind}, or choose another scheme"
+        "{what}: the kernel knows no qdisc `{kind}`; load {}, or choose another scheme",
+        module(kind)
     )]
     NoQdisc {
         /// The object, and the request as a command.
@@ -123,5 +124,13 @@ fn known(what: &str, names: &[String]) -> String {
             "{what}: {}{and_more}",
             names[..names.len().min(MANY)].join(", ")
         ),
+    }
+}
+
+/// The module that has a qdisc.
+fn module(kind: &str) -> String {
+    match kind {
+        "clsact" => "sch_ingress".to_owned(),
+        kind => format!("sch_{kind}"),
     }
 }

@@ -34,6 +34,7 @@
 //! | `commands`    | the same as a shell script                              |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `down`        | removes a testbed, whatever there is of it              |
+//! | `orphans`     | ends connections that no process has any more           |
 //! | `testbed`     | which there are; into their nodes                       |
 //! | `stats`       | what their qdiscs have counted                          |
 //! | `layout`      | where a testbed is in the file system                   |
@@ -53,6 +54,7 @@ mod layout;
 mod metrics;
 mod namespace;
 mod netlink;
+mod orphans;
 mod plan;
 pub mod probe;
 pub mod qdisc;

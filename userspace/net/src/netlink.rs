@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! rtnetlink: batches of requests, and dumps.
+//! Netlink: batches of requests, mostly rtnetlink's, and dumps.
 //!
 //! Requests are written straight into the bytes that are sent, many to a datagram. The kernel works
 //! them off before `send` returns. It answers each that fails and, being asked to, the last.
@@ -9,7 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::protocols::{NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 use netlink_sys::{Socket as Netlink, SocketAddr};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
@@ -34,7 +34,7 @@ const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
 const ACK: u16 = libc::NLM_F_ACK as u16;
 const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 const REPLACE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-const DUMP: u16 = libc::NLM_F_DUMP as u16;
+pub(crate) const DUMP: u16 = libc::NLM_F_DUMP as u16;
 
 /// Why the kernel refused a request.
 #[derive(Debug)]
@@ -65,7 +65,18 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    fn request(&mut self, kind: u16, flags: u16, fixed: &[u8], fill: impl FnOnce(&mut Attributes)) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// A request of type `kind`: a header of its own, then attributes.
+    pub(crate) fn request(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        fixed: &[u8],
+        fill: impl FnOnce(&mut Attributes),
+    ) {
         let start = self.out.0.len();
         self.starts.push(start);
         self.out.0.extend([0; 4]);
@@ -94,14 +105,14 @@ impl Batch {
         self.request(
             libc::RTM_NEWLINK,
             CREATE,
-            &link_header(ours.index, 0),
+            &link_header(ours.index, 0, 0),
             |out| {
                 fill(out, ours);
                 out.nest(libc::IFLA_LINKINFO, |info| {
                     info.bytes(libc::IFLA_INFO_KIND, b"veth");
                     info.nest(libc::IFLA_INFO_DATA, |data| {
                         data.nest(VETH_INFO_PEER, |peer| {
-                            peer.0.extend(link_header(theirs.index, 0));
+                            peer.0.extend(link_header(theirs.index, 0, 0));
                             fill(peer, theirs);
                             peer.u32(libc::IFLA_NET_NS_FD, there as u32);
                         });
@@ -112,7 +123,12 @@ impl Batch {
     }
 
     pub(crate) fn set_up(&mut self, index: u32) {
-        let header = link_header(index, libc::IFF_UP as u32);
+        let up = libc::IFF_UP as u32;
+        self.request(libc::RTM_NEWLINK, 0, &link_header(index, up, up), |_| {});
+    }
+
+    pub(crate) fn set_down(&mut self, index: u32) {
+        let header = link_header(index, 0, libc::IFF_UP as u32);
         self.request(libc::RTM_NEWLINK, 0, &header, |_| {});
     }
 
@@ -220,14 +236,14 @@ impl Batch {
     /// Dumps the namespace's links.
     pub(crate) fn links() -> Self {
         let mut batch = Self::default();
-        batch.request(libc::RTM_GETLINK, DUMP, &link_header(0, 0), |_| {});
+        batch.request(libc::RTM_GETLINK, DUMP, &link_header(0, 0, 0), |_| {});
         batch
     }
 
     /// Asks for one link.
     pub(crate) fn link(index: u32) -> Self {
         let mut batch = Self::default();
-        batch.request(libc::RTM_GETLINK, ACK, &link_header(index, 0), |_| {});
+        batch.request(libc::RTM_GETLINK, ACK, &link_header(index, 0, 0), |_| {});
         batch
     }
 
@@ -239,12 +255,12 @@ impl Batch {
     }
 }
 
-/// `struct ifinfomsg`; of the flags, those that are set are what is to change.
-fn link_header(index: u32, flags: u32) -> [u8; 16] {
+/// `struct ifinfomsg`; those of `change` become as in `flags`.
+fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
     header[8..12].copy_from_slice(&flags.to_ne_bytes());
-    header[12..16].copy_from_slice(&flags.to_ne_bytes());
+    header[12..16].copy_from_slice(&change.to_ne_bytes());
     header
 }
 
@@ -265,16 +281,25 @@ fn parts(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// A routing socket of one namespace.
+/// A netlink socket of one namespace.
 pub(crate) struct Socket {
     netlink: Netlink,
     sequence: u32,
 }
 
 impl Socket {
-    /// Opens one in the calling thread's namespace.
+    /// Opens one for rtnetlink in the calling thread's namespace.
     pub(crate) fn open() -> io::Result<Self> {
-        let mut netlink = Netlink::new(NETLINK_ROUTE)?;
+        Self::of(NETLINK_ROUTE)
+    }
+
+    /// Opens one that tells of the namespace's sockets.
+    pub(crate) fn open_diagnosis() -> io::Result<Self> {
+        Self::of(NETLINK_SOCK_DIAG)
+    }
+
+    fn of(protocol: isize) -> io::Result<Self> {
+        let mut netlink = Netlink::new(protocol)?;
         netlink.bind_auto()?;
         netlink.connect(&SocketAddr::new(0, 0))?;
         netlink.set_ext_ack(true)?;

@@ -382,7 +382,8 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<(
             return wrong(format!("the device is to be {}", port.name));
         }
         let above = Handle(command.parent.0 & 0xffff_0000);
-        if command.parent != Handle::ROOT && !handles.contains(&above) {
+        let beside = [Handle::ROOT, Handle::CLSACT].contains(&command.parent);
+        if !beside && !handles.contains(&above) {
             return wrong(format!("no command before it adds {above}"));
         }
         if command.handle != Handle::NONE {

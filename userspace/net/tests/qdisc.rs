@@ -318,3 +318,15 @@ fn each_refusal_names_the_word_and_what_is_right() {
         }
     }
 }
+
+#[test]
+fn what_programs_are_attached_to_is_beside_the_queues() {
+    let command = QdiscCommand::clsact("p0");
+    assert_eq!(command.to_string(), "qdisc add dev p0 clsact");
+    // As tc sends it: TC_H_CLSACT, and its major number as the handle.
+    assert_eq!(
+        (command.parent.0, command.handle.0),
+        (0xffff_fff1, 0xffff_0000)
+    );
+    assert_eq!(command.options(), None);
+}

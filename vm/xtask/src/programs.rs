@@ -23,6 +23,8 @@ pub(crate) struct Programs {
     pub(crate) bench: PathBuf,
     /// `weft`; its schemes with tags need the eBPF programs.
     pub(crate) weft: PathBuf,
+    /// `weft-fabric-selftests`, which call `weft`.
+    pub(crate) fabric_selftests: PathBuf,
     /// Those with the eBPF programs in them, where these can be built.
     pub(crate) ebpf: Option<Ebpf>,
     /// The plugin, one library for all our qdiscs.
@@ -41,7 +43,12 @@ pub(crate) struct Ebpf {
 impl Programs {
     /// Those that the guest has in its path, under their own names.
     pub(crate) fn in_path(&self) -> Vec<&Path> {
-        let mut programs = vec![self.selftests.as_path(), &self.bench, &self.weft];
+        let mut programs = vec![
+            self.selftests.as_path(),
+            &self.bench,
+            &self.weft,
+            &self.fabric_selftests,
+        ];
         if let Some(ebpf) = &self.ebpf {
             programs.extend([ebpf.tag.as_path(), &ebpf.selftests]);
         }
@@ -60,6 +67,7 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
             "weft-bench",
             "weft-tc",
             "weft-cli",
+            "weft-fabric-selftests",
         ],
     );
     if let Some(object) = object {
@@ -123,6 +131,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             selftests: program("weft-selftests")?,
             bench: program("weft-bench")?,
             weft: program("weft")?,
+            fabric_selftests: program("weft-fabric-selftests")?,
             ebpf: object.map(|_| ebpf()).transpose()?,
             plugin: library(&messages, "weft_tc").context("cargo built no tc plugin")?,
         })

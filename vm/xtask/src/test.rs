@@ -173,7 +173,7 @@ fn command(program: &Path, test: &Test) -> Vec<String> {
 
 /// The test programs that have a test to run.
 fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
-    let mut selected = vec![programs.selftests.as_path()];
+    let mut selected = vec![programs.selftests.as_path(), &programs.fabric_selftests];
     selected.extend(programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path()));
     let Some(filter) = &test.filter else {
         return Ok(selected);

@@ -2,11 +2,19 @@
 
 //! Attaching and detaching.
 
-use anyhow::{Result, ensure};
-use weft_ebpf::{Attacher, FlowSizes, HostConfig, Object, Spray, SwitchConfig, port};
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ebpf::{
+    Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, port,
+};
 
 use crate::cgroup::Cgroup;
-use crate::fabric::{Path, link};
+use crate::fabric::{Path, Version, link};
+use crate::tests::wire::counters;
+use crate::transfer;
 use weft_ktap::Namespace;
 
 pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
@@ -45,6 +53,14 @@ fn state(namespace: &Namespace, device: &str) -> Result<String> {
 }
 
 pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
+    attach_and_detach(Hook::Tcx)
+}
+
+pub(super) fn detaching_from_clsact_leaves_nothing_behind() -> Result<String> {
+    attach_and_detach(Hook::Clsact)
+}
+
+fn attach_and_detach(hook: Hook) -> Result<String> {
     let path = Path::new(2)?;
     path.sender
         .ip("route add 10.77.0.0/16 via 10.9.1.2 mtu 1000 advmss 900")?;
@@ -62,7 +78,8 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
             .collect::<Result<Vec<_>>>()
     };
     let before = states()?;
-    path.attach(
+    path.attach_at(
+        hook,
         &HostConfig::default(),
         &SwitchConfig {
             spray: Spray::Random,
@@ -70,8 +87,14 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
         },
     )?;
     // A second port of one switch.
+    let mut second = Attacher::new(&path.object, None).at(hook);
     path.first
-        .enter(|| Attacher::new(&path.object, None).switch("right2", &SwitchConfig::default()))??;
+        .enter(|| second.switch("right2", &SwitchConfig::default()))??;
+    for (namespace, device) in all {
+        let status = namespace.enter(|| port::status(device))??;
+        let at = status.context("nothing is attached")?.hook;
+        ensure!(at == hook, "{device}: {at:?} instead of {hook:?}");
+    }
     let during = states()?;
     for ((_, device), (before, during)) in all.iter().zip(before.iter().zip(&during)) {
         ensure!(before != during, "attaching to {device} changed nothing");
@@ -98,6 +121,74 @@ pub(super) fn detaching_leaves_nothing_behind() -> Result<String> {
     Ok(String::new())
 }
 
+/// Has a classic BPF program drop everything (`TC_ACT_SHOT`), behind any of weft's.
+fn drop_all(namespace: &Namespace, device: &str) -> Result<()> {
+    let words = format!("filter add dev {device} ingress prio 60000 bpf direct-action bytecode");
+    let mut tc = Command::new("tc");
+    tc.args(words.split(' ')).arg("1,6 0 0 2,");
+    let status = namespace.enter(|| tc.status())??;
+    ensure!(status.success(), "tc {words}: {status}");
+    Ok(())
+}
+
+pub(super) fn a_qdisc_with_filters_of_others_stays() -> Result<String> {
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
+    link(&a, "eth", &b, "eth", 1)?;
+    let object = Object::find(None)?;
+    let mut attacher = Attacher::new(&object, None).at(Hook::Clsact);
+    let mut attach = || a.enter(|| attacher.switch("eth", &SwitchConfig::default()));
+    let qdisc = || -> Result<bool> {
+        let qdiscs = a.command("tc", "qdisc show dev eth")?;
+        Ok(qdiscs.contains("clsact"))
+    };
+    // One that weft adds, in which somebody puts a filter.
+    attach()??;
+    drop_all(&a, "eth")?;
+    a.enter(|| port::detach("eth"))??;
+    ensure!(a.enter(|| port::programs("eth"))??.is_empty());
+    let filters = a.command("tc", "filter show dev eth ingress")?;
+    ensure!(filters.contains("pref 60000"), "{filters}");
+    ensure!(!filters.contains("weft"), "{filters}");
+    // One that is there, without filters.
+    a.command("tc", "filter delete dev eth ingress prio 60000")?;
+    attach()??;
+    a.enter(|| port::detach("eth"))??;
+    ensure!(qdisc()?, "the qdisc of another is gone");
+    Ok(String::new())
+}
+
+pub(super) fn filters_behind_have_their_turn() -> Result<String> {
+    let path = Path::new(1)?;
+    path.attach_at(
+        Hook::Clsact,
+        &HostConfig::default(),
+        &SwitchConfig::default(),
+    )?;
+    let address = path.receiver_address(Version::V4);
+    transfer::reach(&path.sender, &path.receiver, address)?;
+    let read = || -> Result<u64> { Ok(counters(&path.first, "left")?.get(Counter::Read)) };
+    let before = read()?;
+    ensure!(before > 0, "the switch has read no tag");
+    drop_all(&path.first, "left")?;
+    let receiver = path.receiver.enter(|| UdpSocket::bind((address, 0)))??;
+    receiver.set_nonblocking(true)?;
+    let sender = path.sender.enter(|| UdpSocket::bind("0.0.0.0:0"))??;
+    for _ in 0..10 {
+        sender.send_to(&[0; 100], receiver.local_addr()?)?;
+    }
+    let begun = Instant::now();
+    while read()? != before + 10 {
+        let patience = begun.elapsed() < Duration::from_secs(5);
+        ensure!(patience, "{} of 10 read", read()? - before);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ensure!(
+        receiver.recv(&mut [0; 100]).is_err(),
+        "the filter behind was not asked"
+    );
+    Ok(String::new())
+}
+
 pub(super) fn attaching_twice_is_refused_and_changes_nothing() -> Result<String> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
@@ -107,8 +198,11 @@ pub(super) fn attaching_twice_is_refused_and_changes_nothing() -> Result<String>
     let before = state(&a, "eth")?;
     let error = attach()?.unwrap_err().to_string();
     ensure!(error.contains("detach"), "the error names no cure: {error}");
-    let error = a.enter(|| Attacher::new(&object, None).switch("eth", &SwitchConfig::default()))?;
-    ensure!(error.is_err());
+    for hook in Hook::ALL {
+        let mut attacher = Attacher::new(&object, None).at(*hook);
+        let error = a.enter(|| attacher.switch("eth", &SwitchConfig::default()))?;
+        ensure!(error.is_err());
+    }
     ensure!(state(&a, "eth")? == before);
     // The cgroup's programs are shared, not attached again.
     let cgroup = Cgroup::new()?;

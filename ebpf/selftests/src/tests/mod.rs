@@ -29,6 +29,9 @@ parts! {
     attach:
         the_verifier_accepts_every_program
         detaching_leaves_nothing_behind
+        detaching_from_clsact_leaves_nothing_behind
+        a_qdisc_with_filters_of_others_stays
+        filters_behind_have_their_turn
         attaching_twice_is_refused_and_changes_nothing
         an_mtu_without_room_is_refused;
     options:
@@ -39,6 +42,7 @@ parts! {
     wire:
         each_packet_carries_exactly_the_remaining_size_v4
         each_packet_carries_exactly_the_remaining_size_v6
+        each_packet_carries_exactly_the_remaining_size_at_clsact
         a_packet_sent_again_carries_the_same_rank_v4
         a_packet_sent_again_carries_the_same_rank_v6
         a_second_flow_begins_behind_what_is_still_unsent
@@ -57,6 +61,7 @@ parts! {
         round_robin_splits_evenly_v4
         round_robin_splits_evenly_v6
         round_robin_over_three_paths_splits_evenly
+        ports_that_share_programs_take_turns_each_on_its_own
         random_takes_every_path
         off_keeps_a_flow_on_one_path;
     fabric:

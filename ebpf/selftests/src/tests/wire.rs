@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_ebpf::{Counter, Counters, Gso, HostConfig, SwitchConfig, port};
+use weft_ebpf::{Counter, Counters, Gso, Hook, HostConfig, SwitchConfig, port};
 use weft_proto::tag::{Tag, find_in_packet};
 
 use crate::capture::Capture;
@@ -72,9 +72,9 @@ fn check_remaining(packets: &[Packet], first: u32, size: usize) -> Result<usize>
     Ok(again)
 }
 
-fn each_packet(version: Version) -> Result<String> {
+fn each_packet(version: Version, hook: Hook) -> Result<String> {
     let path = Path::new(1)?;
-    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    path.attach_at(hook, &HostConfig::default(), &SwitchConfig::default())?;
     let first = Capture::start(&path.first, "left")?;
     let last = Capture::start(&path.receiver, "eth")?;
     let delivered = Delivered::start(&path.receiver)?;
@@ -131,11 +131,15 @@ fn longest(packets: &[Packet]) -> usize {
 }
 
 pub(super) fn each_packet_carries_exactly_the_remaining_size_v4() -> Result<String> {
-    each_packet(Version::V4)
+    each_packet(Version::V4, Hook::Tcx)
 }
 
 pub(super) fn each_packet_carries_exactly_the_remaining_size_v6() -> Result<String> {
-    each_packet(Version::V6)
+    each_packet(Version::V6, Hook::Tcx)
+}
+
+pub(super) fn each_packet_carries_exactly_the_remaining_size_at_clsact() -> Result<String> {
+    each_packet(Version::V4, Hook::Clsact)
 }
 
 /// What IP delivers at the receiver, behind the programs at ingress: packets mirrored there to a
@@ -146,12 +150,16 @@ struct Delivered {
 
 impl Delivered {
     fn start(namespace: &Namespace) -> Result<Self> {
-        // A filter of tc's own at the same hook runs behind ours.
+        // A filter of tc's own, behind ours at either hook.
         namespace.ip("link add seen type veth peer name mirror")?;
         namespace.ip("link set seen up")?;
         namespace.ip("link set mirror up")?;
-        namespace.command("tc", "qdisc add dev eth clsact")?;
-        let filter = "filter add dev eth ingress protocol all u32 match u32 0 0 action mirred egress mirror dev mirror";
+        // Programs at clsact have brought the qdisc.
+        let qdiscs = namespace.command("tc", "qdisc show dev eth")?;
+        if !qdiscs.contains("clsact") {
+            namespace.command("tc", "qdisc add dev eth clsact")?;
+        }
+        let filter = "filter add dev eth ingress pref 60000 protocol all u32 match u32 0 0 action mirred egress mirror dev mirror";
         namespace.command("tc", filter)?;
         Ok(Self {
             capture: Capture::start(namespace, "seen")?,

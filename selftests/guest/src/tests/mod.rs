@@ -10,6 +10,7 @@ mod parents;
 mod pfabric_options;
 mod pfabric_order;
 mod plugin;
+mod tcp_pfabric;
 mod traffic;
 mod wire_children;
 mod wire_options;
@@ -30,6 +31,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     lifecycle,
     traffic,
     congestion,
+    tcp_pfabric,
     plugin,
     leaks,
 ];

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::{Parameter, Value};
 use crate::error::usage;
@@ -194,10 +194,10 @@ impl Variables {
             let (name, rest) = piece.split_at(end);
             let Some(value) = self.0.get(name) else {
                 let known: Vec<String> = self.0.keys().map(|name| format!("${name}")).collect();
-                bail!(
+                return usage(format!(
                     "`${name}` is not known: expected one of {}",
                     known.join(", ")
-                );
+                ));
             };
             filled.push_str(value);
             filled.push_str(rest);

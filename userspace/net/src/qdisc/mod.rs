@@ -40,6 +40,8 @@ pub struct Handle(pub u32);
 impl Handle {
     /// The device's root, `TC_H_ROOT`.
     pub const ROOT: Self = Self(u32::MAX);
+    /// The parent of a device's [`clsact`](QdiscCommand::clsact), `TC_H_CLSACT`.
+    pub const CLSACT: Self = Self(0xffff_fff1);
     /// None named: the kernel chooses one.
     pub const NONE: Self = Self(0);
 
@@ -75,11 +77,11 @@ pub struct QdiscCommand {
     pub device: String,
     /// Whether a qdisc that is there is to be replaced; otherwise there must be none.
     pub replace: bool,
-    /// [`Handle::ROOT`], a qdisc or a class.
+    /// [`Handle::ROOT`], a qdisc or a class; or [`Handle::CLSACT`].
     pub parent: Handle,
     /// Its own number; [`Handle::NONE`] leaves it to the kernel.
     pub handle: Handle,
-    /// Its kind, one of [`kinds`].
+    /// Its kind, one of [`kinds`] or `clsact`.
     pub kind: &'static str,
     /// The words after the kind, as they were written.
     pub words: Vec<String>,
@@ -88,6 +90,20 @@ pub struct QdiscCommand {
 }
 
 impl QdiscCommand {
+    /// `clsact`: no queue, but what eBPF programs are attached to, as filters of the packets that
+    /// come in and go out.
+    pub fn clsact(device: &str) -> Self {
+        Self {
+            device: device.to_owned(),
+            replace: false,
+            parent: Handle::CLSACT,
+            handle: Handle(0xffff_0000),
+            kind: "clsact",
+            words: Vec::new(),
+            options: None,
+        }
+    }
+
     /// The payload of `TCA_OPTIONS` in the request, if it has any.
     pub fn options(&self) -> Option<&[u8]> {
         self.options.as_deref()
@@ -100,10 +116,12 @@ impl fmt::Display for QdiscCommand {
         let verb = if self.replace { "replace" } else { "add" };
         write!(f, "qdisc {verb} dev {}", self.device)?;
         match self.parent {
+            Handle::CLSACT => {}
             Handle::ROOT => f.write_str(" root")?,
             parent => write!(f, " parent {parent}")?,
         }
-        if self.handle != Handle::NONE {
+        // That of `clsact` is always the same, and `tc` takes none.
+        if self.handle != Handle::NONE && self.parent != Handle::CLSACT {
             write!(f, " handle {}", self.handle)?;
         }
         write!(f, " {}", self.kind)?;

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The rate control of a pFabric host: how many packets a flow may have in flight.
+//!
+//! M. Alizadeh, S. Yang, M. Sharif, S. Katti, N. McKeown, B. Prabhakar, S. Shenker: "pFabric:
+//! Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2.
+//!
+//! # Vocabulary
+//!
+//! - **window**: the most packets that may be in flight, at least 1.
+//! - **threshold**: the window up to which slow start goes (`ssthresh`), at least 2.
+//! - **acknowledged**: said of a packet when an ACK tells for the first time that it arrived,
+//!   cumulatively or selectively.
+//! - **timeout**: the retransmission timer fires. Timeouts are *in a row* until a packet is
+//!   acknowledged.
+//! - **probe**: a minimum-sized packet with one byte of the first unacknowledged packet.
+//!
+//! # Law
+//!
+//! ```text
+//!                     ┌───────────────────────────────────────────────┐
+//!     start ─────────▶│ additive increase                             │◀─┐
+//!     window = W      │ each packet acknowledged: window += 1/window  │  │ window ≥ threshold
+//!     threshold = W   └──────┬────────────────────────────────────────┘  │
+//!                            │ timeout: threshold = window / 2           │
+//!                            ▼          window = 1                       │
+//!                     ┌───────────────────────────────────────────────┐  │
+//!              ┌─────▶│ slow start                                    ├──┘
+//!              │      │ each packet acknowledged: window += 1         │◀─┐
+//!              │      └──────┬─────────────────────┬──────────────────┘  │
+//!              │             │ timeout             │ timeout, the N-th   │ a packet is acknowledged:
+//!              └─────────────┘                     ▼ in a row            │ window = 1
+//!                     ┌───────────────────────────────────────────────┐  │
+//!                     │ probe: each timeout sends one probe           ├──┘
+//!                     └───────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing else moves the window: not a duplicate ACK, not a mark, not time. When to fire the
+//! timer is the caller's: the paper's timeout is fixed, three times the fabric's round-trip time.
+//!
+//! # What the paper leaves open
+//!
+//! - "For every packet acknowledgement we do additive increase as in standard TCP": each packet
+//!   counts once, when it is acknowledged first, cumulatively or selectively. An ACK that
+//!   acknowledges no packet, as a duplicate one without news, counts for nothing.
+//! - "ssthresh is set to half the window size before the timeout occurred": before *that* timeout.
+//!   So a second one in a row, whose window is 1, leaves the least threshold, which is 2 as in RFC
+//!   5681 and in ns-2, where the authors ran it. (RFC 5681 would keep the first one's.)
+//! - The most packets in flight are no part of §4.2, but of any simulation: the authors' set a
+//!   queue's length less one, 23.
+//! - The packet that ends probe mode does not count: slow start begins "from a window of 1".
+//! - A connection that has nothing more to send, and all of it acknowledged, begins as a new flow
+//!   when it has ([`RateControl::on_idle`]): in the paper each flow has its own connection.
+
+/// The least threshold, in packets (RFC 5681, equation 4).
+const LEAST_THRESHOLD: u32 = 2;
+
+/// What a flow's rate control is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// W, the window at a flow's start in packets: a bandwidth-delay product. At least 1; 0 is
+    /// taken for 1.
+    pub initial_window: u32,
+    /// The largest window in packets. At least 1; 0 is taken for 1.
+    pub max_window: u32,
+    /// N, how many timeouts in a row lead into probe mode; 0: none do.
+    pub probe_threshold: u32,
+}
+
+impl Params {
+    /// The paper's simulations: "12 packets", "5 in our current implementation", and the authors'
+    /// largest window.
+    pub const PAPER: Self = Self {
+        initial_window: 12,
+        max_window: 23,
+        probe_threshold: 5,
+    };
+}
+
+/// What a timeout sends again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resend {
+    /// The first unacknowledged packet.
+    Packet,
+    /// One byte of it.
+    Probe,
+}
+
+/// What an ACK does to the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It grows by a packet each round-trip time.
+    AdditiveIncrease,
+    /// It doubles each round-trip time.
+    SlowStart,
+    /// Nothing but probes is sent.
+    Probe,
+}
+
+/// The rate control of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct RateControl {
+    params: Params,
+    /// 1..=`params.max_window`.
+    window: u32,
+    threshold: u32,
+    /// Packets acknowledged since additive increase last added one, below `window`.
+    credit: u32,
+    /// Timeouts since a packet was last acknowledged.
+    in_a_row: u32,
+    probing: bool,
+    timeouts: u32,
+    probes: u32,
+}
+
+impl RateControl {
+    /// A flow's, at its start.
+    pub fn new(params: Params) -> Self {
+        let max_window = params.max_window.max(1);
+        let initial_window = params.initial_window.clamp(1, max_window);
+        Self {
+            params: Params {
+                initial_window,
+                max_window,
+                ..params
+            },
+            window: initial_window,
+            threshold: initial_window,
+            credit: 0,
+            in_a_row: 0,
+            probing: false,
+            timeouts: 0,
+            probes: 0,
+        }
+    }
+
+    /// The most packets that may be in flight, at least 1.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// The window up to which slow start goes, in packets.
+    pub fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// What the next ACK does.
+    pub fn phase(&self) -> Phase {
+        if self.probing {
+            Phase::Probe
+        } else if self.window < self.threshold.min(self.params.max_window) {
+            Phase::SlowStart
+        } else {
+            Phase::AdditiveIncrease
+        }
+    }
+
+    /// Timeouts since a packet was last acknowledged.
+    pub fn timeouts_in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+
+    /// Timeouts since the start; stays at the largest number.
+    pub fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// Probes since the start; stays at the largest number.
+    pub fn probes(&self) -> u32 {
+        self.probes
+    }
+
+    /// An ACK acknowledges `packets`; 0 is an ACK without news.
+    pub fn on_ack(&mut self, packets: u32) {
+        if packets == 0 {
+            return;
+        }
+        self.in_a_row = 0;
+        if self.probing {
+            self.probing = false;
+            return;
+        }
+        let max = self.params.max_window;
+        let slow_start = self.threshold.min(max).saturating_sub(self.window);
+        let fast = packets.min(slow_start);
+        self.window = self.window.saturating_add(fast);
+        self.credit = self.credit.saturating_add(packets.saturating_sub(fast));
+        while self.window < max && self.credit >= self.window {
+            self.credit = self.credit.saturating_sub(self.window);
+            self.window = self.window.saturating_add(1);
+        }
+        if self.window >= max {
+            self.credit = 0;
+        }
+    }
+
+    /// The retransmission timer fires: what to send again.
+    pub fn on_timeout(&mut self) -> Resend {
+        self.threshold = (self.window / 2).max(LEAST_THRESHOLD);
+        self.window = 1;
+        self.credit = 0;
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        self.timeouts = self.timeouts.saturating_add(1);
+        let threshold = self.params.probe_threshold;
+        self.probing = threshold != 0 && self.in_a_row >= threshold;
+        if self.probing {
+            self.probes = self.probes.saturating_add(1);
+            Resend::Probe
+        } else {
+            Resend::Packet
+        }
+    }
+
+    /// All that was to be sent is acknowledged: what comes next is a new flow. What was counted
+    /// stays.
+    pub fn on_idle(&mut self) {
+        *self = Self {
+            timeouts: self.timeouts,
+            probes: self.probes,
+            ..Self::new(self.params)
+        };
+    }
+}

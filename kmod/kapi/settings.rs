@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Settings of a module, a set for each network namespace: files below `/proc/sys/net`, for
+//! `sysctl`.
+//!
+//! The kernel makes and frees a namespace's set with the namespace (`register_pernet_subsys`) and
+//! finds it by a number that it gives each registration. kapi is compiled into every module, so
+//! that number is a static of the module, and a module has one registration.
+
+use core::{
+    ffi::CStr,
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ptr,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use kernel::{error::to_result, prelude::*};
+
+use super::{
+    bindings::{
+        ctl_table, ctl_table_header, net, pernet_operations, proc_douintvec_minmax,
+        register_net_sysctl_sz, register_pernet_subsys, unregister_net_sysctl_table,
+        unregister_pernet_subsys, weft_net_generic,
+    },
+    layout,
+};
+
+/// The most settings of a module.
+pub const MOST: usize = 8;
+
+/// One setting: a file with a number.
+pub struct Setting {
+    /// The file's name.
+    pub name: &'static CStr,
+    /// What it is in a new namespace.
+    pub default: u32,
+    /// The least number it takes.
+    pub min: u32,
+    /// The largest.
+    pub max: u32,
+}
+
+/// The settings of a module.
+pub trait Settings: 'static {
+    /// Where their files are, below `/proc/sys`.
+    const PATH: &'static CStr;
+    /// At most [`MOST`].
+    const SETTINGS: &'static [Setting];
+}
+
+/// None.
+impl Settings for () {
+    const PATH: &'static CStr = c"";
+    const SETTINGS: &'static [Setting] = &[];
+}
+
+/// What the kernel keeps for each namespace; zeroed when it is made.
+#[repr(C)]
+struct Set {
+    header: *mut ctl_table_header,
+    table: [ctl_table; MOST],
+    /// A file's handler stores while others read.
+    values: [AtomicU32; MOST],
+}
+
+/// The number by which the kernel finds a namespace's [`Set`]; 0: not registered.
+static ID: AtomicU32 = AtomicU32::new(0);
+
+/// The settings exist, in all namespaces there are and will be; dropping it removes them.
+///
+/// # Invariants
+///
+/// `ops` is registered and stays where it is; [`ID`] is its number.
+pub struct Namespaces<S: Settings> {
+    ops: KBox<pernet_operations>,
+    _settings: PhantomData<S>,
+}
+
+// SAFETY: Removing them is possible from any thread.
+unsafe impl<S: Settings> Send for Namespaces<S> {}
+// SAFETY: There is nothing to do with a shared registration.
+unsafe impl<S: Settings> Sync for Namespaces<S> {}
+
+impl<S: Settings> Namespaces<S> {
+    const THEY_FIT: () = assert!(S::SETTINGS.len() <= MOST, "too many settings");
+
+    /// Makes the files. `None`: there are no settings.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` where the module has registered settings, `EINVAL` where Rust and C disagree on a
+    /// layout (see the kernel log), `ENOMEM`.
+    pub fn register() -> Result<Option<Self>> {
+        let () = Self::THEY_FIT;
+        if S::SETTINGS.is_empty() {
+            return Ok(None);
+        }
+        layout::check()?;
+        if ID.load(Ordering::Relaxed) != 0 {
+            return Err(EBUSY);
+        }
+        let ops = pernet_operations {
+            init: Some(Self::init),
+            exit: Some(Self::exit),
+            id: ID.as_ptr(),
+            size: size_of::<Set>(),
+            // SAFETY: All other fields are optional pointers and a list head that the registration
+            // fills, for all of which zero is valid.
+            ..unsafe { MaybeUninit::zeroed().assume_init() }
+        };
+        let mut ops = KBox::new(ops, GFP_KERNEL)?;
+        // SAFETY: The table is complete and, in its box, stays where it is until drop.
+        if let Err(error) = to_result(unsafe { register_pernet_subsys(&raw mut *ops) }) {
+            ID.store(0, Ordering::Relaxed);
+            return Err(error);
+        }
+        // INVARIANT: Registered just now, which set the number.
+        Ok(Some(Self {
+            ops,
+            _settings: PhantomData,
+        }))
+    }
+
+    /// A namespace comes into being, or was there when the module came.
+    ///
+    /// # Safety
+    ///
+    /// To be called by the kernel only, through the table above: with a namespace whose [`Set`] is
+    /// zeroed and not in use.
+    unsafe extern "C" fn init(net: *mut net) -> c_int {
+        // SAFETY: The kernel made the set, of the size it was told, before it calls this.
+        let set = unsafe { weft_net_generic(net, ID.load(Ordering::Relaxed)) }.cast::<Set>();
+        // SAFETY: Valid, and nobody else's until the files are there. All-zero bytes are a value
+        // of each of its fields.
+        let Set {
+            header,
+            table,
+            values,
+        } = unsafe { &mut *set };
+        for ((setting, entry), value) in S::SETTINGS.iter().zip(&mut *table).zip(&*values) {
+            value.store(setting.default, Ordering::Relaxed);
+            entry.procname = setting.name.as_ptr().cast();
+            entry.data = value.as_ptr().cast();
+            entry.maxlen = size_of::<u32>() as c_int;
+            entry.mode = 0o644;
+            entry.proc_handler = Some(proc_douintvec_minmax);
+            // The handler only reads these.
+            entry.extra1 = (&raw const setting.min).cast_mut().cast();
+            entry.extra2 = (&raw const setting.max).cast_mut().cast();
+        }
+        // SAFETY: The entries describe the namespace's own values, which live as long as the
+        // files: until exit() removes these.
+        *header = unsafe {
+            register_net_sysctl_sz(
+                net,
+                S::PATH.as_ptr().cast(),
+                table.as_mut_ptr(),
+                S::SETTINGS.len(),
+            )
+        };
+        if header.is_null() {
+            ENOMEM.to_errno()
+        } else {
+            0
+        }
+    }
+
+    /// A namespace goes, or the module does.
+    ///
+    /// # Safety
+    ///
+    /// To be called by the kernel only, through the table above: once after init() succeeded.
+    unsafe extern "C" fn exit(net: *mut net) {
+        // SAFETY: The set is there until this returns, and its files were made by init().
+        unsafe {
+            let set = weft_net_generic(net, ID.load(Ordering::Relaxed)).cast::<Set>();
+            unregister_net_sysctl_table((*set).header);
+        }
+    }
+}
+
+impl<S: Settings> Drop for Namespaces<S> {
+    fn drop(&mut self) {
+        // SAFETY: Registered (invariant).
+        unsafe { unregister_pernet_subsys(&raw mut *self.ops) };
+        ID.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A setting's value in a namespace, by its place in `S::SETTINGS`; its default where there is no
+/// registration; 0 where there is no such setting.
+///
+/// # Safety
+///
+/// `net` is valid, and so is its set for as long as this runs: the settings are not being
+/// unregistered, the namespace is not being taken down.
+pub(super) unsafe fn read<S: Settings>(net: *mut net, place: usize) -> u32 {
+    let id = ID.load(Ordering::Relaxed);
+    if id == 0 {
+        return S::SETTINGS.get(place).map_or(0, |setting| setting.default);
+    }
+    // SAFETY: As the caller promises. Only a field is borrowed: the files are used meanwhile.
+    let values = unsafe {
+        let set = weft_net_generic(net, id).cast::<Set>();
+        &*ptr::addr_of!((*set).values)
+    };
+    values
+        .get(place)
+        .map_or(0, |value| value.load(Ordering::Relaxed))
+}

@@ -1,0 +1,943 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! pFabric's rate control on real sockets, judged by what is on the link.
+//!
+//! The network namespaces have Linux's defaults: RACK, tail loss probes, F-RTO and so on are on for
+//! everybody else. Round-trip times are of the order of a fabric's that is slowed 1000 times.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
+};
+
+use crate::capture::{Capture, History, Segment, Since, before, replay};
+use crate::modules;
+use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
+use crate::transfer::{Connection, Plan, Transfer};
+use weft_ktap::Namespace;
+use weft_ktap::{Context, tests};
+
+tests![
+    a_flow_starts_with_the_initial_window_in_one_burst,
+    a_flow_that_chooses_it_while_connecting_starts_with_the_initial_window,
+    never_more_than_the_largest_window_is_out,
+    reordering_makes_it_send_nothing_again,
+    reordering_without_sack_makes_it_send_nothing_again,
+    under_loss_only_timeouts_make_it_send_again,
+    under_loss_and_reordering_only_timeouts_make_it_send_again,
+    with_tail_loss_probes_on_only_timeouts_make_it_send_again,
+    timeouts_in_a_row_are_equally_long,
+    from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte,
+    without_a_threshold_it_never_probes,
+    an_answered_probe_restarts_from_a_window_of_one,
+    its_own_queue_dropping_everything_does_not_slow_its_timeouts,
+    a_closed_socket_outlives_an_outage,
+    a_closed_window_is_asked_until_it_opens,
+    what_follows_an_idle_time_starts_with_the_initial_window,
+    a_socket_can_change_to_another_and_back_while_it_probes,
+    settings_are_those_of_the_namespace_and_of_new_connections,
+    settings_out_of_range_are_refused,
+    ss_shows_its_state,
+    a_cubic_flow_in_another_namespace_is_untouched,
+    the_module_stays_while_sockets_use_it,
+];
+
+const MODULE: &str = "tcp_pfabric";
+const NAME: &str = "pfabric";
+const PORT: u16 = 1000;
+const MSS: u32 = 1448;
+/// The timeout of the tests, and what becomes of it at 250 jiffies a second: between two in a row,
+/// and the least.
+const RTO_US: u32 = 45_000;
+const RTO: Duration = Duration::from_millis(44);
+const JIFFY: Duration = Duration::from_millis(4);
+/// How late the tick may be, and how busy the sender.
+const SLACK: Duration = Duration::from_micros(500);
+/// The shortest time that a timeout takes.
+const LEAST: Duration = RTO.saturating_sub(JIFFY).saturating_sub(SLACK);
+
+/// Of a sending socket, in bytes.
+const ROOM: usize = 200_000;
+
+/// A link whose near end sends without delay, packets as they are on the wire, and whose far end
+/// acknowledges each after a delay. Near sockets have a timeout of [`RTO_US`].
+fn port(delay: &str) -> Result<Port> {
+    modules::load(MODULE)?;
+    let port = Port::new()?;
+    for end in [&port.near, &port.far] {
+        end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
+        end.ip(&format!("route change 10.0.0.0/24 dev {LINK} quickack 1"))?;
+    }
+    port.far.command(
+        "tc",
+        &format!("qdisc add dev {LINK} root handle 1: netem limit 10000 delay {delay}"),
+    )?;
+    // Else the timeout counts from when the packet was sent, and not from the last progress.
+    port.near.write_sysctl("net/ipv4/tcp_early_retrans", "0")?;
+    set(&port, "rto_us", RTO_US)?;
+    Ok(port)
+}
+
+/// Sets a near setting.
+fn set(port: &Port, name: &str, value: u32) -> Result<()> {
+    let name = format!("net/ipv4/tcp_pfabric/{name}");
+    port.near.write_sysctl(&name, &value.to_string())
+}
+
+/// A connection from near to far, and what is on the link from before it.
+struct Flow {
+    sender: TcpStream,
+    receiver: TcpStream,
+    capture: Capture,
+    /// Of before, as far as they were looked at.
+    segments: Vec<Segment>,
+    near: ([u8; 4], u16),
+}
+
+impl Flow {
+    fn open(port: &Port, congestion_control: &'static str) -> Result<Self> {
+        let capture = Capture::start(&port.near)?;
+        let plan = Plan {
+            congestion_control: Some(congestion_control),
+            ..Plan::new((FAR_IP, PORT), 0)
+        };
+        let connection = Connection::open(&port.near, &port.far, &plan)?;
+        let near = (NEAR_IP, connection.port()?);
+        let (sender, receiver) = connection.into_sockets();
+        setsockopt(&sender, sockopt::SndBuf, &ROOM)?;
+        Ok(Self {
+            sender,
+            receiver,
+            capture,
+            segments: Vec::new(),
+            near,
+        })
+    }
+
+    /// Hands data to the socket, which takes all of it at once.
+    fn write(&self, bytes: usize) -> Result<()> {
+        self.sender.set_nonblocking(true)?;
+        let written = (&self.sender).write(&vec![7; bytes])?;
+        ensure!(written == bytes, "{written} bytes of {bytes} written");
+        self.sender.set_nonblocking(false)?;
+        Ok(())
+    }
+
+    /// Reads what `write` wrote.
+    fn read(&self, bytes: usize) -> Result<()> {
+        self.receiver
+            .set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut data = vec![0; bytes];
+        (&self.receiver).read_exact(&mut data).context("reading")?;
+        ensure!(data.iter().all(|&byte| byte == 7), "the data differs");
+        Ok(())
+    }
+
+    /// All segments so far.
+    fn segments(&mut self) -> Result<&[Segment]> {
+        self.segments.extend(self.capture.segments()?);
+        Ok(&self.segments)
+    }
+
+    /// Data segments of the sender's so far.
+    fn data(&mut self) -> Result<Vec<Segment>> {
+        let near = self.near;
+        let segments = self.segments()?.iter().copied();
+        Ok(segments
+            .filter(|it| it.from == near && it.len > 0)
+            .collect())
+    }
+
+    /// The state that the congestion control tells, as getsockopt(TCP_CC_INFO) has it.
+    fn info(&self) -> Result<Info> {
+        const TCP_CC_INFO: i32 = 26;
+        let mut bytes = [0_u8; 16];
+        let mut size = bytes.len() as libc::socklen_t;
+        // SAFETY: The kernel writes at most `size` bytes, which there are.
+        let result = unsafe {
+            libc::getsockopt(
+                self.sender.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                TCP_CC_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        Errno::result(result).context("TCP_CC_INFO")?;
+        ensure!(size == 16, "TCP_CC_INFO has {size} bytes");
+        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16; // little-endian
+        ensure!(half(0) == 1, "TCP_CC_INFO is of nobody");
+        Ok(Info {
+            state: half(2),
+            in_a_row: word(4),
+            timeouts: word(8),
+            probes: word(12),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Info {
+    state: u16,
+    in_a_row: u32,
+    timeouts: u32,
+    probes: u32,
+}
+
+const ADDITIVE_INCREASE: u16 = 0;
+const SLOW_START: u16 = 1;
+const PROBE: u16 = 2;
+
+/// Nothing arrives at the far end, or does again.
+fn outage(port: &Port, on: bool) -> Result<()> {
+    let verb = if on { "del" } else { "add" };
+    let [a, b, c, d] = FAR_IP;
+    port.far
+        .ip(&format!("address {verb} {a}.{b}.{c}.{d}/24 dev {LINK}"))?;
+    if !on {
+        // The route went with the address.
+        port.far
+            .ip(&format!("route change 10.0.0.0/24 dev {LINK} quickack 1"))?;
+    }
+    Ok(())
+}
+
+/// A counter of a namespace, as `nstat` has it.
+fn counter(namespace: &Namespace, name: &str) -> Result<u64> {
+    for (file, prefix) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
+        let path = format!("/proc/thread-self/net/{file}");
+        let text = namespace.enter(|| std::fs::read_to_string(&path))??;
+        let mut lines = text.lines().filter(|line| line.starts_with(prefix));
+        let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+            bail!("{path} has no {prefix}")
+        };
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        if let Some((_, value)) = pairs.find(|(it, _)| *it == name) {
+            return Ok(value.parse()?);
+        }
+    }
+    bail!("the kernel does not count {name}")
+}
+
+/// What Linux does of its own accord, and a pFabric flow never.
+fn ensure_no_other_recovery(namespace: &Namespace) -> Result<()> {
+    for name in [
+        "TCPLossProbes",
+        "TCPLossProbeRecovery",
+        "TCPFullUndo",
+        "TCPPartialUndo",
+        "TCPDSACKUndo",
+        "TCPLossUndo",
+        "TCPSpuriousRTOs",
+        "TcpDuplicateDataRehash",
+    ] {
+        let count = counter(namespace, name)?;
+        ensure!(count == 0, "{name} is {count}");
+    }
+    // The handshake is Linux's.
+    let rehashes = counter(namespace, "TcpTimeoutRehash")?;
+    let handshakes = counter(namespace, "TCPSynRetrans")?;
+    ensure!(
+        rehashes <= handshakes,
+        "TcpTimeoutRehash is {rehashes}, with {handshakes} SYNs sent again"
+    );
+    Ok(())
+}
+
+fn a_flow_starts_with_the_initial_window_in_one_burst(cx: &Context) -> Result<()> {
+    for window in [1, 12, 30] {
+        let port = port("20ms")?;
+        set(&port, "init_cwnd", window)?;
+        set(&port, "max_cwnd", 40)?;
+        let mut flow = Flow::open(&port, NAME)?;
+        flow.write(60_000)?;
+        flow.read(60_000)?;
+        let near = flow.near;
+        let data = flow.data()?;
+        let start = data[0].time;
+        let answer = flow
+            .segments()?
+            .iter()
+            .find(|it| it.to == near && before(data[0].seq, it.ack))
+            .context("no acknowledgement")?
+            .time;
+        let burst: Vec<_> = data.iter().filter(|it| it.time < answer).collect();
+        let took = Duration::from_nanos(burst[burst.len() - 1].time - start);
+        cx.note(format!(
+            "init_cwnd {window}: {} packets in {took:?}",
+            burst.len()
+        ));
+        ensure!(
+            burst.len() == window as usize && burst.iter().all(|it| it.len == MSS),
+            "{burst:?}"
+        );
+        ensure!(took < Duration::from_millis(2), "spread over {took:?}");
+    }
+    Ok(())
+}
+
+fn a_flow_that_chooses_it_while_connecting_starts_with_the_initial_window(
+    _: &Context,
+) -> Result<()> {
+    let port = port("20ms")?;
+    set(&port, "init_cwnd", 17)?;
+    let far = std::net::SocketAddr::from((FAR_IP, PORT));
+    let listener = port.far.enter(|| std::net::TcpListener::bind(far))??;
+    let capture = Capture::start(&port.near)?;
+    // connect() returns at once, with the handshake under way.
+    let sender = port.near.enter(|| -> Result<TcpStream> {
+        let kind = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Inet, SockType::Stream, kind, None)?;
+        let [a, b, c, d] = FAR_IP;
+        let address = SockaddrIn::new(a, b, c, d, PORT);
+        let result = connect(socket.as_raw_fd(), &address);
+        ensure!(result == Err(Errno::EINPROGRESS), "connect: {result:?}");
+        setsockopt(&socket, sockopt::TcpCongestion, &NAME.into())?;
+        Ok(TcpStream::from(socket))
+    })??;
+    let (mut receiver, _) = listener.accept()?;
+    std::thread::sleep(Duration::from_millis(50));
+    let written = (&sender).write(&[7; 40_000])?;
+    receiver.read_exact(&mut vec![0; written])?;
+    let segments = capture.segments()?;
+    let data = segments.iter().position(|it| it.len > 0);
+    let later = &segments[data.context("nothing was sent")?..];
+    let burst = later.iter().take_while(|it| it.to.0 == FAR_IP).count();
+    ensure!(burst == 17, "{burst} packets at first");
+    Ok(())
+}
+
+/// Sends `bytes` while the receiver reads; returns what happened.
+fn send(port: &Port, bytes: usize) -> Result<History> {
+    let capture = Capture::start(&port.near)?;
+    let plan = Plan {
+        congestion_control: Some(NAME),
+        ..Plan::new((FAR_IP, PORT), bytes)
+    };
+    let connection = Connection::open(&port.near, &port.far, &plan)?;
+    let near = (NEAR_IP, connection.port()?);
+    connection.start().finish()?;
+    replay(&capture.segments()?, near, Since::Progress, LEAST)
+}
+
+fn never_more_than_the_largest_window_is_out(cx: &Context) -> Result<()> {
+    for window in [1, 12, 23] {
+        let port = port("20ms")?;
+        set(&port, "max_cwnd", window)?;
+        let history = send(&port, 400_000)?;
+        cx.note(format!("max_cwnd {window}: {} bytes", history.most_out));
+        ensure!(
+            history.most_out == window * MSS && history.again == 0,
+            "{history:?}"
+        );
+    }
+    Ok(())
+}
+
+/// 20 % of the packets overtake the others, which take 10 ms, in both directions. At the far end,
+/// so that the near end's capture sees the order of sending.
+fn reorder(port: &Port) -> Result<()> {
+    const NETEM: &str = "root handle 1: netem limit 10000 delay 10ms reorder 20%";
+    port.far.ip("link add ifb0 type ifb")?;
+    port.far.ip("link set ifb0 up")?;
+    for words in [
+        format!("qdisc add dev ifb0 {NETEM}"),
+        format!("qdisc replace dev {LINK} {NETEM}"),
+        format!("qdisc replace dev {LINK} clsact"),
+        format!(
+            "filter add dev {LINK} ingress prio 2 matchall action mirred egress redirect dev ifb0"
+        ),
+    ] {
+        port.far.command("tc", &words)?;
+    }
+    Ok(())
+}
+
+/// A transfer that is reordered; returns the segments that were sent again.
+fn reordered(cx: &Context, sack: bool) -> Result<()> {
+    const BYTES: usize = 3_000_000;
+    let port = port("1ms")?;
+    reorder(&port)?;
+    port.near
+        .write_sysctl("net/ipv4/tcp_sack", if sack { "1" } else { "0" })?;
+    let history = send(&port, BYTES)?;
+    let seen = counter(&port.far, "TCPOFOQueue")?;
+    cx.note(format!(
+        "{} segments, {seen} out of order, {} sent again",
+        history.first, history.again
+    ));
+    ensure!(
+        seen > 100,
+        "hardly anything was reordered: {seen} segments were early"
+    );
+    ensure!(
+        history.again == 0 && history.timeouts.is_empty(),
+        "{history:?}"
+    );
+    let again = counter(&port.near, "RetransSegs")?;
+    ensure!(again == 0, "RetransSegs is {again}");
+    ensure_no_other_recovery(&port.near)?;
+    // The same with the kernel's own: the test can fail.
+    let plan = Plan {
+        congestion_control: Some("reno"),
+        ..Plan::new((FAR_IP, PORT + 1), BYTES)
+    };
+    Connection::open(&port.near, &port.far, &plan)?
+        .start()
+        .finish()?;
+    let again = counter(&port.near, "RetransSegs")?;
+    cx.note(format!("reno: {again} sent again"));
+    ensure!(again > 0, "nor does reno send anything again");
+    Ok(())
+}
+
+fn reordering_makes_it_send_nothing_again(cx: &Context) -> Result<()> {
+    reordered(cx, true)
+}
+
+fn reordering_without_sack_makes_it_send_nothing_again(cx: &Context) -> Result<()> {
+    reordered(cx, false)
+}
+
+/// The far end drops one packet in `of` at random, after the near end's capture has seen it.
+fn lose(port: &Port, of: u32) -> Result<()> {
+    port.far
+        .command("tc", &format!("qdisc replace dev {LINK} clsact"))?;
+    let filter = format!(
+        "filter add dev {LINK} ingress prio 1 matchall \
+         action gact continue random netrand drop {of}"
+    );
+    port.far.command("tc", &filter)?;
+    Ok(())
+}
+
+/// Several flows at once, some of whose packets are lost.
+fn lossy(cx: &Context, reordered: bool, loss_probes: bool) -> Result<()> {
+    const FLOWS: u16 = 4;
+    let port = port("15ms")?;
+    if loss_probes {
+        port.near.write_sysctl("net/ipv4/tcp_early_retrans", "3")?;
+    }
+    // Other timers may take the timeout's place for a while: see `kapi::timeout_only`.
+    let since = if reordered || loss_probes {
+        Since::Sending
+    } else {
+        Since::Progress
+    };
+    lose(&port, 20)?;
+    if reordered {
+        reorder(&port)?;
+    }
+    let capture = Capture::start(&port.near)?;
+    let mut transfers = Vec::new();
+    for number in 0..FLOWS {
+        let plan = Plan {
+            congestion_control: Some(NAME),
+            ..Plan::new((FAR_IP, PORT + number), 600_000)
+        };
+        transfers.push(Connection::open(&port.near, &port.far, &plan)?);
+    }
+    let ports: Vec<u16> = transfers
+        .iter()
+        .map(Connection::port)
+        .collect::<Result<_>>()?;
+    let transfers: Vec<Transfer> = transfers.into_iter().map(Connection::start).collect();
+    for transfer in transfers {
+        transfer.finish()?;
+    }
+    let segments = capture.segments()?;
+    let (mut timeouts, mut again) = (0, 0);
+    for own in ports {
+        let own: Vec<Segment> = segments
+            .iter()
+            .filter(|it| it.from == (NEAR_IP, own) || it.to == (NEAR_IP, own))
+            .copied()
+            .collect();
+        let near = own.first().context("nothing was sent")?.from;
+        let history = replay(&own, near, since, LEAST)?;
+        timeouts += history.timeouts.len();
+        again += history.again;
+    }
+    cx.note(format!(
+        "{again} sent again in {timeouts} timeouts; the kernel believed {} times in another loss",
+        counter(&port.near, "TCPSackRecovery")?
+    ));
+    ensure!(timeouts > 10, "hardly anything was lost");
+    ensure_no_other_recovery(&port.near)
+}
+
+fn under_loss_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+    lossy(cx, false, false)
+}
+
+fn under_loss_and_reordering_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+    lossy(cx, true, false)
+}
+
+/// They are by default.
+fn with_tail_loss_probes_on_only_timeouts_make_it_send_again(cx: &Context) -> Result<()> {
+    lossy(cx, true, true)
+}
+
+/// A flow of which nothing arrives any more; returns after `time`.
+fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
+    let flow = Flow::open(port, NAME)?;
+    outage(port, true)?;
+    flow.write(60_000)?;
+    std::thread::sleep(time);
+    Ok(flow)
+}
+
+/// The silence before each segment that was sent again.
+fn silences(data: &[Segment]) -> Vec<Duration> {
+    data.windows(2)
+        .filter(|pair| pair[1].seq == data[0].seq)
+        .map(|pair| Duration::from_nanos(pair[1].time - pair[0].time))
+        .collect()
+}
+
+fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
+    // What is asked for, and the nearest odd number of jiffies from 3.
+    for (us, ms) in [(1, 12), (45_000, 44), (47_999, 44), (48_000, 52)] {
+        let port = port("15ms")?;
+        set(&port, "rto_us", us)?;
+        let rto = Duration::from_millis(ms);
+        let mut flow = blacked_out(&port, rto * 14)?;
+        let data = flow.data()?;
+        let silences = silences(&data);
+        cx.note(format!("rto_us {us}: {silences:?}"));
+        ensure!(silences.len() >= 12, "{} timeouts", silences.len());
+        // The first counts from the middle of a jiffy, the others from a tick.
+        let first = silences[0];
+        ensure!(
+            first + JIFFY + SLACK >= rto && first <= rto + SLACK,
+            "the first timeout came after {first:?}"
+        );
+        for silence in &silences[1..] {
+            let off = silence.abs_diff(rto);
+            ensure!(off <= SLACK, "{silence:?} between two timeouts");
+        }
+        outage(&port, false)?;
+        flow.read(60_000)?;
+    }
+    Ok(())
+}
+
+fn from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte(cx: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    let mut flow = blacked_out(&port, RTO * 12)?;
+    let info = flow.info()?;
+    let data = flow.data()?;
+    let (burst, again) = data.split_at(12);
+    ensure!(burst.iter().all(|it| it.len == MSS), "{burst:?}");
+    let lengths: Vec<u32> = again.iter().map(|it| it.len).collect();
+    cx.note(format!("sent again: {lengths:?} bytes; {info:?}"));
+    ensure!(
+        again.iter().all(|it| it.seq == burst[0].seq),
+        "not the first packet: {again:?}"
+    );
+    ensure!(lengths.len() >= 11, "{} timeouts", lengths.len());
+    let (packets, probes) = lengths.split_at(4);
+    ensure!(packets.iter().all(|&len| len == MSS), "{packets:?}");
+    ensure!(probes.iter().all(|&len| len == 1), "{probes:?}");
+    let expected = Info {
+        state: PROBE,
+        in_a_row: lengths.len() as u32,
+        timeouts: lengths.len() as u32,
+        probes: probes.len() as u32,
+    };
+    ensure!(info == expected, "{info:?}, not {expected:?}");
+    outage(&port, false)?;
+    flow.read(60_000)
+}
+
+fn without_a_threshold_it_never_probes(_: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    set(&port, "probe_threshold", 0)?;
+    let mut flow = blacked_out(&port, RTO * 12)?;
+    let data = flow.data()?;
+    ensure!(
+        data.len() >= 22 && data.iter().all(|it| it.len == MSS),
+        "{data:?}"
+    );
+    let info = flow.info()?;
+    ensure!(
+        info.state == SLOW_START && info.probes == 0,
+        "{info:?} without probes"
+    );
+    outage(&port, false)?;
+    flow.read(60_000)
+}
+
+/// Rounds: the packets that were sent after each acknowledgement that allowed some.
+fn rounds(segments: &[Segment], near: ([u8; 4], u16), from: u64) -> Vec<Vec<u32>> {
+    let mut rounds: Vec<Vec<u32>> = Vec::new();
+    for segment in segments.iter().filter(|it| it.time >= from) {
+        if segment.to == near {
+            if rounds.last().is_none_or(|round| !round.is_empty()) {
+                rounds.push(Vec::new());
+            }
+        } else if segment.len > 0
+            && let Some(round) = rounds.last_mut()
+        {
+            round.push(segment.len);
+        }
+    }
+    rounds
+}
+
+fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
+    // The answer to one packet comes before the timeout, and well after the packet.
+    let port = port("30ms")?;
+    let mut flow = blacked_out(&port, RTO * 8)?;
+    ensure!(flow.info()?.state == PROBE, "{:?}", flow.info()?);
+    let near = flow.near;
+    let probe = *flow.data()?.last().context("nothing was sent")?;
+    outage(&port, false)?;
+    // Until the answer to the next probe is there.
+    let start = probe.time;
+    loop {
+        std::thread::sleep(Duration::from_millis(1));
+        let answered = |it: &Segment| it.to == near && it.time > start;
+        if flow.segments()?.iter().any(answered) {
+            break;
+        }
+    }
+    let info = flow.info()?;
+    flow.read(60_000)?;
+    std::thread::sleep(RTO);
+    let rounds = rounds(flow.segments()?, near, start);
+    cx.note(format!("{info:?}; then {rounds:?}"));
+    ensure!(
+        info.state == SLOW_START && info.in_a_row == 0 && info.timeouts > 5,
+        "{info:?} after the first acknowledgement"
+    );
+    // One packet: what is left of the one whose first byte was the probe. It opens the window to
+    // the threshold, which is 2 after several timeouts; then it grows by one each round.
+    ensure!(rounds[0] == [MSS - 1], "{rounds:?}");
+    ensure!(rounds[1] == [MSS, MSS], "{rounds:?}");
+    ensure!(
+        replay(flow.segments()?, near, Since::Progress, LEAST).is_ok(),
+        "something else was sent again"
+    );
+    Ok(())
+}
+
+fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    let flow = blacked_out(&port, RTO * 2)?;
+    // Linux would wait for half a second after each retransmission that is refused.
+    port.near.command(
+        "tc",
+        &format!("qdisc add dev {LINK} root handle 1: pfifo limit 0"),
+    )?;
+    let before = flow.info()?.timeouts;
+    std::thread::sleep(RTO * 20);
+    let timeouts = flow.info()?.timeouts - before;
+    cx.note(format!("{timeouts} timeouts in {:?}", RTO * 20));
+    // A jiffy more each.
+    ensure!((17..=20).contains(&timeouts), "{timeouts} timeouts");
+    port.near
+        .command("tc", &format!("qdisc del dev {LINK} root"))?;
+    outage(&port, false)?;
+    flow.read(60_000)
+}
+
+fn a_closed_socket_outlives_an_outage(_: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    let flow = blacked_out(&port, RTO)?;
+    drop(flow.sender);
+    // A socket that is taken for dead is given up 200 ms after its first timeout.
+    std::thread::sleep(Duration::from_secs(3));
+    outage(&port, false)?;
+    let mut data = Vec::new();
+    let mut receiver = flow.receiver;
+    receiver.set_read_timeout(Some(Duration::from_secs(60)))?;
+    receiver.read_to_end(&mut data).context("reading")?;
+    ensure!(data.len() == 60_000, "{} bytes arrived", data.len());
+    Ok(())
+}
+
+fn a_closed_window_is_asked_until_it_opens(cx: &Context) -> Result<()> {
+    const BYTES: usize = 1_000_000;
+    let port = port("15ms")?;
+    // The receiver reads nothing for a while: its window closes.
+    let plan = Plan {
+        congestion_control: Some(NAME),
+        ..Plan::new((FAR_IP, PORT), 0)
+    };
+    let (sender, mut receiver) = Connection::open(&port.near, &port.far, &plan)?.into_sockets();
+    let writer = std::thread::spawn(move || -> Result<TcpStream> {
+        (&sender).write_all(&vec![7; BYTES])?;
+        sender.shutdown(Shutdown::Write)?;
+        Ok(sender)
+    });
+    std::thread::sleep(Duration::from_secs(20));
+    let mut data = Vec::new();
+    receiver.set_read_timeout(Some(Duration::from_secs(60)))?;
+    receiver.read_to_end(&mut data).context("reading")?;
+    writer.join().expect("the writer does not panic")?;
+    ensure!(data.len() == BYTES, "{} bytes arrived", data.len());
+    let closed = counter(&port.far, "TCPToZeroWindowAdv")?;
+    cx.note(format!("the window closed {closed} times"));
+    ensure!(closed > 0, "the window never closed");
+    Ok(())
+}
+
+fn what_follows_an_idle_time_starts_with_the_initial_window(cx: &Context) -> Result<()> {
+    let port = port("20ms")?;
+    // After growth, and after a timeout.
+    let mut flow = Flow::open(&port, NAME)?;
+    for disturbed in [false, true] {
+        if disturbed {
+            outage(&port, true)?;
+        }
+        flow.write(60_000)?;
+        if disturbed {
+            std::thread::sleep(RTO * 3);
+            outage(&port, false)?;
+        }
+        flow.read(60_000)?;
+        std::thread::sleep(Duration::from_millis(100));
+        let idle = flow.segments()?.len();
+        ensure!(
+            flow.info()?.state == ADDITIVE_INCREASE,
+            "{:?} while idle",
+            flow.info()?
+        );
+        flow.write(30_000)?;
+        flow.read(30_000)?;
+        let near = flow.near;
+        let later = &flow.segments()?[idle..];
+        let burst = later.iter().take_while(|it| it.from == near).count();
+        cx.note(format!("disturbed {disturbed}: {burst} packets"));
+        ensure!(burst == 12, "{burst} packets after an idle time");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+fn a_socket_can_change_to_another_and_back_while_it_probes(_: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    let flow = blacked_out(&port, RTO * 8)?;
+    ensure!(flow.info()?.state == PROBE, "{:?}", flow.info()?);
+    for name in ["cubic", NAME, "reno", NAME, "cubic"] {
+        setsockopt(&flow.sender, sockopt::TcpCongestion, &name.into())?;
+        std::thread::sleep(RTO * 2);
+    }
+    outage(&port, false)?;
+    flow.read(60_000)?;
+    // What it is now has its own ways again, also the timeout's bound and the flow hash.
+    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
+    ensure!(text.contains("cubic") && !text.contains("dctcp:"), "{text}");
+    outage(&port, true)?;
+    flow.write(10_000)?;
+    std::thread::sleep(Duration::from_secs(5));
+    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
+    let rto: f64 = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("rto:"))
+        .context("no rto")?
+        .parse()?;
+    ensure!(rto > 1000.0, "no backoff: rto {rto} ms");
+    ensure!(text.contains(" rehash:"), "no other flow hash: {text}");
+    outage(&port, false)?;
+    flow.read(10_000)
+}
+
+fn settings_are_those_of_the_namespace_and_of_new_connections(_: &Context) -> Result<()> {
+    let (one, other) = (port("20ms")?, port("20ms")?);
+    let mut before = Flow::open(&one, NAME)?;
+    set(&one, "init_cwnd", 3)?;
+    let after = Flow::open(&one, NAME)?;
+    let mut elsewhere = Flow::open(&other, NAME)?;
+    for flow in [&before, &after, &elsewhere] {
+        flow.write(30_000)?;
+    }
+    std::thread::sleep(Duration::from_millis(15));
+    // One capture sees both flows of its namespace.
+    let near = after.near;
+    let segments = before.segments()?;
+    let sent = segments.iter().filter(|it| it.from == near && it.len > 0);
+    ensure!(sent.count() == 3, "a new connection has another window");
+    ensure!(
+        before.data()?.len() == 12,
+        "the setting changed an established connection"
+    );
+    ensure!(
+        elsewhere.data()?.len() == 12,
+        "the setting changed another namespace"
+    );
+    for flow in [&before, &after, &elsewhere] {
+        flow.read(30_000)?;
+    }
+    Ok(())
+}
+
+fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
+    modules::load(MODULE)?;
+    let namespace = Namespace::without_ipv6()?;
+    for (name, default, good, bad) in [
+        ("init_cwnd", "12", ["1", "65535"], ["0", "65536"]),
+        ("max_cwnd", "23", ["1", "65535"], ["0", "-1"]),
+        ("rto_us", "45", ["1", "120000000"], ["0", "120000001"]),
+        ("probe_threshold", "5", ["0", "255"], ["256", "many"]),
+    ] {
+        let path = format!("net/ipv4/tcp_pfabric/{name}");
+        let read = || -> Result<String> {
+            let file = format!("/proc/sys/{path}");
+            let text = namespace.enter(|| std::fs::read_to_string(file))??;
+            Ok(text.trim().to_owned())
+        };
+        ensure!(read()? == default, "{name} is {} at first", read()?);
+        for value in good {
+            namespace.write_sysctl(&path, value)?;
+            ensure!(read()? == value, "{name} is {}, not {value}", read()?);
+        }
+        for value in bad {
+            let result = namespace.write_sysctl(&path, value);
+            ensure!(result.is_err(), "{name} takes {value}");
+        }
+        ensure!(read()? == good[1], "{name} is {} in the end", read()?);
+    }
+    Ok(())
+}
+
+fn ss_shows_its_state(cx: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    let flow = blacked_out(&port, RTO * 6)?;
+    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
+    let line = text.lines().last().unwrap_or_default().trim();
+    cx.note(line);
+    let info = flow.info()?;
+    let expected = format!(
+        "dctcp:(ce_state:2,alpha:{},ab_ecn:{},ab_tot:{})",
+        info.in_a_row, info.timeouts, info.probes
+    );
+    for part in [
+        "pfabric ",
+        " rto:40 ",
+        " cwnd:1 ",
+        " ssthresh:2 ",
+        &expected,
+    ] {
+        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
+    }
+    outage(&port, false)?;
+    flow.read(60_000)
+}
+
+/// What came of a flow of the kernel's.
+#[derive(Debug)]
+struct Outcome {
+    time: Duration,
+    segments: usize,
+    fast_retransmissions: u64,
+    timeouts: u64,
+    recoveries: u64,
+}
+
+/// A cubic flow, one of whose packets in 50 is lost.
+fn cubic(port: &Port) -> Result<Outcome> {
+    let capture = Capture::start(&port.near)?;
+    let plan = Plan {
+        congestion_control: Some("cubic"),
+        ..Plan::new((FAR_IP, PORT), 400_000)
+    };
+    let time = Connection::open(&port.near, &port.far, &plan)?
+        .start()
+        .finish()?;
+    let segments = capture.segments()?;
+    let data = segments
+        .iter()
+        .filter(|it| it.from.0 == NEAR_IP && it.len > 0);
+    Ok(Outcome {
+        time,
+        segments: data.count(),
+        fast_retransmissions: counter(&port.near, "TCPFastRetrans")?,
+        timeouts: counter(&port.near, "TCPTimeouts")?,
+        recoveries: counter(&port.near, "TCPSackRecovery")?,
+    })
+}
+
+fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
+    let lossy = || -> Result<Port> {
+        let port = Port::new()?;
+        for end in [&port.near, &port.far] {
+            end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
+        }
+        port.far.command(
+            "tc",
+            &format!("qdisc add dev {LINK} root handle 1: netem limit 10000 delay 15ms"),
+        )?;
+        port.far
+            .command("tc", &format!("qdisc add dev {LINK} clsact"))?;
+        // Every 50th packet, not at random.
+        port.far.command(
+            "tc",
+            &format!(
+                "filter add dev {LINK} ingress matchall action gact pass random determ drop 50"
+            ),
+        )?;
+        Ok(port)
+    };
+    if modules::users(MODULE).is_some() {
+        modules::remove(MODULE)?;
+    }
+    let alone = cubic(&lossy()?)?;
+    let busy = port("15ms")?;
+    let flow = blacked_out(&busy, RTO)?;
+    let beside = cubic(&lossy()?)?;
+    outage(&busy, false)?;
+    flow.read(60_000)?;
+    cx.note(format!("alone:  {alone:?}\nbeside: {beside:?}"));
+    ensure!(alone.fast_retransmissions > 0, "nothing was lost");
+    let counts = |it: &Outcome| {
+        (
+            it.segments,
+            it.fast_retransmissions,
+            it.timeouts,
+            it.recoveries,
+        )
+    };
+    ensure!(counts(&alone) == counts(&beside), "it recovers differently");
+    // A packet more or less in a round changes the number of rounds.
+    let difference = beside.time.abs_diff(alone.time);
+    ensure!(
+        difference < 3 * Duration::from_millis(15),
+        "it takes another time"
+    );
+    Ok(())
+}
+
+fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
+    let directory = "/proc/sys/net/ipv4/tcp_pfabric";
+    for _ in 0..3 {
+        let port = port("15ms")?;
+        port.near
+            .write_sysctl("net/ipv4/tcp_congestion_control", NAME)?;
+        let flow = blacked_out(&port, RTO * 6)?;
+        let result = modules::remove(MODULE);
+        ensure!(
+            result == Err(Errno::EWOULDBLOCK),
+            "removing a module in use: {result:?}"
+        );
+        outage(&port, false)?;
+        flow.read(60_000)?;
+        drop((flow, port));
+        modules::wait_for(MODULE, 0)?;
+        modules::remove(MODULE).context("removing an unused module")?;
+        ensure!(
+            !std::path::Path::new(directory).exists(),
+            "{directory} is left"
+        );
+    }
+    Ok(())
+}

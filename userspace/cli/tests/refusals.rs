@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What `weft` refuses before it does anything: one sentence that names what is right, exit status
+//! 2, and nothing is left. What takes a kernel to refuse is tested in the guest.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Runs it in a new, empty folder, which must be empty afterwards; gives back the sentence.
+fn refusal(words: &str) -> String {
+    let name = words.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(words.split_whitespace())
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "weft {words}: {said}");
+    assert!(
+        output.stdout.is_empty(),
+        "weft {words}: {:?}",
+        output.stdout
+    );
+    // Fails if there is something in it.
+    fs::remove_dir(&folder).unwrap_or_else(|error| panic!("weft {words}: {error}"));
+    said
+}
+
+/// A sentence of weft's own.
+fn sentence(words: &str) -> String {
+    let said = refusal(words);
+    let sentence = said
+        .strip_prefix("weft: ")
+        .and_then(|rest| rest.strip_suffix('\n'));
+    let sentence = sentence.unwrap_or_else(|| panic!("weft {words}: {said}"));
+    assert!(!sentence.contains('\n'), "weft {words}: {said}");
+    sentence.to_owned()
+}
+
+fn assert_says(cases: &[(&str, &str)]) {
+    for (words, cure) in cases {
+        let sentence = sentence(words);
+        assert!(sentence.contains(cure), "weft {words}: {sentence}");
+    }
+}
+
+#[test]
+fn an_unknown_topology_is_answered_with_those_there_are() {
+    assert_says(&[
+        (
+            "up nonsense",
+            "known are fat-tree, leaf-spine, rack, dumbbell",
+        ),
+        (
+            "run nonsense",
+            "known are fat-tree, leaf-spine, rack, dumbbell",
+        ),
+        (
+            "topology nonsense",
+            "known are fat-tree, leaf-spine, rack, dumbbell",
+        ),
+        ("up ./none.toml", "topology ./none.toml: No such file"),
+        ("up fat-tree:kk=4", "known are k, rate, delay"),
+        ("up fat-tree:k=3", "write k=2 or k=4"),
+        ("up fat-tree:k=x", "a whole number from 2 to 32"),
+        ("up rack:rate=fast", "for example 10gbit"),
+        (
+            "topology rack --paths h0,h99",
+            "there is no node `h99` in rack",
+        ),
+        ("topology rack --paths h0", "for example h0,h7"),
+    ]);
+}
+
+#[test]
+fn an_unknown_scheme_is_answered_with_those_there_are() {
+    let known = "expected one of dctcp, droptail, fq_codel, pfabric, pfabric-ecmp, or a folder";
+    assert_says(&[
+        ("up rack --scheme nonsense", known),
+        ("run rack --scheme droptail,nonsense", known),
+        ("schemes show nonsense", known),
+        ("schemes export nonsense folder", known),
+        (
+            "up rack --scheme ./none",
+            "weft schemes export droptail DIR",
+        ),
+        ("up rack --set bufer=4", "it has buffer, initcwnd"),
+        ("up rack --set buffer", "expected NAME=VALUE"),
+        ("up rack --set buffer=many", "nor a time such as 45us"),
+        (
+            "up rack --set buffer=99999999999",
+            "droptail/switch.tc:2: pfifo: `limit 99999999999`",
+        ),
+        ("schemes show droptail dev", "expected NAME=VALUE"),
+        (
+            "schemes show droptail dev=eth0",
+            "`$rate` is not known: expected one of $bdp",
+        ),
+        (
+            "schemes export droptail .",
+            "choose the name of a new folder",
+        ),
+    ]);
+}
+
+#[test]
+fn an_unknown_workload_is_answered_with_those_there_are() {
+    let known = "expected web-search, web-search-pfabric, data-mining";
+    assert_says(&[
+        ("run rack --workload nonsense", known),
+        ("workloads nonsense", known),
+        (
+            "run rack --workload ./none.cdf",
+            "--workload ./none.cdf: No such file",
+        ),
+        ("run rack --trace ./none", "--trace ./none: No such file"),
+        (
+            "run rack --pairs nonsense",
+            "expected uniform, permutation, all-to-one[:hN]",
+        ),
+        (
+            "run rack --pairs all-to-one:h99",
+            "there is no host `h99` in rack",
+        ),
+        (
+            "run rack --arrivals nonsense",
+            "expected poisson, lognormal[:SIGMA] or closed[:N]",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers_out_of_range_are_answered_with_the_range() {
+    assert_says(&[
+        (
+            "up rack --dilation 4000000000",
+            "choose another factor or rate",
+        ),
+        (
+            "up rack --testbed a-b",
+            "1 to 32 letters, digits or underscores",
+        ),
+        ("run rack --load 0", "a fraction above 0 and at most 1"),
+        ("run rack --load 1.5", "a fraction above 0 and at most 1"),
+        ("run rack --load nan", "a fraction above 0 and at most 1"),
+        ("run rack --workload fixed:0", "expected 1 byte to 1 TiB"),
+        (
+            "run rack --workload uniform:9-1",
+            "the first size is the smaller one",
+        ),
+        ("run rack --arrivals closed:0", "with N from 1"),
+        ("run rack --arrivals lognormal:-1", "expected 0 to 4"),
+        ("run rack --flows 0", "at least one flow"),
+        ("run rack --time 0ns", "at least one flow, or some time"),
+        ("run rack --time 5", "such as 50ms"),
+        ("run rack --warm-up 1", "a fraction from 0 to below 1"),
+        ("run rack --incast 40", "for example 40x20kB@300"),
+        (
+            "run rack --incast 40x20kB@300",
+            "needs 41 hosts: the fabric has 10",
+        ),
+        ("run rack --incast 4x20kB@0", "expected more than 0"),
+        ("run rack --seed 1,1", "1 is there twice"),
+        ("run rack --scheme dctcp,dctcp", "dctcp is there twice"),
+    ]);
+}
+
+/// Those that the command line's own grammar refuses.
+#[test]
+fn what_is_no_number_is_answered_with_the_option() {
+    for (words, cure) in [
+        ("up rack --dilation 0", "'0' for '--dilation <N>'"),
+        ("run rack --load x", "'x' for '--load <FRACTION>'"),
+        ("run rack --seed x", "'x' for '--seed <SEED>'"),
+        ("run rack --flows -1", "'-1'"),
+        (
+            "run rack --sample 5",
+            "expected a time up to 10s, such as 100us",
+        ),
+        (
+            "run rack --patience long",
+            "expected a time up to 10s, such as 100us",
+        ),
+        (
+            "run rack --connection maybe",
+            "[possible values: flow, pair]",
+        ),
+        (
+            "run rack --flows 5 --time 5ms",
+            "cannot be used with '--time <TIME>'",
+        ),
+        ("up", "<TOPOLOGY>"),
+        ("nonsense", "unrecognized subcommand 'nonsense'"),
+    ] {
+        let said = refusal(words);
+        assert!(
+            said.starts_with("error: ") && said.contains(cure),
+            "weft {words}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_result_is_named() {
+    for command in ["compare", "report"] {
+        assert_says(&[(&format!("{command} ./none"), "./none: No such file")]);
+    }
+}

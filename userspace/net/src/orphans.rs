@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! TCP connections that no process has any more, and that the kernel has not ended yet.
+//!
+//! Such a connection has data or its FIN to deliver. Once its peer's namespace is gone it sends them
+//! again and again, a minute and longer if the least timeout is slowed with the fabric, and so long
+//! its namespace stays, with the control group that it was opened in and that one's programs.
+
+use std::fs;
+use std::io;
+
+use crate::attributes::u32_at;
+use crate::layout::Layout;
+use crate::namespace;
+use crate::netlink::{Batch, DUMP, Socket};
+use crate::plan::LOOPBACK;
+
+/// `SOCK_DIAG_BY_FAMILY` and `SOCK_DESTROY` of linux/sock_diag.h.
+const BY_FAMILY: u16 = 20;
+const DESTROY: u16 = 21;
+/// `struct inet_diag_req_v2`: family, protocol, two bytes, states, and the connection.
+const REQUEST: usize = 56;
+/// `struct inet_diag_sockid` in that and in the answer, `struct inet_diag_msg`.
+const REQUEST_CONNECTION: usize = 8;
+const CONNECTION: std::ops::Range<usize> = 4..52;
+const INODE: usize = 68;
+/// States that a connection may be in (net/tcp_states.h), but TIME_WAIT and what is a listener's.
+const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// A connection that another way has ended stops a round.
+const ROUNDS: usize = 4;
+
+/// Ends them in the namespaces of `nodes`, as far as the kernel can (`CONFIG_INET_DIAG_DESTROY`). The
+/// calling thread ends up in one of these.
+pub(crate) fn end(layout: &Layout, nodes: &[String]) {
+    if !some() || !destroyed_ones_go() {
+        return;
+    }
+    for node in nodes {
+        // A name without its namespace is what an interrupted `down` left.
+        let entered =
+            namespace::open(&layout.name(node)).and_then(|there| namespace::enter(&there));
+        if entered.is_ok() {
+            // What is left ends when its timers say so.
+            let _ = end_here();
+        }
+    }
+}
+
+/// Whether there are any on this machine, if it tells.
+fn some() -> bool {
+    let Ok(counts) = fs::read_to_string("/proc/net/sockstat") else {
+        return true;
+    };
+    !counts.contains(" orphan 0 ")
+}
+
+/// Before Linux 6.11 one that was destroyed lost its timers and stayed for good (commit
+/// bac76cf89816, "tcp: fix forever orphan socket caused by tcp_abort").
+fn destroyed_ones_go() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>());
+    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 11))
+}
+
+fn end_here() -> io::Result<()> {
+    let mut diagnosis = Socket::open_diagnosis()?;
+    for round in 0..ROUNDS {
+        let mut found = Batch::default();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut request = Batch::default();
+            request.request(BY_FAMILY, DUMP, &header(family, STATES, &[0; 48]), |_| {});
+            diagnosis.ask(&mut request, &mut Vec::new(), |socket| {
+                let (Some(connection), Some(0)) = (socket.get(CONNECTION), u32_at(socket, INODE))
+                else {
+                    return;
+                };
+                found.request(DESTROY, 0, &header(family, 0, connection), |_| {});
+            })?;
+        }
+        if found.is_empty() {
+            break;
+        }
+        if round == 0 {
+            // Their packets that wait at a port hold them, too.
+            set_links_down()?;
+        }
+        diagnosis.send(&mut found)?.ok();
+    }
+    Ok(())
+}
+
+fn header(family: i32, states: u32, connection: &[u8]) -> [u8; REQUEST] {
+    let mut header = [0; REQUEST];
+    header[0] = family as u8;
+    header[1] = libc::IPPROTO_TCP as u8;
+    header[4..REQUEST_CONNECTION].copy_from_slice(&states.to_ne_bytes());
+    header[REQUEST_CONNECTION..].copy_from_slice(connection);
+    header
+}
+
+fn set_links_down() -> io::Result<()> {
+    let mut socket = Socket::open()?;
+    let mut batch = Batch::default();
+    socket.ask(&mut Batch::links(), &mut Vec::new(), |link| {
+        let index = u32_at(link, 4).filter(|&index| index != LOOPBACK);
+        if let Some(index) = index {
+            batch.set_down(index);
+        }
+    })?;
+    socket
+        .send(&mut batch)?
+        .map_err(|refused| refused.errno.into())
+}

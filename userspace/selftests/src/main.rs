@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tests of fabrics as a person weaves them and runs workloads on them: with `weft`, whose results
+//! they read. In the guest, as KTAP.
+
+mod folder;
+mod machine;
+mod random;
+mod tests;
+mod weft;
+
+use std::process::ExitCode;
+
+use weft_ktap::Program;
+
+fn main() -> ExitCode {
+    let program = Program {
+        name: "weft-fabric-selftests",
+        about: "\
+Tests of fabrics, woven and measured by weft, as KTAP. Needs root and a kernel with weft's modules:
+run it in the guest, `cargo xtask vm -- weft-fabric-selftests`.",
+        parts: tests::PARTS,
+        watch_kernel_log: true,
+        settle: weft::none_is_up,
+        ..Program::DEFAULT
+    };
+    program.main()
+}

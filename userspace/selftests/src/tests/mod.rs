@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tests, one file per part.
+
+mod balance;
+mod idle;
+mod kill;
+mod memory;
+mod rate;
+mod refusals;
+mod testbeds;
+
+/// All parts, in the order in which they run.
+pub(crate) const PARTS: &[weft_ktap::Part] =
+    weft_ktap::parts![idle, rate, balance, refusals, testbeds, kill, memory];
