@@ -34,8 +34,13 @@ const TIMELESS: [&[u8]; 4] = [b"pfifo", b"bfifo", b"pfifo_head_drop", b"pfabric"
 unsafe fn is_timeless(qdisc: NonNull<Qdisc>) -> bool {
     // SAFETY: As the caller promises; a qdisc has operations, whose name ends within its 16 bytes.
     let id = unsafe { (*(*qdisc.as_ptr()).ops).id };
-    let name = id.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
-    TIMELESS.iter().any(|kind| name.clone().eq(kind.iter().copied()))
+    let name = id
+        .iter()
+        .map(|&byte| byte as u8)
+        .take_while(|&byte| byte != 0);
+    TIMELESS
+        .iter()
+        .any(|kind| name.clone().eq(kind.iter().copied()))
 }
 
 // SAFETY: Qdiscs are bound to no thread; access is under the qdisc lock or RTNL.

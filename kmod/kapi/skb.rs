@@ -16,9 +16,10 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_due, weft_skb_flow, weft_skb_free, weft_skb_orphan,
-        weft_skb_set_due, weft_skb_set_txtime, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
-        WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_due, weft_skb_flow, weft_skb_free,
+        weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, Qdisc, WEFT_CB_DATA,
+        WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DESTRUCTOR, WEFT_SKB_NEXT,
+        WEFT_SKB_PRIORITY,
     },
     qdisc::Sch,
 };

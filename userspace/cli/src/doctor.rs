@@ -165,6 +165,12 @@ fn checks() -> Vec<Check> {
             "The programs need Linux 6.6 or later",
         ),
         check(
+            "clsact with bpf filters",
+            Need::Pfabric,
+            kernel(Part::Classifier("bpf")),
+            "modprobe sch_ingress cls_bpf (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
+        ),
+        check(
             "a hash of each switch's own",
             Need::Results,
             exists("/proc/sys/net/ipv4/fib_multipath_hash_seed"),

@@ -29,6 +29,9 @@ const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const VETH_INFO_PEER: u16 = 1;
 const RTNH_F_ONLINK: u8 = 4;
+/// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`.
+const CLSACT_INGRESS: u32 = 0xffff_fff2;
+const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
 
 const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
 const ACK: u16 = libc::NLM_F_ACK as u16;
@@ -229,6 +232,15 @@ impl Batch {
     pub(crate) fn add_root_qdisc(&mut self, index: u32, kind: &str) {
         let header = qdisc_header(index, 0, Handle::ROOT.0);
         self.request(libc::RTM_NEWQDISC, CREATE, &header, |out| {
+            out.text(libc::TCA_KIND, kind);
+        });
+    }
+
+    /// A filter without options of the packets that come in, for all protocols.
+    pub(crate) fn add_ingress_filter(&mut self, index: u32, kind: &str) {
+        let mut header = qdisc_header(index, 0, CLSACT_INGRESS);
+        header[16..20].copy_from_slice(&u32::from(ALL_PROTOCOLS.to_be()).to_ne_bytes());
+        self.request(libc::RTM_NEWTFILTER, CREATE, &header, |out| {
             out.text(libc::TCA_KIND, kind);
         });
     }

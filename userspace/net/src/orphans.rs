@@ -32,7 +32,8 @@ const ROUNDS: usize = 4;
 /// Ends them in the namespaces of `nodes`, as far as the kernel can (`CONFIG_INET_DIAG_DESTROY`). The
 /// calling thread ends up in one of these.
 pub(crate) fn end(layout: &Layout, nodes: &[String]) {
-    if !some() || !destroyed_ones_go() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if !some() || !destroyed_ones_go(&release) {
         return;
     }
     for node in nodes {
@@ -56,10 +57,10 @@ fn some() -> bool {
 
 /// Before Linux 6.11 one that was destroyed lost its timers and stayed for good (commit
 /// bac76cf89816, "tcp: fix forever orphan socket caused by tcp_abort").
-fn destroyed_ones_go() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>());
-    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 11))
+fn destroyed_ones_go(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().ok());
+    let version: Option<(u32, u32)> = numbers.next().flatten().zip(numbers.next().flatten());
+    version.is_some_and(|version| version >= (6, 11))
 }
 
 fn end_here() -> io::Result<()> {
@@ -110,4 +111,19 @@ fn set_links_down() -> io::Result<()> {
     socket
         .send(&mut batch)?
         .map_err(|refused| refused.errno.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::destroyed_ones_go;
+
+    #[test]
+    fn kernels_that_keep_what_they_destroy_are_not_asked() {
+        for release in ["7.2.12+deb14-amd64", "6.11.0-rc1", "6.18.44"] {
+            assert!(destroyed_ones_go(release), "{release}");
+        }
+        for release in ["6.1.0-40-amd64", "6.10.9", "5.15", "", "unknown"] {
+            assert!(!destroyed_ones_go(release), "{release}");
+        }
+    }
 }

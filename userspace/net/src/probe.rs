@@ -16,6 +16,7 @@ use weft_topo::Mac;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Batch, End, Socket};
+use crate::qdisc::QdiscCommand;
 
 /// A part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Part<'a> {
     Veth,
     /// A queueing discipline, by its kind.
     Qdisc(&'a str),
+    /// A classifier, by its kind, for filters of a `clsact` qdisc.
+    Classifier(&'a str),
     /// A congestion control of TCP, by its name.
     CongestionControl(&'a str),
 }
@@ -39,6 +42,7 @@ pub fn has(part: Part<'_>) -> Result<bool> {
     let what = || match part {
         Part::Veth => "trying veth".to_owned(),
         Part::Qdisc(kind) => format!("trying the qdisc {kind}"),
+        Part::Classifier(kind) => format!("trying the classifier {kind}"),
         Part::CongestionControl(name) => format!("trying the congestion control {name}"),
     };
     // The thread is in its namespace for good.
@@ -60,6 +64,18 @@ fn attempt(part: Part<'_>) -> io::Result<bool> {
             let mut batch = Batch::default();
             batch.add_root_qdisc(FIRST, kind);
             // Without options most are refused; only that the kind is not there is said so.
+            Ok(match socket.send(&mut batch)? {
+                Ok(()) => true,
+                Err(refused) => refused.errno != Errno::ENOENT,
+            })
+        }
+        Part::Classifier(kind) => {
+            let Some(mut socket) = pair()? else {
+                return Ok(false);
+            };
+            let mut batch = Batch::default();
+            batch.add_qdisc(FIRST, &QdiscCommand::clsact("first"));
+            batch.add_ingress_filter(FIRST, kind);
             Ok(match socket.send(&mut batch)? {
                 Ok(()) => true,
                 Err(refused) => refused.errno != Errno::ENOENT,

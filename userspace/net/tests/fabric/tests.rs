@@ -11,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use weft_net::qdisc::Handle;
+use weft_net::probe::{self, Part};
+use weft_net::qdisc::{Handle, QdiscCommand};
 use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
@@ -42,6 +43,7 @@ pub(crate) const TESTS: &[Test] = tests![
     what_is_others_stays,
     a_command_sees_its_node_and_the_others_names,
     statistics_count_what_was_sent,
+    what_the_kernel_lacks_is_found_out,
     killed,
 ];
 
@@ -212,8 +214,12 @@ fn the_commands_make_the_same() {
     };
     let [ours, script] = ["ours", "script"].map(|name| {
         let mut plan = Plan::new(name, &topology("fat-tree:k=4"), settings.clone()).unwrap();
-        plan.set_qdiscs(|_, port, _| weft_net::qdisc::parse("lines", &lines(&port.name)))
-            .unwrap();
+        plan.set_qdiscs(|_, port, _| {
+            let mut commands = weft_net::qdisc::parse("lines", &lines(&port.name))?;
+            commands.push(QdiscCommand::clsact(&port.name));
+            Ok(commands)
+        })
+        .unwrap();
         plan
     });
     build(&ours);
@@ -505,6 +511,12 @@ fn a_command_sees_its_node_and_the_others_names() {
     // By `ip netns` too.
     assert!(run("ip netns exec weft-inside-h1 ip -br link").contains("tor0"));
     remove("inside");
+}
+
+fn what_the_kernel_lacks_is_found_out() {
+    let has = |part| probe::has(part).unwrap();
+    assert!(has(Part::Qdisc("tbf")) && !has(Part::Qdisc("nonsense")));
+    assert!(has(Part::Qdisc("clsact")) && !has(Part::Classifier("nonsense")));
 }
 
 fn statistics_count_what_was_sent() {

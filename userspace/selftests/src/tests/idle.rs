@@ -20,7 +20,9 @@ tests![
 
 /// Bytes: 1 packet, 2, the first window and its next packet, many.
 const SIZES: [u64; 7] = [1, 1_448, 1_460, 17_000, 30_000, 100_000, 1_000_000];
-/// How far from the best possible a flow's time may be.
+/// How far from the best possible a flow's time may be. What the processor takes for the packets of a
+/// handshake and of one byte is a hundredth of their way on a fabric slowed 1000 times; so these are
+/// slower.
 const TOLERANCE: f64 = 0.01;
 /// A flow of `SIZES` takes less than this at 1 Gbit/s, ns.
 const SPACING_PER_BYTE: u64 = 9;
@@ -69,7 +71,7 @@ const OVER_THE_CORE: [(u32, u32); 1] = [(0, 15)];
 fn an_idle_fat_tree_is_as_fast_as_can_be(cx: &Context) -> Result<()> {
     idle(
         cx,
-        "fat-tree:k=4 --dilation 1000 --scheme droptail",
+        "fat-tree:k=4 --dilation 2000 --scheme droptail",
         &FAT_TREE,
     )?;
     Ok(())
@@ -79,33 +81,32 @@ fn an_idle_fat_tree_is_as_fast_as_can_be_with_tags_and_spraying(cx: &Context) ->
     weft::require_programs()?;
     idle(
         cx,
-        "fat-tree:k=4 --dilation 1000 --scheme pfabric",
+        "fat-tree:k=4 --dilation 2000 --scheme pfabric",
         &OVER_THE_CORE,
     )?;
     Ok(())
 }
 
 fn an_idle_fat_tree_is_as_fast_as_can_be_over_ipv6(cx: &Context) -> Result<()> {
-    // What the processor takes for a packet is a hundredth of a short packet's way at 1000 times.
     let words = "fat-tree:k=4 --dilation 2000 --scheme dctcp --ipv6";
     idle(cx, words, &OVER_THE_CORE)?;
     Ok(())
 }
 
 fn an_idle_fat_tree_is_as_fast_as_can_be_with_connections_that_stay(cx: &Context) -> Result<()> {
-    let words = "fat-tree:k=4 --dilation 1000 --scheme fq_codel --connection pair";
+    let words = "fat-tree:k=4 --dilation 2000 --scheme fq_codel --connection pair";
     idle(cx, words, &OVER_THE_CORE)?;
     Ok(())
 }
 
 fn an_idle_leaf_spine_with_a_faster_core_is_as_fast_as_can_be(cx: &Context) -> Result<()> {
-    let words = "leaf-spine:leaves=2,spines=2,hosts=2 --dilation 1000 --scheme droptail";
+    let words = "leaf-spine:leaves=2,spines=2,hosts=2 --dilation 2000 --scheme droptail";
     idle(cx, words, &[(0, 1), (0, 3)])?;
     Ok(())
 }
 
 fn an_idle_slow_rack_is_as_fast_as_can_be(cx: &Context) -> Result<()> {
-    let words = "rack:hosts=2,rate=1gbit --dilation 1000 --scheme droptail";
+    let words = "rack:hosts=2,rate=1gbit --dilation 2000 --scheme droptail";
     idle(cx, words, &[(1, 0)])?;
     Ok(())
 }
