@@ -8,7 +8,7 @@ mod doctor;
 mod down;
 mod error;
 mod exec;
-mod experiment;
+mod experiments;
 mod fabric;
 mod ls;
 mod man;
@@ -24,6 +24,7 @@ mod schemes;
 mod shell;
 mod testbed;
 mod topology;
+mod trial;
 mod up;
 mod workload;
 mod workloads;
@@ -45,6 +46,7 @@ Examples:
   weft exec h3 -- ping -c 3 h7
   weft down
   weft run fat-tree:k=4 --dilation 1000 --scheme pfabric --workload web-search --load 0.6 --flows 600
+  weft run pfabric-fig4a                               a paper's figure, and whether it holds
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft report *.jsonl --out report.html
 
@@ -66,6 +68,7 @@ enum Command {
     Compare(compare::Args),
     Report(report::Args),
     Doctor(doctor::Args),
+    Experiments(experiments::catalogue::Args),
     Schemes(schemes::Args),
     Workloads(workloads::Args),
     Topology(topology::Args),
@@ -84,6 +87,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Experiments(args) => experiments::catalogue::run(&args),
         Command::Schemes(args) => schemes::run(&args),
         Command::Workloads(args) => workloads::run(&args),
         Command::Topology(args) => topology::run(&args),
@@ -96,7 +100,7 @@ fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let Cli { mut command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if let (Command::Run(args), Some((_, said))) = (&mut command, matches.subcommand()) {
-        args.words = run::words(said);
+        args.remember(said);
     }
     match run(command) {
         Ok(status) => status,

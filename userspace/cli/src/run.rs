@@ -18,12 +18,13 @@ use weft_topo::Delay;
 
 use crate::compare;
 use crate::error::usage;
-use crate::experiment::Experiment;
+use crate::experiments;
 use crate::fabric::{self, Fabric};
 use crate::output;
 use crate::results;
 use crate::testbed::{self, Group, Sampled};
 use crate::topology;
+use crate::trial::Trial;
 use crate::workload;
 
 /// The sizes that results tell apart, in bytes, as the papers do.
@@ -31,28 +32,33 @@ const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
 /// Ports are sampled once in so many times that a host's link takes for a full packet.
 const SAMPLE_PACKETS: u64 = 100;
 
-/// Weaves a fabric, runs a workload on it, and measures flow completion times
+/// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
+/// name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each run is a JSON Lines file: a header, a line for each flow and port sample, a summary. A run whose summary says
 INVALID is not to be believed: a timer was late, the processor busy, a buffer too small; the summary says which.
 
+In place of the topology, the name of an experiment (weft experiments) or its file: what a paper measured is run
+and compared with what the paper says. Exit status 1: a claim does not hold.
+
 Examples:
+  weft run pfabric-fig4a
   weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
   weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
   weft run rack:hosts=10 --dilation 1000 --scheme dctcp --only-incast --incast 8x20kB@300 --flows 400
   weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed")]
 pub(crate) struct Args {
     #[command(flatten)]
-    fabric: fabric::Args,
+    pub(crate) fabric: fabric::Args,
     /// Names of `weft schemes` or folders, one run each, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "droptail")]
-    scheme: Vec<String>,
+    pub(crate) scheme: Vec<String>,
     #[command(flatten)]
     workload: workload::Args,
     /// Seeds of the workload, one run each, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
-    seed: Vec<u64>,
+    pub(crate) seed: Vec<u64>,
     /// Whether each flow opens a connection
     #[arg(long, value_enum, default_value_t = Connection::Flow)]
     connection: Connection,
@@ -69,40 +75,82 @@ pub(crate) struct Args {
     patience: Option<Duration>,
     /// Hosts use IPv6
     #[arg(long)]
-    ipv6: bool,
-    /// The folder for results: SCHEME-seedN.jsonl
+    pub(crate) ipv6: bool,
+    /// The folder for results: SCHEME-seedN.jsonl, of an experiment in folders of its own
     #[arg(long, value_name = "FOLDER", default_value = "results")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Name of the testbeds that are made and removed
     #[arg(long, value_name = "NAME", default_value = "run")]
-    testbed: String,
+    pub(crate) testbed: String,
     /// Print what would be run
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Print JSON: the summaries
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// No progress
     #[arg(long, short)]
-    quiet: bool,
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) experiment: experiments::Options,
+    /// The options that were said.
+    #[arg(skip)]
+    pub(crate) said: Vec<String>,
     /// What was said of all this, as results repeat it.
     #[arg(skip)]
     pub(crate) words: Vec<String>,
 }
 
 /// Options that say which of several runs it is, or where and how it is done, but not what.
-const NOT_REPEATED: [&str; 7] = [
-    "scheme", "seed", "out", "testbed", "dry_run", "json", "quiet",
+const NOT_REPEATED: [&str; 10] = [
+    "scheme", "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
+];
+/// Options that go with an experiment.
+const OF_EXPERIMENTS: [&str; 10] = [
+    "topology", "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
 ];
 
+impl Args {
+    /// Reads the words after `weft run`.
+    ///
+    /// # Errors
+    ///
+    /// If they are no command line of it: one sentence.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("weft run"));
+        let words = std::iter::once("weft run").chain(words.iter().map(String::as_str));
+        let parsed = command.try_get_matches_from(words).and_then(|matches| {
+            let mut args = <Self as clap::FromArgMatches>::from_arg_matches(&matches)?;
+            args.remember(&matches);
+            Ok(args)
+        });
+        parsed.or_else(|error| {
+            let text = error.to_string();
+            let sentence = text.lines().next().unwrap_or_default();
+            usage(sentence.trim_start_matches("error: "))
+        })
+    }
+
+    /// Takes from the parsed command line what was said, and what only has its default.
+    pub(crate) fn remember(&mut self, matches: &ArgMatches) {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("run"));
+        let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+        self.said = ids.filter(|id| is_said(matches, id)).collect();
+        self.words = words(matches);
+    }
+}
+
+fn is_said(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
 /// The words of the command line that, with a scheme and a seed, run the same again.
-pub(crate) fn words(matches: &ArgMatches) -> Vec<String> {
+fn words(matches: &ArgMatches) -> Vec<String> {
     let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
     let mut words = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
-        let said = matches.value_source(id) == Some(ValueSource::CommandLine);
-        if !said || NOT_REPEATED.contains(&id) {
+        if !is_said(matches, id) || NOT_REPEATED.contains(&id) {
             continue;
         }
         let option = arg.get_long().map(|long| format!("--{long}"));
@@ -143,7 +191,10 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Refuses a value that is there twice: its results would be one file.
-fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<()> {
+pub(crate) fn each_once<T: PartialEq + std::fmt::Display>(
+    option: &str,
+    values: &[T],
+) -> Result<()> {
     let mut places = values.iter().enumerate();
     match places.find(|(place, value)| values[..*place].contains(value)) {
         Some((_, value)) => usage(format!("{option}: {value} is there twice")),
@@ -152,18 +203,28 @@ fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Re
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(experiment) = experiments::named(&args.fabric.topology)? {
+        let unfit = |id: &&String| !OF_EXPERIMENTS.contains(&id.as_str());
+        if let Some(id) = args.said.iter().find(unfit) {
+            let option = if id == "settings" { "set" } else { id };
+            return usage(format!(
+                "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
+                option.replace('_', "-"),
+                experiment.name
+            ));
+        }
+        return experiments::perform(&experiment, args);
+    }
+    if let Some(option) = args.experiment.said() {
+        return usage(format!(
+            "{option} is for experiments; weft experiments lists them"
+        ));
+    }
     each_once("--scheme", &args.scheme)?;
     each_once("--seed", &args.seed)?;
     let mut fabrics = Vec::new();
     for scheme in &args.scheme {
-        let fabric = Fabric::new(&args.fabric, scheme)?;
-        for &seed in &args.seed {
-            // Everything that can be wrong is, before anything is woven.
-            args.workload
-                .workload(&fabric.topology, &fabric.framing(args.ipv6)?, seed)?;
-            testbed::plan(&args.testbed, &fabric)?;
-        }
-        fabrics.push(fabric);
+        fabrics.push(checked(args, scheme)?);
     }
     if args.dry_run {
         for fabric in &fabrics {
@@ -179,10 +240,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let _folder = Folder::make(&args.out)?;
-    raise_descriptor_limit()?;
-    let cancel = Arc::new(Cancel::new()?);
-    let interrupt = Arc::clone(&cancel);
-    ctrlc::set_handler(move || interrupt.cancel()).context("catching Ctrl-C")?;
+    let cancel = prepare()?;
     let mut files = Vec::new();
     let mut valid = true;
     for fabric in &fabrics {
@@ -190,8 +248,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let path = file(&args.out, &fabric.scheme.name, seed);
             let outcome = one(args, fabric, seed, &path, &cancel)?;
             if outcome.cancelled {
-                eprintln!("weft: interrupted; {} is of a part of it", path.display());
-                return Ok(ExitCode::from(130));
+                return interrupted(&path);
             }
             valid &= outcome.summary.valid;
             files.push(path.to_string_lossy().into_owned());
@@ -216,7 +273,37 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
+/// The fabric under a scheme. Everything that can be wrong is, before anything is woven.
+///
+/// # Errors
+///
+/// If an option is not as it must be: one sentence.
+pub(crate) fn checked(args: &Args, scheme: &str) -> Result<Fabric> {
+    let fabric = Fabric::new(&args.fabric, scheme)?;
+    for &seed in &args.seed {
+        args.workload
+            .workload(&fabric.topology, &fabric.framing(args.ipv6)?, seed)?;
+        testbed::plan(&args.testbed, &fabric)?;
+    }
+    Ok(fabric)
+}
+
+/// Once, before the first run. Ctrl-C ends the run that is under way.
+pub(crate) fn prepare() -> Result<Arc<Cancel>> {
+    raise_descriptor_limit()?;
+    let cancel = Arc::new(Cancel::new()?);
+    let interrupt = Arc::clone(&cancel);
+    ctrlc::set_handler(move || interrupt.cancel()).context("catching Ctrl-C")?;
+    Ok(cancel)
+}
+
+pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
+    eprintln!("weft: interrupted; {} is of a part of it", path.display());
+    Ok(ExitCode::from(130))
+}
+
+/// Where a run's results go.
+pub(crate) fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
     folder.join(format!("{scheme}-seed{seed}.jsonl"))
 }
 
@@ -250,13 +337,13 @@ impl Drop for Temporary<'_> {
     }
 }
 
-fn one(
+pub(crate) fn one(
     args: &Args,
     fabric: &Fabric,
     seed: u64,
     path: &Path,
     cancel: &Cancel,
-) -> Result<crate::experiment::Outcomes> {
+) -> Result<crate::trial::Outcomes> {
     let framing = fabric.framing(args.ipv6)?;
     let (workload, said) = args.workload.workload(&fabric.topology, &framing, seed)?;
     let plan = testbed::plan(&args.testbed, fabric)?;
@@ -268,7 +355,7 @@ fn one(
         .transpose()?;
     let dilation = fabric.dilation.get();
     let slowed = |time: Duration| time * dilation;
-    let experiment = Experiment {
+    let trial = Trial {
         topology: &fabric.topology,
         dilation: fabric.dilation,
         framing,
@@ -310,7 +397,7 @@ fn one(
     let created = File::create(path).with_context(|| format!("writing {}", path.display()))?;
     let mut out = BufWriter::new(created);
     let mut shown = Shown::new(&fabric.scheme.name, seed, args.quiet);
-    experiment.run(
+    trial.run(
         hosts,
         &mut ports,
         &mut out,
@@ -403,6 +490,11 @@ mod tests {
         words(matches.unwrap().subcommand().unwrap().1)
     }
 
+    fn args(line: &str) -> Args {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        Args::parse(&words).unwrap()
+    }
+
     #[test]
     fn what_decides_a_result_is_repeated_and_nothing_else() {
         let line = "weft run --seed 1,2 --scheme dctcp,pfabric --load=0.5 fat-tree:k=4 --dilation 1000 \
@@ -418,6 +510,20 @@ mod tests {
         let error = each_once("--seed", &[1, 2, 1]).unwrap_err();
         assert!(crate::error::is_usage(&error));
         assert_eq!(error.to_string(), "--seed: 1 is there twice");
+    }
+
+    #[test]
+    fn an_experiments_runs_are_its_own() {
+        let refused = |line: &str| {
+            let error = run(&args(line)).unwrap_err();
+            assert!(crate::error::is_usage(&error), "{error:#}");
+            error.to_string()
+        };
+        assert!(refused("pfabric-fig4a --dilation 10").starts_with("--dilation: the experiment"));
+        assert!(refused("pfabric-fig4a --scheme dctcp").starts_with("--scheme: the experiment"));
+        assert!(refused("pfabric-fig4a --set buffer=1").starts_with("--set: the experiment"));
+        assert!(refused("pfabric-fig4a --only-incast --incast 2x1kB@1").contains("-incast: "));
+        assert!(refused("rack:hosts=2 --again").starts_with("--again is for experiments"));
     }
 
     #[test]

@@ -17,9 +17,9 @@ use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit
 use weft_topo::{Address, Kind, Node, Topology};
 
 use crate::error::usage;
-use crate::experiment::ports::{PortReading, Ports, QdiscFigures};
 use crate::fabric::{Fabric, MTU};
 use crate::scheme::{Description, Fallback, Policy, Scheme, Spray, Tag};
+use crate::trial::ports::{PortReading, Ports, QdiscFigures};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";

@@ -12,6 +12,7 @@
 //! | [`incast`]     | many that answer one at once                                               |
 //! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
 //! | [`framing`]    | what bytes become on a wire                                                |
+//! | [`ideal`]      | the schedule that pFabric calls ideal, and what flows wait in it           |
 //! | [`slowdown`]   | the best possible flow completion time, and how far from it a flow was     |
 //! | [`statistics`] | means, percentiles, size buckets, confidence intervals                     |
 //! | [`record`]     | the results' file                                                          |
@@ -46,6 +47,7 @@ mod error;
 mod flow;
 pub mod framing;
 pub mod generate;
+pub mod ideal;
 pub mod incast;
 mod lines;
 pub mod load;

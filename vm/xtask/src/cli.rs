@@ -20,6 +20,7 @@ Everything costly is kept in the cache: $WEFT_CACHE, else $XDG_CACHE_HOME/weft, 
 
 Examples:
   cargo xtask demo                     what weft is for: a fabric, a workload, three schemes
+  cargo xtask experiment pfabric-fig4a a paper's figure, measured: does it hold?
   cargo xtask test                     host and guest tests, in virtual time
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Test(Test),
     Bench(Bench),
     Demo(Demo),
+    Experiment(Experiment),
     Clean(Clean),
 }
 
@@ -328,6 +330,51 @@ pub(crate) struct Demo {
     /// Print what the guests would run
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// What a paper measured, in virtual time, and whether its claims hold
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each run is a guest of its own, as many at the same time as there are processors. Runs whose results are in --out \
+are not run again, so an experiment that was interrupted goes on. `weft run NAME` is the same in one guest, one run \
+after the other.
+
+Exit status: 1 if a claim does not hold, or a run is not to be believed.
+
+Examples:
+  cargo xtask experiment               which there are
+  cargo xtask experiment pfabric-fig4a
+  cargo xtask experiment pfabric-web-search --scale 3 --workload-seed 1,2,3
+  cargo xtask experiment pfabric-fig4a --dry-run
+  cargo xtask experiment ./mine.toml")]
+pub(crate) struct Experiment {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Name, or file (see weft experiments)
+    pub(crate) experiment: Option<String>,
+    /// So many times the flows
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) scale: Option<String>,
+    /// Seeds of the workload, separated by commas (default: the experiment's)
+    #[arg(long, value_name = "SEEDS")]
+    pub(crate) workload_seed: Option<String>,
+    /// Where results go
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    pub(crate) out: PathBuf,
+    /// Run again what has results
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Guests at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    pub(crate) guests: Option<usize>,
+    /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
 }

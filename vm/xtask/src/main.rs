@@ -23,6 +23,7 @@ mod demo;
 mod determinism;
 mod ebpf;
 mod enter;
+mod experiment;
 mod failure;
 mod follow;
 mod guest;
@@ -78,6 +79,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Test(options) => test::run(&cache, options),
         Command::Bench(options) => bench::run(&cache, options),
         Command::Demo(options) => demo::run(&cache, options),
+        Command::Experiment(options) => experiment::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }
 }

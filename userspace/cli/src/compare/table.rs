@@ -10,9 +10,9 @@ use weft_load::statistics::Summary;
 use super::Times;
 use crate::output;
 use crate::results::{self, Estimate, Group};
-use number::{Unit, show};
+use number::Unit;
 
-pub(crate) use number::digits;
+pub(crate) use number::{digits, show};
 
 /// Columns of a terminal.
 const WIDTH: usize = 100;

@@ -5,6 +5,7 @@
 use maud::{Markup, html};
 use weft_load::record::Header;
 
+use crate::output::quoted;
 use crate::results::Group;
 
 /// The command for one group's runs.
@@ -30,15 +31,6 @@ fn scheme(header: &Header) -> Vec<String> {
     }
 }
 
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 /// The page's last section.
 pub(super) fn section(groups: &[Group]) -> Markup {
     let commands: Vec<String> = groups.iter().filter_map(command).collect();
@@ -58,19 +50,5 @@ pub(super) fn section(groups: &[Group]) -> Markup {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
-        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
-        assert_eq!(quoted("my file"), "'my file'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -26,7 +26,7 @@ use gates::Measured;
 use ports::{PortReading, Ports};
 
 /// What is run, on which fabric.
-pub(crate) struct Experiment<'a> {
+pub(crate) struct Trial<'a> {
     /// The fabric that is meant.
     pub(crate) topology: &'a Topology,
     /// Times of the machine are so many times those of the fabric.
@@ -88,7 +88,7 @@ impl<'a> Best<'a> {
     }
 }
 
-impl Experiment<'_> {
+impl Trial<'_> {
     /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`.
     ///
     /// # Errors

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft experiments`.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::description::{Experiment, names};
+use crate::output;
+
+/// Figures of the papers that can be run by name
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft experiments
+  weft experiments show pfabric-fig4a
+  weft run pfabric-fig4a --dry-run         the commands that it runs
+  weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// An experiment's file
+    Show {
+        /// Name or file
+        experiment: String,
+    },
+    /// Writes an experiment's file, to change it
+    Export {
+        /// Name or file
+        experiment: String,
+        /// File, which must not exist
+        file: PathBuf,
+    },
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    title: String,
+    source: String,
+    about: String,
+    claims: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.action {
+        None => list(args.json)?,
+        Some(Action::Show { experiment }) => {
+            let experiment = Experiment::find(experiment)?;
+            if args.json {
+                output::json(&entry(experiment))?;
+            } else {
+                output::print(experiment.text.trim_end())?;
+            }
+        }
+        Some(Action::Export { experiment, file }) => {
+            let experiment = Experiment::find(experiment)?;
+            let mut options = OpenOptions::new();
+            let created = options.write(true).create_new(true).open(file);
+            let mut created = created.with_context(|| format!("making {}", file.display()))?;
+            created.write_all(experiment.text.as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn entry(experiment: Experiment) -> Entry {
+    let description = experiment.description;
+    Entry {
+        name: experiment.name,
+        title: description.title,
+        source: description.source,
+        about: description.about.trim().to_owned(),
+        claims: description
+            .claims
+            .into_iter()
+            .map(|claim| claim.says)
+            .collect(),
+    }
+}
+
+fn list(json: bool) -> Result<()> {
+    let mut entries = Vec::new();
+    for name in names() {
+        entries.push(entry(Experiment::find(name)?));
+    }
+    if json {
+        return output::json(&entries);
+    }
+    let rows = entries
+        .into_iter()
+        .map(|entry| vec![entry.name, entry.claims.len().to_string(), entry.title]);
+    output::print(output::list(
+        ["experiment", "claims", "what it shows"],
+        rows,
+    ))
+}

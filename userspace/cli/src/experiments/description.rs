@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The file that an experiment is. Those of `userspace/experiments` are in the binary; a person's own
+//! is read from a path. `userspace/experiments/README.md` describes it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use include_dir::{Dir, include_dir};
+use serde::{Deserialize, Deserializer, Serialize};
+use weft_topo::spec::KINDS;
+
+use super::measure::Measure;
+use crate::error::usage;
+
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub(crate) struct Experiment {
+    /// The file's, without `.toml`.
+    pub(crate) name: String,
+    /// The file's content.
+    pub(crate) text: String,
+    pub(crate) description: Description,
+}
+
+/// What its file says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// One line.
+    pub(crate) title: String,
+    /// The paper, its section and figure.
+    pub(crate) source: String,
+    /// What the paper did, what is done here, and what differs.
+    pub(crate) about: String,
+    #[serde(default = "first")]
+    pub(crate) seeds: Vec<u64>,
+    /// Numbers for `{name}` in options, that `--scale` multiplies.
+    #[serde(default)]
+    pub(crate) scaled: BTreeMap<String, u64>,
+    pub(crate) runs: Vec<Runs>,
+    pub(crate) measures: BTreeMap<String, Measure>,
+    #[serde(default)]
+    pub(crate) tables: Vec<Table>,
+    pub(crate) claims: Vec<Claim>,
+}
+
+fn first() -> Vec<u64> {
+    vec![1]
+}
+
+/// Runs that differ in some values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Runs {
+    /// The value of `runs` in selections; needed if there are several.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// The words after `weft run`; `{name}` is a value of `each` or a number of `scaled`.
+    pub(crate) options: String,
+    /// Values by name; there is a run for each combination.
+    #[serde(default)]
+    pub(crate) each: BTreeMap<String, Vec<Value>>,
+    /// The scheme whose flows also get the ideal schedule, as scheme `ideal`.
+    #[serde(default)]
+    pub(crate) ideal: Option<String>,
+    /// Whether flows are not meant to end.
+    #[serde(default)]
+    pub(crate) endless: bool,
+}
+
+/// A value as the command line takes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Value(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a text or a number")]
+        enum Written {
+            Whole(i64),
+            Number(f64),
+            Text(String),
+        }
+        Ok(Self(match Written::deserialize(from)? {
+            Written::Whole(number) => number.to_string(),
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        }))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected one or a list of them")]
+pub(crate) enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    pub(crate) fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::More(more) => more,
+        }
+    }
+}
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self::More(Vec::new())
+    }
+}
+
+/// Runs by the values that they have.
+pub(crate) type Where = BTreeMap<String, OneOrMore<Value>>;
+
+/// A table of what was measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    /// One line.
+    pub(crate) title: String,
+    pub(crate) measures: OneOrMore<String>,
+    /// The values that a row has.
+    #[serde(default)]
+    pub(crate) rows: OneOrMore<String>,
+    /// The value that tells columns apart; without it, each measure is a column.
+    #[serde(default)]
+    pub(crate) columns: Option<String>,
+    #[serde(default, rename = "where")]
+    pub(crate) selection: Where,
+}
+
+/// Something that the paper says, as a limit of something that was measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claim {
+    /// What is claimed, in a few words.
+    pub(crate) says: String,
+    /// The paper's value or words.
+    pub(crate) paper: String,
+    pub(crate) measure: String,
+    /// All of these runs must be so.
+    #[serde(default, rename = "where")]
+    pub(crate) selection: Where,
+    /// Divides what was measured.
+    #[serde(default)]
+    pub(crate) over: Option<Reference>,
+    #[serde(default)]
+    pub(crate) at_most: Option<f64>,
+    #[serde(default)]
+    pub(crate) at_least: Option<f64>,
+}
+
+/// What a run is compared with: the run that has these values, and else the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reference {
+    /// Another than the claim's.
+    #[serde(default)]
+    pub(crate) measure: Option<String>,
+    #[serde(default, rename = "where")]
+    pub(crate) selection: BTreeMap<String, Value>,
+}
+
+/// The names of the experiments that weft brings.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = BUILT_IN
+        .files()
+        .filter_map(|file| file.path().to_str()?.strip_suffix(".toml"))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// The experiment of that name or in that file, if it is one and no topology.
+///
+/// # Errors
+///
+/// If it is one, but not as it must be: what is wrong.
+pub(crate) fn named(text: &str) -> Result<Option<Experiment>> {
+    if let Some(file) = BUILT_IN.get_file(format!("{text}.toml")) {
+        let content = file.contents_utf8().unwrap_or_default();
+        return Experiment::parse(text, text, content).map(Some);
+    }
+    let kind = text.split(':').next().unwrap_or(text);
+    let Ok(content) = fs::read_to_string(text) else {
+        return Ok(None);
+    };
+    let runs = |content: &str| Some(content.parse::<toml::Table>().ok()?.contains_key("runs"));
+    if KINDS.contains(&kind) || runs(&content) != Some(true) {
+        // A topology, whose reader says what is wrong with it.
+        return Ok(None);
+    }
+    let stem = Path::new(text).file_stem().and_then(|stem| stem.to_str());
+    Experiment::parse(stem.unwrap_or(text), text, &content).map(Some)
+}
+
+impl Experiment {
+    /// The experiment of that name or in that file.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is not as it must be.
+    pub(crate) fn find(text: &str) -> Result<Self> {
+        match named(text)? {
+            Some(experiment) => Ok(experiment),
+            None => usage(format!(
+                "there is no experiment `{text}`: expected one of {}, or a file such as ./{text}.toml",
+                names().join(", ")
+            )),
+        }
+    }
+
+    /// `place` is what errors call it.
+    pub(super) fn parse(name: &str, place: &str, text: &str) -> Result<Self> {
+        let description: Description = match toml::from_str(text) {
+            Ok(description) => description,
+            Err(error) => return usage(format!("{place}: {error}")),
+        };
+        let experiment = Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            description,
+        };
+        match experiment.description.fault() {
+            Some(sentence) => usage(format!("{place}: {sentence}")),
+            None => Ok(experiment),
+        }
+    }
+}
+
+impl Description {
+    /// What is wrong with it, as far as that shows without its runs.
+    fn fault(&self) -> Option<String> {
+        if self.runs.is_empty() || self.claims.is_empty() || self.seeds.is_empty() {
+            return Some("an experiment has runs, claims and seeds".to_owned());
+        }
+        let unnamed = self.runs.iter().filter(|runs| runs.name.is_none()).count();
+        if self.runs.len() > 1 && unnamed > 0 {
+            return Some("where there are several runs, each has a name".to_owned());
+        }
+        let mut names = self.runs.iter().flat_map(|runs| {
+            let unused = |name: &&String| !runs.options.contains(&format!("{{{name}}}"));
+            runs.each.keys().filter(unused)
+        });
+        if let Some(name) = names.next() {
+            return Some(format!(
+                "each.{name} is not in the options: expected {{{name}}} there"
+            ));
+        }
+        let measures = self.measures.iter();
+        let fault = measures
+            .filter_map(|(name, measure)| Some(format!("measure {name}: {}", measure.fault()?)))
+            .next();
+        fault
+            .or_else(|| {
+                self.tables
+                    .iter()
+                    .find_map(|table| self.fault_of_table(table))
+            })
+            .or_else(|| {
+                self.claims
+                    .iter()
+                    .find_map(|claim| self.fault_of_claim(claim))
+            })
+    }
+
+    fn fault_of_table(&self, table: &Table) -> Option<String> {
+        let names = table.rows.as_slice().iter().chain(&table.columns);
+        let selected = table.selection.keys();
+        let fault = names.chain(selected).find_map(|name| self.unknown(name));
+        let measures = table.measures.as_slice().iter();
+        let fault = fault.or_else(|| measures.clone().find_map(|name| self.unmeasured(name)));
+        let none = measures.len() == 0;
+        fault
+            .or_else(|| none.then(|| "it has no measures".to_owned()))
+            .map(|fault| format!("table {}: {fault}", table.title))
+    }
+
+    fn fault_of_claim(&self, claim: &Claim) -> Option<String> {
+        let over = claim.over.iter();
+        let measures = over.clone().filter_map(|over| over.measure.as_ref());
+        let selected = over.flat_map(|over| over.selection.keys());
+        std::iter::once(&claim.measure)
+            .chain(measures)
+            .find_map(|name| self.unmeasured(name))
+            .or_else(|| {
+                let mut names = claim.selection.keys().chain(selected);
+                names.find_map(|name| self.unknown(name))
+            })
+            .or_else(|| {
+                let limits = claim.at_most.is_some() || claim.at_least.is_some();
+                (!limits).then(|| "expected at_most, at_least, or both".to_owned())
+            })
+            .map(|fault| format!("claim {}: {fault}", claim.says))
+    }
+
+    fn unmeasured(&self, name: &str) -> Option<String> {
+        let known: Vec<&str> = self.measures.keys().map(String::as_str).collect();
+        (!self.measures.contains_key(name)).then(|| {
+            format!(
+                "there is no measure `{name}`: there is {}",
+                known.join(", ")
+            )
+        })
+    }
+
+    /// Not the name of a value that runs differ in.
+    fn unknown(&self, name: &str) -> Option<String> {
+        let each = self.runs.iter().flat_map(|runs| runs.each.keys());
+        let mut known: Vec<&str> = each.map(String::as_str).chain(["scheme", "runs"]).collect();
+        known.sort_unstable();
+        known.dedup();
+        (!known.contains(&name)).then(|| {
+            format!(
+                "runs do not differ in `{name}`: expected one of {}",
+                known.join(", ")
+            )
+        })
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The ideal schedule of a run's flows, as a result like any other: `ideal-seedN.jsonl` beside it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+
+use anyhow::{Context as _, Result, ensure};
+use weft_load::ideal::{Demand, waits_ps};
+use weft_load::record::{self, Flow, Record, Run, Summary};
+use weft_load::statistics::Buckets;
+
+use super::description::Value;
+use super::results::Done;
+use crate::run;
+
+/// Its scheme's name.
+pub(crate) const IDEAL: &str = "ideal";
+
+const PS_PER_NS: u64 = 1_000;
+
+/// Adds the ideal of every run that is to have one, and writes its file.
+///
+/// # Errors
+///
+/// If a closed loop made the flows (when they begin depends on when others end), or writing fails.
+pub(crate) fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
+    let mut ideals = Vec::new();
+    for run in done.iter().filter(|run| run.planned.ideal) {
+        let arrivals = &run.run.header.workload.arrivals;
+        ensure!(
+            !arrivals.starts_with("closed"),
+            "{}: a closed loop has no ideal",
+            run.planned.command()
+        );
+        let ideal = of(run)?;
+        let path = run::file(&run.planned.args.out, IDEAL, run.planned.seed());
+        write(
+            &ideal,
+            File::create(&path).with_context(|| path.display().to_string())?,
+        )?;
+        let mut values = run.values.clone();
+        values.insert("scheme".to_owned(), Value(IDEAL.to_owned()));
+        ideals.push(Done {
+            planned: run.planned,
+            values,
+            run: ideal,
+        });
+    }
+    done.append(&mut ideals);
+    Ok(())
+}
+
+/// The same flows, from the same times on, as the ideal schedule serves them.
+fn of(done: &Done<'_>) -> Result<Run> {
+    let framing = done.framing()?;
+    let mut best = done.best()?;
+    let rate = |host: u32| {
+        done.rate(host)
+            .context("a flow of a host that is not there")
+    };
+    let flows = &done.run.flows;
+    let mut demands = Vec::with_capacity(flows.len());
+    for flow in flows {
+        let rate = rate(flow.src)?.min(rate(flow.dst)?);
+        let bits = 8.0 * framing.flow_wire_bytes(flow.size) as f64;
+        demands.push(Demand {
+            start_ps: flow.start_ns.saturating_mul(PS_PER_NS),
+            src: flow.src,
+            dst: flow.dst,
+            service_ps: (bits * 1e12 / rate as f64).round() as u64,
+        });
+    }
+    let served = |(flow, wait): (&Flow, u64)| {
+        let best = best.time_ns(flow.src, flow.dst, flow.size)?;
+        let time = best + wait as f64 / PS_PER_NS as f64;
+        Some(Flow {
+            fct_ns: Some(time.round() as u64),
+            slowdown: Some(time / best),
+            retransmissions: 0,
+            timeouts: 0,
+            ..flow.clone()
+        })
+    };
+    let flows: Option<Vec<Flow>> = flows.iter().zip(waits_ps(&demands)).map(served).collect();
+    let flows = flows.context("there is no way between two hosts")?;
+    let mut header = done.run.header.clone();
+    header.scheme = IDEAL.to_owned();
+    header.parameters.clear();
+    // There is no command that runs it.
+    header.options.clear();
+    let buckets = Buckets::new(&header.buckets)?;
+    Ok(Run {
+        summary: Some(Summary::new(&flows, &buckets, Vec::new(), None)),
+        header,
+        flows,
+        ports: Vec::new(),
+    })
+}
+
+fn write(run: &Run, file: File) -> Result<()> {
+    let mut out = BufWriter::new(file);
+    record::write(&mut out, &Record::Header(Box::new(run.header.clone())))?;
+    for flow in &run.flows {
+        record::write(&mut out, &Record::Flow(flow.clone()))?;
+    }
+    if let Some(summary) = &run.summary {
+        record::write(&mut out, &Record::Summary(summary.clone()))?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Claims and tables over all runs: a figure is the mean over seeds, and a claim must hold in each
+//! group of runs that it is about.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::description::{Claim, Experiment, Table, Value, Where};
+use super::measure::Measure;
+use super::results::Done;
+use crate::compare::table::{digits, show};
+use crate::error::usage;
+use crate::output;
+use crate::results::{Estimate, estimate};
+
+type Values = BTreeMap<String, Value>;
+
+/// What came of an experiment.
+#[derive(Debug, Serialize)]
+pub(crate) struct Judgement {
+    experiment: String,
+    title: String,
+    source: String,
+    /// Whether every claim does, and every run is there.
+    pub(crate) holds: bool,
+    /// Runs without results.
+    missing: usize,
+    claims: Vec<Judged>,
+    tables: Vec<Measured>,
+    runs: Vec<RunState>,
+}
+
+/// A claim beside what was measured.
+#[derive(Debug, Serialize)]
+struct Judged {
+    says: String,
+    paper: String,
+    asked: String,
+    /// In the group of runs that is farthest from what is asked.
+    measured: Option<f64>,
+    unit: &'static str,
+    /// What tells that group from the others that the claim is about.
+    at: Values,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Holds,
+    Fails,
+    /// There is nothing that it could be measured from.
+    NotMeasured,
+    /// A run that it is about is not to be believed.
+    Invalid,
+}
+
+/// A table, filled in.
+#[derive(Debug, Serialize)]
+struct Measured {
+    title: String,
+    head: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    labels: Vec<String>,
+    cells: Vec<Option<Estimate>>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunState {
+    file: String,
+    command: String,
+    valid: bool,
+    reasons: Vec<String>,
+}
+
+/// Runs that differ in the seed only.
+struct Group<'a> {
+    values: &'a Values,
+    runs: Vec<&'a Done<'a>>,
+}
+
+impl Group<'_> {
+    fn figure(&self, measure: &Measure) -> Result<Option<Estimate>> {
+        let mut figures = Vec::new();
+        for run in &self.runs {
+            match measure.of_run(run)? {
+                Some(figure) => figures.push(figure),
+                None => return Ok(None),
+            }
+        }
+        Ok(estimate(&figures))
+    }
+
+    fn valid(&self) -> bool {
+        self.runs.iter().all(|run| run.failed_gates().count() == 0)
+    }
+}
+
+fn selects(selection: &Where, values: &Values) -> bool {
+    selection.iter().all(|(name, wanted)| {
+        let value = values.get(name);
+        value.is_some_and(|value| wanted.as_slice().contains(value))
+    })
+}
+
+fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for run in done {
+        match groups.iter_mut().find(|group| *group.values == run.values) {
+            Some(group) => group.runs.push(run),
+            None => groups.push(Group {
+                values: &run.values,
+                runs: vec![run],
+            }),
+        }
+    }
+    groups
+}
+
+impl Judgement {
+    /// # Errors
+    ///
+    /// If a table has several runs for one cell, or results do not fit the topology.
+    pub(crate) fn new(experiment: &Experiment, done: &[Done<'_>], planned: usize) -> Result<Self> {
+        let description = &experiment.description;
+        let measures = &description.measures;
+        let groups = groups(done);
+        let claims: Vec<Judged> = description
+            .claims
+            .iter()
+            .map(|claim| judged(claim, measures, &groups))
+            .collect::<Result<_>>()?;
+        let tables = description.tables.iter();
+        let tables = tables.map(|table| measured(table, measures, &groups));
+        let of_plan = |run: &&Done<'_>| run.values == run.planned.values;
+        let runs: Vec<RunState> = done
+            .iter()
+            .filter(of_plan)
+            .map(|run| RunState {
+                file: run.planned.file.display().to_string(),
+                command: run.planned.command(),
+                valid: run.failed_gates().count() == 0,
+                reasons: run.failed_gates().map(ToString::to_string).collect(),
+            })
+            .collect();
+        let missing = planned - runs.len();
+        Ok(Self {
+            experiment: experiment.name.clone(),
+            title: description.title.clone(),
+            source: description.source.clone(),
+            holds: missing == 0 && claims.iter().all(|claim| claim.verdict == Verdict::Holds),
+            missing,
+            claims,
+            tables: tables.collect::<Result<_>>()?,
+            runs,
+        })
+    }
+
+    /// For a person.
+    pub(crate) fn text(&self) -> String {
+        let mut parts = vec![format!(
+            "{}: {}\n{}",
+            self.experiment, self.title, self.source
+        )];
+        for table in &self.tables {
+            let rows = table.rows.iter().map(|row| {
+                let cells = row.cells.iter().map(|cell| show(*cell));
+                row.labels.iter().cloned().chain(cells).collect()
+            });
+            parts.push(format!(
+                "{}\n{}",
+                table.title,
+                output::table(&table.head, rows)
+            ));
+        }
+        let rows = self.claims.iter().map(Judged::row);
+        parts.push(output::list(
+            ["claim", "paper", "asked", "measured", ""],
+            rows,
+        ));
+        let held = self.claims.iter().filter(|it| it.verdict == Verdict::Holds);
+        let mut last = format!("{} of {} claims hold", held.count(), self.claims.len());
+        if self.missing > 0 {
+            let all = self.missing + self.runs.len();
+            last += &format!("; {} of {all} runs have no results", self.missing);
+        }
+        for run in &self.runs {
+            for reason in &run.reasons {
+                last += &format!("\nINVALID {}: {reason}", run.file);
+            }
+        }
+        parts.push(last);
+        parts.join("\n\n")
+    }
+}
+
+impl Judged {
+    fn row(&self) -> Vec<String> {
+        let unit = match self.unit {
+            "" => String::new(),
+            unit => format!(" {unit}"),
+        };
+        let at = self
+            .at
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"));
+        let at = at.collect::<Vec<_>>().join(", ");
+        let measured = match self.measured {
+            None => "–".to_owned(),
+            Some(measured) if at.is_empty() => format!("{}{unit}", digits(measured)),
+            Some(measured) => format!("{}{unit} at {at}", digits(measured)),
+        };
+        let verdict = match self.verdict {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "DOES NOT HOLD",
+            Verdict::NotMeasured => "NOT MEASURED",
+            Verdict::Invalid => "INVALID",
+        };
+        let asked = format!("{}{unit}", self.asked);
+        vec![
+            self.says.clone(),
+            self.paper.clone(),
+            asked,
+            measured,
+            verdict.to_owned(),
+        ]
+    }
+}
+
+/// How far beyond its limits a value is; below 0 it is within them.
+fn excess(claim: &Claim, value: f64) -> f64 {
+    let above = claim.at_most.map(|limit| value - limit);
+    let below = claim.at_least.map(|limit| limit - value);
+    above
+        .into_iter()
+        .chain(below)
+        .fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn judged(
+    claim: &Claim,
+    measures: &BTreeMap<String, Measure>,
+    all: &[Group<'_>],
+) -> Result<Judged> {
+    let measure = &measures[&claim.measure];
+    let about: Vec<&Group<'_>> = all
+        .iter()
+        .filter(|group| selects(&claim.selection, group.values))
+        .collect();
+    let mut worst: Option<(f64, &Group<'_>)> = None;
+    let mut verdict = if about.is_empty() {
+        Verdict::NotMeasured
+    } else {
+        Verdict::Holds
+    };
+    for &group in &about {
+        let mut figure = group.figure(measure)?.map(|figure| figure.mean);
+        let mut valid = group.valid();
+        if let Some(over) = &claim.over {
+            let other = over
+                .measure
+                .as_ref()
+                .map_or(measure, |name| &measures[name]);
+            let mut values = group.values.clone();
+            values.extend(over.selection.clone());
+            let reference = all.iter().find(|group| *group.values == values);
+            let divisor = match reference {
+                Some(reference) => {
+                    valid &= reference.valid();
+                    reference.figure(other)?.map(|figure| figure.mean)
+                }
+                None => None,
+            };
+            figure = figure
+                .zip(divisor)
+                .map(|(figure, divisor)| figure / divisor);
+        }
+        match figure.filter(|figure| figure.is_finite()) {
+            None => verdict = Verdict::NotMeasured,
+            Some(figure) => {
+                if worst.is_none_or(|(value, _)| excess(claim, figure) > excess(claim, value)) {
+                    worst = Some((figure, group));
+                }
+            }
+        }
+        if !valid && verdict == Verdict::Holds {
+            verdict = Verdict::Invalid;
+        }
+    }
+    if let (Verdict::Holds, Some((value, _))) = (verdict, worst)
+        && excess(claim, value) > 0.0
+    {
+        verdict = Verdict::Fails;
+    }
+    let differs = |name: &String| {
+        about
+            .iter()
+            .any(|it| it.values.get(name) != about[0].values.get(name))
+    };
+    let at = worst.map_or_else(Values::new, |(_, group)| {
+        let values = group.values.iter().filter(|(name, _)| differs(name));
+        values
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    });
+    Ok(Judged {
+        says: claim.says.clone(),
+        paper: claim.paper.clone(),
+        asked: match (claim.at_least, claim.at_most) {
+            (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
+            (Some(least), None) => format!("≥ {}", digits(least)),
+            (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
+        },
+        measured: worst.map(|(value, _)| value),
+        unit: if claim.over.is_some() {
+            ""
+        } else {
+            measure.of.unit()
+        },
+        at,
+        verdict,
+    })
+}
+
+/// The different ones, in their order.
+fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
+}
+
+/// What a row has of the values that tell rows apart.
+type Key = Vec<Option<Value>>;
+
+/// The groups of runs that a table is about.
+struct Cells<'a> {
+    table: &'a Table,
+    measures: &'a BTreeMap<String, Measure>,
+    groups: Vec<&'a Group<'a>>,
+}
+
+impl Cells<'_> {
+    fn key(&self, group: &Group<'_>) -> Key {
+        let names = self.table.rows.as_slice().iter();
+        names.map(|name| group.values.get(name).cloned()).collect()
+    }
+
+    /// A figure of the one group that belongs in a row and, where there are such, a column.
+    fn cell(
+        &self,
+        row: &Key,
+        column: Option<(&str, &Value)>,
+        name: &str,
+    ) -> Result<Option<Estimate>> {
+        let mut found = self.groups.iter().filter(|group| {
+            let fits = |(name, value): (&str, &Value)| group.values.get(name) == Some(value);
+            self.key(group) == *row && column.is_none_or(fits)
+        });
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => usage(format!(
+                "table {}: there are several runs for one cell: name in rows what they differ in",
+                self.table.title
+            )),
+            (Some(group), None) => group.figure(&self.measures[name]),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// A measure and its unit.
+    fn label(&self, name: &str) -> String {
+        match self.measures[name].of.unit() {
+            "" => name.to_owned(),
+            unit => format!("{name} ({unit})"),
+        }
+    }
+}
+
+fn measured(
+    table: &Table,
+    measures: &BTreeMap<String, Measure>,
+    all: &[Group<'_>],
+) -> Result<Measured> {
+    let groups = all
+        .iter()
+        .filter(|group| selects(&table.selection, group.values));
+    let cells = Cells {
+        table,
+        measures,
+        groups: groups.collect(),
+    };
+    let keys = distinct(cells.groups.iter().map(|group| cells.key(group)));
+    let names = table.measures.as_slice();
+    let mut head: Vec<String> = table.rows.as_slice().to_vec();
+    let mut rows = Vec::new();
+    let labels = |key: &Key| -> Vec<String> {
+        let shown =
+            |value: &Option<Value>| value.as_ref().map_or_else(String::new, |it| it.0.clone());
+        key.iter().map(shown).collect()
+    };
+    if let Some(column) = &table.columns {
+        let values = cells
+            .groups
+            .iter()
+            .filter_map(|group| group.values.get(column));
+        let values = distinct(values);
+        head.push(column.clone());
+        head.extend(values.iter().map(|value| value.0.clone()));
+        for key in &keys {
+            for name in names {
+                let figures = values
+                    .iter()
+                    .map(|value| cells.cell(key, Some((column, value)), name));
+                let mut labels = labels(key);
+                labels.push(cells.label(name));
+                rows.push(Row {
+                    labels,
+                    cells: figures.collect::<Result<_>>()?,
+                });
+            }
+        }
+    } else {
+        head.extend(names.iter().map(|name| cells.label(name)));
+        for key in &keys {
+            let figures = names.iter().map(|name| cells.cell(key, None, name));
+            rows.push(Row {
+                labels: labels(key),
+                cells: figures.collect::<Result<_>>()?,
+            });
+        }
+    }
+    Ok(Measured {
+        title: table.title.clone(),
+        head,
+        rows,
+    })
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How well one receiver's link was used, and how quickly it went from flow to flow.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use weft_load::framing::Framing;
+use weft_load::record::Flow;
+use weft_load::statistics::goodput;
+
+use crate::experiments::results::Done;
+
+/// The receiver's link.
+struct Link {
+    /// bit/s.
+    rate: f64,
+    framing: Framing,
+}
+
+impl Link {
+    /// ns for which it is busy with so many bytes on the wire.
+    fn busy_ns(&self, wire_bytes: u64) -> f64 {
+        8e9 * wire_bytes as f64 / self.rate
+    }
+
+    /// ns of a full packet.
+    fn packet_ns(&self) -> f64 {
+        self.busy_ns(self.framing.wire_bytes(self.framing.mss.get()))
+    }
+
+    /// Payload in bit/s at best.
+    fn goodput(&self) -> f64 {
+        8e9 * f64::from(self.framing.mss.get()) / self.packet_ns()
+    }
+}
+
+/// The flows to the host that gets the most bytes, with their ends, and its link. `None`: there are
+/// none, or one of them did not end.
+fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<(&'a Flow, u64)>)>> {
+    let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
+    for flow in &done.run.flows {
+        *bytes.entry(flow.dst).or_default() += flow.size;
+    }
+    let Some((&host, _)) = bytes.iter().max_by_key(|(_, bytes)| **bytes) else {
+        return Ok(None);
+    };
+    let link = Link {
+        rate: done
+            .rate(host)
+            .context("a flow to a host that is not there")? as f64,
+        framing: done.framing()?,
+    };
+    let flows = done.run.flows.iter().filter(|flow| flow.dst == host);
+    let flows: Option<Vec<_>> = flows
+        .map(|flow| Some((flow, flow.start_ns + flow.fct_ns?)))
+        .collect();
+    Ok(flows.map(|flows| (link, flows)))
+}
+
+/// The share of the best goodput, 0 to 1. `None` as [`busiest`].
+pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
+    let Some((link, flows)) = busiest(done)? else {
+        return Ok(None);
+    };
+    let begin = flows.iter().map(|(flow, _)| flow.start_ns).min();
+    let end = flows.iter().map(|(_, end)| *end).max();
+    let time = begin.zip(end).map_or(0, |(begin, end)| end - begin);
+    let bytes = flows.iter().map(|(flow, _)| flow.size).sum();
+    Ok(goodput(bytes, time).map(|goodput| goodput / link.goodput()))
+}
+
+/// In packet times, from each flow that ended to the next; see [`super::Of::SwitchOver`]. Where the
+/// next began only after that, it is no switch.
+pub(super) fn switch_overs(done: &Done<'_>) -> Result<Vec<f64>> {
+    let Some((link, mut flows)) = busiest(done)? else {
+        return Ok(Vec::new());
+    };
+    flows.sort_by_key(|(_, end)| *end);
+    let pairs = flows.windows(2).filter_map(|pair| match pair {
+        [(_, before), (flow, end)] if flow.start_ns < *before => Some((before, flow, end)),
+        _ => None,
+    });
+    let over = pairs.map(|(before, flow, end)| {
+        let own = link.busy_ns(link.framing.flow_wire_bytes(flow.size));
+        ((end - before) as f64 - own) / link.packet_ns()
+    });
+    Ok(over.collect())
+}

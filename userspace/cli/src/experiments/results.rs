@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The results that are there, and whether they are those of the plan.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use anyhow::{Context as _, Result};
+use weft_load::framing::Framing;
+use weft_load::record::{Gate, Run};
+
+use super::description::Value;
+use super::plan::Planned;
+use crate::trial::Best;
+
+/// What there is of a run.
+pub(crate) enum Found {
+    Done(Box<Run>),
+    Missing,
+    /// A file that is not this run's: one sentence.
+    Other(String),
+}
+
+/// Looks for a run's results.
+///
+/// # Errors
+///
+/// If a file is there and cannot be read.
+pub(crate) fn find(planned: &Planned) -> Result<Found> {
+    let path = planned.file.display().to_string();
+    let file = match File::open(&planned.file) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Missing),
+        Err(error) => return Err(error).with_context(|| path.clone()),
+    };
+    let run = match Run::read(&path, BufReader::new(file)) {
+        Ok(run) => run,
+        Err(weft_load::Error::Io(error)) => return Err(error).with_context(|| path.clone()),
+        Err(error) => return Ok(Found::Other(error.to_string())),
+    };
+    Ok(match fault(planned, &run) {
+        Some(why) => Found::Other(format!("{path} {why}")),
+        None => Found::Done(Box::new(run)),
+    })
+}
+
+/// Why they are not the planned run's.
+fn fault(planned: &Planned, run: &Run) -> Option<&'static str> {
+    let header = &run.header;
+    let faults = [
+        (run.summary.is_none(), "is of a run that did not end"),
+        (header.options != planned.args.words, "is of other options"),
+        (
+            header.scheme != planned.fabric.scheme.name || header.seed != planned.seed(),
+            "is of another scheme or seed",
+        ),
+        (
+            header.parameters != planned.fabric.parameters(),
+            "is of other parameters of the scheme",
+        ),
+        (
+            header.weft != env!("CARGO_PKG_VERSION"),
+            "is of another weft",
+        ),
+    ];
+    faults.into_iter().find_map(|(is, why)| is.then_some(why))
+}
+
+/// A run that is done, or the ideal that follows from one.
+pub(crate) struct Done<'a> {
+    pub(crate) planned: &'a Planned,
+    /// Those of the plan, but for the scheme if it is the ideal's.
+    pub(crate) values: BTreeMap<String, Value>,
+    pub(crate) run: Run,
+}
+
+impl<'a> Done<'a> {
+    pub(crate) fn new(planned: &'a Planned, run: Run) -> Self {
+        Self {
+            planned,
+            values: planned.values.clone(),
+            run,
+        }
+    }
+
+    /// What packets are like on its wires.
+    ///
+    /// # Errors
+    ///
+    /// Never: Ethernet's MTU holds headers.
+    pub(crate) fn framing(&self) -> Result<Framing> {
+        self.planned.fabric.framing(self.planned.args.ipv6)
+    }
+
+    /// Best possible times on its fabric.
+    ///
+    /// # Errors
+    ///
+    /// As [`Done::framing`].
+    pub(crate) fn best(&self) -> Result<Best<'_>> {
+        Ok(Best::new(&self.planned.fabric.topology, self.framing()?))
+    }
+
+    /// The rate of a host's link, in bit/s.
+    pub(crate) fn rate(&self, host: u32) -> Option<u64> {
+        let topology = &self.planned.fabric.topology;
+        let id = topology.hosts().nth(host as usize)?;
+        let port = topology.node(id).ports.first()?;
+        Some(topology.links()[port.link].wire.rate.bits_per_second())
+    }
+
+    /// The gates that it did not pass, but for those that flows without an end cannot.
+    pub(crate) fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
+        let endless = self.planned.endless;
+        let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);
+        gates.filter(move |gate| {
+            let of_ends = gate.name == "flows that did not end"
+                || (gate.name == "time limited by socket buffers" && gate.measured.is_none());
+            !(gate.ok || endless && of_ends)
+        })
+    }
+}

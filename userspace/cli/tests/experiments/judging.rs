@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Results, tables and claims, without a fabric: the results are made up.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use weft_load::record::{Class, Flow, Gate, Limit, Summary};
+use weft_load::statistics::Buckets;
+
+use crate::sample::{BUCKETS, Sample, sample};
+use crate::{folder, printed, weft};
+
+/// Two loads; a second is as the paper says if flows take 1.5 times as long.
+const EXPERIMENT: &str = r#"
+title = "Load"
+source = "A. Author, 2026, Figure 1"
+about = "a"
+[[runs]]
+options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
+each.load = [0.2, 0.8]
+ideal = "./plain"
+[measures]
+mean = { of = "slowdown", statistic = "mean" }
+short = { of = "time", statistic = "max", up_to = "10kB" }
+loss = { of = "loss" }
+[[tables]]
+title = "Slowdown and time"
+measures = ["mean", "short"]
+rows = "load"
+columns = "scheme"
+[[tables]]
+title = "Loss"
+measures = "loss"
+rows = "load"
+where = { scheme = "./plain" }
+[[claims]]
+says = "more load, more time"
+paper = "1.5 times"
+measure = "mean"
+where = { scheme = "./plain", load = 0.8 }
+over = { where = { load = 0.2 } }
+at_least = 1.4
+at_most = 1.6
+[[claims]]
+says = "near the ideal"
+paper = "within a factor of 4"
+measure = "mean"
+where = { scheme = "./plain" }
+over = { where = { scheme = "ideal" } }
+at_most = 4
+"#;
+
+/// On 10 Gbit/s links with 2 µs each: two flows of 5 packets of 1448 B from different hosts to one, at
+/// the same time, and two that nobody disturbs. All four take `slowdown` times the best possible.
+fn result(load: &str, slowdown: f64) -> Sample {
+    let mut sample = sample("plain", 1, 4, 1.0);
+    let options = format!("rack:hosts=4 --load {load} --flows 4 --warm-up 0");
+    sample.header.options = options.split(' ').map(str::to_owned).collect();
+    sample.header.topology = "rack:hosts=4".into();
+    sample.header.dilation = 1.0;
+    sample.header.parameters.clear();
+    let flow = |id: u64, src, dst, start_ns| Flow {
+        id,
+        src,
+        dst,
+        class: Class::Background,
+        warm_up: false,
+        start_ns,
+        size: 5 * 1448,
+        fct_ns: Some((10_000.0 * slowdown) as u64),
+        slowdown: Some(slowdown),
+        retransmissions: 0,
+        timeouts: 0,
+    };
+    sample.flows = vec![
+        flow(0, 1, 0, 0),
+        flow(1, 2, 0, 0),
+        flow(2, 3, 1, 0),
+        flow(3, 1, 2, 900_000),
+    ];
+    summarize(&mut sample, true);
+    sample
+}
+
+fn summarize(sample: &mut Sample, valid: bool) {
+    let lag = Gate::new(
+        "lag",
+        Some(if valid { 0.1 } else { 9.0 }),
+        Limit::AtMost(0.5),
+        "packet times",
+    );
+    let unfinished = sample
+        .flows
+        .iter()
+        .filter(|flow| flow.fct_ns.is_none())
+        .count();
+    let ends = Gate::new(
+        "flows that did not end",
+        Some(unfinished as f64),
+        Limit::AtMost(0.0),
+        "",
+    );
+    let buckets = Buckets::new(&BUCKETS).unwrap();
+    sample.summary = Summary::new(&sample.flows, &buckets, vec![lag, ends], Some(0.0625));
+}
+
+fn place(folder: &Path, load: &str) -> PathBuf {
+    let place = folder.join(format!("results/mine/load-{load}"));
+    std::fs::create_dir_all(&place).unwrap();
+    place
+}
+
+/// Judges two results: the status, and what is printed.
+fn judged(name: &str, results: [Sample; 2]) -> (Option<i32>, String) {
+    judged_as(name, EXPERIMENT, results)
+}
+
+fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>, String) {
+    let folder = folder(name, experiment);
+    for (load, result) in ["0.2", "0.8"].iter().zip(results) {
+        result.write(&place(&folder, load));
+    }
+    let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
+    (output.status.code(), printed(&output))
+}
+
+/// The words of the first line that begins so.
+fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(begin));
+    line.unwrap_or_else(|| panic!("no {begin}:\n{text}"))
+        .split_whitespace()
+        .collect()
+}
+
+/// 5 packets of 1448 + 52 + 38 B take 6.152 µs: of two at once the second waits so long, the mean of
+/// four slowdowns is 1 + 6.152 / best / 4. Best is 6.152 µs, a packet's 1.2304 more for the second link,
+/// and two delays.
+#[test]
+fn what_holds_is_said_to_hold_and_the_ideal_is_worked_out() {
+    let (status, text) = judged("holds", [result("0.2", 2.0), result("0.8", 3.0)]);
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.starts_with("mine: Load\nA. Author, 2026, Figure 1\n\nSlowdown and time\n"),
+        "{text}"
+    );
+    assert!(text.trim_end().ends_with("2 of 2 claims hold"), "{text}");
+    let asked = ["1.5", "times", "1.40", "to", "1.60", "1.50", "holds"];
+    assert_eq!(words(&text, "more load")[4..], asked);
+    assert_eq!(words(&text, "load ")[1..], ["scheme", "./plain", "ideal"]);
+    let ideal: f64 = words(&text, "0.2   ")[3].parse().unwrap();
+    let best = |delay: f64| 6.152 + 1.2304 + 2.0 * delay;
+    let expected = |delay: f64| 1.0 + 6.152 / best(delay) / 4.0;
+    // The rack's own delay, whatever it is, is between none and 10 µs.
+    assert!((expected(10.0)..expected(0.0)).contains(&ideal), "{ideal}");
+    assert_eq!(words(&text, "0.8   ")[2], "3");
+    let time = text
+        .lines()
+        .find(|line| line.contains("short (µs)"))
+        .unwrap();
+    assert!(time.contains(" 20 "), "{time}");
+    let loss = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Loss"))
+        .nth(2)
+        .unwrap();
+    assert_eq!(loss.split_whitespace().collect::<Vec<_>>(), ["0.2", "6.25"]);
+}
+
+#[test]
+fn the_ideal_is_a_result_beside_the_others() {
+    let folder = folder("ideal", EXPERIMENT);
+    for load in ["0.2", "0.8"] {
+        result(load, 2.0).write(&place(&folder, load));
+    }
+    assert!(
+        weft(&folder, &["run", "./mine.toml", "--judge"])
+            .status
+            .code()
+            .is_some()
+    );
+    let compare = [
+        "compare",
+        "results/mine/load-0.2/plain-seed1.jsonl",
+        "results/mine/load-0.2/ideal-seed1.jsonl",
+    ];
+    let compared = weft(&folder, &compare);
+    assert!(compared.status.success(), "{compared:?}");
+    let head = printed(&compared);
+    assert!(
+        head.lines()
+            .any(|line| line.split_whitespace().eq(["plain", "ideal"])),
+        "{head}"
+    );
+}
+
+#[test]
+fn the_run_that_is_farthest_off_decides() {
+    let (status, text) = judged("fails", [result("0.2", 2.0), result("0.8", 9.0)]);
+    assert_eq!(status, Some(1), "{text}");
+    let found = words(&text, "more load");
+    assert_eq!(found[found.len() - 4..], ["4.50", "DOES", "NOT", "HOLD"]);
+    let found = words(&text, "near the ideal");
+    assert_eq!(found[found.len() - 6..][..3], ["at", "load", "0.8"]);
+    assert!(text.trim_end().ends_with("0 of 2 claims hold"), "{text}");
+}
+
+#[test]
+fn a_claim_on_a_run_that_is_not_to_be_believed_is_invalid() {
+    let mut late = result("0.8", 3.0);
+    summarize(&mut late, false);
+    let (status, text) = judged("invalid", [result("0.2", 2.0), late]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(words(&text, "more load").ends_with(&["INVALID"]), "{text}");
+    let reason = "INVALID results/mine/load-0.8/plain-seed1.jsonl: lag: 9 packet times, expected at most 0.5";
+    assert!(text.contains(reason), "{text}");
+}
+
+#[test]
+fn flows_need_not_end_where_they_are_not_meant_to() {
+    let unfinished = || {
+        let mut sample = result("0.8", 3.0);
+        sample.flows[3].fct_ns = None;
+        sample.flows[3].slowdown = None;
+        summarize(&mut sample, true);
+        sample
+    };
+    let (status, text) = judged("unfinished", [result("0.2", 2.0), unfinished()]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("flows that did not end: 1, expected at most 0"),
+        "{text}"
+    );
+    let endless = EXPERIMENT.replace("each.load", "endless = true\neach.load");
+    let (status, text) = judged_as("endless", &endless, [result("0.2", 2.0), unfinished()]);
+    assert_eq!(status, Some(0), "{text}");
+}
+
+#[test]
+fn what_is_missing_is_not_measured() {
+    let folder = folder("missing", EXPERIMENT);
+    result("0.2", 2.0).write(&place(&folder, "0.2"));
+    let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        words(&text, "more load").ends_with(&["NOT", "MEASURED"]),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 of 2 claims hold; 1 of 2 runs have no results"),
+        "{text}"
+    );
+}
+
+#[test]
+fn results_of_something_else_are_run_again() {
+    let folder = folder("others", EXPERIMENT);
+    let done = || {
+        let words = ["run", "./mine.toml", "--dry-run", "--json"];
+        let plan: Value = serde_json::from_str(&printed(&weft(&folder, &words))).unwrap();
+        let runs = plan.as_array().unwrap();
+        runs.iter()
+            .map(|run| run["done"].as_bool().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(done(), [false, false]);
+    let place = place(&folder, "0.8");
+    result("0.8", 2.0).write(&place);
+    assert_eq!(done(), [false, true]);
+    let other = |change: fn(&mut Sample)| {
+        let mut sample = result("0.8", 2.0);
+        change(&mut sample);
+        sample.write(&place)
+    };
+    other(|sample| sample.header.options.push("--ipv6".into()));
+    assert_eq!(done(), [false, false]);
+    other(|sample| drop(sample.header.parameters.insert("buffer".into(), "3".into())));
+    assert_eq!(done(), [false, false]);
+    other(|sample| sample.header.weft = "0.0.1".into());
+    assert_eq!(done(), [false, false]);
+    // A run that was interrupted: no summary, or half a line.
+    let path = result("0.8", 2.0).write(&place);
+    let text = std::fs::read_to_string(&path).unwrap();
+    for kept in [text.trim_end().rfind('\n').unwrap(), text.len() / 2, 0] {
+        std::fs::write(&path, &text[..kept]).unwrap();
+        assert_eq!(done(), [false, false]);
+    }
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(done(), [false, true]);
+    let again = ["run", "./mine.toml", "--dry-run", "--json", "--again"];
+    assert!(!printed(&weft(&folder, &again)).contains("true"));
+}
+
+#[test]
+fn seeds_are_averaged() {
+    let folder = folder("seeds", EXPERIMENT);
+    for load in ["0.2", "0.8"] {
+        for (seed, slowdown) in [(1, 2.0), (2, 4.0)] {
+            let mut sample = result(load, slowdown);
+            sample.header.seed = seed;
+            sample.write(&place(&folder, load));
+        }
+    }
+    let output = weft(
+        &folder,
+        &["run", "./mine.toml", "--judge", "--seed", "1,2", "--json"],
+    );
+    let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+    let row = &judgement["tables"][0]["rows"][0];
+    assert_eq!(row["labels"], serde_json::json!(["0.2", "mean"]));
+    assert_eq!(row["cells"][0]["mean"], 3.0);
+    assert!(row["cells"][0]["half_width"].as_f64().unwrap() > 1.0);
+    assert_eq!(judgement["claims"][0]["measured"], 1.0);
+    assert_eq!(judgement["claims"][0]["verdict"], "fails");
+    assert_eq!(judgement["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(judgement["holds"], false);
+}
+
+#[test]
+fn several_runs_for_one_cell_are_refused() {
+    let experiment = EXPERIMENT.replace("rows = \"load\"\nwhere", "where");
+    let folder = folder("cells", &experiment);
+    for load in ["0.2", "0.8"] {
+        result(load, 2.0).write(&place(&folder, load));
+    }
+    let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("table Loss: there are several runs for one cell"),
+        "{said}"
+    );
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Experiments as commands: what they would run, what they refuse, and how they judge results.
+
+#[path = "../sample/files.rs"]
+mod files;
+mod judging;
+mod refusals;
+#[path = "../sample/mod.rs"]
+mod sample;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A scheme without parameters: results of it need name none.
+const SCHEME: [(&str, &str); 3] = [
+    ("scheme.toml", "about = \"One wire.\"\n"),
+    (
+        "switch.tc",
+        "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n",
+    ),
+    (
+        "host.tc",
+        "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n",
+    ),
+];
+
+fn weft(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(words).current_dir(folder).output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A folder with the scheme `plain` and an experiment `mine.toml`.
+fn folder(name: &str, experiment: &str) -> PathBuf {
+    let folder = files::folder(&format!("experiments-{name}"));
+    std::fs::create_dir(folder.join("plain")).unwrap();
+    for (file, content) in SCHEME {
+        std::fs::write(folder.join("plain").join(file), content).unwrap();
+    }
+    std::fs::write(folder.join("mine.toml"), experiment).unwrap();
+    folder
+}
+
+fn names() -> Vec<String> {
+    let list = weft(Path::new("."), &["experiments", "--json"]);
+    let list: Value = serde_json::from_str(&printed(&list)).unwrap();
+    let names = list.as_array().unwrap().iter();
+    names
+        .map(|it| it["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Every experiment that weft brings can be run: each of its runs is a command line of `weft run`.
+/// To accept a change, run with `WEFT_BLESS=1` and read the difference.
+#[test]
+fn what_an_experiment_runs() {
+    let names = names();
+    assert!(names.contains(&"pfabric-fig4a".to_owned()), "{names:?}");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/experiments/golden");
+    for name in &names {
+        let output = weft(Path::new("."), &["run", name, "--dry-run"]);
+        assert!(output.status.success(), "{name}: {output:?}");
+        let plan = printed(&output);
+        let path = golden.join(format!("{name}.txt"));
+        if std::env::var_os("WEFT_BLESS").is_some() {
+            std::fs::write(&path, &plan).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(plan, expected, "{name}: {}", path.display());
+    }
+    let kept = std::fs::read_dir(golden).unwrap().count();
+    assert_eq!(kept, names.len(), "a golden file of no experiment");
+}
+
+#[test]
+fn an_experiment_is_shown_and_exported_as_it_is() {
+    let folder = files::folder("experiments-export");
+    let shown = weft(&folder, &["experiments", "show", "pfabric-fig4a"]);
+    let export = ["experiments", "export", "pfabric-fig4a", "mine.toml"];
+    assert!(weft(&folder, &export).status.success());
+    let written = std::fs::read_to_string(folder.join("mine.toml")).unwrap();
+    assert_eq!(printed(&shown), written);
+    // What is there is not overwritten.
+    assert_eq!(weft(&folder, &export).status.code(), Some(1));
+    let plan = |name: &str| printed(&weft(&folder, &["run", name, "--dry-run", "--out", "x"]));
+    assert_eq!(
+        plan("pfabric-fig4a"),
+        plan("./mine.toml").replace("x/mine", "x/pfabric-fig4a")
+    );
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Descriptions that are not as they must be: one sentence, and exit status 2.
+
+use crate::{folder, weft};
+
+const SOUND: &str = r#"
+title = "t"
+source = "s"
+about = "a"
+[[runs]]
+options = "rack:hosts=4 --scheme ./plain --load {load} --flows {flows}"
+each.load = [0.2, 0.4]
+[scaled]
+flows = 10
+[measures]
+slowdown = { of = "slowdown", statistic = "mean" }
+[[tables]]
+title = "all"
+measures = "slowdown"
+rows = "load"
+[[claims]]
+says = "quick"
+paper = "1"
+measure = "slowdown"
+where = { load = 0.2 }
+over = { where = { load = 0.4 } }
+at_most = 1
+"#;
+
+fn run(name: &str, experiment: &str, words: &[&str]) -> (Option<i32>, String) {
+    let folder = folder(&format!("refused-{name}"), experiment);
+    let words = [&["run", "./mine.toml", "--dry-run"], words].concat();
+    let output = weft(&folder, &words);
+    let said = if output.status.success() {
+        output.stdout
+    } else {
+        output.stderr
+    };
+    (output.status.code(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_sound_one_is_planned() {
+    let expected = "\
+weft run rack:hosts=4 --load 0.2 --flows 10 --scheme ./plain --seed 1 --out results/mine/load-0.2
+weft run rack:hosts=4 --load 0.4 --flows 10 --scheme ./plain --seed 1 --out results/mine/load-0.4
+";
+    assert_eq!(run("sound", SOUND, &[]), (Some(0), expected.to_owned()));
+}
+
+#[test]
+fn seeds_and_flows_can_be_more() {
+    let (status, plan) = run(
+        "more",
+        SOUND,
+        &["--seed", "4,5", "--scale", "2.5", "--out", "o"],
+    );
+    assert_eq!(status, Some(0), "{plan}");
+    assert_eq!(plan.lines().count(), 4);
+    let last = "--load 0.4 --flows 25 --scheme ./plain --seed 5 --out o/mine/load-0.4";
+    assert!(plan.trim_end().ends_with(last), "{plan}");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let wrong = [
+        ("title = \"t\"", "", "missing field `title`"),
+        ("at_most = 1", "at_mots = 1", "unknown field `at_mots`"),
+        (
+            "at_most = 1",
+            "",
+            "claim quick: expected at_most, at_least, or both",
+        ),
+        (
+            "each.load = [0.2, 0.4]",
+            "each.lod = [0.2]",
+            "each.lod is not in the options",
+        ),
+        (
+            "{flows}",
+            "{flow}",
+            "`{flow}` is not known: expected one of load, flows",
+        ),
+        ("{flows}", "{flows", "`{flows`: a { without }"),
+        (
+            "[0.2, 0.4]",
+            "[0.2, 0.2]",
+            "two runs would be results/mine/load-0.2/plain-seed1.jsonl",
+        ),
+        ("[0.2, 0.4]", "[0.2, [1]]", "expected a text or a number"),
+        ("--load {load}", "--load 7{load}", "load 70.2"),
+        (
+            "--load {load}",
+            "--lod {load}",
+            "unexpected argument '--lod'",
+        ),
+        (
+            "--load {load}",
+            "--load {load} --seed 2",
+            "--seed is not a run's own",
+        ),
+        (
+            "--load {load}",
+            "--load {load} --dry-run",
+            "--dry-run is not a run's own",
+        ),
+        ("./plain", "./plain,droptail", "one scheme a run"),
+        ("./plain", "plian", "there is no scheme `plian`"),
+        ("rack:hosts=4", "rock:hosts=4", "rock"),
+        (
+            "of = \"slowdown\"",
+            "of = \"speed\"",
+            "unknown variant `speed`",
+        ),
+        (
+            ", statistic = \"mean\"",
+            "",
+            "measure slowdown: it needs a statistic",
+        ),
+        (
+            "rows = \"load\"",
+            "rows = \"lod\"",
+            "table all: runs do not differ in `lod`",
+        ),
+        (
+            "measures = \"slowdown\"",
+            "measures = \"speed\"",
+            "table all: there is no measure `speed`",
+        ),
+        (
+            "measures = \"slowdown\"",
+            "measures = []",
+            "table all: it has no measures",
+        ),
+        (
+            "measure = \"slowdown\"",
+            "measure = \"speed\"",
+            "claim quick: there is no measure `speed`",
+        ),
+        (
+            "{ load = 0.2 }",
+            "{ lod = 0.2 }",
+            "claim quick: runs do not differ in `lod`",
+        ),
+        (
+            "{ where = {",
+            "{ measure = \"x\", where = {",
+            "claim quick: there is no measure `x`",
+        ),
+        (
+            "each.load",
+            "ideal = \"pfabric\"\neach.load",
+            "no run has that scheme",
+        ),
+    ];
+    for (number, (from, to, expected)) in wrong.into_iter().enumerate() {
+        assert!(SOUND.contains(from), "{from}");
+        let (status, said) = run(&format!("{number}"), &SOUND.replacen(from, to, 1), &[]);
+        assert_eq!(status, Some(2), "{to}: {said}");
+        assert!(
+            said.contains("mine") && said.contains(expected),
+            "{to}: {said}"
+        );
+    }
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    for (words, expected) in [
+        (["--scale", "0"], "--scale 0: expected a factor"),
+        (["--scale", "-1"], "-1"),
+        (["--seed", "3,3"], "--seed: 3 is there twice"),
+        (
+            ["--load", "0.3"],
+            "--load: the experiment says itself what is run",
+        ),
+    ] {
+        let (status, said) = run("options", SOUND, &words);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    let (status, said) = run(
+        "unscaled",
+        &SOUND.replace("flows = 10", "").replace("{flows}", "10"),
+        &["--scale", "2"],
+    );
+    assert_eq!(
+        (status, said.trim_end()),
+        (Some(2), "weft: --scale: mine has nothing to scale")
+    );
+}
