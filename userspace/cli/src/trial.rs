@@ -156,7 +156,7 @@ impl Trial<'_> {
         let mut records = Vec::with_capacity(report.flows.len());
         for flow in &report.flows {
             let time = best.time_ns(flow.flow.src, flow.flow.dst, flow.flow.size);
-            if let Some(record) = flow.record(self.since, dilation, time) {
+            if let Some(record) = flow.record(self.since, dilation, time, report.duration_ns) {
                 record::write(out, &Record::Flow(record.clone()))?;
                 records.push(record);
             }

@@ -17,7 +17,7 @@ use weft_load::pairs::Pairs;
 use weft_load::quantity;
 use weft_load::record;
 use weft_load::sizes::Sizes;
-use weft_load::trace::Trace;
+use weft_load::trace::{Trace, TraceFlow};
 use weft_topo::{Kind, NodeId, Topology};
 
 use crate::error::usage;
@@ -55,9 +55,23 @@ pub(crate) struct Args {
     /// Receiver of all incasts (default: a new one each time)
     #[arg(long, value_name = "HOST", requires = "incast")]
     incast_to: Option<String>,
+    /// Hosts that send an incast's flows, where they are to be fewer than its flows: in turn
+    /// (default: each flow is from another host)
+    #[arg(long, value_name = "N", requires = "incast")]
+    incast_senders: Option<NonZeroU32>,
+    /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is always the same time
+    #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
+    incast_arrivals: String,
     /// Nothing but the incasts
     #[arg(long, requires = "incast", conflicts_with = "trace")]
     only_incast: bool,
+    /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
+    /// h1-h0:30MB@2ms from 2 ms of the fabric on
+    #[arg(long, value_name = "HOST-HOST:SIZE")]
+    add: Vec<String>,
+    /// Nothing but the flows of --add
+    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
+    only_added: bool,
     /// How many flows (default 1000)
     #[arg(long, value_name = "N", conflicts_with = "time")]
     flows: Option<u64>,
@@ -134,6 +148,34 @@ fn host(topology: &Topology, name: &str) -> Result<u32> {
     }
 }
 
+/// `h1-h0:30MB` or `h1-h0:30MB@2ms`.
+fn added(topology: &Topology, text: &str) -> Result<TraceFlow> {
+    let unfit = || {
+        usage(format!(
+            "--add {text}: expected HOST-HOST:SIZE or HOST-HOST:SIZE@TIME, for example h1-h0:30MB@2ms"
+        ))
+    };
+    let (flow, start) = match text.split_once('@') {
+        Some((flow, start)) => (flow, start),
+        None => (text, "0ns"),
+    };
+    let Some(((src, dst), size)) = flow
+        .split_once(':')
+        .and_then(|(pair, size)| Some((pair.split_once('-')?, size)))
+    else {
+        return unfit();
+    };
+    let Ok(start) = start.parse::<weft_topo::Delay>() else {
+        return unfit();
+    };
+    Ok(TraceFlow {
+        start_ns: start.ns(),
+        src: host(topology, src)?,
+        dst: host(topology, dst)?,
+        size: refuse(quantity::bytes(size))?,
+    })
+}
+
 impl Args {
     /// The workload on a fabric (not slowed), and how results name it.
     ///
@@ -158,7 +200,7 @@ impl Args {
                 &read("--trace", file)?,
                 hosts,
             ))?))
-        } else if self.only_incast {
+        } else if self.only_incast || self.only_added {
             None
         } else {
             Some(self.background(topology, framing, seed, &mut said)?)
@@ -168,10 +210,14 @@ impl Args {
             None => None,
         };
         said.incast = incast.as_ref().map(ToString::to_string);
+        let added = self.add.iter().map(|text| added(topology, text));
+        let added = added.collect::<Result<_>>()?;
+        said.added.clone_from(&self.add);
         let workload = Workload {
             hosts,
             background,
             incast,
+            added,
             until: self.until()?,
             warm_up: self.warm_up,
             seed,
@@ -331,7 +377,8 @@ impl Args {
             } else {
                 IncastBytes::PerSender(bytes)
             },
-            process: Process::Poisson,
+            senders: self.incast_senders,
+            process: refuse(self.incast_arrivals.parse())?,
             rate,
             receiver: match &self.incast_to {
                 Some(name) => Some(host(topology, name)?),

@@ -163,6 +163,32 @@ fn numbers_out_of_range_are_answered_with_the_range() {
             "needs 41 hosts: the fabric has 10",
         ),
         ("run rack --incast 4x20kB@0", "expected more than 0"),
+        (
+            "run rack --incast 40x20kB@300 --incast-senders 10",
+            "an incast of 10 senders needs 11 hosts: the fabric has 10",
+        ),
+        (
+            "run rack --incast 4x20kB@300 --incast-senders 5",
+            "5 senders of 4 flows: some have none",
+        ),
+        (
+            "run rack --incast 4x20kB@300 --incast-arrivals often",
+            "expected poisson, lognormal or lognormal:SIGMA",
+        ),
+        ("run rack --add h1:9kB", "for example h1-h0:30MB@2ms"),
+        (
+            "run rack --add h1-h0:9kB@soon",
+            "for example h1-h0:30MB@2ms",
+        ),
+        (
+            "run rack --add h1-h99:9kB",
+            "there is no host `h99` in rack",
+        ),
+        (
+            "run rack --add h1-h1:9kB",
+            "a flow from h1 to h1 goes nowhere",
+        ),
+        ("run rack --add h1-h0:0B", "expected 1 byte to 1 TiB"),
         ("run rack --seed 1,1", "1 is there twice"),
         ("run rack --scheme dctcp,dctcp", "dctcp is there twice"),
     ]);

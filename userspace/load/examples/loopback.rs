@@ -91,6 +91,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             },
         }),
         incast: None,
+        added: Vec::new(),
         until: Until::Flows(arguments.flows),
         warm_up: 0.1,
         seed: arguments.seed,
@@ -139,7 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .iter()
         .filter_map(|flow| {
             let best_ns = yardstick.best_ns(flow.flow.size);
-            flow.record(Since::Start, 1.0, Some(best_ns))
+            flow.record(Since::Start, 1.0, Some(best_ns), report.duration_ns)
         })
         .collect();
     let summary = Summary::new(&flows, &Buckets::default(), gates(&report), None);
@@ -163,6 +164,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 pairs: all_pairs,
                 load: None,
                 incast: None,
+                added: Vec::new(),
                 flows: flows.len() as u64,
                 warm_up: workload.warm_up,
             },

@@ -28,6 +28,7 @@
 //!     hosts: 16,
 //!     background: Some(Background::Open { sizes, pairs, process: Process::Poisson, rate }),
 //!     incast: None,
+//!     added: Vec::new(),
 //!     until: Until::Flows(600),
 //!     warm_up: 0.1,
 //!     seed: 1,
@@ -41,8 +42,11 @@
 
 mod background;
 
+use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::num::NonZeroU32;
+
+use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
 use crate::arrivals::Process;
 use crate::error::{Result, invalid};
@@ -62,6 +66,9 @@ pub struct Workload {
     pub background: Option<Background>,
     /// Incasts, on top or alone.
     pub incast: Option<Incast>,
+    /// Flows one by one, on top or alone: all of them, wherever the rest ends, and none of them
+    /// within the warm-up.
+    pub added: Vec<TraceFlow>,
     /// How much of it.
     pub until: Until,
     /// The fraction of `until` that is not measured, 0 to below 1.
@@ -116,6 +123,8 @@ pub enum Class {
     Background,
     /// To the incast of this number, from 0.
     Incast(u64),
+    /// To neither: it was asked for by itself.
+    Added,
 }
 
 /// A flow.
@@ -139,14 +148,36 @@ pub struct Flow {
     pub warm_up: bool,
 }
 
+impl Flow {
+    /// Not numbered yet, waiting for none, to be measured.
+    fn of(flow: TraceFlow, class: Class) -> Self {
+        let TraceFlow {
+            start_ns,
+            src,
+            dst,
+            size,
+        } = flow;
+        Self {
+            id: 0,
+            start_ns,
+            after: None,
+            src,
+            dst,
+            size,
+            class,
+            warm_up: false,
+        }
+    }
+}
+
 impl Workload {
-    /// The flows, by start; of those that start together, background first. Never endless.
+    /// The flows, by start; of those that start together, background first, then those that were
+    /// added. Never endless.
     ///
     /// # Errors
     ///
-    /// If a number is out of range, hosts do not fit, there is neither background nor incast, a
-    /// trace has fewer flows, or
-    /// the end fits none of them: a closed loop ends after a number of flows (when they end is not
+    /// If a number is out of range, hosts do not fit, there is no flow at all, a trace has fewer
+    /// flows, or the end fits none of them: a closed loop ends after a number of flows (when they end is not
     /// known before), and has no incasts for the same reason; only a trace has an end of its own.
     pub fn flows(&self) -> Result<Flows> {
         if !(0.0..1.0).contains(&self.warm_up) {
@@ -163,9 +194,14 @@ impl Workload {
             _ => None,
         };
         let (background, incast) = (self.background.as_ref(), self.incast.as_ref());
-        if background.is_none() && incast.is_none() {
-            return invalid("a workload needs background flows or incasts");
+        if background.is_none() && incast.is_none() && self.added.is_empty() {
+            return invalid("a workload needs background flows, incasts, or flows that are added");
         }
+        let mut added = self.added.clone();
+        for flow in &added {
+            self.check_added(flow)?;
+        }
+        added.sort_by_key(|flow| flow.start_ns);
         let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
         let warm_up = match (self.until, trace) {
             (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
@@ -185,6 +221,7 @@ impl Workload {
             warm_up,
             background: flows.transpose()?.map(Iterator::peekable),
             incasts: incasts.transpose()?.map(Iterator::peekable),
+            added: added.into(),
             until: self.until,
             pending: Vec::new(),
             next_id: 0,
@@ -192,6 +229,28 @@ impl Workload {
             counted: 0,
             last_start: 0,
         })
+    }
+
+    fn check_added(&self, flow: &TraceFlow) -> Result<()> {
+        if let Some(host) = [flow.src, flow.dst]
+            .iter()
+            .find(|host| **host >= self.hosts)
+        {
+            return invalid(format!(
+                "there is no host h{host}: the fabric has {}",
+                self.hosts
+            ));
+        }
+        if flow.src == flow.dst {
+            return invalid(format!("a flow from h{0} to h{0} goes nowhere", flow.src));
+        }
+        if !(1..=MAX_FLOW_SIZE).contains(&flow.size) {
+            return invalid(format!(
+                "a flow of {} bytes: expected 1 byte to 1 TiB",
+                flow.size
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -208,6 +267,8 @@ enum WarmUp {
 pub struct Flows {
     background: Option<Peekable<BackgroundFlows>>,
     incasts: Option<Peekable<Events>>,
+    /// Those that are still to come, by start.
+    added: VecDeque<TraceFlow>,
     until: Until,
     warm_up: WarmUp,
     /// The rest of the incast that is under way, last sender first.
@@ -282,32 +343,25 @@ impl Iterator for Flows {
             .background
             .as_mut()
             .and_then(|flows| flows.peek().map(|(flow, _)| flow.start_ns));
-        let flow = match (background_ns, incast_ns) {
-            (Some(background), incast) if incast.is_none_or(|incast| background <= incast) => {
+        let incast_ns = incast_ns.filter(|&ns| background_ns.is_some() || self.has_incast_at(ns));
+        let added_ns = self.added.front().map(|flow| flow.start_ns);
+        // The first of those that start together.
+        let starts = [background_ns, added_ns, incast_ns];
+        let first = starts.into_iter().flatten().min()?;
+        let flow = match starts.iter().position(|start| *start == Some(first))? {
+            0 => {
                 let (flow, after) = self.background.as_mut()?.next()?;
                 let warm_up = self.is_warm_up(flow.start_ns);
                 self.counted += 1;
                 self.last_start = flow.start_ns;
-                let TraceFlow {
-                    start_ns,
-                    src,
-                    dst,
-                    size,
-                } = flow;
                 Flow {
-                    id: 0,
-                    start_ns,
                     after,
-                    src,
-                    dst,
-                    size,
-                    class: Class::Background,
                     warm_up,
+                    ..Flow::of(flow, Class::Background)
                 }
             }
-            (Some(_), _) => self.begin_incast()?,
-            (None, Some(incast)) if self.has_incast_at(incast) => self.begin_incast()?,
-            (None, _) => return None,
+            1 => Flow::of(self.added.pop_front()?, Class::Added),
+            _ => self.begin_incast()?,
         };
         Some(self.number(flow))
     }

@@ -19,17 +19,20 @@ use crate::random::{self, Stream};
 /// What an incast brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncastBytes {
-    /// In all, as evenly as whole bytes allow: the first senders one more.
+    /// In all, as evenly as whole bytes allow: the first flows one more.
     Aggregate(u64),
-    /// From each sender.
+    /// Of each flow.
     PerSender(u64),
 }
 
 /// Incasts that come again and again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incast {
-    /// Senders of one incast: different hosts, none the receiver.
+    /// Flows of one incast, all to its receiver.
     pub fan_in: NonZeroU32,
+    /// Different hosts that send them, none the receiver, in turn; at most as many as flows. `None`:
+    /// each flow from another.
+    pub senders: Option<NonZeroU32>,
     /// Payload.
     pub bytes: IncastBytes,
     /// The times between incasts.
@@ -59,7 +62,7 @@ impl Incast {
         }
     }
 
-    /// Bytes of the `n`th sender.
+    /// Bytes of the `n`th flow.
     #[must_use]
     pub fn size(&self, n: u32) -> u64 {
         match self.bytes {
@@ -73,10 +76,16 @@ impl Incast {
 
     pub(crate) fn events(&self, hosts: u32, seed: u64) -> Result<Events> {
         let fan_in = self.fan_in.get();
-        if fan_in >= hosts {
+        let senders = self.senders.unwrap_or(self.fan_in).get();
+        if senders >= hosts {
             return invalid(format!(
-                "an incast of {fan_in} senders needs {} hosts: the fabric has {hosts}",
-                u64::from(fan_in) + 1
+                "an incast of {senders} senders needs {} hosts: the fabric has {hosts}",
+                u64::from(senders) + 1
+            ));
+        }
+        if senders > fan_in {
+            return invalid(format!(
+                "{senders} senders of {fan_in} flows: some have none"
             ));
         }
         if let Some(receiver) = self.receiver.filter(|receiver| *receiver >= hosts) {
@@ -85,7 +94,7 @@ impl Incast {
             ));
         }
         if self.size(fan_in - 1) == 0 {
-            return invalid("each sender of an incast sends at least 1 byte");
+            return invalid("each flow of an incast has at least 1 byte");
         }
         let clock = random::stream(seed, Stream::IncastArrivals);
         Ok(Events {
@@ -93,6 +102,7 @@ impl Incast {
             clock: Clock::new(self.process, self.rate, clock)?,
             rng: random::stream(seed, Stream::IncastHosts),
             others: (0..hosts - 1).collect(),
+            senders,
             hosts,
         })
     }
@@ -104,6 +114,9 @@ impl fmt::Display for Incast {
         match self.bytes {
             IncastBytes::PerSender(bytes) => write!(f, "{} x {bytes} B", self.fan_in)?,
             IncastBytes::Aggregate(bytes) => write!(f, "{bytes} B from {}", self.fan_in)?,
+        }
+        if let Some(senders) = self.senders {
+            write!(f, " by {senders} hosts")?;
         }
         write!(f, ", {:.6} per s, {}", self.rate, self.process)?;
         match self.receiver {
@@ -118,7 +131,7 @@ impl fmt::Display for Incast {
 pub(crate) struct Event {
     pub(crate) start_ns: u64,
     pub(crate) receiver: u32,
-    /// Sender and size.
+    /// Sender and size of each flow.
     pub(crate) senders: Vec<(u32, u64)>,
 }
 
@@ -129,6 +142,8 @@ pub(crate) struct Events {
     rng: ChaCha8Rng,
     /// 0 to hosts - 2 in some order: the hosts other than the receiver.
     others: Vec<u32>,
+    /// Hosts that send.
+    senders: u32,
     hosts: u32,
 }
 
@@ -141,16 +156,20 @@ impl Iterator for Events {
         // Drawn even if it is fixed, so that the senders are the same either way.
         let drawn = random::below(&mut self.rng, NonZeroU32::new(self.hosts)?);
         let receiver = self.incast.receiver.unwrap_or(drawn);
-        let mut senders = Vec::with_capacity(self.incast.fan_in.get() as usize);
         // The beginning of a Fisher-Yates shuffle, of whatever order the last one left.
-        for n in 0..self.incast.fan_in.get() {
+        for n in 0..self.senders {
             let left = NonZeroU32::new(self.hosts - 1 - n)?;
             let chosen = n + random::below(&mut self.rng, left);
             self.others.swap(n as usize, chosen as usize);
-            let index = self.others[n as usize];
-            let host = if index < receiver { index } else { index + 1 };
-            senders.push((host, self.incast.size(n)));
         }
+        let chosen = self.others.iter().take(self.senders as usize).cycle();
+        let flows = (0..self.incast.fan_in.get()).zip(chosen);
+        let senders = flows
+            .map(|(n, &index)| {
+                let host = if index < receiver { index } else { index + 1 };
+                (host, self.incast.size(n))
+            })
+            .collect();
         Some(Event {
             start_ns,
             receiver,

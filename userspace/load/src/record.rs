@@ -106,6 +106,9 @@ pub struct Workload {
     /// Incasts, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<String>,
+    /// Flows that were asked for one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
     /// Flows that began.
     pub flows: u64,
     /// The fraction that was not measured.
@@ -141,6 +144,18 @@ pub struct Flow {
     /// Times that the retransmission timer expired.
     #[serde(default)]
     pub timeouts: u64,
+    /// How far it came, if it did not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
+}
+
+/// How far a flow came that did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partial {
+    /// Bytes of payload that were there,
+    pub bytes: u64,
+    /// ns after its start, when the run ended.
+    pub ns: u64,
 }
 
 /// What a flow belongs to.
@@ -154,6 +169,8 @@ pub enum Class {
         /// Which.
         event: u64,
     },
+    /// To neither: it was asked for by itself.
+    Added,
 }
 
 impl From<generate::Class> for Class {
@@ -161,6 +178,7 @@ impl From<generate::Class> for Class {
         match class {
             generate::Class::Background => Self::Background,
             generate::Class::Incast(event) => Self::Incast { event },
+            generate::Class::Added => Self::Added,
         }
     }
 }

@@ -158,6 +158,7 @@ fn in_a_closed_loop_the_end_of_a_flow_begins_the_next_of_its_pair() {
             outstanding: NonZeroU32::new(2).unwrap(),
         }),
         incast: None,
+        added: Vec::new(),
         until: Until::Flows(240),
         warm_up: 0.0,
         seed: 1,
@@ -466,8 +467,14 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
     assert!(matches!(report.flows[1].outcome, Outcome::Finished { .. }));
     assert_eq!(report.flows[2].outcome, Outcome::NotStarted);
     assert_eq!(report.flows[2].due_ns, None);
-    let record = |n: usize| report.flows[n].record(Since::Start, 1.0, Some(1.0));
-    assert_eq!(record(0).unwrap().fct_ns, None);
+    let record =
+        |n: usize| report.flows[n].record(Since::Start, 1.0, Some(1.0), report.duration_ns);
+    let unfinished = record(0).unwrap();
+    assert_eq!(unfinished.fct_ns, None);
+    let partial = unfinished.partial.unwrap();
+    assert_eq!(partial.bytes, report.flows[0].received);
+    assert!((100 * MS..=report.duration_ns).contains(&partial.ns));
+    assert_eq!(record(1).unwrap().partial, None);
     assert!(record(1).unwrap().slowdown.unwrap() > 1.0);
     assert_eq!(record(2), None);
     // Nothing of it goes on.

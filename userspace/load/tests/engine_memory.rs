@@ -102,6 +102,7 @@ fn ten_thousand_flows_on_sixteen_hosts_take_under_300_mb() {
             rate: 20_000.0,
         }),
         incast: None,
+        added: Vec::new(),
         until: Until::Flows(10_000),
         warm_up: 0.1,
         seed: 1,

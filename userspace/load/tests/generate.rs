@@ -11,7 +11,7 @@ use weft_load::generate::{Background, Class, Flow, Until, Workload};
 use weft_load::incast::{Incast, IncastBytes};
 use weft_load::load::{Counted, Load, LoadOf};
 use weft_load::pairs::Pairs;
-use weft_load::trace::Trace;
+use weft_load::trace::{Trace, TraceFlow};
 
 const HOSTS: u32 = 128;
 
@@ -25,6 +25,7 @@ fn open(sizes: &str, rate: f64) -> Workload {
             rate,
         }),
         incast: None,
+        added: Vec::new(),
         until: Until::Flows(5_000),
         warm_up: 0.1,
         seed: 42,
@@ -35,6 +36,7 @@ fn open(sizes: &str, rate: f64) -> Workload {
 fn dibs() -> Incast {
     Incast {
         fan_in: NonZeroU32::new(40).unwrap(),
+        senders: None,
         bytes: IncastBytes::PerSender(20_000),
         process: Process::Poisson,
         rate: 300.0,
@@ -195,6 +197,100 @@ fn an_incast_has_one_receiver_and_as_many_different_senders_as_its_fan_in() {
             );
         }
     }
+}
+
+/// BFC's 100 to 1 on 16 hosts.
+#[test]
+fn an_incast_may_have_more_flows_than_senders() {
+    let (fan_in, senders) = (100, 15);
+    let incast = Incast {
+        fan_in: NonZeroU32::new(fan_in).unwrap(),
+        senders: NonZeroU32::new(senders),
+        bytes: IncastBytes::Aggregate(5_000_050),
+        ..dibs()
+    };
+    assert_eq!(
+        incast.to_string(),
+        "5000050 B from 100 by 15 hosts, 300.000000 per s, poisson"
+    );
+    let workload = Workload {
+        hosts: 16,
+        background: None,
+        incast: Some(incast),
+        until: Until::Flows(u64::from(fan_in) * 50),
+        ..open("fixed:1", 1.0)
+    };
+    let events = events(&flows(&workload));
+    assert_eq!(events.len(), 50);
+    for flows in events.values() {
+        assert_eq!(flows.len(), fan_in as usize);
+        assert_eq!(flows.iter().map(|flow| flow.size).sum::<u64>(), 5_000_050);
+        let mut each: BTreeMap<u32, u32> = BTreeMap::new();
+        for flow in flows {
+            assert_ne!(flow.src, flow.dst);
+            *each.entry(flow.src).or_default() += 1;
+        }
+        assert_eq!(each.len(), senders as usize);
+        assert!(
+            each.values().all(|count| (6..=7).contains(count)),
+            "{each:?}"
+        );
+    }
+}
+
+fn added(start_ns: u64, src: u32, dst: u32, size: u64) -> TraceFlow {
+    TraceFlow {
+        start_ns,
+        src,
+        dst,
+        size,
+    }
+}
+
+#[test]
+fn flows_that_are_added_come_by_start_and_leave_the_others() {
+    let without = Workload {
+        incast: Some(dibs()),
+        ..open("web-search", 1_000.0)
+    };
+    // After everything else, and at the beginning.
+    let late = added(3_600_000_000_000, 5, 6, 70);
+    let early = added(0, 7, 8, 90);
+    let with = Workload {
+        added: vec![late, early],
+        ..without.clone()
+    };
+    let (without, with) = (flows(&without), flows(&with));
+    assert!(with.is_sorted_by_key(|flow| flow.start_ns));
+    assert!((0..).zip(&with).all(|(id, flow)| flow.id == id));
+    let of_added = |flow: &&Flow| flow.class == Class::Added;
+    let found: Vec<_> = with.iter().filter(of_added).collect();
+    let rest = |flow: &Flow| (flow.start_ns, flow.src, flow.dst, flow.size, flow.warm_up);
+    assert_eq!(
+        found.iter().map(|flow| rest(flow)).collect::<Vec<_>>(),
+        [(0, 7, 8, 90, false), (late.start_ns, 5, 6, 70, false)]
+    );
+    let others: Vec<_> = with
+        .iter()
+        .filter(|flow| !of_added(flow))
+        .map(rest)
+        .collect();
+    assert_eq!(others, parts(&without, rest));
+}
+
+#[test]
+fn flows_may_be_nothing_but_added() {
+    let workload = Workload {
+        background: None,
+        added: vec![added(5, 1, 2, 3), added(5, 2, 1, 4)],
+        until: Until::Time(1),
+        ..open("fixed:1", 1.0)
+    };
+    let rest = |flow: &Flow| (flow.id, flow.start_ns, flow.src, flow.dst, flow.size);
+    assert_eq!(
+        parts(&flows(&workload), rest),
+        [(0, 5, 1, 2, 3), (1, 5, 2, 1, 4)]
+    );
 }
 
 /// 127 degrees of freedom: above 181.99 with probability 0.001. The senders of one incast differ,
@@ -437,7 +533,7 @@ fn what_makes_no_workload_is_refused() {
                 background: None,
                 ..good.clone()
             },
-            "a workload needs background flows or incasts",
+            "a workload needs background flows, incasts, or flows that are added",
         ),
         (
             Workload {
@@ -504,7 +600,38 @@ fn what_makes_no_workload_is_refused() {
                 }),
                 ..good.clone()
             },
-            "each sender of an incast sends at least 1 byte",
+            "each flow of an incast has at least 1 byte",
+        ),
+        (
+            Workload {
+                incast: Some(Incast {
+                    senders: NonZeroU32::new(41),
+                    ..dibs()
+                }),
+                ..good.clone()
+            },
+            "41 senders of 40 flows: some have none",
+        ),
+        (
+            Workload {
+                added: vec![added(0, 3, 128, 1)],
+                ..good.clone()
+            },
+            "there is no host h128: the fabric has 128",
+        ),
+        (
+            Workload {
+                added: vec![added(0, 3, 3, 1)],
+                ..good.clone()
+            },
+            "a flow from h3 to h3 goes nowhere",
+        ),
+        (
+            Workload {
+                added: vec![added(0, 3, 4, 0)],
+                ..good.clone()
+            },
+            "a flow of 0 bytes: expected 1 byte to 1 TiB",
         ),
         (
             Workload {

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use weft_load::Error;
 use weft_load::record::{
-    Class, FORMAT, Flow, Gate, Header, Limit, PortSample, Reader, Record, Run, Summary, Workload,
-    write,
+    Class, FORMAT, Flow, Gate, Header, Limit, Partial, PortSample, Reader, Record, Run, Summary,
+    Workload, write,
 };
 use weft_load::statistics::Buckets;
 
@@ -25,6 +25,7 @@ fn header() -> Header {
             pairs: "uniform".into(),
             load: Some("0.6 of host links (wire bytes)".into()),
             incast: None,
+            added: Vec::new(),
             flows: 3,
             warm_up: 0.1,
         },
@@ -47,6 +48,7 @@ fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
         slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
         retransmissions: 3,
         timeouts: 1,
+        partial: None,
     }
 }
 
@@ -121,10 +123,16 @@ fn a_flow_and_a_gate_look_like_this() {
         class: Class::Incast { event: 9 },
         ..flow(1, 20, None)
     };
+    let added = Flow {
+        class: Class::Added,
+        partial: Some(Partial { bytes: 5, ns: 70 }),
+        ..flow(2, 30, None)
+    };
     assert_eq!(
         text(&[
             Record::Flow(flow(7, 1_460, Some(1_500))),
-            Record::Flow(incast)
+            Record::Flow(incast),
+            Record::Flow(added),
         ]),
         concat!(
             r#"{"record":"flow","id":7,"src":1,"dst":2,"class":"background","warm_up":false,"#,
@@ -132,6 +140,10 @@ fn a_flow_and_a_gate_look_like_this() {
             "\n",
             r#"{"record":"flow","id":1,"src":1,"dst":2,"class":"incast","event":9,"warm_up":false,"#,
             r#""start_ns":1000,"size":20,"fct_ns":null,"slowdown":null,"retransmissions":3,"timeouts":1}"#,
+            "\n",
+            r#"{"record":"flow","id":2,"src":1,"dst":2,"class":"added","warm_up":false,"#,
+            r#""start_ns":2000,"size":30,"fct_ns":null,"slowdown":null,"retransmissions":3,"timeouts":1,"#,
+            r#""partial":{"bytes":5,"ns":70}}"#,
             "\n",
         )
     );

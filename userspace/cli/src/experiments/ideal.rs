@@ -79,6 +79,7 @@ fn of(done: &Done<'_>) -> Result<Run> {
             slowdown: Some(time / best),
             retransmissions: 0,
             timeouts: 0,
+            partial: None,
             ..flow.clone()
         })
     };

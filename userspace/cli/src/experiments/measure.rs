@@ -2,6 +2,7 @@
 
 //! Figures of a run, from its flows and its summary.
 
+mod ports;
 mod receiver;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ pub(crate) struct Measure {
     /// Only flows of this class.
     #[serde(default)]
     class: Option<Only>,
+    /// Only the ports of this node.
+    #[serde(default)]
+    node: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -40,6 +44,11 @@ pub(crate) enum Of {
     Slowdown,
     /// Flows' times, in µs.
     Time,
+    /// Flows' times less the best possible, in µs: for a flow of one packet, what it waited in queues.
+    Delay,
+    /// Flows' bytes over their times, as a share of what the receiver's link carries at best, in %. Of
+    /// a flow that did not end, what was there when the run did.
+    Throughput,
     /// Incasts' times from the first byte of any flow to the last of all, in µs.
     RequestTime,
     /// The share of packets that were dropped somewhere, in %.
@@ -55,6 +64,13 @@ pub(crate) enum Of {
     Retransmissions,
     /// Timeouts, per flow.
     Timeouts,
+    /// What is in all ports of a switch together, in kB, over time; see [`ports`].
+    Buffer,
+    /// Queues of a switch's port that have packets, over time; see [`ports`].
+    OccupiedQueues,
+    /// Of the times that a flow became active at a switch's port, the share in which its queue had
+    /// packets of another, in %.
+    Collisions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -75,6 +91,7 @@ pub(crate) enum Statistic {
 enum Only {
     Background,
     Incast,
+    Added,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -108,17 +125,64 @@ impl Statistic {
     }
 }
 
+impl Statistic {
+    /// Of values that each last for some time. `None` of no time.
+    fn over_time(self, mut values: Vec<Lasting>) -> Option<f64> {
+        values.retain(|value| value.ns > 0);
+        values.sort_by(|a, b| a.value.total_cmp(&b.value));
+        let all: u64 = values.iter().map(|value| value.ns).sum();
+        let share = match self {
+            Self::Mean => {
+                let sum: f64 = values.iter().map(|it| it.value * it.ns as f64).sum();
+                return (all > 0).then(|| sum / all as f64);
+            }
+            Self::P50 => 0.5,
+            Self::P95 => 0.95,
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+            Self::Max | Self::Largest => 1.0,
+        };
+        // The smallest value that it does not exceed for this share of the time.
+        let asked = share * all as f64;
+        let mut passed = 0;
+        let found = values.iter().find(|value| {
+            passed += value.ns;
+            passed as f64 >= asked
+        });
+        found.map(|value| value.value)
+    }
+}
+
+/// A value for so long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Lasting {
+    value: f64,
+    ns: u64,
+}
+
 impl Of {
     fn has_statistic(self) -> bool {
-        use Of::{RequestTime, Slowdown, SwitchOver, Time};
-        matches!(self, Slowdown | Time | RequestTime | SwitchOver)
+        use Of::{Delay, RequestTime, Slowdown, SwitchOver, Throughput, Time};
+        let of_flows = matches!(self, Slowdown | Time | Delay | Throughput);
+        of_flows || self.is_over_time() || matches!(self, RequestTime | SwitchOver)
+    }
+
+    /// Whether its values last.
+    fn is_over_time(self) -> bool {
+        matches!(self, Self::Buffer | Self::OccupiedQueues)
+    }
+
+    /// Whether it is of ports, so that nodes can be told apart.
+    fn has_ports(self) -> bool {
+        self.is_over_time() || self == Self::Collisions
     }
 
     /// Whether sizes and classes of flows can be told apart.
     fn has_flows(self) -> bool {
+        use Of::{Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
         matches!(
             self,
-            Self::Slowdown | Self::Time | Self::Retransmissions | Self::Timeouts
+            Slowdown | Time | Delay | Throughput | Retransmissions | Timeouts
         )
     }
 
@@ -126,8 +190,10 @@ impl Of {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts => "",
-            Self::Time | Self::RequestTime => "µs",
-            Self::Loss | Self::Utilization => "%",
+            Self::Time | Self::Delay | Self::RequestTime => "µs",
+            Self::Loss | Self::Utilization | Self::Throughput | Self::Collisions => "%",
+            Self::Buffer => "kB",
+            Self::OccupiedQueues => "queues",
             Self::SwitchOver => "packets",
         }
     }
@@ -143,6 +209,10 @@ impl Measure {
             Some("there is one number of it, and no statistic")
         } else if of_flows && !self.of.has_flows() {
             Some("above, up_to and class are for figures of flows")
+        } else if self.node.is_some() && !self.of.has_ports() {
+            Some("node is for figures of ports")
+        } else if self.of.is_over_time() && self.statistic == Some(Statistic::Largest) {
+            Some("it is never below 0: write max for largest")
         } else {
             None
         }
@@ -156,7 +226,8 @@ impl Measure {
         let class = match self.class {
             None => true,
             Some(Only::Background) => flow.class == Class::Background,
-            Some(Only::Incast) => flow.class != Class::Background,
+            Some(Only::Incast) => matches!(flow.class, Class::Incast { .. }),
+            Some(Only::Added) => flow.class == Class::Added,
         };
         !flow.warm_up && bucket.contains(flow.size) && class
     }
@@ -179,6 +250,17 @@ impl Measure {
                 let times = flows().filter_map(|flow| flow.fct_ns);
                 statistic.of(times.map(|ns| ns as f64 / 1e3))
             }
+            Of::Delay => {
+                let delays = flows().filter_map(|flow| {
+                    let ns = flow.fct_ns? as f64;
+                    Some((ns - ns / flow.slowdown?) / 1e3)
+                });
+                statistic.of(delays)
+            }
+            Of::Throughput => {
+                let shares = receiver::throughputs(done, flows())?;
+                statistic.of(shares.into_iter().map(|share| 100.0 * share))
+            }
             Of::RequestTime => statistic.of(requests_ns(&done.run.flows).map(|ns| ns as f64 / 1e3)),
             Of::Loss => {
                 let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
@@ -188,6 +270,13 @@ impl Measure {
             Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
             Of::Retransmissions => per_flow(|flow| flow.retransmissions),
             Of::Timeouts => per_flow(|flow| flow.timeouts),
+            Of::Buffer => statistic.over_time(ports::buffers_kb(done, self.node.as_deref())),
+            Of::OccupiedQueues => {
+                statistic.over_time(ports::occupied_queues(done, self.node.as_deref()))
+            }
+            Of::Collisions => {
+                ports::collisions(done, self.node.as_deref()).map(|share| 100.0 * share)
+            }
         })
     }
 }
@@ -230,6 +319,7 @@ mod tests {
             slowdown: None,
             retransmissions: 0,
             timeouts: 0,
+            partial: None,
         }
     }
 

@@ -72,6 +72,7 @@ fn result(load: &str, slowdown: f64) -> Sample {
         slowdown: Some(slowdown),
         retransmissions: 0,
         timeouts: 0,
+        partial: None,
     };
     sample.flows = vec![
         flow(0, 1, 0, 0),

@@ -71,6 +71,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             slowdown: Some(slowdown),
             retransmissions: id % 3,
             timeouts: u64::from(id.is_multiple_of(50)),
+            partial: None,
         }
     };
     let flows: Vec<Flow> = (0..flows).map(flow).collect();
@@ -126,6 +127,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             pairs: "uniform".into(),
             load: Some("0.6 of host links (wire bytes)".into()),
             incast: None,
+            added: Vec::new(),
             flows: flows.len() as u64,
             warm_up: 0.1,
         },

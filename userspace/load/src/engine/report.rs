@@ -91,7 +91,7 @@ pub struct FlowResult {
     pub first_byte_ns: Option<u64>,
     /// What became of it.
     pub outcome: Outcome,
-    /// Bytes read at the receiver.
+    /// Bytes that were there at the receiver.
     pub received: u64,
     /// Segments sent again, SYN among them.
     pub retransmissions: u64,
@@ -211,13 +211,15 @@ impl FlowResult {
     }
 
     /// As a record of the results' file, times divided by `dilation`; `best_ns` is the best possible
-    /// time on the fabric ([`crate::slowdown::Path::best_ns`]), if known. `None`: it did not start.
+    /// time on the fabric ([`crate::slowdown::Path::best_ns`]), if known; `run_ns` is when the run
+    /// ended ([`Report::duration_ns`]). `None`: it did not start.
     #[must_use]
     pub fn record(
         &self,
         since: Since,
         dilation: f64,
         best_ns: Option<f64>,
+        run_ns: u64,
     ) -> Option<record::Flow> {
         let fabric = |ns: u64| ns as f64 / dilation;
         // One that never wrote a byte began where it asked for a connection.
@@ -235,6 +237,10 @@ impl FlowResult {
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
             timeouts: self.timeouts.unwrap_or(0),
+            partial: fct.is_none().then(|| record::Partial {
+                bytes: self.received,
+                ns: fabric(run_ns.saturating_sub(start)).round() as u64,
+            }),
         })
     }
 }

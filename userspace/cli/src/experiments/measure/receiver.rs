@@ -19,6 +19,14 @@ struct Link {
 }
 
 impl Link {
+    fn of(done: &Done<'_>, host: u32) -> Result<Self> {
+        let rate = done.rate(host);
+        Ok(Self {
+            rate: rate.context("a flow to a host that is not there")? as f64,
+            framing: done.framing()?,
+        })
+    }
+
     /// ns for which it is busy with so many bytes on the wire.
     fn busy_ns(&self, wire_bytes: u64) -> f64 {
         8e9 * wire_bytes as f64 / self.rate
@@ -45,12 +53,7 @@ fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<(&'a Flow, u64)>)
     let Some((&host, _)) = bytes.iter().max_by_key(|(_, bytes)| **bytes) else {
         return Ok(None);
     };
-    let link = Link {
-        rate: done
-            .rate(host)
-            .context("a flow to a host that is not there")? as f64,
-        framing: done.framing()?,
-    };
+    let link = Link::of(done, host)?;
     let flows = done.run.flows.iter().filter(|flow| flow.dst == host);
     let flows: Option<Vec<_>> = flows
         .map(|flow| Some((flow, flow.start_ns + flow.fct_ns?)))
@@ -68,6 +71,24 @@ pub(super) fn utilization(done: &Done<'_>) -> Result<Option<f64>> {
     let time = begin.zip(end).map_or(0, |(begin, end)| end - begin);
     let bytes = flows.iter().map(|(flow, _)| flow.size).sum();
     Ok(goodput(bytes, time).map(|goodput| goodput / link.goodput()))
+}
+
+/// Flows' bytes per time, as a share of the best goodput of the receiver's link.
+pub(super) fn throughputs<'a>(
+    done: &Done<'_>,
+    flows: impl Iterator<Item = &'a Flow>,
+) -> Result<Vec<f64>> {
+    let mut shares = Vec::new();
+    for flow in flows {
+        let link = Link::of(done, flow.dst)?;
+        let came = match flow.fct_ns {
+            Some(ns) => Some((flow.size, ns)),
+            None => flow.partial.map(|partial| (partial.bytes, partial.ns)),
+        };
+        let goodput = came.and_then(|(bytes, ns)| goodput(bytes, ns));
+        shares.extend(goodput.map(|goodput| goodput / link.goodput()));
+    }
+    Ok(shares)
 }
 
 /// In packet times, from each flow that ended to the next; see [`super::Of::SwitchOver`]. Where the
