@@ -104,6 +104,13 @@ pub(crate) fn plan(experiment: &Experiment, asked: &run::Args) -> Result<Vec<Pla
             ));
         }
     }
+    for (name, measure) in &description.measures {
+        let lacking = |planned: &Planned| measure.lacking(&planned.fabric.topology);
+        // Runs may be on different fabrics: what one of them has can be measured there.
+        if let Some(Some(sentence)) = plan.iter().map(lacking).reduce(Option::and) {
+            return usage(format!("{}: measure {name}: {sentence}", experiment.name));
+        }
+    }
     Ok(plan)
 }
 
