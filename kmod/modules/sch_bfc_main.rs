@@ -492,6 +492,7 @@ impl Qdisc for Port {
             replayed: shared.replayed,
             buffer_backlog: buffer.0,
             highest_buffer_backlog: buffer.1,
+            longest: egress.longest(),
         }
         .to_bytes()
     }

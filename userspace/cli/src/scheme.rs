@@ -63,11 +63,14 @@ pub(crate) struct Description {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameter {
     pub(crate) value: Value,
+    /// If it is a word: those that it may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) words: Vec<String>,
     #[serde(default)]
     pub(crate) about: String,
 }
 
-/// A number, a time or a fabric variable.
+/// A number, a time, a fabric variable or a word.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
@@ -192,7 +195,7 @@ impl Scheme {
     /// # Errors
     ///
     /// If there is no such parameter, or the value is neither a number, nor a time, nor a fabric
-    /// variable.
+    /// variable; of a parameter that is a word, none of its words.
     pub(crate) fn set(&mut self, setting: &str) -> Result<()> {
         let Some((name, value)) = setting.split_once('=') else {
             return usage(format!("--set {setting}: expected NAME=VALUE"));
@@ -209,7 +212,7 @@ impl Scheme {
             Ok(number) => Value::Number(number),
             Err(_) => Value::Text(value.to_owned()),
         };
-        variables::check(name, &parameter.value)
+        variables::check(name, parameter)
     }
 
     /// Fills in a `tc` batch: one command a line, without comments.
@@ -367,6 +370,23 @@ mod tests {
             ),
         ] {
             let error = format!("{:#}", scheme.set(setting).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_one_of_those_that_it_may_be() {
+        let mut scheme = Scheme::find("bfc").unwrap();
+        scheme.set("assign=stochastic").unwrap();
+        let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
+        let variables = variables
+            .unwrap()
+            .port("p", &wire("1gbit", "0ns"), [].into_iter());
+        let lines = scheme.batch("switch.tc", &variables).unwrap();
+        assert!(lines[1].contains(" assign stochastic "), "{lines:?}");
+        for setting in ["assign=random", "assign=1", "assign=1us", "assign=$rtt"] {
+            let error = format!("{:#}", scheme.set(setting).unwrap_err());
+            let expected = "expected one of dynamic, stochastic, single";
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -151,6 +151,14 @@ impl Trial<'_> {
         }
         let cpu_idle = cpu.idle_share_since()?;
         let after = ports.read()?;
+        if self.sample.is_some() {
+            let sent = |port: &PortReading, before: &PortReading| port.busy_ns != before.busy_ns;
+            let all = before.iter().zip(&after);
+            for (before, now) in all.filter(|(before, now)| sent(now, before)) {
+                let sample = sample_of(before, now, report.duration_ns, dilation);
+                record::write(out, &Record::Port(sample))?;
+            }
+        }
 
         let mut best = Best::new(self.topology, self.framing);
         let mut records = Vec::with_capacity(report.flows.len());
@@ -212,7 +220,7 @@ fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
     (!all.is_zero()).then(|| limited.as_secs_f64() / all.as_secs_f64())
 }
 
-/// The ports that hold something, or did something since the last sample.
+/// The ports that are of interest after the last sample.
 fn samples<'a>(
     before: &'a [PortReading],
     last: &'a [PortReading],
@@ -222,21 +230,22 @@ fn samples<'a>(
 ) -> impl Iterator<Item = PortSample> + 'a {
     let all = before.iter().zip(last).zip(now);
     all.filter(|((_, last), now)| now.is_of_interest_after(last))
-        .map(move |((before, _), now)| PortSample {
-            time_ns: (now_ns as f64 / dilation).round() as u64,
-            node: now.node.clone(),
-            port: now.port.clone(),
-            host: now.host,
-            backlog_packets: now.backlog_packets,
-            backlog_bytes: now.backlog_bytes,
-            drops: now.drops - before.drops,
-            evictions: now.evictions - before.evictions,
-            marks: now.marks - before.marks,
-            busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
-            backpressure: ports::backpressure_since(
-                before.backpressure,
-                now.backpressure,
-                dilation,
-            ),
-        })
+        .map(move |((before, _), now)| sample_of(before, now, now_ns, dilation))
+}
+
+/// A port as it is now; counters count from `before`.
+fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64) -> PortSample {
+    PortSample {
+        time_ns: (now_ns as f64 / dilation).round() as u64,
+        node: now.node.clone(),
+        port: now.port.clone(),
+        host: now.host,
+        backlog_packets: now.backlog_packets,
+        backlog_bytes: now.backlog_bytes,
+        drops: now.drops - before.drops,
+        evictions: now.evictions - before.evictions,
+        marks: now.marks - before.marks,
+        busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
+        backpressure: ports::backpressure_since(before.backpressure, now.backpressure, dilation),
+    }
 }

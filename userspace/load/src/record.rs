@@ -184,6 +184,10 @@ impl From<generate::Class> for Class {
 }
 
 /// How a port was doing at a time. Counters count from the run's beginning.
+///
+/// A port is sampled while it holds something and once more when it no longer does, when it dropped
+/// something or told a neighbour something, and, if it sent anything at all, at the end: in between
+/// it holds what it held at its last sample, before the first one nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSample {
     /// ns since the run began.
@@ -242,6 +246,15 @@ pub struct Backpressure {
     pub bitmaps_sent: u64,
     /// ns for which queues were paused, of all together; pauses that have ended.
     pub paused_ns: u64,
+    /// Bytes in the longest queue.
+    #[serde(default)]
+    pub longest: u64,
+    /// Pauses that it was sent and obeyed.
+    #[serde(default)]
+    pub pauses_received: u64,
+    /// Pauses that lapsed, as nothing was heard of the neighbour any more.
+    #[serde(default)]
+    pub lapsed: u64,
 }
 
 /// What a run comes to.

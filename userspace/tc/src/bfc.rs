@@ -252,13 +252,15 @@ fn print_queues(stats: &Stats, output: &impl Output) {
         stats.collisions,
     ));
     output.new_line();
+    output.number(c"longest", stats.longest);
     output.number(c"threshold", stats.threshold);
     output.number(c"largest_hrtt", stats.hrtt);
     output.number(c"congested", stats.congested);
     output.number(c"elided", stats.elided);
     output.number(c"unmarked", stats.unmarked);
     output.text(&format!(
-        "  threshold {} hrtt {} congested {}p elided {}p unmarked {}p",
+        "  longest {} threshold {} hrtt {} congested {}p elided {}p unmarked {}p",
+        size::text(stats.longest),
         size::text(stats.threshold),
         output.time(stats.hrtt),
         stats.congested,

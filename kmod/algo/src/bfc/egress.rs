@@ -547,6 +547,12 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
+    /// Bytes in the longest data queue. Looks at every queue.
+    pub fn longest(&self) -> u64 {
+        let data = self.queues.iter().skip(1);
+        data.map(|queue| queue.bytes).max().unwrap_or(0)
+    }
+
     /// One queue at `now` ns; `None` beyond the last.
     pub fn queue(&self, queue: u16, now: u64) -> Option<QueueState> {
         let paused = self.paused.contains(queue);

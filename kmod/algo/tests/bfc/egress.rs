@@ -548,6 +548,22 @@ fn the_census_tells_what_queues_do() {
 }
 
 #[test]
+fn the_longest_queue_is_one_of_data() {
+    let mut rig = Rig::new(1);
+    for _ in 0..10 {
+        let frame = rig.packet(&local(0));
+        rig.ports[0].enqueue_control(frame, 1_000).unwrap();
+    }
+    assert_eq!(rig.ports[0].longest(), 0);
+    for flow in [1, 2, 2, 2, 3] {
+        rig.enqueue(0, &local(flow)).unwrap();
+    }
+    assert_eq!(rig.ports[0].longest(), 3_000);
+    rig.drain(0);
+    assert_eq!(rig.ports[0].longest(), 0);
+}
+
+#[test]
 fn rates_and_times_at_their_ends_do_not_overflow() {
     for (rate, hrtt) in [
         (u64::MAX, u64::MAX),

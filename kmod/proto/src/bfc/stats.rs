@@ -112,6 +112,8 @@ statistics! {
         buffer_backlog: u64 by put_u64 take_u64,
         /// The most there ever were.
         highest_buffer_backlog: u64 by put_u64 take_u64,
+        /// Bytes in the longest data queue.
+        longest: u64 by put_u64 take_u64,
     }
 }
 

@@ -295,6 +295,7 @@ fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
         "paused_ns": stats.paused_ns,
         "activations": stats.activations,
         "collisions": stats.collisions,
+        "longest": stats.longest,
         "threshold": stats.threshold,
         "largest_hrtt": stats.hrtt,
         "congested": stats.congested,

@@ -66,6 +66,9 @@ pub(crate) struct Runs {
     /// Values by name; there is a run for each combination.
     #[serde(default)]
     pub(crate) each: BTreeMap<String, Vec<Value>>,
+    /// More words, by the `each.scheme` whose runs get them: its parameters.
+    #[serde(default)]
+    pub(crate) with: BTreeMap<String, String>,
     /// The scheme whose flows also get the ideal schedule, as scheme `ideal`.
     #[serde(default)]
     pub(crate) ideal: Option<String>,
@@ -262,6 +265,16 @@ impl Description {
             return Some(format!(
                 "each.{name} is not in the options: expected {{{name}}} there"
             ));
+        }
+        let mut others = self.runs.iter().flat_map(|runs| {
+            let schemes = runs.each.get("scheme");
+            let is = move |name: &str| {
+                schemes.is_some_and(|all| all.iter().any(|scheme| scheme.0 == name))
+            };
+            runs.with.keys().filter(move |name| !is(name))
+        });
+        if let Some(name) = others.next() {
+            return Some(format!("with.{name}: it is none of each.scheme"));
         }
         let measures = self.measures.iter();
         let fault = measures

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::description::{Claim, Experiment, Table, Value, Where};
-use super::measure::Measure;
+use super::measure::{Measure, OverSeeds};
 use super::results::Done;
 use crate::compare::table::{digits, show};
 use crate::error::usage;
@@ -95,12 +95,25 @@ impl Group<'_> {
                 None => return Ok(None),
             }
         }
-        Ok(estimate(&figures))
+        Ok(match measure.over_seeds {
+            OverSeeds::Mean => estimate(&figures),
+            OverSeeds::Deviation => deviation(&figures).map(|mean| Estimate {
+                mean,
+                half_width: None,
+            }),
+        })
     }
 
     fn valid(&self) -> bool {
         self.runs.iter().all(|run| run.failed_gates().count() == 0)
     }
+}
+
+/// The standard deviation of a sample; of one number there is none.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = estimate(values)?.mean;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }
 
 fn selects(selection: &Where, values: &Values) -> bool {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Figures of a run, from its flows and its summary.
+//! Figures of a run, from its flows, its ports and its summary.
 
-mod ports;
+mod port;
 mod receiver;
 
 use std::collections::BTreeMap;
@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde::Deserialize;
 use weft_load::quantity;
-use weft_load::record::{Class, Flow};
+use weft_load::record::{Backpressure, Class, Flow, PortSample};
 use weft_load::statistics::{Bucket, Sorted};
+use weft_topo::{Delay, Topology};
 
 use super::results::Done;
 
@@ -32,9 +33,24 @@ pub(crate) struct Measure {
     /// Only flows of this class.
     #[serde(default)]
     class: Option<Only>,
-    /// Only the ports of this node.
+    /// Only flows from this host,
     #[serde(default)]
-    node: Option<String>,
+    from: Option<String>,
+    /// and to that one.
+    #[serde(default)]
+    to: Option<String>,
+    /// Only this port, `NODE:PORT`; without it all ports of switches.
+    #[serde(default)]
+    at: Option<At>,
+    /// Of ports: from this time of the run on (else from the first start),
+    #[serde(default)]
+    after: Option<Time>,
+    /// and until that one (else until the last end).
+    #[serde(default)]
+    until: Option<Time>,
+    /// What several seeds come to.
+    #[serde(default)]
+    pub(crate) over_seeds: OverSeeds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -44,7 +60,7 @@ pub(crate) enum Of {
     Slowdown,
     /// Flows' times, in µs.
     Time,
-    /// Flows' times less the best possible, in µs: for a flow of one packet, what it waited in queues.
+    /// Flows' times less the best possible, in µs: of a flow of one packet, what it waited in queues.
     Delay,
     /// Flows' bytes over their times, as a share of what the receiver's link carries at best, in %. Of
     /// a flow that did not end, what was there when the run did.
@@ -64,13 +80,73 @@ pub(crate) enum Of {
     Retransmissions,
     /// Timeouts, per flow.
     Timeouts,
-    /// What is in all ports of a switch together, in kB, over time; see [`ports`].
+    /// Bytes that wait at a port, in kB.
+    Backlog,
+    /// Bytes that wait at all ports of a switch together, in kB.
     Buffer,
-    /// Queues of a switch's port that have packets, over time; see [`ports`].
-    OccupiedQueues,
-    /// Of the times that a flow became active at a switch's port, the share in which its queue had
-    /// packets of another, in %.
+    /// Bytes in the longest queue of a port with per-hop flow control, in kB.
+    Queue,
+    /// Queues of such a port that have packets.
+    Queues,
+    /// Of the times that a flow became active at such a port, the share in which its queue had packets
+    /// of another, in %.
     Collisions,
+    /// The share of time for which nothing waits at a port, in %.
+    Empty,
+    /// The share of time for which a port's wire is sending, in %.
+    Busy,
+    /// The share of time for which it is not, in %.
+    Idle,
+    /// Pauses that a port told its neighbour, per ms.
+    Pauses,
+    /// For how long on average a pause held that a port was told, in µs.
+    Paused,
+}
+
+/// What the figures of several seeds come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OverSeeds {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their standard deviation (that of a sample: over n - 1).
+    Deviation,
+}
+
+/// A port: its node and its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct At(String, String);
+
+impl TryFrom<String> for At {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.split_once(':') {
+            Some((node, port)) => Ok(Self(node.to_owned(), port.to_owned())),
+            None => Err(format!("`{text}`: expected NODE:PORT, such as switch2:h4")),
+        }
+    }
+}
+
+impl At {
+    fn names(&self) -> (&str, &str) {
+        (&self.0, &self.1)
+    }
+}
+
+/// ns of the fabric.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Time(u64);
+
+impl TryFrom<String> for Time {
+    type Error = weft_topo::Error;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse::<Delay>().map(|time| Self(time.ns()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -107,6 +183,37 @@ impl TryFrom<String> for Bytes {
 }
 
 impl Statistic {
+    /// Of values that each hold for a time. A percentile is the least value that holds, together with
+    /// those below it, for that share of the time. `None` of no time.
+    fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
+        if self == Self::Largest {
+            levels
+                .iter_mut()
+                .for_each(|(value, _)| *value = value.abs());
+        }
+        levels.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+        let time: f64 = levels.iter().map(|(_, time)| time).sum();
+        let percentile = |p: f64| {
+            let mut below = 0.0;
+            let found = levels.iter().find(|(_, share)| {
+                below += share;
+                below >= p * time
+            });
+            found.or(levels.last()).map(|(value, _)| *value)
+        };
+        match self {
+            Self::Mean => {
+                let sum: f64 = levels.iter().map(|(value, time)| value * time).sum();
+                (time > 0.0).then(|| sum / time)
+            }
+            Self::P50 => percentile(0.5),
+            Self::P95 => percentile(0.95),
+            Self::P99 => percentile(0.99),
+            Self::P999 => percentile(0.999),
+            Self::Max | Self::Largest => levels.last().map(|(value, _)| *value),
+        }
+    }
+
     /// `None` of no numbers.
     fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let sorted = Sorted::new(values);
@@ -125,59 +232,23 @@ impl Statistic {
     }
 }
 
-impl Statistic {
-    /// Of values that each last for some time. `None` of no time.
-    fn over_time(self, mut values: Vec<Lasting>) -> Option<f64> {
-        values.retain(|value| value.ns > 0);
-        values.sort_by(|a, b| a.value.total_cmp(&b.value));
-        let all: u64 = values.iter().map(|value| value.ns).sum();
-        let share = match self {
-            Self::Mean => {
-                let sum: f64 = values.iter().map(|it| it.value * it.ns as f64).sum();
-                return (all > 0).then(|| sum / all as f64);
-            }
-            Self::P50 => 0.5,
-            Self::P95 => 0.95,
-            Self::P99 => 0.99,
-            Self::P999 => 0.999,
-            Self::Max | Self::Largest => 1.0,
-        };
-        // The smallest value that it does not exceed for this share of the time.
-        let asked = share * all as f64;
-        let mut passed = 0;
-        let found = values.iter().find(|value| {
-            passed += value.ns;
-            passed as f64 >= asked
-        });
-        found.map(|value| value.value)
-    }
-}
-
-/// A value for so long.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Lasting {
-    value: f64,
-    ns: u64,
-}
-
 impl Of {
     fn has_statistic(self) -> bool {
+        use Of::{Backlog, Buffer, Queue, Queues};
         use Of::{Delay, RequestTime, Slowdown, SwitchOver, Throughput, Time};
-        let of_flows = matches!(self, Slowdown | Time | Delay | Throughput);
-        of_flows || self.is_over_time() || matches!(self, RequestTime | SwitchOver)
+        matches!(self, Slowdown | Time | Delay | Throughput)
+            || matches!(self, RequestTime | SwitchOver)
+            || matches!(self, Backlog | Buffer | Queue | Queues)
     }
 
-    /// Whether its values last.
-    fn is_over_time(self) -> bool {
-        matches!(self, Self::Buffer | Self::OccupiedQueues)
-    }
-
-    /// Whether it is of ports, so that nodes can be told apart.
+    /// Whether it is of ports.
     fn has_ports(self) -> bool {
-        self.is_over_time() || self == Self::Collisions
+        use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle, Paused, Pauses, Queue, Queues};
+        matches!(self, Backlog | Buffer | Queue | Queues | Collisions)
+            || matches!(self, Empty | Busy | Idle | Pauses | Paused)
     }
 
-    /// Whether sizes and classes of flows can be told apart.
+    /// Whether sizes, classes and hosts of flows can be told apart.
     fn has_flows(self) -> bool {
         use Of::{Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
         matches!(
@@ -189,12 +260,13 @@ impl Of {
     /// Empty for a number.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Slowdown | Self::Retransmissions | Self::Timeouts => "",
-            Self::Time | Self::Delay | Self::RequestTime => "µs",
+            Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
+            Self::Time | Self::Delay | Self::RequestTime | Self::Paused => "µs",
             Self::Loss | Self::Utilization | Self::Throughput | Self::Collisions => "%",
-            Self::Buffer => "kB",
-            Self::OccupiedQueues => "queues",
+            Self::Empty | Self::Busy | Self::Idle => "%",
             Self::SwitchOver => "packets",
+            Self::Backlog | Self::Buffer | Self::Queue => "kB",
+            Self::Pauses => "per ms",
         }
     }
 }
@@ -202,23 +274,39 @@ impl Of {
 impl Measure {
     /// What does not go together.
     pub(crate) fn fault(&self) -> Option<&'static str> {
-        let of_flows = self.above.is_some() || self.up_to.is_some() || self.class.is_some();
+        let sizes = self.above.is_some() || self.up_to.is_some();
+        let hosts = self.from.is_some() || self.to.is_some();
+        let of_flows = sizes || hosts || self.class.is_some();
+        let of_ports = self.at.is_some() || self.after.is_some() || self.until.is_some();
         if self.of.has_statistic() && self.statistic.is_none() {
             Some("it needs a statistic: mean, p50, p95, p99, p999, max or largest")
         } else if !self.of.has_statistic() && self.statistic.is_some() {
             Some("there is one number of it, and no statistic")
         } else if of_flows && !self.of.has_flows() {
-            Some("above, up_to and class are for figures of flows")
-        } else if self.node.is_some() && !self.of.has_ports() {
-            Some("node is for figures of ports")
-        } else if self.of.is_over_time() && self.statistic == Some(Statistic::Largest) {
-            Some("it is never below 0: write max for largest")
+            Some("above, up_to, class, from and to are for figures of flows")
+        } else if of_ports && !self.of.has_ports() {
+            Some("at, after and until are for figures of ports")
         } else {
             None
         }
     }
 
-    fn takes(&self, flow: &Flow) -> bool {
+    /// What it names that is not in a topology: one sentence.
+    pub(crate) fn lacking(&self, topology: &Topology) -> Option<String> {
+        let is_host = |name: &&String| host(topology, name).is_some();
+        let mut hosts = self.from.iter().chain(&self.to);
+        if let Some(name) = hosts.find(|name| !is_host(name)) {
+            return Some(format!("there is no host `{name}`"));
+        }
+        let at = self.at.as_ref().map(At::names)?;
+        (!port::exists(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
+    }
+
+    fn takes(&self, topology: &Topology, flow: &Flow) -> bool {
+        let is = |name: &Option<String>, place| match name {
+            Some(name) => host(topology, name) == Some(place),
+            None => true,
+        };
         let bucket = Bucket {
             above: self.above.map_or(0, |bytes| bytes.0),
             up_to: self.up_to.map(|bytes| bytes.0),
@@ -229,7 +317,8 @@ impl Measure {
             Some(Only::Incast) => matches!(flow.class, Class::Incast { .. }),
             Some(Only::Added) => flow.class == Class::Added,
         };
-        !flow.warm_up && bucket.contains(flow.size) && class
+        let hosts = is(&self.from, flow.src) && is(&self.to, flow.dst);
+        !flow.warm_up && bucket.contains(flow.size) && class && hosts
     }
 
     /// Of one run. `None`: there is nothing to measure.
@@ -238,7 +327,13 @@ impl Measure {
     ///
     /// If the results have hosts that the topology has not.
     pub(crate) fn of_run(&self, done: &Done<'_>) -> Result<Option<f64>> {
-        let flows = || done.run.flows.iter().filter(|flow| self.takes(flow));
+        let topology = &done.planned.fabric.topology;
+        let flows = || {
+            done.run
+                .flows
+                .iter()
+                .filter(|flow| self.takes(topology, flow))
+        };
         let statistic = self.statistic.unwrap_or(Statistic::Mean);
         let per_flow = |count: fn(&Flow) -> u64| {
             let counts = flows().map(|flow| count(flow) as f64);
@@ -270,15 +365,65 @@ impl Measure {
             Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
             Of::Retransmissions => per_flow(|flow| flow.retransmissions),
             Of::Timeouts => per_flow(|flow| flow.timeouts),
-            Of::Buffer => statistic.over_time(ports::buffers_kb(done, self.node.as_deref())),
-            Of::OccupiedQueues => {
-                statistic.over_time(ports::occupied_queues(done, self.node.as_deref()))
-            }
-            Of::Collisions => {
-                ports::collisions(done, self.node.as_deref()).map(|share| 100.0 * share)
-            }
+            _ => self.of_ports(done),
         })
     }
+
+    /// `None`: there are no samples, or ports have no such figure.
+    fn of_ports(&self, done: &Done<'_>) -> Option<f64> {
+        let place = port::Place {
+            at: self.at.as_ref().map(At::names),
+            after: self.after.map(|time| time.0),
+            until: self.until.map(|time| time.0),
+        };
+        let ports = port::Ports::new(done, place)?;
+        let statistic = self.statistic.unwrap_or(Statistic::Mean);
+        let kb = |bytes: u64| bytes as f64 / 1e3;
+        let busy = || Some(100.0 * ports.count(|it| Some(it.busy_ns as f64))? / ports.time());
+        let count = |value: fn(&Backpressure) -> u64| {
+            ports.count(port::backpressure(|it| value(it) as f64))
+        };
+        match self.of {
+            Of::Backlog => statistic.over_time(ports.levels(|it| Some(kb(it.backlog_bytes)))?),
+            Of::Buffer => {
+                let levels = ports.of_nodes(|it| it.backlog_bytes as f64);
+                let bytes = statistic.over_time(levels);
+                bytes.map(|bytes| bytes / 1e3)
+            }
+            Of::Queue => {
+                let longest = port::backpressure(|it| kb(it.longest));
+                statistic.over_time(ports.levels(longest)?)
+            }
+            Of::Queues => {
+                let occupied = port::backpressure(|it| it.occupied.into());
+                statistic.over_time(ports.levels(occupied)?)
+            }
+            Of::Collisions => {
+                let share = count(|it| it.collisions)? / count(|it| it.activations)?;
+                Some(100.0 * share).filter(|share| share.is_finite())
+            }
+            Of::Empty => {
+                let empty = |it: &PortSample| Some(f64::from(u8::from(it.backlog_packets == 0)));
+                let empty = Statistic::Mean.over_time(ports.levels_from(1.0, empty)?);
+                empty.map(|share| 100.0 * share)
+            }
+            Of::Busy => busy(),
+            Of::Idle => busy().map(|busy| 100.0 - busy),
+            Of::Pauses => Some(count(|it| it.pauses_sent)? / ports.length() * 1e6),
+            Of::Paused => {
+                let pauses = count(|it| it.pauses_received)?;
+                Some(count(|it| it.paused_ns)? / pauses / 1e3).filter(|time| time.is_finite())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A host's place, by its name.
+fn host(topology: &Topology, name: &str) -> Option<u32> {
+    let mut hosts = topology.hosts();
+    let place = hosts.position(|id| topology.node(id).name == name);
+    place.map(|place| place as u32)
 }
 
 /// The times of incasts of which all flows ended and none is outside of statistics.
@@ -348,6 +493,29 @@ mod tests {
         assert_eq!(Statistic::Largest.of([]), None);
     }
 
+    #[test]
+    fn over_time_each_value_counts_for_as_long_as_it_holds() {
+        let levels = || vec![(5.0, 10.0), (1.0, 80.0), (3.0, 10.0)];
+        let of = |statistic: Statistic| statistic.over_time(levels());
+        assert_eq!(of(Statistic::Mean), Some(1.6));
+        assert_eq!(of(Statistic::P50), Some(1.0));
+        assert_eq!(of(Statistic::P95), Some(5.0));
+        assert_eq!(of(Statistic::Max), Some(5.0));
+        assert_eq!(Statistic::Mean.over_time(Vec::new()), None);
+        assert_eq!(Statistic::P99.over_time(Vec::new()), None);
+    }
+
+    #[test]
+    fn what_a_topology_lacks_is_named() {
+        let rack = crate::topology::parse("rack:hosts=2").unwrap();
+        let lacking = |text: &str| measure(text).unwrap().lacking(&rack);
+        assert_eq!(lacking("of = \"busy\"\nat = \"tor0:h1\""), None);
+        let expected = "there is no port `tor0:h2`".to_owned();
+        assert_eq!(lacking("of = \"busy\"\nat = \"tor0:h2\""), Some(expected));
+        let expected = "there is no host `h9`".to_owned();
+        assert_eq!(lacking("of = \"timeouts\"\nto = \"h9\""), Some(expected));
+    }
+
     fn measure(text: &str) -> Result<Measure, toml::de::Error> {
         toml::from_str(text)
     }
@@ -356,18 +524,23 @@ mod tests {
     fn sizes_and_classes_choose_flows() {
         let short = measure("of = \"slowdown\"\nstatistic = \"mean\"\nup_to = \"100kB\"").unwrap();
         assert_eq!(short.fault(), None);
+        let rack = crate::topology::parse("rack:hosts=4").unwrap();
         let mut flow = flow(None, 0, None);
         for (size, taken) in [(1, true), (100_000, true), (100_001, false)] {
             flow.size = size;
-            assert_eq!(short.takes(&flow), taken, "{size}");
+            assert_eq!(short.takes(&rack, &flow), taken, "{size}");
         }
         flow.size = 1;
         let incast = measure("of = \"timeouts\"\nclass = \"incast\"").unwrap();
-        assert!(!incast.takes(&flow));
+        assert!(!incast.takes(&rack, &flow));
         flow.class = Class::Incast { event: 0 };
-        assert!(incast.takes(&flow));
+        assert!(incast.takes(&rack, &flow));
+        for (from, to, taken) in [("h1", "h0", true), ("h0", "h0", false), ("h1", "h2", false)] {
+            let text = format!("of = \"timeouts\"\nfrom = \"{from}\"\nto = \"{to}\"");
+            assert_eq!(measure(&text).unwrap().takes(&rack, &flow), taken, "{text}");
+        }
         flow.warm_up = true;
-        assert!(!incast.takes(&flow));
+        assert!(!incast.takes(&rack, &flow));
     }
 
     #[test]
@@ -376,6 +549,10 @@ mod tests {
             "of = \"slowdown\"",
             "of = \"loss\"\nstatistic = \"mean\"",
             "of = \"utilization\"\nup_to = \"1kB\"",
+            "of = \"busy\"\nto = \"h0\"",
+            "of = \"backlog\"",
+            "of = \"loss\"\nat = \"tor0:h0\"",
+            "of = \"timeouts\"\nafter = \"1us\"",
         ] {
             assert!(measure(text).unwrap().fault().is_some(), "{text}");
         }
@@ -383,6 +560,8 @@ mod tests {
             "of = \"speed\"",
             "of = \"timeouts\"\nabove = \"many\"",
             "of = \"loss\"\nx = 1",
+            "of = \"busy\"\nat = \"tor0\"",
+            "of = \"busy\"\nafter = \"soon\"",
         ] {
             assert!(measure(text).is_err(), "{text}");
         }

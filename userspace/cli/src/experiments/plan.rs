@@ -104,6 +104,13 @@ pub(crate) fn plan(experiment: &Experiment, asked: &run::Args) -> Result<Vec<Pla
             ));
         }
     }
+    for (name, measure) in &description.measures {
+        let lacking = |planned: &Planned| measure.lacking(&planned.fabric.topology);
+        // Runs may be on different fabrics: what one of them has can be measured there.
+        if let Some(Some(sentence)) = plan.iter().map(lacking).reduce(Option::and) {
+            return usage(format!("{}: measure {name}: {sentence}", experiment.name));
+        }
+    }
     Ok(plan)
 }
 
@@ -133,9 +140,12 @@ fn planned(
     scaled: &BTreeMap<String, Value>,
     seed: u64,
 ) -> Result<Planned> {
-    let words: Vec<String> = runs
-        .options
-        .split_whitespace()
+    let with = values
+        .get("scheme")
+        .and_then(|scheme| runs.with.get(&scheme.0));
+    let texts = std::iter::once(&runs.options).chain(with);
+    let words: Vec<String> = texts
+        .flat_map(|text| text.split_whitespace())
         .map(|word| fill(word, values, scaled))
         .collect::<Result<_>>()
         .with_context(|| experiment.name.clone())?;

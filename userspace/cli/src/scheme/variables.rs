@@ -3,6 +3,7 @@
 //! `$name` in a scheme's files.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::Result;
 
@@ -90,8 +91,18 @@ fn of_fabric(text: &str) -> Option<OfFabric> {
 /// # Errors
 ///
 /// If it is nothing that can be filled in.
-pub(crate) fn check(name: &str, value: &Value) -> Result<()> {
-    match value {
+pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
+    if !parameter.words.is_empty() {
+        let value = parameter.value.to_string();
+        return match parameter.words.contains(&value) {
+            true => Ok(()),
+            false => usage(format!(
+                "parameter {name}: `{value}`: expected one of {}",
+                parameter.words.join(", ")
+            )),
+        };
+    }
+    match &parameter.value {
         Value::Number(_) => Ok(()),
         Value::Text(text) if time(text).is_some() || of_fabric(text).is_some() => Ok(()),
         Value::Text(text) => usage(format!(
@@ -106,6 +117,16 @@ enum OnFabric {
     Number(u64),
     /// The machine's ns.
     Time(u64),
+    Word(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 impl Value {
@@ -122,10 +143,10 @@ impl Value {
             Some(OfFabric::Rtt(factor)) => {
                 OnFabric::Time((factor * fabric.rtt_ns as f64).round() as u64)
             }
-            None => {
-                let ns = time(text).unwrap_or(0);
-                OnFabric::Time(ns.saturating_mul(u64::from(fabric.dilation)))
-            }
+            None => match time(text) {
+                Some(ns) => OnFabric::Time(ns.saturating_mul(u64::from(fabric.dilation))),
+                None => OnFabric::Word(text.clone()),
+            },
         }
     }
 
@@ -134,6 +155,7 @@ impl Value {
         match self.on_fabric(fabric) {
             OnFabric::Number(number) => number.to_string(),
             OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
+            OnFabric::Word(word) => word,
         }
     }
 }
@@ -153,10 +175,11 @@ impl Variables {
         variables.set_time("rtt", fabric.rtt_ns);
         variables.set_time("slack", fabric.slack_ns);
         for (name, parameter) in parameters {
-            check(name, &parameter.value)?;
+            check(name, parameter)?;
             match parameter.value.on_fabric(fabric) {
                 OnFabric::Number(number) => variables.set(name, number.to_string()),
                 OnFabric::Time(ns) => variables.set_time(name, ns),
+                OnFabric::Word(word) => variables.set(name, word),
             }
         }
         Ok(variables)

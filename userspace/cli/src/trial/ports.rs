@@ -51,11 +51,13 @@ pub(crate) struct QdiscFigures<'a> {
 }
 
 impl PortReading {
-    /// Whether it holds something, or dropped something or told a neighbour something since `last`.
+    /// Whether it holds something or did at `last`, or dropped something or told a neighbour
+    /// something since then.
     pub(crate) fn is_of_interest_after(&self, last: &Self) -> bool {
         let told = |it: Backpressure| (it.pauses_sent, it.resumes_sent, it.bitmaps_sent);
         let is_pausing = self.backpressure.is_some_and(|it| it.pausing > 0);
         self.backlog_packets > 0
+            || last.backlog_packets > 0
             || self.drops != last.drops
             || is_pausing
             || self.backpressure.map(told) != last.backpressure.map(told)
@@ -121,6 +123,9 @@ fn backpressure(stats: &bfc::stats::Stats) -> Backpressure {
         resumes_sent: stats.resumes_sent,
         bitmaps_sent: stats.bitmaps_sent,
         paused_ns: stats.paused_ns,
+        longest: stats.longest,
+        pauses_received: stats.pauses_received,
+        lapsed: stats.lapsed,
     }
 }
 
@@ -138,6 +143,8 @@ pub(crate) fn backpressure_since(
         resumes_sent: now.resumes_sent - before.resumes_sent,
         bitmaps_sent: now.bitmaps_sent - before.bitmaps_sent,
         paused_ns: ((now.paused_ns - before.paused_ns) as f64 / dilation).round() as u64,
+        pauses_received: now.pauses_received - before.pauses_received,
+        lapsed: now.lapsed - before.lapsed,
         ..now
     })
 }
@@ -225,6 +232,7 @@ mod tests {
             collisions: 5,
             pauses_sent: 100,
             paused_ns: 1_000_000,
+            pauses_received: 3,
             ..Default::default()
         };
         let now = bfc::stats::Stats {
@@ -234,6 +242,8 @@ mod tests {
             pauses_sent: 150,
             paused_ns: 4_000_400,
             buffer_backlog: 30_000,
+            longest: 9_000,
+            pauses_received: 7,
             ..Default::default()
         };
         let since = backpressure_since(reading(before), reading(now), 1000.0);
@@ -244,6 +254,8 @@ mod tests {
             pauses_sent: 50,
             paused_ns: 3_000,
             buffer_bytes: 30_000,
+            longest: 9_000,
+            pauses_received: 4,
             ..Backpressure::default()
         };
         assert_eq!(since, Some(expected));
@@ -267,6 +279,16 @@ mod tests {
         // What is in the switch's other ports is told by those.
         assert!(!port(0, 7, 9_000).is_of_interest_after(&idle));
         assert!(!PortReading::default().is_of_interest_after(&PortReading::default()));
+    }
+
+    #[test]
+    fn that_a_queue_has_become_empty_is_of_interest_once() {
+        let port = |backlog_packets| PortReading {
+            backlog_packets,
+            ..PortReading::default()
+        };
+        assert!(port(0).is_of_interest_after(&port(1)));
+        assert!(!port(0).is_of_interest_after(&port(0)));
     }
 
     #[test]

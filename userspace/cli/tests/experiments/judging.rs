@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weft_load::record::{Class, Flow, Gate, Limit, Summary};
+use weft_load::record::{Backpressure, Class, Flow, Gate, Limit, Partial, PortSample, Summary};
 use weft_load::statistics::Buckets;
 
 use crate::sample::{BUCKETS, Sample, sample};
@@ -332,4 +332,189 @@ fn several_runs_for_one_cell_are_refused() {
         said.contains("table Loss: there are several runs for one cell"),
         "{said}"
     );
+}
+
+/// Two loads; a port's samples are those of the sample, and more.
+const PORTS: &str = r#"
+title = "Ports"
+source = "A. Author, 2026, Figure 2"
+about = "a"
+[[runs]]
+options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
+each.load = [0.2, 0.8]
+[measures]
+"waiting, mean" = { of = "backlog", statistic = "mean", at = "tor0:h0", after = "1us", until = "11us" }
+"waiting, largest" = { of = "backlog", statistic = "max", at = "tor0:h0" }
+queue = { of = "queue", statistic = "p99", at = "tor0:h0", after = "1us", until = "11us" }
+buffer = { of = "buffer", statistic = "p99", after = "1us", until = "11us" }
+collisions = { of = "collisions", at = "tor0:h0", until = "10us" }
+queues = { of = "queues", statistic = "p50", at = "tor0:h0", after = "1us", until = "11us" }
+empty = { of = "empty", at = "tor0:h0", after = "1us", until = "11us" }
+busy = { of = "busy", at = "tor0:h0", until = "10us" }
+idle = { of = "idle", at = "tor0:h0", until = "10us" }
+pauses = { of = "pauses", at = "tor0:h0", after = "2us", until = "10us" }
+paused = { of = "paused", at = "tor0:h0" }
+nothing = { of = "queue", statistic = "max", at = "tor0:h1" }
+[[tables]]
+title = "Port"
+measures = ["waiting, mean", "waiting, largest", "queue", "queues", "empty", "busy", "idle", "pauses", "paused", "buffer", "collisions"]
+rows = "load"
+[[claims]]
+says = "full"
+paper = "always"
+measure = "busy"
+at_least = 45
+[[claims]]
+says = "no backpressure"
+paper = "none"
+measure = "nothing"
+at_most = 1
+"#;
+
+/// The port to h0 holds 4 packets from 2 µs on and 2 from 6 µs on, and is empty from 8 µs on; the one to h1
+/// has no backpressure. All of it until 20 µs.
+fn with_ports(load: &str) -> Sample {
+    let mut sample = result(load, 2.0);
+    let port = |port: &str, time_ns, packets: u64, busy_ns, backpressure| PortSample {
+        time_ns,
+        node: "tor0".into(),
+        port: port.into(),
+        host: false,
+        backlog_packets: packets,
+        backlog_bytes: packets * 1500,
+        drops: 0,
+        evictions: 0,
+        marks: 0,
+        busy_ns,
+        backpressure,
+    };
+    let told = |occupied, longest, pauses, paused_ns| {
+        Some(Backpressure {
+            occupied,
+            activations: 40 * pauses,
+            collisions: 3 * pauses,
+            longest,
+            pauses_sent: 2 * pauses,
+            pauses_received: pauses,
+            paused_ns,
+            ..Backpressure::default()
+        })
+    };
+    sample.ports = vec![
+        port("h0", 2_000, 4, 1_000, told(2, 4_500, 0, 0)),
+        port("h1", 2_000, 1, 1_000, None),
+        port("h0", 6_000, 2, 5_000, told(1, 3_000, 1, 3_000)),
+        port("h0", 8_000, 0, 6_000, told(0, 0, 2, 7_000)),
+        port("h0", 20_000, 0, 6_000, told(0, 0, 2, 7_000)),
+    ];
+    sample
+}
+
+#[test]
+fn figures_of_ports_are_over_time() {
+    let results = [with_ports("0.2"), with_ports("0.8")];
+    let (status, text) = judged_as("ports", PORTS, results);
+    assert_eq!(status, Some(1), "{text}");
+    // 6 kB for 4 µs of 10, 3 kB for 2; two queues for 4 µs, one for 2: that is the median. The switch
+    // also has the packet to h1. 3 of 40 flows had no queue of their own.
+    let row = [
+        "0.2", "3", "6", "4.50", "1", "40", "60", "40", "500", "3.50", "7.50", "7.50",
+    ];
+    assert_eq!(words(&text, "0.2 "), row);
+    assert!(words(&text, "full").ends_with(&["holds"]), "{text}");
+    let found = words(&text, "no backpressure");
+    assert!(found.ends_with(&["NOT", "MEASURED"]), "{text}");
+}
+
+#[test]
+fn a_port_that_no_topology_has_is_refused() {
+    let folder = folder("nowhere", &PORTS.replace("tor0:h1", "tor0:h9"));
+    let output = weft(&folder, &["run", "./mine.toml", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("measure nothing: there is no port `tor0:h9`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_spread_over_seeds_is_a_figure() {
+    let spread = "mean = { of = \"slowdown\", statistic = \"mean\", over_seeds = \"deviation\" }";
+    let mean = "mean = { of = \"slowdown\", statistic = \"mean\" }";
+    let folder = folder("spread", &EXPERIMENT.replace(mean, spread));
+    for load in ["0.2", "0.8"] {
+        for (seed, slowdown) in [(1, 2.0), (2, 4.0), (3, 6.0)] {
+            let mut sample = result(load, slowdown);
+            sample.header.seed = seed;
+            sample.write(&place(&folder, load));
+        }
+    }
+    let judge = |seeds| {
+        let words = ["run", "./mine.toml", "--judge", "--json", "--seed", seeds];
+        let text = printed(&weft(&folder, &words));
+        serde_json::from_str::<Value>(&text).unwrap()["tables"][0]["rows"][0]["cells"][0].clone()
+    };
+    assert_eq!(judge("1,2,3"), serde_json::json!({ "mean": 2.0 }));
+    assert_eq!(judge("1"), Value::Null);
+}
+
+/// A long flow beside two loads.
+const BESIDE: &str = r#"
+title = "Beside"
+source = "A. Author, 2026, Table 1"
+about = "a"
+[[runs]]
+options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
+each.load = [0.2, 0.8]
+endless = true
+[measures]
+"waiting, P99" = { of = "delay", statistic = "p99", class = "background" }
+"long flow" = { of = "throughput", statistic = "mean", class = "added" }
+"incast" = { of = "throughput", statistic = "mean", class = "incast" }
+[[tables]]
+title = "Beside"
+measures = ["waiting, P99", "long flow"]
+rows = "load"
+[[claims]]
+says = "a half"
+paper = "50 %"
+measure = "long flow"
+where = { load = 0.2 }
+at_least = 49.9
+at_most = 50.1
+[[claims]]
+says = "no incast"
+paper = "none"
+measure = "incast"
+at_most = 1
+"#;
+
+#[test]
+fn a_flow_without_an_end_has_a_throughput_and_the_others_a_delay() {
+    let beside = |load, slowdown, times: u64| {
+        let mut sample = result(load, slowdown);
+        // 100 packets of 1538 B on a link of 1 Gbit/s, and so many times as long.
+        sample.flows.push(Flow {
+            id: 4,
+            class: Class::Added,
+            fct_ns: None,
+            slowdown: None,
+            partial: Some(Partial {
+                bytes: 144_800,
+                ns: 153_800 * 8 * times,
+            }),
+            ..sample.flows[0].clone()
+        });
+        summarize(&mut sample, true);
+        sample
+    };
+    let results = [beside("0.2", 2.0, 2), beside("0.8", 4.0, 8)];
+    let (status, text) = judged_as("beside", BESIDE, results);
+    assert_eq!(status, Some(1), "{text}");
+    assert_eq!(words(&text, "0.2 "), ["0.2", "10", "50"]);
+    assert_eq!(words(&text, "0.8 "), ["0.8", "30", "12.5"]);
+    assert!(words(&text, "a half").ends_with(&["holds"]), "{text}");
+    let found = words(&text, "no incast");
+    assert!(found.ends_with(&["NOT", "MEASURED"]), "{text}");
 }

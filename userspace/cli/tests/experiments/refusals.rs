@@ -63,6 +63,25 @@ fn seeds_and_flows_can_be_more() {
 }
 
 #[test]
+fn a_scheme_has_words_of_its_own() {
+    let experiment = SOUND
+        .replace("./plain", "{scheme}")
+        .replace(
+            "each.load",
+            "each.scheme = [\"./plain\", \"droptail\"]\neach.load",
+        )
+        .replace("0.4]", "0.4]\nwith.droptail = \"--set buffer={flows}\"");
+    let (status, plan) = run("with", &experiment, &[]);
+    assert_eq!(status, Some(0), "{plan}");
+    let lines: Vec<&str> = plan.lines().collect();
+    assert_eq!(lines.len(), 4);
+    for line in lines {
+        let droptail = line.contains("--scheme droptail");
+        assert_eq!(line.contains("--set buffer=10"), droptail, "{line}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let wrong = [
         ("title = \"t\"", "", "missing field `title`"),
@@ -152,6 +171,11 @@ fn what_is_wrong_is_named() {
             "each.load",
             "ideal = \"pfabric\"\neach.load",
             "no run has that scheme",
+        ),
+        (
+            "each.load",
+            "with.pfabric = \"--set buffer=9\"\neach.load",
+            "with.pfabric: it is none of each.scheme",
         ),
     ];
     for (number, (from, to, expected)) in wrong.into_iter().enumerate() {

@@ -398,12 +398,13 @@ fn every_statistic_of_a_port_is_shown() {
         replayed: 28,
         buffer_backlog: 29 << 10,
         highest_buffer_backlog: 30 << 20,
+        longest: 31,
     };
     let (text, json) = statistics::<Bfc>(&stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  queues occupied 4 active 3 paused 2 for 16ns flows 6 collisions 7\n  \
-         threshold 5000b hrtt 2000ns congested 8p elided 9p unmarked 10p\n  \
+         longest 31b threshold 5000b hrtt 2000ns congested 8p elided 9p unmarked 10p\n  \
          dropped limit 11p buffer 12p memory 13p control 14p \
          highest_backlog 15Kb buffer 29Kb highest 30Mb\n  \
          upstream pausing 17 sent pauses 18 resumes 19 bitmaps 20 unsent 21\n  \
@@ -414,7 +415,7 @@ fn every_statistic_of_a_port_is_shown() {
         json,
         r#"{"occupied":4,"active":3,"paused":2,"paused_ns":16,"activations":6,"collisions":7,"#
             .to_owned()
-            + r#""threshold":5000,"largest_hrtt":2000,"congested":8,"elided":9,"unmarked":10,"#
+            + r#""longest":31,"threshold":5000,"largest_hrtt":2000,"congested":8,"elided":9,"unmarked":10,"#
             + r#""dropped_limit":11,"dropped_buffer":12,"dropped_memory":13,"#
             + r#""dropped_control":14,"highest_backlog":15360,"buffer_backlog":29696,"#
             + r#""highest_buffer_backlog":31457280,"pausing":17,"pauses_sent":18,"#

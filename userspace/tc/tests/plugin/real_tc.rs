@@ -352,7 +352,7 @@ scheduler fq buffer 12000000b refresh 20us elide lo elide if1073741824
  Sent 4500 bytes 3 pkt (dropped 15, overlimits 0 requeues 0) 
  backlog 3000b 2p requeues 0
   queues occupied 0 active 0 paused 0 for 1.5ms flows 0 collisions 0
-  threshold 25000b hrtt 2us congested 0p elided 0p unmarked 0p
+  longest 0b threshold 25000b hrtt 2us congested 0p elided 0p unmarked 0p
   dropped limit 0p buffer 0p memory 0p control 0p highest_backlog 0b buffer 0b highest 0b
   upstream pausing 0 sent pauses 0 resumes 0 bitmaps 0 unsent 0
   downstream received pauses 0 resumes 0 bitmaps 0 lapsed 0 ignored malformed 0 foreign 0 replayed 0

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Figures of ports, from their samples: between two of them a port is as at the former, and a wire
+//! busy, or pauses sent, evenly.
+
+use std::collections::BTreeMap;
+
+use weft_load::record::{Backpressure, Flow, PortSample};
+use weft_topo::{Kind, Topology};
+
+use crate::experiments::results::Done;
+
+/// What is measured, where and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// Node and port; `None`: all ports of switches.
+    pub(super) at: Option<(&'a str, &'a str)>,
+    /// ns since the run began; `None`: the first start of a flow that is measured.
+    pub(super) after: Option<u64>,
+    /// `None`: the last end, or of flows without an end the last sample.
+    pub(super) until: Option<u64>,
+}
+
+/// A port's samples by time.
+type History<'a> = Vec<&'a PortSample>;
+
+/// Some ports in a stretch of time.
+pub(super) struct Ports<'a> {
+    ports: Vec<History<'a>>,
+    /// The node of each of them; a node's are one after the other.
+    nodes: Vec<&'a str>,
+    begin: u64,
+    end: u64,
+}
+
+/// A value, and for how many ns it was that.
+type Level = (f64, f64);
+
+impl<'a> Ports<'a> {
+    /// `None`: there are no samples, no such port, or no such time.
+    pub(super) fn new(done: &'a Done<'_>, place: Place<'a>) -> Option<Self> {
+        let run = &done.run;
+        let topology = &done.planned.fabric.topology;
+        Self::of(topology, &run.flows, &run.ports, place)
+    }
+
+    fn of(
+        topology: &'a Topology,
+        flows: &[Flow],
+        samples: &'a [PortSample],
+        place: Place<'a>,
+    ) -> Option<Self> {
+        let last = samples.iter().map(|sample| sample.time_ns).max()?;
+        let measured = || flows.iter().filter(|flow| !flow.warm_up);
+        let first = measured().map(|flow| flow.start_ns).min();
+        let ends = flows.iter().map(|flow| Some(flow.start_ns + flow.fct_ns?));
+        let ended = ends.collect::<Option<Vec<u64>>>();
+        let ended = ended.and_then(|ends| ends.into_iter().max());
+        let begin = place.after.or(first).unwrap_or(0);
+        let end = place.until.or(ended).unwrap_or(last).min(last);
+        let mut found: BTreeMap<(&str, &str), History<'a>> = BTreeMap::new();
+        for (node, port) in ports(topology, place.at) {
+            found.insert((node, port), Vec::new());
+        }
+        for sample in samples {
+            let name = (sample.node.as_str(), sample.port.as_str());
+            if let Some(history) = found.get_mut(&name) {
+                history.push(sample);
+            }
+        }
+        (begin < end && !found.is_empty()).then(|| Self {
+            nodes: found.keys().map(|(node, _)| *node).collect(),
+            ports: found.into_values().collect(),
+            begin,
+            end,
+        })
+    }
+
+    /// A value of a sample, at all times of all ports; before a port's first sample it is 0. `None`:
+    /// a sample has no such value.
+    pub(super) fn levels(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<Vec<Level>> {
+        self.levels_from(0.0, value)
+    }
+
+    /// The same, from another value on.
+    pub(super) fn levels_from(
+        &self,
+        first: f64,
+        value: impl Fn(&PortSample) -> Option<f64>,
+    ) -> Option<Vec<Level>> {
+        let mut levels = Vec::new();
+        for history in &self.ports {
+            let (mut now, mut since) = (first, 0);
+            let mut last = |now: f64, since: u64, until: u64| {
+                let (begin, end) = (since.max(self.begin), until.min(self.end));
+                if begin < end {
+                    levels.push((now, (end - begin) as f64));
+                }
+            };
+            for sample in history {
+                last(now, since, sample.time_ns);
+                (now, since) = (value(sample)?, sample.time_ns);
+            }
+            last(now, since, self.end);
+        }
+        Some(levels)
+    }
+
+    /// The sum of a value over all ports of a node, at all times of all nodes; before a port's first
+    /// sample it is 0.
+    pub(super) fn of_nodes(&self, value: impl Fn(&PortSample) -> f64) -> Vec<Level> {
+        let mut levels = Vec::new();
+        let mut ports = self.nodes.iter().zip(&self.ports).peekable();
+        while let Some(&(node, _)) = ports.peek() {
+            // By time, how much the sum changes.
+            let mut changes: Vec<(u64, f64)> = Vec::new();
+            while let Some((_, history)) = ports.next_if(|(next, _)| *next == node) {
+                let mut before = 0.0;
+                for sample in history {
+                    let now = value(sample);
+                    changes.push((sample.time_ns, now - before));
+                    before = now;
+                }
+            }
+            changes.sort_by_key(|(time, _)| *time);
+            let (mut sum, mut since) = (0.0, self.begin);
+            for (time, change) in changes.into_iter().chain([(self.end, 0.0)]) {
+                let time = time.clamp(self.begin, self.end);
+                if since < time {
+                    levels.push((sum, (time - since) as f64));
+                }
+                (sum, since) = (sum + change, time);
+            }
+        }
+        levels
+    }
+
+    /// How much a counter of all ports went up. `None`: a sample has no such counter.
+    pub(super) fn count(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<f64> {
+        let mut count = 0.0;
+        for history in &self.ports {
+            let points: Option<Vec<(u64, f64)>> = history
+                .iter()
+                .map(|sample| Some((sample.time_ns, value(sample)?)))
+                .collect();
+            let points = points?;
+            count += counted(&points, self.end) - counted(&points, self.begin);
+        }
+        Some(count)
+    }
+
+    /// ns, of all ports together.
+    pub(super) fn time(&self) -> f64 {
+        (self.end - self.begin) as f64 * self.ports.len() as f64
+    }
+
+    /// ns.
+    pub(super) fn length(&self) -> f64 {
+        (self.end - self.begin) as f64
+    }
+}
+
+/// The names of nodes and ports.
+fn ports<'a>(
+    topology: &'a Topology,
+    at: Option<(&'a str, &'a str)>,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let nodes = topology.nodes().iter();
+    let all = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
+    all.filter(move |(node, port)| match at {
+        None => node.kind == Kind::Switch,
+        Some(at) => at == (node.name.as_str(), port.name.as_str()),
+    })
+    .map(|(node, port)| (node.name.as_str(), port.name.as_str()))
+}
+
+/// Whether a topology has it.
+pub(super) fn exists(topology: &Topology, at: (&str, &str)) -> bool {
+    ports(topology, Some(at)).next().is_some()
+}
+
+/// A counter at a time; from 0 at 0 on, it goes up evenly between its samples.
+fn counted(points: &[(u64, f64)], at: u64) -> f64 {
+    let mut before = (0, 0.0);
+    for &point in points {
+        if point.0 >= at {
+            let share = (at - before.0) as f64 / ((point.0 - before.0).max(1)) as f64;
+            return before.1 + share * (point.1 - before.1);
+        }
+        before = point;
+    }
+    before.1
+}
+
+/// A figure of a port with per-hop flow control.
+pub(super) fn backpressure(
+    value: impl Fn(&Backpressure) -> f64,
+) -> impl Fn(&PortSample) -> Option<f64> {
+    move |sample| sample.backpressure.as_ref().map(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology() -> Topology {
+        crate::topology::parse("rack:hosts=2").unwrap()
+    }
+
+    fn sample(port: &str, time_ns: u64, backlog_bytes: u64, busy_ns: u64) -> PortSample {
+        PortSample {
+            time_ns,
+            node: "tor0".into(),
+            port: port.into(),
+            host: false,
+            backlog_packets: backlog_bytes.div_ceil(1500),
+            backlog_bytes,
+            drops: 0,
+            evictions: 0,
+            marks: 0,
+            busy_ns,
+            backpressure: None,
+        }
+    }
+
+    const ALL: Place<'_> = Place {
+        at: None,
+        after: None,
+        until: None,
+    };
+
+    fn samples() -> [PortSample; 5] {
+        [
+            sample("h0", 100, 3000, 50),
+            sample("h0", 200, 1500, 150),
+            sample("h1", 200, 9000, 40),
+            sample("h0", 300, 0, 250),
+            sample("h1", 1000, 0, 80),
+        ]
+    }
+
+    #[test]
+    fn a_port_is_as_at_its_last_sample_and_before_the_first_empty() {
+        let (topology, samples) = (topology(), samples());
+        let place = Place {
+            at: Some(("tor0", "h0")),
+            after: Some(50),
+            until: Some(400),
+        };
+        let ports = Ports::of(&topology, &[], &samples, place).unwrap();
+        let levels = ports.levels(|sample| Some(sample.backlog_bytes as f64));
+        let expected = vec![(0.0, 50.0), (3000.0, 100.0), (1500.0, 100.0), (0.0, 100.0)];
+        assert_eq!(levels, Some(expected));
+        assert_eq!((ports.time(), ports.length()), (350.0, 350.0));
+        assert_eq!(ports.levels(|_| None), None);
+    }
+
+    #[test]
+    fn without_a_place_it_is_every_port_of_a_switch_until_the_last_sample() {
+        let (topology, samples) = (topology(), samples());
+        let ports = Ports::of(&topology, &[], &samples, ALL).unwrap();
+        assert_eq!((ports.time(), ports.length()), (2000.0, 1000.0));
+        let levels = ports.levels(|sample| Some(sample.backlog_bytes as f64));
+        let total: f64 = levels.unwrap().iter().map(|(_, ns)| ns).sum();
+        assert_eq!(total, 2000.0);
+        assert_eq!(ports.count(|it| Some(it.busy_ns as f64)), Some(330.0));
+    }
+
+    #[test]
+    fn what_a_switch_holds_is_what_its_ports_hold_together() {
+        let (topology, samples) = (topology(), samples());
+        let of = |after, until| {
+            let place = Place {
+                after: Some(after),
+                until: Some(until),
+                ..ALL
+            };
+            let ports = Ports::of(&topology, &[], &samples, place).unwrap();
+            ports.of_nodes(|sample| sample.backlog_bytes as f64)
+        };
+        let all = [
+            (0.0, 100.0),
+            (3000.0, 100.0),
+            (10_500.0, 100.0),
+            (9000.0, 700.0),
+        ];
+        assert_eq!(of(0, 1000), all);
+        assert_eq!(of(150, 250), [(3000.0, 50.0), (10_500.0, 50.0)]);
+        let fabric = crate::topology::parse("dumbbell").unwrap();
+        let idle = Ports::of(&fabric, &[], &samples, ALL).unwrap();
+        let switches = fabric.switches().count() as f64;
+        let levels = idle.of_nodes(|sample| sample.backlog_bytes as f64);
+        assert_eq!(levels.len() as f64, switches, "one level of each");
+        assert!(levels.iter().all(|level| *level == (0.0, 1000.0)));
+    }
+
+    #[test]
+    fn counters_go_up_evenly_between_samples() {
+        let points = [(100, 50.0), (200, 150.0)];
+        for (at, expected) in [
+            (0, 0.0),
+            (50, 25.0),
+            (100, 50.0),
+            (150, 100.0),
+            (900, 150.0),
+        ] {
+            assert_eq!(counted(&points, at), expected, "{at}");
+        }
+        assert_eq!(counted(&[(0, 0.0), (10, 4.0)], 0), 0.0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_measured() {
+        let (topology, samples) = (topology(), samples());
+        assert!(Ports::of(&topology, &[], &[], ALL).is_none());
+        let nowhere = Some(("tor0", "h2"));
+        assert!(Ports::of(&topology, &[], &samples, Place { at: nowhere, ..ALL }).is_none());
+        assert!(!exists(&topology, ("tor0", "h2")) && exists(&topology, ("tor0", "h1")));
+        let late = Some(1000);
+        assert!(Ports::of(&topology, &[], &samples, Place { after: late, ..ALL }).is_none());
+    }
+}
