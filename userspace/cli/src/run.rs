@@ -25,6 +25,7 @@ use crate::results;
 use crate::testbed::{self, Group, Sampled};
 use crate::topology;
 use crate::trial::Trial;
+use crate::trial::fault::{Fault, Faults};
 use crate::workload;
 
 /// The sizes that results tell apart, in bytes, as the papers do.
@@ -47,7 +48,8 @@ Examples:
   weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
   weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
   weft run rack:hosts=10 --dilation 1000 --scheme dctcp --only-incast --incast 8x20kB@300 --flows 400
-  weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed")]
+  weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed
+  weft run rack:hosts=4 --dilation 1000 --scheme bfc --fault '300us tor0 down h0 50us'")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) fabric: fabric::Args,
@@ -73,6 +75,11 @@ pub(crate) struct Args {
     /// times what the host link takes for the largest flow, at least 10 s of this machine)
     #[arg(long, value_name = "TIME", value_parser = time)]
     patience: Option<Duration>,
+    /// What goes wrong on a node at a time of the fabric since the run's beginning (repeatable):
+    /// 'TIME NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE
+    /// run COMMAND'; at 0ns it is done before the first flow starts
+    #[arg(long, value_name = "TIME NODE WHAT")]
+    fault: Vec<Fault>,
     /// Hosts use IPv6
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -280,6 +287,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// If an option is not as it must be: one sentence.
 pub(crate) fn checked(args: &Args, scheme: &str) -> Result<Fabric> {
     let fabric = Fabric::new(&args.fabric, scheme)?;
+    for fault in &args.fault {
+        fault.check(&fabric, args.ipv6)?;
+    }
     for &seed in &args.seed {
         args.workload
             .workload(&fabric.topology, &fabric.framing(args.ipv6)?, seed)?;
@@ -391,6 +401,7 @@ pub(crate) fn one(
             Some(time) => Some(slowed(time)).filter(|time| !time.is_zero()),
             None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
         },
+        faults: Faults::new(&testbed, fabric, &args.fault)?,
     };
     let hosts = testbed::hosts(&testbed, &fabric.topology, args.ipv6)?;
     let mut ports = Sampled::new(&testbed, &fabric.topology)?;

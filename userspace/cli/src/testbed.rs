@@ -14,7 +14,7 @@ use weft_ebpf::{Attacher, FlowSizes, Hook, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
 use weft_net::qdisc::{self, QdiscCommand};
 use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
-use weft_topo::{Address, Kind, Node, Topology};
+use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
@@ -48,9 +48,8 @@ pub(crate) fn explain(error: weft_net::Error) -> anyhow::Error {
 ///
 /// If the scheme's files are not as they must be.
 pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
-    let Fabric {
-        scheme, variables, ..
-    } = fabric;
+    let scheme = &fabric.scheme;
+    let variables = &fabric.variables;
     let sysctls = |file: &str| -> Result<Vec<Sysctl>> {
         let pairs = scheme.sysctls(file, variables)?;
         let sysctls = pairs.iter().map(|(key, value)| Sysctl::new(key, value));
@@ -79,16 +78,8 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let mut failure = None;
     let elision = fabric.slowed.elision();
     let planned = plan.set_qdiscs(|node, port, link| {
-        let file = match node.kind {
-            Kind::Host => "host.tc",
-            Kind::Switch => "switch.tc",
-        };
-        // The port as its link's other end knows it: its node and its place.
-        let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
-        let elided = elision.ingresses(here.peer, here.peer_port);
-        let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
-        let variables = variables.port(&port.name, &link.wire, elided);
-        let mut commands = match scheme.batch(file, &variables) {
+        let file = file(node);
+        let mut commands = match batch(fabric, &elision, node, port, &link.wire) {
             Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n"))?,
             Err(error) => {
                 failure.get_or_insert(error);
@@ -105,6 +96,50 @@ pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
         Some(error) => Err(error),
         None => planned.map(|()| plan).map_err(explain),
     }
+}
+
+/// The file of a scheme that says what a node's ports get.
+fn file(node: &Node) -> &'static str {
+    match node.kind {
+        Kind::Host => "host.tc",
+        Kind::Switch => "switch.tc",
+    }
+}
+
+/// What a port gets, as a batch for `tc`.
+fn batch(
+    fabric: &Fabric,
+    elision: &Elision<'_>,
+    node: &Node,
+    port: &Port,
+    wire: &Wire,
+) -> Result<Vec<String>> {
+    // The port as its link's other end knows it: its node and its place.
+    let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
+    let elided = elision.ingresses(here.peer, here.peer_port);
+    let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
+    let variables = fabric.variables.port(&port.name, wire, elided);
+    fabric.scheme.batch(file(node), &variables)
+}
+
+/// What all ports of a node get, each with its name.
+///
+/// # Errors
+///
+/// If the scheme's files are not as they must be.
+pub(crate) fn batches<'a>(
+    fabric: &'a Fabric,
+    node: &'a Node,
+) -> Result<Vec<(&'a str, Vec<String>)>> {
+    let elision = fabric.slowed.elision();
+    let ports = node.ports.iter().map(|port| {
+        let wire = &fabric.slowed.links()[port.link].wire;
+        Ok((
+            port.name.as_str(),
+            batch(fabric, &elision, node, port, wire)?,
+        ))
+    });
+    ports.collect()
 }
 
 /// Weaves it: namespaces, links, qdiscs, and the scheme's programs. All of it, or nothing.

@@ -3,6 +3,7 @@
 //! One run: flows on a woven fabric, from the first byte to the summary.
 
 mod cpu;
+pub(crate) mod fault;
 pub(crate) mod gates;
 pub(crate) mod ports;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::engine::{
-    Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Progress, Since, Tick, Watch,
+    Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Progress, Since, Tick, Times, Watch,
 };
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
@@ -22,8 +23,12 @@ use weft_load::statistics::Buckets;
 use weft_topo::{NodeId, Topology};
 
 use cpu::Cpu;
+use fault::{Faults, Running};
 use gates::Measured;
-use ports::{PortReading, Ports};
+use ports::{Continued, PortReading, Ports};
+
+/// How long a fault's command may take, in the machine's time.
+const LONGEST_FAULT: Duration = Duration::from_secs(60);
 
 /// What is run, on which fabric.
 pub(crate) struct Trial<'a> {
@@ -43,6 +48,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) slack: Duration,
     /// How often ports are sampled, in the machine's time.
     pub(crate) sample: Option<Duration>,
+    pub(crate) faults: Faults<'a>,
 }
 
 /// What came of it, besides the file.
@@ -116,6 +122,20 @@ impl Trial<'_> {
         record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
         let mut engine = Engine::new(hosts, self.config.clone())?;
+        let faults = &self.faults;
+        let (mut commands, at_once) = (Running::default(), faults.at_once());
+        for place in 0..at_once {
+            faults.begin(place, &mut commands)?;
+            commands.end(LONGEST_FAULT)?;
+        }
+        let later_ns = faults.later_ns(self.dilation.get());
+        let mut unbegun = None;
+        let mut begin = |place: usize, _| {
+            if unbegun.is_none() {
+                unbegun = faults.begin(at_once + place, &mut commands).err();
+            }
+        };
+        let mut ports = Continued::new(ports);
         let before = ports.read()?;
         let cpu = Cpu::now()?;
         // An error in the loop's callback is kept until the loop is over.
@@ -143,9 +163,17 @@ impl Trial<'_> {
                 every,
                 call: &mut sample,
             }),
+            times: Some(Times {
+                at_ns: &later_ns,
+                call: &mut begin,
+            }),
             cancel: Some(cancel),
         };
         let report = engine.run(flows, watch)?;
+        match unbegun {
+            Some(error) => return Err(error),
+            None => commands.end(LONGEST_FAULT)?,
+        }
         if let Some(error) = failure {
             return Err(error.context("sampling ports"));
         }

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "incast", conflicts_with = "trace")]
     only_incast: bool,
     /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
-    /// h1-h0:30MB@2ms from 2 ms of the fabric on
+    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them
     #[arg(long, value_name = "HOST-HOST:SIZE")]
     add: Vec<String>,
     /// Nothing but the flows of --add
@@ -148,11 +148,14 @@ fn host(topology: &Topology, name: &str) -> Result<u32> {
     }
 }
 
-/// `h1-h0:30MB` or `h1-h0:30MB@2ms`.
-fn added(topology: &Topology, text: &str) -> Result<TraceFlow> {
+/// The most flows of one `--add`.
+const MAX_ADDED: usize = 10_000;
+
+/// `h1-h0:30MB`, `h1-h0:30MB@2ms` or `h1-h0:20x30MB@2ms`.
+fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
     let unfit = || {
         usage(format!(
-            "--add {text}: expected HOST-HOST:SIZE or HOST-HOST:SIZE@TIME, for example h1-h0:30MB@2ms"
+            "--add {text}: expected HOST-HOST:SIZE, HOST-HOST:NxSIZE or one of both with @TIME, for example h1-h0:30MB@2ms"
         ))
     };
     let (flow, start) = match text.split_once('@') {
@@ -168,12 +171,22 @@ fn added(topology: &Topology, text: &str) -> Result<TraceFlow> {
     let Ok(start) = start.parse::<weft_topo::Delay>() else {
         return unfit();
     };
-    Ok(TraceFlow {
+    let (count, size) = match size.split_once('x') {
+        Some((count, size)) => (count.parse().ok(), size),
+        None => (Some(1), size),
+    };
+    let Some(count @ 1..=MAX_ADDED) = count else {
+        return usage(format!(
+            "--add {text}: expected 1 to {MAX_ADDED} flows, for example h1-h0:20x30MB"
+        ));
+    };
+    let flow = TraceFlow {
         start_ns: start.ns(),
         src: host(topology, src)?,
         dst: host(topology, dst)?,
         size: refuse(quantity::bytes(size))?,
-    })
+    };
+    Ok(vec![flow; count])
 }
 
 impl Args {
@@ -211,7 +224,7 @@ impl Args {
         };
         said.incast = incast.as_ref().map(ToString::to_string);
         let added = self.add.iter().map(|text| added(topology, text));
-        let added = added.collect::<Result<_>>()?;
+        let added = added.collect::<Result<Vec<_>>>()?.concat();
         said.added.clone_from(&self.add);
         let workload = Workload {
             hosts,

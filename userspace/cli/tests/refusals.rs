@@ -175,7 +175,10 @@ fn numbers_out_of_range_are_answered_with_the_range() {
             "run rack --incast 4x20kB@300 --incast-arrivals often",
             "expected poisson, lognormal or lognormal:SIGMA",
         ),
+        ("run rack --fault soon", "expected TIME NODE and one of"),
         ("run rack --add h1:9kB", "for example h1-h0:30MB@2ms"),
+        ("run rack --add h1-h0:0x9kB", "expected 1 to 10000 flows"),
+        ("run rack --add h1-h0:manyx9kB", "expected 1 to 10000 flows"),
         (
             "run rack --add h1-h0:9kB@soon",
             "for example h1-h0:30MB@2ms",

@@ -181,8 +181,19 @@ pub struct Watch<'a> {
     pub progress: Option<Tick<'a, Progress>>,
     /// Is told the time in ns since the run's beginning, first at 0, to read ports' statistics.
     pub sample: Option<Tick<'a, u64>>,
+    /// Is told when times have come.
+    pub times: Option<Times<'a>>,
     /// Ends the run.
     pub cancel: Option<&'a Cancel>,
+}
+
+/// What is called at given times.
+pub struct Times<'a> {
+    /// ns since the run's beginning, in order; those after its end never come.
+    pub at_ns: &'a [u64],
+    /// Is told which of them has come, and when it was seen. It runs in the event loop: while it
+    /// does, no flow starts.
+    pub call: &'a mut dyn FnMut(usize, u64),
 }
 
 /// Ends a run early.

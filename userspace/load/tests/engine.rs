@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
 use weft_load::engine::{
-    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Watch,
+    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Times,
+    Watch,
 };
 use weft_load::generate::{Background, Class, Flow, Until, Workload};
 use weft_load::pairs::Pairs;
@@ -349,6 +350,32 @@ fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
         assert_eq!(report.flows[1].due_ns, Some(failure.at_ns));
         assert_eq!(report.flows[1].received, 10_000);
         assert!(matches!(report.flows[1].outcome, Outcome::Finished { .. }));
+    }
+}
+
+#[test]
+fn times_are_told_when_they_come_and_not_after_the_end() {
+    let mut engine = Engine::new(hosts(31, 2), config()).unwrap();
+    let flows = [0, 1].map(|id| flow(id, id * 60 * MS, (0, 1), 1_000));
+    let at_ns = [0, 20 * MS, 20 * MS, 40 * MS, u64::MAX];
+    let mut told = Vec::new();
+    let mut call = |place, now_ns| told.push((place, now_ns));
+    let watch = Watch {
+        times: Some(Times {
+            at_ns: &at_ns,
+            call: &mut call,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(flows, watch).unwrap();
+    assert_eq!(report.ended, Ended::Complete);
+    let places: Vec<usize> = told.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, [0, 1, 2, 3]);
+    for (place, now_ns) in told {
+        assert!(
+            now_ns >= at_ns[place] && now_ns < report.duration_ns,
+            "{place}: {now_ns}"
+        );
     }
 }
 

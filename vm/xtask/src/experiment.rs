@@ -18,7 +18,7 @@ use weft_guest::request::Request;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Experiment};
+use crate::cli::{ClockKind, Experiment, Hardware};
 use crate::guest;
 use crate::parallel;
 use crate::process;
@@ -108,7 +108,7 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
     parallel::map(&places, workers, |&place, failed| {
         let planned = runs[place];
         let run = guest::Run {
-            machine: vm::machine(built, ClockKind::Virtual, &options.hardware)?,
+            machine: vm::machine(built, ClockKind::Virtual, &hardware(options, planned))?,
             request: Request {
                 command: command(planned).into_iter().map(Into::into).collect(),
                 ..Request::default()
@@ -140,6 +140,16 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
     })?;
     shown.finish();
     Ok(())
+}
+
+/// A run's machine: another seed of the workload is another sample of the guest's randomness, too,
+/// for example of how its kernel hashes flows.
+fn hardware(options: &Experiment, planned: &Planned) -> Hardware {
+    let seed = options.hardware.seed;
+    Hardware {
+        seed: seed.wrapping_add(planned.seed).wrapping_sub(1),
+        ..options.hardware.clone()
+    }
 }
 
 /// What the guest runs.

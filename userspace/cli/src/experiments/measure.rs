@@ -101,6 +101,9 @@ pub(crate) enum Of {
     Pauses,
     /// For how long on average a pause held that a port was told, in µs.
     Paused,
+    /// From a time on until a port's wire, between two samples, sends for nine tenths of the time, in
+    /// µs.
+    Recovery,
 }
 
 /// What the figures of several seeds come to.
@@ -243,9 +246,10 @@ impl Of {
 
     /// Whether it is of ports.
     fn has_ports(self) -> bool {
-        use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle, Paused, Pauses, Queue, Queues};
+        use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle};
+        use Of::{Paused, Pauses, Queue, Queues, Recovery};
         matches!(self, Backlog | Buffer | Queue | Queues | Collisions)
-            || matches!(self, Empty | Busy | Idle | Pauses | Paused)
+            || matches!(self, Empty | Busy | Idle | Pauses | Paused | Recovery)
     }
 
     /// Whether sizes, classes and hosts of flows can be told apart.
@@ -261,7 +265,8 @@ impl Of {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
-            Self::Time | Self::Delay | Self::RequestTime | Self::Paused => "µs",
+            Self::Time | Self::Delay | Self::RequestTime => "µs",
+            Self::Paused | Self::Recovery => "µs",
             Self::Loss | Self::Utilization | Self::Throughput | Self::Collisions => "%",
             Self::Empty | Self::Busy | Self::Idle => "%",
             Self::SwitchOver => "packets",
@@ -284,6 +289,8 @@ impl Measure {
             Some("there is one number of it, and no statistic")
         } else if of_flows && !self.of.has_flows() {
             Some("above, up_to, class, from and to are for figures of flows")
+        } else if self.of == Of::Recovery && (self.at.is_none() || self.after.is_none()) {
+            Some("it needs at and after: of which port, since when")
         } else if of_ports && !self.of.has_ports() {
             Some("at, after and until are for figures of ports")
         } else {
@@ -409,6 +416,7 @@ impl Measure {
             }
             Of::Busy => busy(),
             Of::Idle => busy().map(|busy| 100.0 - busy),
+            Of::Recovery => ports.sends_again(0.9).map(|ns| ns as f64 / 1e3),
             Of::Pauses => Some(count(|it| it.pauses_sent)? / ports.length() * 1e6),
             Of::Paused => {
                 let pauses = count(|it| it.pauses_received)?;
@@ -550,6 +558,8 @@ mod tests {
             "of = \"loss\"\nstatistic = \"mean\"",
             "of = \"utilization\"\nup_to = \"1kB\"",
             "of = \"busy\"\nto = \"h0\"",
+            "of = \"recovery\"\nat = \"tor0:h0\"",
+            "of = \"recovery\"\nafter = \"1us\"",
             "of = \"backlog\"",
             "of = \"loss\"\nat = \"tor0:h0\"",
             "of = \"timeouts\"\nafter = \"1us\"",

@@ -144,8 +144,13 @@ fn planned(
         .get("scheme")
         .and_then(|scheme| runs.with.get(&scheme.0));
     let texts = std::iter::once(&runs.options).chain(with);
-    let words: Vec<String> = texts
-        .flat_map(|text| text.split_whitespace())
+    let split: Vec<Vec<String>> = texts
+        .map(|text| split(text))
+        .collect::<Result<_>>()
+        .with_context(|| experiment.name.clone())?;
+    let words: Vec<String> = split
+        .concat()
+        .iter()
         .map(|word| fill(word, values, scaled))
         .collect::<Result<_>>()
         .with_context(|| experiment.name.clone())?;
@@ -191,6 +196,33 @@ fn planned(
     })
 }
 
+/// The words of a command line; between `'` and `'` space is of the word.
+fn split(text: &str) -> Result<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut quoted, mut within) = (false, false);
+    for letter in text.chars() {
+        if letter == '\'' {
+            quoted = !quoted;
+        } else if letter.is_whitespace() && !quoted {
+            within = false;
+            continue;
+        }
+        if !within {
+            words.push(String::new());
+            within = true;
+        }
+        if letter != '\''
+            && let Some(word) = words.last_mut()
+        {
+            word.push(letter);
+        }
+    }
+    match quoted {
+        true => usage(format!("`{}`: a ' without another", text.trim())),
+        false => Ok(words),
+    }
+}
+
 /// Puts values in place of `{name}`.
 fn fill(
     word: &str,
@@ -231,4 +263,27 @@ fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
     let name = name.replace(|c: char| !plain(c), "-");
     (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_word_has_its_space() {
+        let words = split(" rack  --fault '1us tor0 ip link'\n--load 0.5 '' a'b c'd ").unwrap();
+        let expected = [
+            "rack",
+            "--fault",
+            "1us tor0 ip link",
+            "--load",
+            "0.5",
+            "",
+            "ab cd",
+        ];
+        assert_eq!(words, expected);
+        assert_eq!(split("  \n ").unwrap(), Vec::<String>::new());
+        let error = split("rack --fault '1us tor0").unwrap_err().to_string();
+        assert!(error.ends_with("a ' without another"), "{error}");
+    }
 }

@@ -38,6 +38,39 @@ pub(crate) struct PortReading {
     pub(crate) backpressure: Option<Backpressure>,
 }
 
+/// Readings whose counters go on where a qdisc is made anew, and counts from 0 again.
+pub(crate) struct Continued<'a> {
+    ports: &'a mut dyn Ports,
+    /// As the kernel gave them.
+    last: Vec<PortReading>,
+    /// What they come to.
+    all: Vec<PortReading>,
+}
+
+impl<'a> Continued<'a> {
+    pub(crate) fn new(ports: &'a mut dyn Ports) -> Self {
+        Self {
+            ports,
+            last: Vec::new(),
+            all: Vec::new(),
+        }
+    }
+}
+
+impl Ports for Continued<'_> {
+    fn read(&mut self) -> Result<Vec<PortReading>> {
+        let now = self.ports.read()?;
+        if self.last.len() == now.len() {
+            let all = self.all.iter_mut().zip(&self.last).zip(&now);
+            all.for_each(|((all, last), now)| all.go_on(last, now));
+        } else {
+            self.all.clone_from(&now);
+        }
+        self.last = now;
+        Ok(self.all.clone())
+    }
+}
+
 /// A qdisc's figures, as the kernel gives them.
 pub(crate) struct QdiscFigures<'a> {
     pub(crate) kind: &'a str,
@@ -61,6 +94,38 @@ impl PortReading {
             || self.drops != last.drops
             || is_pausing
             || self.backpressure.map(told) != last.backpressure.map(told)
+    }
+
+    /// Adds to its counters what happened from `last` to `now`; what there is is that of `now`.
+    fn go_on(&mut self, last: &Self, now: &Self) {
+        let go_on = |all: u64, last: u64, now: u64| all + now.checked_sub(last).unwrap_or(now);
+        macro_rules! go_on {
+            ($all:expr, $last:expr, $now:expr, $($counter:ident)*) => {
+                $( $all.$counter = go_on($all.$counter, $last.$counter, $now.$counter); )*
+            };
+        }
+        go_on!(self, last, now, sent_packets drops evictions marks busy_ns);
+        go_on!(self.lateness, last.lateness, now.lateness, count sum_ns);
+        let buckets = last.lateness.buckets.iter().zip(now.lateness.buckets);
+        for (all, (last, now)) in self.lateness.buckets.iter_mut().zip(buckets) {
+            *all = go_on(*all, *last, now);
+        }
+        self.backlog_packets = now.backlog_packets;
+        self.backlog_bytes = now.backlog_bytes;
+        let before = (self.backpressure.unwrap_or_default(), last.backpressure);
+        // While a port has no qdisc that tells it, it is as it was.
+        if let Some(now) = now.backpressure {
+            let (sum, last) = (before.0, before.1.unwrap_or_default());
+            let mut all = now;
+            macro_rules! counted {
+                ($($counter:ident)*) => {
+                    $( all.$counter = go_on(sum.$counter, last.$counter, now.$counter); )*
+                };
+            }
+            counted!(activations collisions pauses_sent resumes_sent bitmaps_sent);
+            counted!(paused_ns pauses_received lapsed);
+            self.backpressure = Some(all);
+        }
     }
 
     /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
@@ -289,6 +354,60 @@ mod tests {
         };
         assert!(port(0).is_of_interest_after(&port(1)));
         assert!(!port(0).is_of_interest_after(&port(0)));
+    }
+
+    /// Gives readings one after the other.
+    struct Given(Vec<PortReading>);
+
+    impl Ports for Given {
+        fn read(&mut self) -> Result<Vec<PortReading>> {
+            Ok(vec![self.0.remove(0)])
+        }
+    }
+
+    #[test]
+    fn counters_go_on_where_a_qdisc_is_made_anew() {
+        let reading = |count: u64, told: bool| PortReading {
+            busy_ns: 10 * count,
+            drops: count,
+            backlog_packets: count % 2,
+            lateness: Lateness {
+                count,
+                ..Lateness::default()
+            },
+            backpressure: told.then(|| Backpressure {
+                pauses_sent: count,
+                longest: count,
+                ..Backpressure::default()
+            }),
+            ..PortReading::default()
+        };
+        let steps = [(5, true), (8, true), (0, false), (2, true), (3, true)];
+        let mut given = Given(steps.map(|(count, told)| reading(count, told)).into());
+        let mut ports = Continued::new(&mut given);
+        let mut seen = Vec::new();
+        for _ in steps {
+            let port = ports.read().unwrap().remove(0);
+            let told = port.backpressure.unwrap();
+            assert_eq!(
+                (port.drops, port.lateness.count),
+                (port.busy_ns / 10, port.drops)
+            );
+            seen.push((
+                port.drops,
+                port.backlog_packets,
+                told.pauses_sent,
+                told.longest,
+            ));
+        }
+        let expected = [
+            (5, 1, 5, 5),
+            (8, 0, 8, 8),
+            (8, 0, 8, 8),
+            (10, 0, 10, 2),
+            (11, 1, 11, 3),
+        ];
+        assert_eq!(seen, expected);
     }
 
     #[test]

@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
         let mut sample = sample_every.map(|every| Period::new(every, 0));
         let progress_every = watch.progress.as_ref().map(|tick| tick.every);
         let mut progress = progress_every.map(|every| Period::new(every, ns(every)));
+        let mut come = 0;
         loop {
             for _ in 0..BATCH {
                 let now = self.clock.now()?;
@@ -204,6 +205,13 @@ impl<'a> Run<'a> {
                 }
             }
             let now = self.clock.now()?;
+            if let Some(times) = &mut watch.times {
+                while times.at_ns.get(come).is_some_and(|at| *at <= now) {
+                    self.engine.namespaces.leave()?;
+                    (times.call)(come, now);
+                    come += 1;
+                }
+            }
             if let (Some(period), Some(tick)) = (&mut sample, &mut watch.sample)
                 && period.is_due(now)
             {
@@ -233,8 +241,10 @@ impl<'a> Run<'a> {
                 return Ok(Ended::Patience);
             }
             let ticks = [&sample, &progress].into_iter().flatten();
+            let time = watch.times.as_ref().and_then(|times| times.at_ns.get(come));
             let next = ticks
                 .map(Period::next)
+                .chain(time.copied())
                 .fold(start.unwrap_or(deadline), u64::min);
             let next = if self.again.is_empty() { next } else { 0 };
             self.wait(next, now)?;

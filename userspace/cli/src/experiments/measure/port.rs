@@ -149,6 +149,21 @@ impl<'a> Ports<'a> {
         Some(count)
     }
 
+    /// ns from the beginning until a wire sends for a share of the time between two samples. `None`:
+    /// none does.
+    pub(super) fn sends_again(&self, share: f64) -> Option<u64> {
+        let begins = |history: &History<'_>| {
+            let later = history.iter().filter(|it| it.time_ns >= self.begin);
+            let pairs = later.clone().zip(later.skip(1));
+            let mut busy = pairs.filter(|(a, b)| {
+                let (time, sent) = (b.time_ns - a.time_ns, b.busy_ns - a.busy_ns);
+                time > 0 && sent as f64 >= share * time as f64
+            });
+            busy.next().map(|(a, _)| a.time_ns - self.begin)
+        };
+        self.ports.iter().filter_map(begins).min()
+    }
+
     /// ns, of all ports together.
     pub(super) fn time(&self) -> f64 {
         (self.end - self.begin) as f64 * self.ports.len() as f64
@@ -292,6 +307,32 @@ mod tests {
         let levels = idle.of_nodes(|sample| sample.backlog_bytes as f64);
         assert_eq!(levels.len() as f64, switches, "one level of each");
         assert!(levels.iter().all(|level| *level == (0.0, 1000.0)));
+    }
+
+    #[test]
+    fn a_wire_sends_again_where_it_is_busy_from_one_sample_to_the_next() {
+        let topology = topology();
+        let at = |time_ns, busy_ns| sample("h0", time_ns, 1500, busy_ns);
+        let samples = [
+            at(0, 0),
+            at(100, 100),
+            at(200, 110),
+            at(300, 150),
+            at(400, 245),
+            at(500, 250),
+        ];
+        let from = |begin, share| {
+            let place = Place {
+                at: Some(("tor0", "h0")),
+                after: Some(begin),
+                until: None,
+            };
+            let ports = Ports::of(&topology, &[], &samples, place).unwrap();
+            ports.sends_again(share)
+        };
+        assert_eq!(from(0, 0.9), Some(0));
+        assert_eq!(from(90, 0.9), Some(210));
+        assert_eq!(from(90, 0.96), None);
     }
 
     #[test]

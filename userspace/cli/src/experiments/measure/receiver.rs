@@ -43,9 +43,12 @@ impl Link {
     }
 }
 
+/// A flow, and when it ended, in ns since the run began.
+type Ended<'a> = (&'a Flow, u64);
+
 /// The flows to the host that gets the most bytes, with their ends, and its link. `None`: there are
 /// none, or one of them did not end.
-fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<(&'a Flow, u64)>)>> {
+fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<Ended<'a>>)>> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for flow in &done.run.flows {
         *bytes.entry(flow.dst).or_default() += flow.size;

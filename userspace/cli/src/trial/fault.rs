@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Faults: what is done to a node of the fabric at a time of the run. Each is a script that `sh` runs
+//! in the node's namespace with `ip` and `tc`, as a person would.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use weft_net::Testbed;
+use weft_topo::{Delay, Node};
+
+use crate::error::usage;
+use crate::fabric::Fabric;
+use crate::testbed;
+
+/// What is done to the fabric, when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// ns of the fabric since the run's beginning. At 0 it is done before the first flow starts.
+    pub(crate) at_ns: u64,
+    node: String,
+    kind: Kind,
+}
+
+/// What is done; times are ns of the fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A port and its link are down for a time: what waits in the port is lost, and what comes
+    /// meanwhile. Its routes and neighbours come back with it.
+    Down { port: String, ns: u64 },
+    /// All ports are down for a time, and come back with new qdiscs.
+    Restart { ns: u64 },
+    /// One of so many pause frames of BFC that come in by any port is lost, from then on.
+    LosePauses { one_of: u32 },
+    /// A command for `sh`.
+    Run(String),
+}
+
+const EXPECTED: &str = "expected TIME NODE and one of `down PORT TIME`, `restart TIME`, `lose-pauses \
+                        PERCENT%`, `run COMMAND`: for example '300us switch2 down h4 50us'";
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let time = |word: &str| {
+            word.parse::<Delay>()
+                .map(Delay::ns)
+                .map_err(|it| it.to_string())
+        };
+        let mut words = text.trim().splitn(4, char::is_whitespace);
+        let mut word = || words.next().filter(|word| !word.is_empty());
+        let (Some(at), Some(node), Some(kind)) = (word(), word(), word()) else {
+            return Err(EXPECTED.to_owned());
+        };
+        let rest = words.next().unwrap_or_default().trim();
+        let arguments: Vec<&str> = rest.split_whitespace().collect();
+        let kind = match (kind, arguments.as_slice()) {
+            ("down", [port, length]) => Kind::Down {
+                port: (*port).to_owned(),
+                ns: time(length)?,
+            },
+            ("restart", [length]) => Kind::Restart { ns: time(length)? },
+            ("lose-pauses", [share]) => Kind::LosePauses {
+                one_of: one_of(share)?,
+            },
+            ("run", [_, ..]) => Kind::Run(rest.to_owned()),
+            _ => return Err(EXPECTED.to_owned()),
+        };
+        Ok(Self {
+            at_ns: time(at)?,
+            node: node.to_owned(),
+            kind,
+        })
+    }
+}
+
+/// Of a share such as `5%`: the kernel loses one of a whole number.
+fn one_of(share: &str) -> Result<u32, String> {
+    let percent = share.strip_suffix('%').and_then(|text| text.parse().ok());
+    let percent = percent.filter(|percent: &f64| (0.01..=100.0).contains(percent));
+    let one_of = percent.map(|percent| (100.0 / percent).round());
+    one_of
+        .map(|number| number as u32)
+        .ok_or_else(|| format!("lose-pauses {share}: expected 0.01% to 100%"))
+}
+
+impl Fault {
+    /// # Errors
+    ///
+    /// If there is no such node or port, or this cannot be done there: one sentence.
+    pub(crate) fn check(&self, fabric: &Fabric, ipv6: bool) -> Result<()> {
+        let node = self.node(fabric)?;
+        if let Kind::Down { port, .. } = &self.kind
+            && !node.ports.iter().any(|it| it.name == *port)
+        {
+            let ports = node.ports.iter().map(|port| port.name.as_str());
+            return usage(format!(
+                "--fault: there is no port `{port}` on {}: expected one of {}",
+                node.name,
+                ports.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let is_link = matches!(self.kind, Kind::Down { .. } | Kind::Restart { .. });
+        if is_link && ipv6 {
+            return usage(
+                "--fault: with --ipv6 no port can be down: the kernel forgets its addresses",
+            );
+        }
+        Ok(())
+    }
+
+    fn node<'a>(&self, fabric: &'a Fabric) -> Result<&'a Node> {
+        let mut nodes = fabric.slowed.nodes().iter();
+        match nodes.clone().find(|node| node.name == self.node) {
+            Some(node) => Ok(node),
+            None => usage(format!(
+                "--fault: there is no node `{}` in {}: it has {}",
+                self.node,
+                fabric.title,
+                nodes
+                    .by_ref()
+                    .map(|node| node.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )),
+        }
+    }
+
+    /// For `sh`.
+    fn script(&self, fabric: &Fabric) -> Result<String> {
+        let node = self.node(fabric)?;
+        let wait = |ns: u64| {
+            let ns = ns.saturating_mul(fabric.dilation.get().into());
+            format!("sleep {}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000)
+        };
+        let mut script = "set -e\n".to_owned();
+        match &self.kind {
+            Kind::Run(command) => script.push_str(command),
+            Kind::LosePauses { one_of } => {
+                for port in &node.ports {
+                    // Ahead of weft's own filter.
+                    writeln!(
+                        script,
+                        "tc qdisc add dev {0} clsact 2>/dev/null || :\n\
+                         tc filter add dev {0} ingress pref 1 protocol {1:#x} matchall action pass random netrand drop {one_of}",
+                        port.name,
+                        weft_proto::bfc::frame::ETHERTYPE,
+                    )?;
+                }
+            }
+            Kind::Down { port, ns } => {
+                script.push_str("cd $(mktemp -d)\n");
+                script.push_str(&down(port));
+                script.push_str(&wait(*ns));
+                script.push_str(&up(port));
+                script.push_str("rm -r $PWD\n");
+            }
+            Kind::Restart { ns } => {
+                script.push_str("cd $(mktemp -d)\n");
+                let batches = testbed::batches(fabric, node)?;
+                for (port, _) in &batches {
+                    script.push_str(&down(port));
+                }
+                for (port, batch) in &batches {
+                    writeln!(script, "tc qdisc del dev {port} root")?;
+                    for line in batch {
+                        writeln!(script, "tc {line}")?;
+                    }
+                }
+                script.push_str(&wait(*ns));
+                for (port, _) in &batches {
+                    script.push_str(&up(port));
+                }
+                script.push_str("rm -r $PWD\n");
+            }
+        }
+        Ok(script)
+    }
+}
+
+/// Takes a port down, and keeps what the kernel forgets then.
+fn down(port: &str) -> String {
+    format!(
+        "ip route save dev {port} > {port}.routes\n\
+         ip neighbour show dev {port} nud permanent > {port}.neighbours\n\
+         ip link set {port} down\n"
+    )
+}
+
+/// Takes a port up, and tells the kernel what it forgot.
+fn up(port: &str) -> String {
+    format!(
+        "ip link set {port} up\n\
+         while read address lladdr mac rest; do\n\
+         ip neighbour replace $address lladdr $mac dev {port} nud permanent\n\
+         done < {port}.neighbours\n\
+         ip route restore < {port}.routes\n"
+    )
+}
+
+/// The faults of a run.
+pub(crate) struct Faults<'a> {
+    testbed: &'a Testbed,
+    /// By time.
+    all: Vec<Scripted<'a>>,
+}
+
+struct Scripted<'a> {
+    fault: &'a Fault,
+    script: String,
+}
+
+/// Scripts that are under way.
+#[derive(Default)]
+pub(crate) struct Running(Vec<(String, Child)>);
+
+impl<'a> Faults<'a> {
+    /// # Errors
+    ///
+    /// If a fault does not fit the fabric.
+    pub(crate) fn new(testbed: &'a Testbed, fabric: &Fabric, faults: &'a [Fault]) -> Result<Self> {
+        let scripted = faults.iter().map(|fault| {
+            let script = fault.script(fabric)?;
+            Ok(Scripted { fault, script })
+        });
+        let mut all: Vec<Scripted<'a>> = scripted.collect::<Result<_>>()?;
+        all.sort_by_key(|it| it.fault.at_ns);
+        Ok(Self { testbed, all })
+    }
+
+    /// How many of them are before the first flow.
+    pub(crate) fn at_once(&self) -> usize {
+        self.all.partition_point(|it| it.fault.at_ns == 0)
+    }
+
+    /// When the others are, in the machine's time.
+    pub(crate) fn later_ns(&self, dilation: u32) -> Vec<u64> {
+        let later = self.all.iter().skip(self.at_once());
+        later
+            .map(|it| it.fault.at_ns.saturating_mul(dilation.into()))
+            .collect()
+    }
+
+    /// Begins one. The run goes on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub(crate) fn begin(&self, place: usize, running: &mut Running) -> Result<()> {
+        let Some(Scripted { fault, script }) = self.all.get(place) else {
+            return Ok(());
+        };
+        let name = format!("a fault of {}", fault.node);
+        let mut shell: Command = self
+            .testbed
+            .command(&fault.node, "sh")
+            .map_err(testbed::explain)?;
+        let child = shell
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let child = child.with_context(|| name.clone())?;
+        running.0.push((name, child));
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Waits for all of them, at most so long.
+    ///
+    /// # Errors
+    ///
+    /// If one failed, with what it said, or does not end.
+    pub(crate) fn end(&mut self, patience: Duration) -> Result<()> {
+        const STEP: Duration = Duration::from_millis(1);
+        let mut waited = Duration::ZERO;
+        for (name, mut child) in self.0.drain(..) {
+            let status = loop {
+                match child.try_wait().with_context(|| name.clone())? {
+                    Some(status) => break status,
+                    None if waited >= patience => {
+                        // If it cannot be ended, neither can it be waited for.
+                        let _ = child.kill().and_then(|()| child.wait());
+                        bail!("{name}: it does not end");
+                    }
+                    None => std::thread::sleep(STEP),
+                }
+                waited += STEP;
+            };
+            let mut said = String::new();
+            if let Some(mut stderr) = child.stderr.take() {
+                stderr
+                    .read_to_string(&mut said)
+                    .with_context(|| name.clone())?;
+            }
+            if !status.success() {
+                bail!("{name}: {status}: {}", said.trim());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::fabric;
+
+    fn fabric() -> Fabric {
+        let args = fabric::Args {
+            topology: "rack:hosts=2,rate=100gbit,delay=1us".to_owned(),
+            dilation: NonZeroU32::new(2000).unwrap(),
+            slack: Duration::ZERO,
+            settings: Vec::new(),
+        };
+        Fabric::new(&args, "bfc").unwrap()
+    }
+
+    fn script(text: &str) -> String {
+        text.parse::<Fault>().unwrap().script(&fabric()).unwrap()
+    }
+
+    #[test]
+    fn a_fault_is_a_time_a_node_and_what_is_done() {
+        let fault: Fault = " 300us switch2 down  h4 50us ".parse().unwrap();
+        assert_eq!((fault.at_ns, fault.node.as_str()), (300_000, "switch2"));
+        let port = "h4".to_owned();
+        assert_eq!(fault.kind, Kind::Down { port, ns: 50_000 });
+        let run: Fault = "0ns h1 run tc qdisc show | wc -l".parse().unwrap();
+        assert_eq!(run.kind, Kind::Run("tc qdisc show | wc -l".to_owned()));
+        let lose: Fault = "0ns h1 lose-pauses 5%".parse().unwrap();
+        assert_eq!(lose.kind, Kind::LosePauses { one_of: 20 });
+        for text in [
+            "",
+            "300us",
+            "300us switch2",
+            "300us switch2 flap",
+            "300us switch2 down h4",
+            "300us switch2 restart",
+            "300us switch2 run",
+        ] {
+            assert_eq!(text.parse::<Fault>(), Err(EXPECTED.to_owned()), "{text}");
+        }
+        for text in ["soon h1 restart 1us", "1us h1 restart soon"] {
+            assert!(
+                text.parse::<Fault>()
+                    .unwrap_err()
+                    .contains("is not a delay")
+            );
+        }
+        for share in ["5", "0%", "101%", "many%"] {
+            let error = format!("0ns h1 lose-pauses {share}").parse::<Fault>();
+            assert!(
+                error.unwrap_err().contains("expected 0.01% to 100%"),
+                "{share}"
+            );
+        }
+    }
+
+    #[test]
+    fn its_node_and_port_are_those_of_the_topology() {
+        let check = |text: &str, ipv6| text.parse::<Fault>().unwrap().check(&fabric(), ipv6);
+        check("0ns tor0 down h1 1us", false).unwrap();
+        check("0ns tor0 lose-pauses 1%", true).unwrap();
+        for (text, ipv6, expected) in [
+            (
+                "0ns tor1 restart 1us",
+                false,
+                "there is no node `tor1` in rack:hosts=2",
+            ),
+            (
+                "0ns tor0 down h7 1us",
+                false,
+                "no port `h7` on tor0: expected one of h0, h1",
+            ),
+            (
+                "0ns tor0 restart 1us",
+                true,
+                "with --ipv6 no port can be down",
+            ),
+        ] {
+            let error = check(text, ipv6).unwrap_err();
+            assert!(crate::error::is_usage(&error));
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_was_down_gets_back_what_the_kernel_forgot_in_the_machines_time() {
+        let script = script("1us tor0 down h1 50us");
+        let at = |text: &str| {
+            script
+                .find(text)
+                .unwrap_or_else(|| panic!("{text}: {script}"))
+        };
+        let order = [
+            "ip route save dev h1 >",
+            "ip link set h1 down",
+            "sleep 0.100000000",
+            "ip link set h1 up",
+            "ip neighbour replace",
+            "ip route restore <",
+        ];
+        assert!(
+            order.windows(2).all(|pair| at(pair[0]) < at(pair[1])),
+            "{script}"
+        );
+        assert!(
+            !script.contains("h0") && !script.contains("tc "),
+            "{script}"
+        );
+    }
+
+    #[test]
+    fn a_restarted_node_has_the_schemes_qdiscs_again() {
+        let script = script("1us tor0 restart 50us");
+        for port in ["h0", "h1"] {
+            for text in [
+                format!("ip link set {port} down"),
+                format!("tc qdisc del dev {port} root"),
+                format!("tc qdisc add dev {port} root handle 1: wire rate 50mbit delay 2ms"),
+                format!("tc qdisc add dev {port} parent 1: handle 10: bfc rate 50mbit"),
+                format!("ip link set {port} up"),
+            ] {
+                assert_eq!(script.matches(&text).count(), 1, "{text}: {script}");
+            }
+        }
+    }
+
+    #[test]
+    fn pauses_are_lost_at_every_port() {
+        let script = script("0ns tor0 lose-pauses 5%");
+        for port in ["h0", "h1"] {
+            let filter = format!(
+                "tc filter add dev {port} ingress pref 1 protocol 0x88b5 matchall action pass random netrand drop 20\n"
+            );
+            assert!(script.contains(&filter), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_fails_or_does_not_end_is_an_error() {
+        let running = |command: &str| {
+            let mut shell = Command::new("sh");
+            let child = shell.args(["-c", command]).stderr(Stdio::piped()).spawn();
+            Running(vec![("it".to_owned(), child.unwrap())])
+        };
+        running("exit 0").end(Duration::from_secs(60)).unwrap();
+        let failed = running("echo why >&2; exit 3").end(Duration::from_secs(60));
+        let said = failed.unwrap_err().to_string();
+        assert!(
+            said.starts_with("it: ") && said.ends_with(": why"),
+            "{said}"
+        );
+        let endless = running("exec sleep 1000").end(Duration::from_millis(20));
+        assert_eq!(endless.unwrap_err().to_string(), "it: it does not end");
+    }
+}
