@@ -395,7 +395,7 @@ mod tests {
     fn an_unknown_scheme_is_answered_with_those_there_are() {
         let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
         assert!(
-            error.contains("dctcp, droptail, fq_codel, pfabric"),
+            error.contains("dctcp, droptail, fq_codel, ideal-fq, pfabric"),
             "{error}"
         );
     }

@@ -277,6 +277,9 @@ fn parts_of(group: &Group) -> Vec<String> {
     if let Some(incast) = &workload.incast {
         parts.push(format!("incasts {incast}"));
     }
+    if !workload.added.is_empty() {
+        parts.push(format!("added {}", workload.added.join(", ")));
+    }
     parts.push(format!("{} flows", workload.flows));
     let seeds = group.seeds();
     parts.push(format!(

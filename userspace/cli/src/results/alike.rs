@@ -10,7 +10,7 @@ use super::Group;
 use crate::error::usage;
 
 /// Options whose meaning [`conditions`] has, or a scheme's parameters: they are not named twice.
-const TOLD: [&str; 15] = [
+const TOLD: [&str; 19] = [
     "--dilation",
     "--set",
     "--workload",
@@ -22,7 +22,11 @@ const TOLD: [&str; 15] = [
     "--trace",
     "--incast",
     "--incast-to",
+    "--incast-senders",
+    "--incast-arrivals",
     "--only-incast",
+    "--add",
+    "--only-added",
     "--flows",
     "--time",
     "--warm-up",
@@ -52,6 +56,7 @@ pub(crate) fn conditions(header: &Header) -> Vec<(&'static str, String)> {
         ("arrivals", text(&workload.arrivals)),
         ("pairs", text(&workload.pairs)),
         ("incasts", optional(&workload.incast)),
+        ("flows added", text(&workload.added.join(", "))),
         ("warm-up", format!("{} %", round(100.0 * workload.warm_up))),
         ("dilation", header.dilation.to_string()),
         ("weft", header.weft.clone()),

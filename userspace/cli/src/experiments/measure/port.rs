@@ -301,7 +301,7 @@ mod tests {
         ];
         assert_eq!(of(0, 1000), all);
         assert_eq!(of(150, 250), [(3000.0, 50.0), (10_500.0, 50.0)]);
-        let fabric = crate::topology::parse("dumbbell").unwrap();
+        let fabric = crate::topology::parse("leaf-spine:leaves=3,spines=2,hosts=2").unwrap();
         let idle = Ports::of(&fabric, &[], &samples, ALL).unwrap();
         let switches = fabric.switches().count() as f64;
         let levels = idle.of_nodes(|sample| sample.backlog_bytes as f64);
