@@ -75,6 +75,10 @@ pub(crate) struct Runs {
     /// Whether flows are not meant to end.
     #[serde(default)]
     pub(crate) endless: bool,
+    /// For so many per cent of flows' time, socket buffers and windows may limit them: more than for
+    /// a run to be believed else.
+    #[serde(default)]
+    pub(crate) buffer_limited: Option<f64>,
 }
 
 /// A value as the command line takes it.

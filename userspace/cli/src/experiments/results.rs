@@ -110,14 +110,17 @@ impl<'a> Done<'a> {
         Some(topology.links()[port.link].wire.rate.bits_per_second())
     }
 
-    /// The gates that it did not pass, but for those that flows without an end cannot.
+    /// The gates that it did not pass, but for those that flows without an end cannot, and for what
+    /// buffers may limit.
     pub(crate) fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
-        let endless = self.planned.endless;
+        let (endless, allowed) = (self.planned.endless, self.planned.buffer_limited);
         let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);
         gates.filter(move |gate| {
-            let of_ends = gate.name == "flows that did not end"
-                || (gate.name == "time limited by socket buffers" && gate.measured.is_none());
-            !(gate.ok || endless && of_ends)
+            let of_buffers = gate.name == "time limited by socket buffers";
+            let of_ends =
+                gate.name == "flows that did not end" || (of_buffers && gate.measured.is_none());
+            let is_allowed = of_buffers && gate.measured <= allowed && gate.measured.is_some();
+            !(gate.ok || endless && of_ends || is_allowed)
         })
     }
 }

@@ -518,3 +518,32 @@ fn a_flow_without_an_end_has_a_throughput_and_the_others_a_delay() {
     let found = words(&text, "no incast");
     assert!(found.ends_with(&["NOT", "MEASURED"]), "{text}");
 }
+
+/// The first window is what a SYN-ACK can say: at most 64 kB.
+#[test]
+fn a_run_may_be_limited_by_buffers_as_far_as_the_experiment_says() {
+    let limited = || {
+        let mut sample = result("0.8", 3.0);
+        let gate = Gate::new(
+            "time limited by socket buffers",
+            Some(4.5),
+            Limit::AtMost(1.0),
+            "%",
+        );
+        let buckets = Buckets::new(&BUCKETS).unwrap();
+        sample.summary = Summary::new(&sample.flows, &buckets, vec![gate], Some(0.0));
+        sample
+    };
+    for (name, allowed, status) in [
+        ("buffers-none", "", 1),
+        ("buffers-less", "buffer_limited = 4\n", 1),
+        ("buffers-more", "buffer_limited = 5\n", 0),
+    ] {
+        let experiment = EXPERIMENT.replace("each.load", &format!("{allowed}each.load"));
+        let results = [result("0.2", 2.0), limited()];
+        let (found, text) = judged_as(name, &experiment, results);
+        assert_eq!(found, Some(status), "{text}");
+        let invalid = "time limited by socket buffers: 4.5 %, expected at most 1 %";
+        assert_eq!(text.contains(invalid), status == 1, "{text}");
+    }
+}
