@@ -79,6 +79,10 @@ pub(crate) struct Runs {
     /// a run to be believed else.
     #[serde(default)]
     pub(crate) buffer_limited: Option<f64>,
+    /// So many packet times late flows may begin on average: where many begin at once, they cannot
+    /// but begin one after the other.
+    #[serde(default)]
+    pub(crate) generator_lag: Option<f64>,
 }
 
 /// A value as the command line takes it.

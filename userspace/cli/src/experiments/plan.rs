@@ -28,6 +28,8 @@ pub(crate) struct Planned {
     pub(crate) endless: bool,
     /// For so many per cent of flows' time, socket buffers and windows may limit them.
     pub(crate) buffer_limited: Option<f64>,
+    /// So many packet times late flows may begin on average.
+    pub(crate) generator_lag: Option<f64>,
 }
 
 impl Planned {
@@ -193,6 +195,7 @@ fn planned(
         ideal: runs.ideal.as_ref() == Some(&scheme),
         endless: runs.endless,
         buffer_limited: runs.buffer_limited,
+        generator_lag: runs.generator_lag,
         values,
         args,
         fabric,

@@ -547,3 +547,24 @@ fn a_run_may_be_limited_by_buffers_as_far_as_the_experiment_says() {
         assert_eq!(text.contains(invalid), status == 1, "{text}");
     }
 }
+
+#[test]
+fn flows_may_begin_late_as_far_as_the_experiment_says() {
+    let late = || {
+        let mut sample = result("0.8", 3.0);
+        let limit = Limit::AtMost(0.5);
+        let gate = Gate::new("generator lag, mean", Some(1.5), limit, "packet times");
+        let buckets = Buckets::new(&BUCKETS).unwrap();
+        sample.summary = Summary::new(&sample.flows, &buckets, vec![gate], Some(0.0));
+        sample
+    };
+    for (name, allowed, status) in [
+        ("lag-none", "buffer_limited = 9\n", 1),
+        ("lag-less", "generator_lag = 1\n", 1),
+        ("lag-more", "generator_lag = 2\n", 0),
+    ] {
+        let experiment = EXPERIMENT.replace("each.load", &format!("{allowed}each.load"));
+        let (found, text) = judged_as(name, &experiment, [result("0.2", 2.0), late()]);
+        assert_eq!(found, Some(status), "{text}");
+    }
+}
