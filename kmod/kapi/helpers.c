@@ -449,6 +449,22 @@ void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes)
 	tcp_sk(sk)->snd_wnd = bytes;
 }
 
+void weft_tcp_set_patience(struct sock *sk, u32 ms)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (!icsk->icsk_user_timeout)
+		WRITE_ONCE(icsk->icsk_user_timeout, ms);
+}
+
+void weft_tcp_forget_patience(struct sock *sk, u32 ms)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (icsk->icsk_user_timeout == ms)
+		WRITE_ONCE(icsk->icsk_user_timeout, 0);
+}
+
 void weft_tcp_allow_tlp(struct sock *sk)
 {
 	tcp_sk(sk)->tlp_high_seq = 0;

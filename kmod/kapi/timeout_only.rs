@@ -33,6 +33,11 @@
 //! one whose timeout has reached the bound is given up (`tcp_write_timeout`). Where the peer
 //! closes its window the bound is as it was, for there it says how long to ask.
 //!
+//! The kernel also reckons from the bound how long `tcp_retries2` timeouts take
+//! (`tcp_model_timeout`), and gives a connection up that had no answer for so long: with a short
+//! bound, after seconds. A flow that waits its turn is not dead, so the time is said: half an hour,
+//! where the application has not said another (`TCP_USER_TIMEOUT`).
+//!
 //! It counts from the last progress, unless another timer has taken its place: that gives it back
 //! counting from when the first packet was sent last. The tail loss probe's does where the
 //! namespace has them (`sysctl net.ipv4.tcp_early_retrans`, 3 by default; 0 is better), RACK's
@@ -48,8 +53,9 @@
 use super::{
     bindings::{
         weft_jiffy_us, weft_sk_set_txrehash, weft_sk_txrehash, weft_tcp_allow_tlp,
-        weft_tcp_delivered, weft_tcp_lost, weft_tcp_now_us, weft_tcp_retransmits, weft_tcp_rto_max,
-        weft_tcp_set_rto, weft_tcp_set_rto_max, weft_tcp_set_snd_wnd, weft_tcp_snd_wnd,
+        weft_tcp_delivered, weft_tcp_forget_patience, weft_tcp_lost, weft_tcp_now_us,
+        weft_tcp_retransmits, weft_tcp_rto_max, weft_tcp_set_patience, weft_tcp_set_rto,
+        weft_tcp_set_rto_max, weft_tcp_set_snd_wnd, weft_tcp_snd_wnd,
         weft_tcp_timeout_only, weft_tcp_unmark_lost, weft_tcp_unpaced,
     },
     congestion::Socket,
@@ -57,6 +63,9 @@ use super::{
 
 /// The longest timeout: the kernel's, in µs.
 pub const MAX_TIMEOUT_US: u32 = 120_000_000;
+
+/// How long a connection lives without an answer, in ms. The kernel counts it in µs, with a sign.
+const PATIENCE_MS: u32 = 1_800_000;
 
 /// A peer's window that lets one byte through.
 const ONE_BYTE: u32 = 1;
@@ -186,6 +195,7 @@ impl TimeoutOnly {
             weft_tcp_set_rto_max(sk, self.bound_before);
             weft_sk_set_txrehash(sk, self.rehash_before);
             weft_tcp_allow_tlp(sk);
+            weft_tcp_forget_patience(sk, PATIENCE_MS);
         }
     }
 
@@ -200,6 +210,7 @@ impl TimeoutOnly {
                 self.timeout.saturating_add(1)
             };
             weft_tcp_timeout_only(sk, self.timeout, bound);
+            weft_tcp_set_patience(sk, PATIENCE_MS);
         }
     }
 

@@ -37,6 +37,7 @@ tests![
     without_a_threshold_it_never_probes,
     an_answered_probe_restarts_from_a_window_of_one,
     its_own_queue_dropping_everything_does_not_slow_its_timeouts,
+    a_flow_waits_its_turn_for_as_long_as_it_takes,
     a_closed_socket_outlives_an_outage,
     a_closed_window_is_asked_until_it_opens,
     what_follows_an_idle_time_starts_with_the_initial_window,
@@ -493,6 +494,33 @@ fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) ->
         .command("tc", &format!("qdisc del dev {LINK} root"))?;
     outage(&port, false)?;
     flow.read(60_000)
+}
+
+fn a_flow_waits_its_turn_for_as_long_as_it_takes(cx: &Context) -> Result<()> {
+    let port = port("15ms")?;
+    // From 200 ms on, Linux takes the timeouts that `tcp_retries2` allows, 15, for as long as the
+    // longest: 5 s and a half of them here.
+    set(&port, "rto_us", 300_000)?;
+    let mut flow = blacked_out(&port, Duration::from_secs(20))?;
+    outage(&port, false)?;
+    flow.read(60_000)?;
+    let timeouts = silences(&flow.data()?).len();
+    cx.note(format!("{timeouts} timeouts"));
+    ensure!(timeouts > 60, "{timeouts} timeouts");
+    // What an application says itself holds, and is still there under another congestion control.
+    let said: u32 = 5_000;
+    setsockopt(&flow.sender, sockopt::TcpUserTimeout, &said)?;
+    flow.write(60_000)?;
+    flow.read(60_000)?;
+    setsockopt(&flow.sender, sockopt::TcpCongestion, &"cubic".into())?;
+    let kept = nix::sys::socket::getsockopt(&flow.sender, sockopt::TcpUserTimeout)?;
+    ensure!(kept == said, "TCP_USER_TIMEOUT is {kept}");
+    // What it did not say is not left behind.
+    let flow = Flow::open(&port, NAME)?;
+    setsockopt(&flow.sender, sockopt::TcpCongestion, &"cubic".into())?;
+    let left = nix::sys::socket::getsockopt(&flow.sender, sockopt::TcpUserTimeout)?;
+    ensure!(left == 0, "TCP_USER_TIMEOUT is {left}");
+    Ok(())
 }
 
 fn a_closed_socket_outlives_an_outage(_: &Context) -> Result<()> {
