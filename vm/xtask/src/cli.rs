@@ -233,7 +233,7 @@ pub(crate) struct Test {
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
     /// Runs of the determinism test that must be identical
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
