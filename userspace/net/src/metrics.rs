@@ -19,7 +19,7 @@ enum Form {
     Number,
     /// A number after the word `lock`.
     Locked,
-    /// In ms; in text with a unit.
+    /// In ms; in text with a unit. It, too, has no effect unless locked: `ip` does that unasked.
     Time,
     /// Of a congestion control.
     Name,
@@ -155,7 +155,7 @@ impl RouteMetrics {
             .values
             .iter()
             .map(|(place, _)| &METRICS[*place])
-            .filter(|metric| matches!(metric.form, Form::Locked));
+            .filter(|metric| matches!(metric.form, Form::Locked | Form::Time));
         let locks = locked.fold(0, |locks, metric| locks | 1 << metric.number);
         if locks != 0 {
             out.u32(RTAX_LOCK, locks);
@@ -224,6 +224,20 @@ mod tests {
         let metrics = RouteMetrics::parse(&words("rto_min 45")).unwrap();
         assert_eq!(metrics.to_string(), " rto_min 45ms");
         assert!(RouteMetrics::parse(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_only_a_lock_makes_effective_is_locked() {
+        for (text, locks) in [
+            ("initcwnd 12 cwnd lock 23 rto_min 45ms", 1 << 7 | 1 << 13),
+            ("rto_min 45ms", 1_u32 << 13),
+        ] {
+            let mut nest = Attributes::default();
+            RouteMetrics::parse(&words(text)).unwrap().put(&mut nest);
+            let mut expected = Attributes::default();
+            expected.u32(RTAX_LOCK, locks);
+            assert!(nest.0.starts_with(&expected.0), "{text}: {:?}", nest.0);
+        }
     }
 
     #[test]
