@@ -19,7 +19,8 @@ enum Form {
     Number,
     /// A number after the word `lock`.
     Locked,
-    /// In ms; in text with a unit.
+    /// In ms; in text with a unit. Locked without the word, as `ip` does: the kernel heeds `rto_min`
+    /// only if it is.
     Time,
     /// Of a congestion control.
     Name,
@@ -155,7 +156,7 @@ impl RouteMetrics {
             .values
             .iter()
             .map(|(place, _)| &METRICS[*place])
-            .filter(|metric| matches!(metric.form, Form::Locked));
+            .filter(|metric| matches!(metric.form, Form::Locked | Form::Time));
         let locks = locked.fold(0, |locks, metric| locks | 1 << metric.number);
         if locks != 0 {
             out.u32(RTAX_LOCK, locks);
@@ -224,6 +225,23 @@ mod tests {
         let metrics = RouteMetrics::parse(&words("rto_min 45")).unwrap();
         assert_eq!(metrics.to_string(), " rto_min 45ms");
         assert!(RouteMetrics::parse(&[]).unwrap().is_empty());
+    }
+
+    /// Linux's `tcp_rto_min` asks `dst_metric_locked`.
+    #[test]
+    fn a_metric_that_the_kernel_heeds_only_if_locked_is() {
+        let locks = |text: &str| {
+            let mut out = Attributes::default();
+            RouteMetrics::parse(&words(text)).unwrap().put(&mut out);
+            // struct nlattr, then the bits.
+            let length = 8_u16.to_ne_bytes();
+            let head = [length, RTAX_LOCK.to_ne_bytes()].concat();
+            let bits = out.0.strip_prefix(head.as_slice())?;
+            bits.first_chunk().map(|bits| u32::from_ne_bytes(*bits))
+        };
+        assert_eq!(locks("rto_min 45ms"), Some(1 << 13));
+        assert_eq!(locks("cwnd lock 23 rto_min 45ms"), Some(1 << 7 | 1 << 13));
+        assert_eq!(locks("initcwnd 12 quickack 1"), None);
     }
 
     #[test]
