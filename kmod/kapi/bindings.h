@@ -138,6 +138,9 @@ bool weft_tcp_all_acked(const struct sock *sk);
 u32 weft_tcp_snd_wnd(const struct sock *sk);
 u32 weft_tcp_min_tso_segs(const struct sock *sk);
 bool weft_tcp_timer_fired(const struct sock *sk);
+void weft_tcp_unpaced(struct sock *sk);
+u32 weft_rate_acked(const struct rate_sample *rs);
+u32 weft_rate_rtt_us(const struct rate_sample *rs);
 
 /* Loss recovery by a fixed timeout only, see timeout_only.rs */
 u8 weft_sk_txrehash(const struct sock *sk);
@@ -153,7 +156,6 @@ void weft_tcp_set_rto(struct sock *sk, u32 jiffies);
 void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes);
 void weft_tcp_set_patience(struct sock *sk, u32 ms);
 void weft_tcp_forget_patience(struct sock *sk, u32 ms);
-void weft_tcp_unpaced(struct sock *sk);
 void weft_tcp_allow_tlp(struct sock *sk);
 void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max);
 void weft_tcp_unmark_lost(struct sock *sk, u64 since_us);

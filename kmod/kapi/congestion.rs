@@ -22,6 +22,7 @@
 use core::{
     marker::PhantomData,
     mem::MaybeUninit,
+    num::NonZeroU32,
     ptr::NonNull,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -33,10 +34,10 @@ use super::{
         rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
         tcp_register_congestion_control, tcp_reno_cong_avoid, tcp_reno_ssthresh,
         tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_priv,
-        weft_ca_room, weft_sock_net, weft_tcp_all_acked, weft_tcp_is_cwnd_limited,
-        weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
-        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, WEFT_CA_PRIV_SIZE,
-        WEFT_CONG_NON_RESTRICTED,
+        weft_ca_room, weft_rate_acked, weft_rate_rtt_us, weft_sock_net, weft_tcp_all_acked,
+        weft_tcp_is_cwnd_limited, weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd,
+        weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd, weft_tcp_snd_ssthresh, weft_tcp_snd_wnd,
+        weft_tcp_timer_fired, weft_tcp_unpaced, WEFT_CA_PRIV_SIZE, WEFT_CONG_NON_RESTRICTED,
     },
     layout,
     settings::{self, Namespaces, Settings},
@@ -69,7 +70,7 @@ pub trait CongestionControl: Copy + Send + 'static {
 
     /// An ACK was dealt with, and packets may be sent next. The window is all this one's: the
     /// kernel changes it at a timeout only.
-    fn delivered(&mut self, _socket: &mut Socket<'_>) {
+    fn delivered(&mut self, _socket: &mut Socket<'_>, _ack: Acknowledgement) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
@@ -116,6 +117,16 @@ pub trait CongestionControl: Copy + Send + 'static {
     fn release(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
+}
+
+/// What an ACK tells.
+#[derive(Clone, Copy)]
+pub struct Acknowledgement {
+    /// How many packets it acknowledges for the first time, cumulatively or selectively.
+    pub packets: u32,
+    /// How long ago, in µs, the last of them was sent; `None` if there is none, or if it was sent
+    /// more than once.
+    pub rtt_us: Option<NonZeroU32>,
 }
 
 /// What a congestion control tells of a flow: a state and three numbers, told as dctcp's
@@ -204,6 +215,13 @@ impl Socket<'_> {
     pub fn is_cwnd_limited(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_is_cwnd_limited(self.sk.as_ptr()) }
+    }
+
+    /// The flow may send as fast as the application allows (`SO_MAX_PACING_RATE`); where there is
+    /// `delivered`, the kernel does not pace it anew.
+    pub fn unpace(&mut self) {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_unpaced(self.sk.as_ptr()) }
     }
 
     /// Reno's growth of the window.
@@ -367,10 +385,16 @@ impl<T: CongestionControl> Adapter<T> {
         sk: *mut sock,
         _ack: u32,
         _flag: c_int,
-        _sample: *const rate_sample,
+        sample: *const rate_sample,
     ) {
-        // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.delivered(socket)) };
+        // SAFETY: The kernel's arguments.
+        unsafe {
+            let ack = Acknowledgement {
+                packets: weft_rate_acked(sample),
+                rtt_us: NonZeroU32::new(weft_rate_rtt_us(sample)),
+            };
+            Self::with(sk, |state, socket| state.delivered(socket, ack));
+        }
     }
 
     unsafe extern "C" fn in_ack_event(sk: *mut sock, _flags: u32) {

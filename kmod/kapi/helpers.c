@@ -367,6 +367,27 @@ bool weft_tcp_timer_fired(const struct sock *sk)
 	       !(BIT(sk->sk_state) & (TCPF_SYN_SENT | TCPF_SYN_RECV));
 }
 
+void weft_tcp_unpaced(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
+}
+
+u32 weft_rate_acked(const struct rate_sample *rs)
+{
+	return rs->acked_sacked;
+}
+
+/*
+ * 0: there is none. That of a packet that was sent more than once would be by
+ * timestamps, which are of milliseconds.
+ */
+u32 weft_rate_rtt_us(const struct rate_sample *rs)
+{
+	if (!rs->acked_sacked || rs->is_retrans || rs->rtt_us < 0)
+		return 0;
+	return clamp(rs->rtt_us, 1L, (long)U32_MAX);
+}
+
 u8 weft_sk_txrehash(const struct sock *sk)
 {
 	return sk->sk_txrehash;
@@ -442,11 +463,6 @@ void weft_tcp_forget_patience(struct sock *sk, u32 ms)
 
 	if (icsk->icsk_user_timeout == ms)
 		WRITE_ONCE(icsk->icsk_user_timeout, 0);
-}
-
-void weft_tcp_unpaced(struct sock *sk)
-{
-	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 }
 
 void weft_tcp_allow_tlp(struct sock *sk)

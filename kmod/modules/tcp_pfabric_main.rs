@@ -39,7 +39,7 @@ mod proto;
 
 use algo::pfabric_rate::{Params, Phase, RateControl, Resend};
 use kapi::{
-    congestion::{CongestionControl, Info, Registration, Socket},
+    congestion::{Acknowledgement, CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
     timeout_only::{TimeoutOnly, MAX_TIMEOUT_US},
 };
@@ -149,7 +149,7 @@ impl CongestionControl for PFabric {
         self.recovery.in_ack_event(socket);
     }
 
-    fn delivered(&mut self, socket: &mut Socket<'_>) {
+    fn delivered(&mut self, socket: &mut Socket<'_>, _: Acknowledgement) {
         self.rate.on_ack(self.recovery.delivered(socket));
         if socket.all_acked() {
             self.rate.on_idle();

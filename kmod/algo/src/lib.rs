@@ -9,6 +9,7 @@
 //! | file | what it is | source |
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of a switch: a folder | BFC (NSDI 2022), §3.3 |
+//! | [`bfc_window`] | the window of a BFC host | BFC (NSDI 2022), Appendices A.1 and A.8 |
 //! | [`pfabric`] | priority scheduling and dropping of a switch port | pFabric (SIGCOMM 2013), §4.1 |
 //! | [`pfabric_rate`] | rate control of a pFabric host | pFabric (SIGCOMM 2013), §4.2 |
 //! | [`rank_trie`] | packets in order of rank | its tree of comparators |
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bfc;
+pub mod bfc_window;
 pub mod flow_table;
 pub mod histogram;
 pub mod index_pool;

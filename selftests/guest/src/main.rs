@@ -8,6 +8,7 @@
 
 mod capture;
 mod clock;
+mod flow;
 mod meter;
 mod model;
 mod modules;

@@ -10,12 +10,13 @@ use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, delete_module};
 
 /// The modules whose users are counted after every test.
-const MODULES: [&str; 6] = [
+const MODULES: [&str; 7] = [
     "sch_pfabric",
     "sch_wire",
     "sch_bfc",
     "sch_hold",
     "tcp_pfabric",
+    "tcp_bfc",
     "tcp_selftest",
 ];
 

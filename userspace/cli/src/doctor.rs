@@ -31,8 +31,10 @@ pub(crate) struct Args {
 enum Need {
     /// Nothing works without it.
     All,
-    /// What weft's own schemes need.
+    /// What the schemes of pFabric need, and all that tag packets.
     Pfabric,
+    /// What the schemes of BFC need besides.
+    Bfc,
     /// What makes results believable.
     Results,
 }
@@ -139,6 +141,18 @@ fn checks() -> Vec<Check> {
             Need::Pfabric,
             kernel(Part::CongestionControl("pfabric")),
             "cargo xtask build, then load tcp_pfabric; or cargo xtask vm, which has it; without it there is pfabric-tcp",
+        ),
+        check(
+            "bfc",
+            Need::Bfc,
+            kernel(Part::Qdisc("bfc")),
+            "cargo xtask build, then load sch_bfc; or cargo xtask vm, which has it",
+        ),
+        check(
+            "bfc's window",
+            Need::Bfc,
+            kernel(Part::CongestionControl("bfc")),
+            "cargo xtask build, then load tcp_bfc; or cargo xtask vm, which has it; schemes bfc and bfc-srf do without",
         ),
         check(
             "control groups",

@@ -291,6 +291,17 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_has_a_row_for_every_scheme_that_weft_brings() {
+        let readme = BUILT_IN
+            .get_file("README.md")
+            .and_then(|it| it.contents_utf8());
+        let readme = readme.unwrap();
+        for name in names() {
+            assert!(readme.contains(&format!("\n| `{name}` |")), "{name}");
+        }
+    }
+
+    #[test]
     fn every_scheme_that_weft_brings_can_be_filled_in() {
         assert!(names().contains(&"droptail"), "{:?}", names());
         for name in names() {

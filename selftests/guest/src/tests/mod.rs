@@ -13,6 +13,7 @@ mod parents;
 mod pfabric_options;
 mod pfabric_order;
 mod plugin;
+mod tcp_bfc;
 mod tcp_pfabric;
 mod traffic;
 mod wire_children;
@@ -38,6 +39,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     traffic,
     congestion,
     tcp_pfabric,
+    tcp_bfc,
     plugin,
     leaks,
 ];

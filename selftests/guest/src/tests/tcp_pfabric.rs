@@ -7,16 +7,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::{Capture, History, Segment, Since, before, replay};
+use crate::flow::{
+    Flow, counter, cubic_is_untouched_by, first_burst_of_a_late_choice, outage, rounds,
+};
 use crate::modules;
 use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
 use crate::transfer::{Connection, Plan, Transfer};
@@ -63,9 +63,6 @@ const SLACK: Duration = Duration::from_micros(500);
 /// The shortest time that a timeout takes.
 const LEAST: Duration = RTO.saturating_sub(JIFFY).saturating_sub(SLACK);
 
-/// Of a sending socket, in bytes.
-const ROOM: usize = 200_000;
-
 /// A link whose near end sends without delay, packets as they are on the wire, and whose far end
 /// acknowledges each after a delay. Near sockets have a timeout of [`RTO_US`].
 fn port(delay: &str) -> Result<Port> {
@@ -91,99 +88,6 @@ fn set(port: &Port, name: &str, value: u32) -> Result<()> {
     port.near.write_sysctl(&name, &value.to_string())
 }
 
-/// A connection from near to far, and what is on the link from before it.
-struct Flow {
-    sender: TcpStream,
-    receiver: TcpStream,
-    capture: Capture,
-    /// Of before, as far as they were looked at.
-    segments: Vec<Segment>,
-    near: ([u8; 4], u16),
-}
-
-impl Flow {
-    fn open(port: &Port, congestion_control: &'static str) -> Result<Self> {
-        let capture = Capture::start(&port.near)?;
-        let plan = Plan {
-            congestion_control: Some(congestion_control),
-            ..Plan::new((FAR_IP, PORT), 0)
-        };
-        let connection = Connection::open(&port.near, &port.far, &plan)?;
-        let near = (NEAR_IP, connection.port()?);
-        let (sender, receiver) = connection.into_sockets();
-        setsockopt(&sender, sockopt::SndBuf, &ROOM)?;
-        Ok(Self {
-            sender,
-            receiver,
-            capture,
-            segments: Vec::new(),
-            near,
-        })
-    }
-
-    /// Hands data to the socket, which takes all of it at once.
-    fn write(&self, bytes: usize) -> Result<()> {
-        self.sender.set_nonblocking(true)?;
-        let written = (&self.sender).write(&vec![7; bytes])?;
-        ensure!(written == bytes, "{written} bytes of {bytes} written");
-        self.sender.set_nonblocking(false)?;
-        Ok(())
-    }
-
-    /// Reads what `write` wrote.
-    fn read(&self, bytes: usize) -> Result<()> {
-        self.receiver
-            .set_read_timeout(Some(Duration::from_secs(60)))?;
-        let mut data = vec![0; bytes];
-        (&self.receiver).read_exact(&mut data).context("reading")?;
-        ensure!(data.iter().all(|&byte| byte == 7), "the data differs");
-        Ok(())
-    }
-
-    /// All segments so far.
-    fn segments(&mut self) -> Result<&[Segment]> {
-        self.segments.extend(self.capture.segments()?);
-        Ok(&self.segments)
-    }
-
-    /// Data segments of the sender's so far.
-    fn data(&mut self) -> Result<Vec<Segment>> {
-        let near = self.near;
-        let segments = self.segments()?.iter().copied();
-        Ok(segments
-            .filter(|it| it.from == near && it.len > 0)
-            .collect())
-    }
-
-    /// The state that the congestion control tells, as getsockopt(TCP_CC_INFO) has it.
-    fn info(&self) -> Result<Info> {
-        const TCP_CC_INFO: i32 = 26;
-        let mut bytes = [0_u8; 16];
-        let mut size = bytes.len() as libc::socklen_t;
-        // SAFETY: The kernel writes at most `size` bytes, which there are.
-        let result = unsafe {
-            libc::getsockopt(
-                self.sender.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                TCP_CC_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut size,
-            )
-        };
-        Errno::result(result).context("TCP_CC_INFO")?;
-        ensure!(size == 16, "TCP_CC_INFO has {size} bytes");
-        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16; // little-endian
-        ensure!(half(0) == 1, "TCP_CC_INFO is of nobody");
-        Ok(Info {
-            state: half(2),
-            in_a_row: word(4),
-            timeouts: word(8),
-            probes: word(12),
-        })
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Info {
     state: u16,
@@ -192,40 +96,19 @@ struct Info {
     probes: u32,
 }
 
+fn info(flow: &Flow) -> Result<Info> {
+    let (state, [in_a_row, timeouts, probes]) = flow.info()?;
+    Ok(Info {
+        state,
+        in_a_row,
+        timeouts,
+        probes,
+    })
+}
+
 const ADDITIVE_INCREASE: u16 = 0;
 const SLOW_START: u16 = 1;
 const PROBE: u16 = 2;
-
-/// Nothing arrives at the far end, or does again.
-fn outage(port: &Port, on: bool) -> Result<()> {
-    let verb = if on { "del" } else { "add" };
-    let [a, b, c, d] = FAR_IP;
-    port.far
-        .ip(&format!("address {verb} {a}.{b}.{c}.{d}/24 dev {LINK}"))?;
-    if !on {
-        // The route went with the address.
-        port.far
-            .ip(&format!("route change 10.0.0.0/24 dev {LINK} quickack 1"))?;
-    }
-    Ok(())
-}
-
-/// A counter of a namespace, as `nstat` has it.
-fn counter(namespace: &Namespace, name: &str) -> Result<u64> {
-    for (file, prefix) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
-        let path = format!("/proc/thread-self/net/{file}");
-        let text = namespace.enter(|| std::fs::read_to_string(&path))??;
-        let mut lines = text.lines().filter(|line| line.starts_with(prefix));
-        let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
-            bail!("{path} has no {prefix}")
-        };
-        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-        if let Some((_, value)) = pairs.find(|(it, _)| *it == name) {
-            return Ok(value.parse()?);
-        }
-    }
-    bail!("the kernel does not count {name}")
-}
 
 /// What Linux does of its own accord, and a pFabric flow never.
 fn ensure_no_other_recovery(namespace: &Namespace) -> Result<()> {
@@ -289,28 +172,7 @@ fn a_flow_that_chooses_it_while_connecting_starts_with_the_initial_window(
 ) -> Result<()> {
     let port = port("20ms")?;
     set(&port, "init_cwnd", 17)?;
-    let far = std::net::SocketAddr::from((FAR_IP, PORT));
-    let listener = port.far.enter(|| std::net::TcpListener::bind(far))??;
-    let capture = Capture::start(&port.near)?;
-    // connect() returns at once, with the handshake under way.
-    let sender = port.near.enter(|| -> Result<TcpStream> {
-        let kind = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Inet, SockType::Stream, kind, None)?;
-        let [a, b, c, d] = FAR_IP;
-        let address = SockaddrIn::new(a, b, c, d, PORT);
-        let result = connect(socket.as_raw_fd(), &address);
-        ensure!(result == Err(Errno::EINPROGRESS), "connect: {result:?}");
-        setsockopt(&socket, sockopt::TcpCongestion, &NAME.into())?;
-        Ok(TcpStream::from(socket))
-    })??;
-    let (mut receiver, _) = listener.accept()?;
-    std::thread::sleep(Duration::from_millis(50));
-    let written = (&sender).write(&[7; 40_000])?;
-    receiver.read_exact(&mut vec![0; written])?;
-    let segments = capture.segments()?;
-    let data = segments.iter().position(|it| it.len > 0);
-    let later = &segments[data.context("nothing was sent")?..];
-    let burst = later.iter().take_while(|it| it.to.0 == FAR_IP).count();
+    let burst = first_burst_of_a_late_choice(&port, NAME)?;
     ensure!(burst == 17, "{burst} packets at first");
     Ok(())
 }
@@ -534,7 +396,7 @@ fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
 fn from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     let mut flow = blacked_out(&port, RTO * 12)?;
-    let info = flow.info()?;
+    let info = info(&flow)?;
     let data = flow.data()?;
     let (burst, again) = data.split_at(12);
     ensure!(burst.iter().all(|it| it.len == MSS), "{burst:?}");
@@ -568,7 +430,7 @@ fn without_a_threshold_it_never_probes(_: &Context) -> Result<()> {
         data.len() >= 22 && data.iter().all(|it| it.len == MSS),
         "{data:?}"
     );
-    let info = flow.info()?;
+    let info = info(&flow)?;
     ensure!(
         info.state == SLOW_START && info.probes == 0,
         "{info:?} without probes"
@@ -577,28 +439,11 @@ fn without_a_threshold_it_never_probes(_: &Context) -> Result<()> {
     flow.read(60_000)
 }
 
-/// Rounds: the packets that were sent after each acknowledgement that allowed some.
-fn rounds(segments: &[Segment], near: ([u8; 4], u16), from: u64) -> Vec<Vec<u32>> {
-    let mut rounds: Vec<Vec<u32>> = Vec::new();
-    for segment in segments.iter().filter(|it| it.time >= from) {
-        if segment.to == near {
-            if rounds.last().is_none_or(|round| !round.is_empty()) {
-                rounds.push(Vec::new());
-            }
-        } else if segment.len > 0
-            && let Some(round) = rounds.last_mut()
-        {
-            round.push(segment.len);
-        }
-    }
-    rounds
-}
-
 fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
     // The answer to one packet comes before the timeout, and well after the packet.
     let port = port("30ms")?;
     let mut flow = blacked_out(&port, RTO * 8)?;
-    ensure!(flow.info()?.state == PROBE, "{:?}", flow.info()?);
+    ensure!(info(&flow)?.state == PROBE, "{:?}", info(&flow)?);
     let near = flow.near;
     let probe = *flow.data()?.last().context("nothing was sent")?;
     outage(&port, false)?;
@@ -611,7 +456,7 @@ fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
             break;
         }
     }
-    let info = flow.info()?;
+    let info = info(&flow)?;
     flow.read(60_000)?;
     std::thread::sleep(RTO);
     let rounds = rounds(flow.segments()?, near, start);
@@ -639,9 +484,9 @@ fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) ->
         "tc",
         &format!("qdisc add dev {LINK} root handle 1: pfifo limit 0"),
     )?;
-    let before = flow.info()?.timeouts;
+    let before = info(&flow)?.timeouts;
     std::thread::sleep(RTO * 20);
-    let timeouts = flow.info()?.timeouts - before;
+    let timeouts = info(&flow)?.timeouts - before;
     cx.note(format!("{timeouts} timeouts in {:?}", RTO * 20));
     // A jiffy more each.
     ensure!((17..=20).contains(&timeouts), "{timeouts} timeouts");
@@ -736,9 +581,9 @@ fn what_follows_an_idle_time_starts_with_the_initial_window(cx: &Context) -> Res
         std::thread::sleep(Duration::from_millis(100));
         let idle = flow.segments()?.len();
         ensure!(
-            flow.info()?.state == ADDITIVE_INCREASE,
+            info(&flow)?.state == ADDITIVE_INCREASE,
             "{:?} while idle",
-            flow.info()?
+            info(&flow)?
         );
         flow.write(30_000)?;
         flow.read(30_000)?;
@@ -755,7 +600,7 @@ fn what_follows_an_idle_time_starts_with_the_initial_window(cx: &Context) -> Res
 fn a_socket_can_change_to_another_and_back_while_it_probes(_: &Context) -> Result<()> {
     let port = port("15ms")?;
     let flow = blacked_out(&port, RTO * 8)?;
-    ensure!(flow.info()?.state == PROBE, "{:?}", flow.info()?);
+    ensure!(info(&flow)?.state == PROBE, "{:?}", info(&flow)?);
     for name in ["cubic", NAME, "reno", NAME, "cubic"] {
         setsockopt(&flow.sender, sockopt::TcpCongestion, &name.into())?;
         std::thread::sleep(RTO * 2);
@@ -844,7 +689,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
     let line = text.lines().last().unwrap_or_default().trim();
     cx.note(line);
-    let info = flow.info()?;
+    let info = info(&flow)?;
     let expected = format!(
         "dctcp:(ce_state:2,alpha:{},ab_ecn:{},ab_tot:{})",
         info.in_a_row, info.timeouts, info.probes
@@ -862,87 +707,12 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     flow.read(60_000)
 }
 
-/// What came of a flow of the kernel's.
-#[derive(Debug)]
-struct Outcome {
-    time: Duration,
-    segments: usize,
-    fast_retransmissions: u64,
-    timeouts: u64,
-    recoveries: u64,
-}
-
-/// A cubic flow, one of whose packets in 50 is lost.
-fn cubic(port: &Port) -> Result<Outcome> {
-    let capture = Capture::start(&port.near)?;
-    let plan = Plan {
-        congestion_control: Some("cubic"),
-        ..Plan::new((FAR_IP, PORT), 400_000)
-    };
-    let time = Connection::open(&port.near, &port.far, &plan)?
-        .start()
-        .finish()?;
-    let segments = capture.segments()?;
-    let data = segments
-        .iter()
-        .filter(|it| it.from.0 == NEAR_IP && it.len > 0);
-    Ok(Outcome {
-        time,
-        segments: data.count(),
-        fast_retransmissions: counter(&port.near, "TCPFastRetrans")?,
-        timeouts: counter(&port.near, "TCPTimeouts")?,
-        recoveries: counter(&port.near, "TCPSackRecovery")?,
-    })
-}
-
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
-    let lossy = || -> Result<Port> {
-        let port = Port::new()?;
-        for end in [&port.near, &port.far] {
-            end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
-        }
-        port.far.command(
-            "tc",
-            &format!("qdisc add dev {LINK} root handle 1: netem limit 10000 delay 15ms"),
-        )?;
-        port.far
-            .command("tc", &format!("qdisc add dev {LINK} clsact"))?;
-        // Every 50th packet, not at random.
-        port.far.command(
-            "tc",
-            &format!(
-                "filter add dev {LINK} ingress matchall action gact pass random determ drop 50"
-            ),
-        )?;
-        Ok(port)
-    };
-    if modules::users(MODULE).is_some() {
-        modules::remove(MODULE)?;
-    }
-    let alone = cubic(&lossy()?)?;
-    let busy = port("15ms")?;
-    let flow = blacked_out(&busy, RTO)?;
-    let beside = cubic(&lossy()?)?;
-    outage(&busy, false)?;
-    flow.read(60_000)?;
-    cx.note(format!("alone:  {alone:?}\nbeside: {beside:?}"));
-    ensure!(alone.fast_retransmissions > 0, "nothing was lost");
-    let counts = |it: &Outcome| {
-        (
-            it.segments,
-            it.fast_retransmissions,
-            it.timeouts,
-            it.recoveries,
-        )
-    };
-    ensure!(counts(&alone) == counts(&beside), "it recovers differently");
-    // A packet more or less in a round changes the number of rounds.
-    let difference = beside.time.abs_diff(alone.time);
-    ensure!(
-        difference < 3 * Duration::from_millis(15),
-        "it takes another time"
-    );
-    Ok(())
+    cubic_is_untouched_by(cx, MODULE, || {
+        let busy = port("15ms")?;
+        let flow = blacked_out(&busy, RTO)?;
+        Ok((flow, busy))
+    })
 }
 
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {

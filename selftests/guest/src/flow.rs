@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! TCP flows that a test of a congestion control makes, disturbs and looks at.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
+};
+
+use crate::capture::{Capture, Segment};
+use crate::modules;
+use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
+use crate::transfer::{Connection, Plan};
+use weft_ktap::{Context, Namespace};
+
+const PORT: u16 = 1000;
+
+/// Of a sending socket, in bytes.
+const ROOM: usize = 200_000;
+
+/// A connection from near to far, and what is on the link from before it.
+pub(crate) struct Flow {
+    pub(crate) sender: TcpStream,
+    pub(crate) receiver: TcpStream,
+    capture: Capture,
+    /// Of before, as far as they were looked at.
+    segments: Vec<Segment>,
+    pub(crate) near: ([u8; 4], u16),
+}
+
+impl Flow {
+    pub(crate) fn open(port: &Port, congestion_control: &'static str) -> Result<Self> {
+        let capture = Capture::start(&port.near)?;
+        let plan = Plan {
+            congestion_control: Some(congestion_control),
+            ..Plan::new((FAR_IP, PORT), 0)
+        };
+        let connection = Connection::open(&port.near, &port.far, &plan)?;
+        let near = (NEAR_IP, connection.port()?);
+        let (sender, receiver) = connection.into_sockets();
+        setsockopt(&sender, sockopt::SndBuf, &ROOM)?;
+        Ok(Self {
+            sender,
+            receiver,
+            capture,
+            segments: Vec::new(),
+            near,
+        })
+    }
+
+    /// Hands data to the socket, which takes all of it at once.
+    pub(crate) fn write(&self, bytes: usize) -> Result<()> {
+        self.sender.set_nonblocking(true)?;
+        let written = (&self.sender).write(&vec![7; bytes])?;
+        ensure!(written == bytes, "{written} bytes of {bytes} written");
+        self.sender.set_nonblocking(false)?;
+        Ok(())
+    }
+
+    /// Reads what `write` wrote.
+    pub(crate) fn read(&self, bytes: usize) -> Result<()> {
+        self.receiver
+            .set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut data = vec![0; bytes];
+        (&self.receiver).read_exact(&mut data).context("reading")?;
+        ensure!(data.iter().all(|&byte| byte == 7), "the data differs");
+        Ok(())
+    }
+
+    /// Sends more than the socket takes at once, which always has more to send.
+    pub(crate) fn transfer(&self, bytes: usize) -> Result<()> {
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (&self.sender).write_all(&vec![7; bytes]));
+            self.read(bytes)?;
+            Ok(writer.join().expect("the writer does not panic")?)
+        })
+    }
+
+    /// All segments so far.
+    pub(crate) fn segments(&mut self) -> Result<&[Segment]> {
+        self.segments.extend(self.capture.segments()?);
+        Ok(&self.segments)
+    }
+
+    /// Data segments of the sender's so far.
+    pub(crate) fn data(&mut self) -> Result<Vec<Segment>> {
+        let near = self.near;
+        let segments = self.segments()?.iter().copied();
+        Ok(segments
+            .filter(|it| it.from == near && it.len > 0)
+            .collect())
+    }
+
+    /// The state and the three numbers that the congestion control tells, as
+    /// getsockopt(TCP_CC_INFO) has them.
+    pub(crate) fn info(&self) -> Result<(u16, [u32; 3])> {
+        const TCP_CC_INFO: i32 = 26;
+        let mut bytes = [0_u8; 16];
+        let mut size = bytes.len() as libc::socklen_t;
+        // SAFETY: The kernel writes at most `size` bytes, which there are.
+        let result = unsafe {
+            libc::getsockopt(
+                self.sender.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                TCP_CC_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        Errno::result(result).context("TCP_CC_INFO")?;
+        ensure!(size == 16, "TCP_CC_INFO has {size} bytes");
+        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16; // little-endian
+        ensure!(half(0) == 1, "TCP_CC_INFO is of nobody");
+        Ok((half(2), [word(4), word(8), word(12)]))
+    }
+}
+
+/// The packets that a flow sends at first which chooses its congestion control while it connects:
+/// the end of the handshake gives it the route's window.
+pub(crate) fn first_burst_of_a_late_choice(port: &Port, name: &str) -> Result<usize> {
+    let far = std::net::SocketAddr::from((FAR_IP, PORT));
+    let listener = port.far.enter(|| std::net::TcpListener::bind(far))??;
+    let capture = Capture::start(&port.near)?;
+    // connect() returns at once, with the handshake under way.
+    let sender = port.near.enter(|| -> Result<TcpStream> {
+        let kind = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Inet, SockType::Stream, kind, None)?;
+        let [a, b, c, d] = FAR_IP;
+        let address = SockaddrIn::new(a, b, c, d, PORT);
+        let result = connect(socket.as_raw_fd(), &address);
+        ensure!(result == Err(Errno::EINPROGRESS), "connect: {result:?}");
+        setsockopt(&socket, sockopt::TcpCongestion, &name.into())?;
+        Ok(TcpStream::from(socket))
+    })??;
+    let (mut receiver, _) = listener.accept()?;
+    std::thread::sleep(Duration::from_millis(50));
+    let written = (&sender).write(&[7; 40_000])?;
+    receiver.read_exact(&mut vec![0; written])?;
+    let segments = capture.segments()?;
+    let data = segments.iter().position(|it| it.len > 0);
+    let later = &segments[data.context("nothing was sent")?..];
+    Ok(later.iter().take_while(|it| it.to.0 == FAR_IP).count())
+}
+
+/// Nothing arrives at the far end, or does again.
+pub(crate) fn outage(port: &Port, on: bool) -> Result<()> {
+    let verb = if on { "del" } else { "add" };
+    let [a, b, c, d] = FAR_IP;
+    port.far
+        .ip(&format!("address {verb} {a}.{b}.{c}.{d}/24 dev {LINK}"))?;
+    if !on {
+        // The route went with the address.
+        port.far
+            .ip(&format!("route change 10.0.0.0/24 dev {LINK} quickack 1"))?;
+    }
+    Ok(())
+}
+
+/// A counter of a namespace, as `nstat` has it.
+pub(crate) fn counter(namespace: &Namespace, name: &str) -> Result<u64> {
+    for (file, prefix) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
+        let path = format!("/proc/thread-self/net/{file}");
+        let text = namespace.enter(|| std::fs::read_to_string(&path))??;
+        let mut lines = text.lines().filter(|line| line.starts_with(prefix));
+        let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+            bail!("{path} has no {prefix}")
+        };
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        if let Some((_, value)) = pairs.find(|(it, _)| *it == name) {
+            return Ok(value.parse()?);
+        }
+    }
+    bail!("the kernel does not count {name}")
+}
+
+/// Rounds: the packets that were sent after each acknowledgement that allowed some.
+pub(crate) fn rounds(segments: &[Segment], near: ([u8; 4], u16), from: u64) -> Vec<Vec<u32>> {
+    let mut rounds: Vec<Vec<u32>> = Vec::new();
+    for segment in segments.iter().filter(|it| it.time >= from) {
+        if segment.to == near {
+            if rounds.last().is_none_or(|round| !round.is_empty()) {
+                rounds.push(Vec::new());
+            }
+        } else if segment.len > 0
+            && let Some(round) = rounds.last_mut()
+        {
+            round.push(segment.len);
+        }
+    }
+    rounds
+}
+
+/// What came of a flow of the kernel's.
+#[derive(Debug)]
+struct Outcome {
+    time: Duration,
+    segments: usize,
+    fast_retransmissions: u64,
+    timeouts: u64,
+    recoveries: u64,
+}
+
+/// A cubic flow, one of whose packets in 50 is lost.
+fn cubic(port: &Port) -> Result<Outcome> {
+    let capture = Capture::start(&port.near)?;
+    let plan = Plan {
+        congestion_control: Some("cubic"),
+        ..Plan::new((FAR_IP, PORT), 400_000)
+    };
+    let time = Connection::open(&port.near, &port.far, &plan)?
+        .start()
+        .finish()?;
+    let segments = capture.segments()?;
+    let data = segments
+        .iter()
+        .filter(|it| it.from.0 == NEAR_IP && it.len > 0);
+    Ok(Outcome {
+        time,
+        segments: data.count(),
+        fast_retransmissions: counter(&port.near, "TCPFastRetrans")?,
+        timeouts: counter(&port.near, "TCPTimeouts")?,
+        recoveries: counter(&port.near, "TCPSackRecovery")?,
+    })
+}
+
+/// A cubic flow recovers from the same losses in the same way, before the module is there and beside
+/// a flow of its, of 60000 bytes, that times out in another namespace: `busy` makes that.
+pub(crate) fn cubic_is_untouched_by(
+    cx: &Context,
+    module: &str,
+    busy: impl FnOnce() -> Result<(Flow, Port)>,
+) -> Result<()> {
+    let lossy = || -> Result<Port> {
+        let port = Port::new()?;
+        for end in [&port.near, &port.far] {
+            end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
+        }
+        port.far.command(
+            "tc",
+            &format!("qdisc add dev {LINK} root handle 1: netem limit 10000 delay 15ms"),
+        )?;
+        port.far
+            .command("tc", &format!("qdisc add dev {LINK} clsact"))?;
+        // Every 50th packet, not at random.
+        port.far.command(
+            "tc",
+            &format!(
+                "filter add dev {LINK} ingress matchall action gact pass random determ drop 50"
+            ),
+        )?;
+        Ok(port)
+    };
+    if modules::users(module).is_some() {
+        modules::remove(module)?;
+    }
+    let alone = cubic(&lossy()?)?;
+    let (flow, busy) = busy()?;
+    let beside = cubic(&lossy()?)?;
+    outage(&busy, false)?;
+    flow.read(60_000)?;
+    cx.note(format!("alone:  {alone:?}\nbeside: {beside:?}"));
+    ensure!(alone.fast_retransmissions > 0, "nothing was lost");
+    let counts = |it: &Outcome| {
+        (
+            it.segments,
+            it.fast_retransmissions,
+            it.timeouts,
+            it.recoveries,
+        )
+    };
+    ensure!(counts(&alone) == counts(&beside), "it recovers differently");
+    // A packet more or less in a round changes the number of rounds.
+    let difference = beside.time.abs_diff(alone.time);
+    ensure!(
+        difference < 3 * Duration::from_millis(15),
+        "it takes another time"
+    );
+    Ok(())
+}
