@@ -15,6 +15,7 @@ use weft_topo::spec::KINDS;
 
 use super::measure::Measure;
 use crate::error::usage;
+use crate::trial::gates;
 
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
 
@@ -75,14 +76,9 @@ pub(crate) struct Runs {
     /// Whether flows are not meant to end.
     #[serde(default)]
     pub(crate) endless: bool,
-    /// For so many per cent of flows' time, socket buffers and windows may limit them: more than for
-    /// a run to be believed else.
+    /// Other limits of gates, by their names.
     #[serde(default)]
-    pub(crate) buffer_limited: Option<f64>,
-    /// So many packet times late flows may begin on average: where many begin at once, they cannot
-    /// but begin one after the other.
-    #[serde(default)]
-    pub(crate) generator_lag: Option<f64>,
+    pub(crate) allow: BTreeMap<String, f64>,
 }
 
 /// A value as the command line takes it.
@@ -283,6 +279,14 @@ impl Description {
         });
         if let Some(name) = others.next() {
             return Some(format!("with.{name}: it is none of each.scheme"));
+        }
+        let gates = gates::names();
+        let mut allowed = self.runs.iter().flat_map(|runs| runs.allow.keys());
+        if let Some(name) = allowed.find(|name| !gates.contains(name)) {
+            return Some(format!(
+                "there is no gate `{name}`: there is {}",
+                gates.join("; ")
+            ));
         }
         let measures = self.measures.iter();
         let fault = measures

@@ -26,10 +26,8 @@ pub(crate) struct Planned {
     pub(crate) ideal: bool,
     /// Whether its flows are not meant to end.
     pub(crate) endless: bool,
-    /// For so many per cent of flows' time, socket buffers and windows may limit them.
-    pub(crate) buffer_limited: Option<f64>,
-    /// So many packet times late flows may begin on average.
-    pub(crate) generator_lag: Option<f64>,
+    /// Other limits of gates, by their names.
+    pub(crate) allow: BTreeMap<String, f64>,
 }
 
 impl Planned {
@@ -194,8 +192,7 @@ fn planned(
         file: run::file(&args.out, &fabric.scheme.name, seed),
         ideal: runs.ideal.as_ref() == Some(&scheme),
         endless: runs.endless,
-        buffer_limited: runs.buffer_limited,
-        generator_lag: runs.generator_lag,
+        allow: runs.allow.clone(),
         values,
         args,
         fabric,

@@ -8,7 +8,7 @@ use std::io::BufReader;
 
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
-use weft_load::record::{Gate, Run};
+use weft_load::record::{Gate, Limit, Run};
 
 use super::description::Value;
 use super::plan::Planned;
@@ -110,19 +110,21 @@ impl<'a> Done<'a> {
         Some(topology.links()[port.link].wire.rate.bits_per_second())
     }
 
-    /// The gates that it did not pass, but for those that flows without an end cannot, and for what
-    /// the experiment allows: what buffers limit, and how late flows begin.
+    /// The gates that it did not pass, but for those that flows without an end cannot, and within the
+    /// limits that the experiment allows.
     pub(crate) fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
-        let endless = self.planned.endless;
-        let (limited, lag) = (self.planned.buffer_limited, self.planned.generator_lag);
+        let (endless, allow) = (self.planned.endless, &self.planned.allow);
         let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);
         gates.filter(move |gate| {
-            let of_buffers = gate.name == "time limited by socket buffers";
-            let of_ends =
-                gate.name == "flows that did not end" || (of_buffers && gate.measured.is_none());
-            let of_lag = gate.name == "generator lag, mean";
-            let is_allowed = gate.measured.is_some()
-                && (of_buffers && gate.measured <= limited || of_lag && gate.measured <= lag);
+            let of_ends = gate.name == "flows that did not end"
+                || (gate.name == "time limited by socket buffers" && gate.measured.is_none());
+            let is_allowed = allow.get(&gate.name).is_some_and(|&allowed| {
+                let limit = match gate.limit {
+                    Limit::AtMost(_) => Limit::AtMost(allowed),
+                    Limit::AtLeast(_) => Limit::AtLeast(allowed),
+                };
+                Gate::new(&gate.name, gate.measured, limit, &gate.unit).ok
+            });
             !(gate.ok || endless && of_ends || is_allowed)
         })
     }

@@ -94,6 +94,20 @@ impl Measured {
     }
 }
 
+/// What all gates are called.
+pub(crate) fn names() -> Vec<String> {
+    let measured = Measured {
+        lateness: Lateness::default(),
+        slack_ns: 0.0,
+        packet_time_ns: 1.0,
+        cpu_idle: None,
+        lag_mean_ns: None,
+        unfinished: 0,
+        buffer_limited: None,
+    };
+    measured.gates().into_iter().map(|gate| gate.name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -519,9 +519,8 @@ fn a_flow_without_an_end_has_a_throughput_and_the_others_a_delay() {
     assert!(found.ends_with(&["NOT", "MEASURED"]), "{text}");
 }
 
-/// The first window is what a SYN-ACK can say: at most 64 kB.
 #[test]
-fn a_run_may_be_limited_by_buffers_as_far_as_the_experiment_says() {
+fn a_gate_may_have_another_limit() {
     let limited = || {
         let mut sample = result("0.8", 3.0);
         let gate = Gate::new(
@@ -536,8 +535,16 @@ fn a_run_may_be_limited_by_buffers_as_far_as_the_experiment_says() {
     };
     for (name, allowed, status) in [
         ("buffers-none", "", 1),
-        ("buffers-less", "buffer_limited = 4\n", 1),
-        ("buffers-more", "buffer_limited = 5\n", 0),
+        (
+            "buffers-less",
+            "allow.\"time limited by socket buffers\" = 4\n",
+            1,
+        ),
+        (
+            "buffers-more",
+            "allow.\"time limited by socket buffers\" = 5\n",
+            0,
+        ),
     ] {
         let experiment = EXPERIMENT.replace("each.load", &format!("{allowed}each.load"));
         let results = [result("0.2", 2.0), limited()];
@@ -559,9 +566,9 @@ fn flows_may_begin_late_as_far_as_the_experiment_says() {
         sample
     };
     for (name, allowed, status) in [
-        ("lag-none", "buffer_limited = 9\n", 1),
-        ("lag-less", "generator_lag = 1\n", 1),
-        ("lag-more", "generator_lag = 2\n", 0),
+        ("lag-none", "allow.\"time limited by socket buffers\" = 9\n", 1),
+        ("lag-less", "allow.\"generator lag, mean\" = 1\n", 1),
+        ("lag-more", "allow.\"generator lag, mean\" = 2\n", 0),
     ] {
         let experiment = EXPERIMENT.replace("each.load", &format!("{allowed}each.load"));
         let (found, text) = judged_as(name, &experiment, [result("0.2", 2.0), late()]);

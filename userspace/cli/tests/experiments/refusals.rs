@@ -177,6 +177,11 @@ fn what_is_wrong_is_named() {
             "with.pfabric = \"--set buffer=9\"\neach.load",
             "with.pfabric: it is none of each.scheme",
         ),
+        (
+            "each.load",
+            "allow.lag = 1\neach.load",
+            "there is no gate `lag`: there is timer lateness, mean;",
+        ),
     ];
     for (number, (from, to, expected)) in wrong.into_iter().enumerate() {
         assert!(SOUND.contains(from), "{from}");
