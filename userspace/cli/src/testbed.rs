@@ -472,6 +472,7 @@ impl Ports for Sampled {
                     kind: stats.kind,
                     root: stats.parent == qdisc::Handle::ROOT,
                     sent_packets: stats.packets,
+                    sent_bytes: stats.bytes,
                     backlog_packets: stats.backlog_packets.into(),
                     backlog_bytes: stats.backlog_bytes.into(),
                     drops: stats.drops.into(),

@@ -208,10 +208,9 @@ impl Trial<'_> {
             unfinished: (report.flows.len() - report.flows.iter().filter(finished).count()) as u64,
             buffer_limited: buffer_limited(&report.flows),
         };
-        let loss =
-            (totals.sent_by_hosts > 0).then(|| totals.drops as f64 / totals.sent_by_hosts as f64);
         let buckets = Buckets::new(&self.header.buckets)?;
-        let summary = Summary::new(&records, &buckets, measured.gates(), loss);
+        let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
+        summary.loss_of_bytes = totals.loss_of_bytes();
         record::write(out, &Record::Summary(summary.clone()))?;
         out.flush().context("writing the results")?;
         Ok(Outcomes {

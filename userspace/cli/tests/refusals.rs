@@ -175,7 +175,6 @@ fn numbers_out_of_range_are_answered_with_the_range() {
             "run rack --incast 4x20kB@300 --incast-arrivals often",
             "expected poisson, lognormal or lognormal:SIGMA",
         ),
-        ("run rack --fault soon", "expected TIME NODE and one of"),
         ("run rack --add h1:9kB", "for example h1-h0:30MB@2ms"),
         ("run rack --add h1-h0:0x9kB", "expected 1 to 10000 flows"),
         ("run rack --add h1-h0:manyx9kB", "expected 1 to 10000 flows"),
@@ -237,4 +236,11 @@ fn a_file_that_is_no_result_is_named() {
     for command in ["compare", "report"] {
         assert_says(&[(&format!("{command} ./none"), "./none: No such file")]);
     }
+}
+
+#[test]
+fn a_fault_that_cannot_be_read_is_answered_with_an_example() {
+    let said = refusal("run rack --fault soon");
+    assert!(said.contains("expected TIME NODE and one of"), "{said}");
+    assert!(said.contains("for example '300us"), "{said}");
 }

@@ -274,6 +274,9 @@ pub struct Summary {
     pub goodput: Option<f64>,
     /// The share of packets that were dropped somewhere, 0 to 1.
     pub loss: Option<f64>,
+    /// The same of bytes, where all that dropped something say how much.
+    #[serde(default)]
+    pub loss_of_bytes: Option<f64>,
     /// By size, all last; buckets without a flow are left out.
     pub buckets: Vec<BucketSummary>,
 }
@@ -333,6 +336,7 @@ impl Summary {
             unfinished: (measured.len() - done.len()) as u64,
             goodput: statistics::goodput(done.iter().map(|(size, ..)| size).sum(), duration_ns),
             loss,
+            loss_of_bytes: None,
             buckets: buckets.iter().filter_map(summarize).collect(),
         }
     }

@@ -568,6 +568,7 @@ fn samples_and_progress_come_on_the_clock() {
                 call: &mut |now| samples.push(now),
             }),
             cancel: None,
+            ..Watch::default()
         },
     );
     assert_all_finished(&report.unwrap(), &flows);

@@ -250,7 +250,7 @@ fn callbacks_run_in_the_first_namespace(fabric: &Fabric) {
                     samples += 1;
                 },
             }),
-            cancel: None,
+            ..Watch::default()
         },
     );
     assert_all_finished(&report.unwrap());

@@ -69,6 +69,8 @@ pub(crate) enum Of {
     RequestTime,
     /// The share of packets that were dropped somewhere, in %.
     Loss,
+    /// The same of bytes, in %; only where all qdiscs that dropped something say how much.
+    LossOfBytes,
     /// The goodput of the busiest receiver from its first flow's start to its last one's end, as a
     /// share of what its link carries at best, in %.
     Utilization,
@@ -267,7 +269,8 @@ impl Of {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
             Self::Time | Self::Delay | Self::RequestTime => "µs",
             Self::Paused | Self::Recovery => "µs",
-            Self::Loss | Self::Utilization | Self::Throughput | Self::Collisions => "%",
+            Self::Loss | Self::LossOfBytes => "%",
+            Self::Utilization | Self::Throughput | Self::Collisions => "%",
             Self::Empty | Self::Busy | Self::Idle => "%",
             Self::SwitchOver => "packets",
             Self::Backlog | Self::Buffer | Self::Queue => "kB",
@@ -366,6 +369,11 @@ impl Measure {
             Of::RequestTime => statistic.of(requests_ns(&done.run.flows).map(|ns| ns as f64 / 1e3)),
             Of::Loss => {
                 let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
+                loss.map(|loss| 100.0 * loss)
+            }
+            Of::LossOfBytes => {
+                let loss = done.run.summary.as_ref();
+                let loss = loss.and_then(|summary| summary.loss_of_bytes);
                 loss.map(|loss| 100.0 * loss)
             }
             Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),

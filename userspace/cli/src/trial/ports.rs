@@ -26,10 +26,14 @@ pub(crate) struct PortReading {
     /// Whether it is a host's.
     pub(crate) host: bool,
     pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
     /// In the queue: neither being sent nor in flight.
     pub(crate) backlog_packets: u64,
     pub(crate) backlog_bytes: u64,
     pub(crate) drops: u64,
+    /// Of these, packets whose bytes are in `dropped_bytes`: only some qdiscs say.
+    pub(crate) weighed_drops: u64,
+    pub(crate) dropped_bytes: u64,
     pub(crate) evictions: u64,
     pub(crate) marks: u64,
     pub(crate) busy_ns: u64,
@@ -76,6 +80,7 @@ pub(crate) struct QdiscFigures<'a> {
     pub(crate) kind: &'a str,
     pub(crate) root: bool,
     pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
     pub(crate) backlog_packets: u64,
     pub(crate) backlog_bytes: u64,
     pub(crate) drops: u64,
@@ -104,7 +109,8 @@ impl PortReading {
                 $( $all.$counter = go_on($all.$counter, $last.$counter, $now.$counter); )*
             };
         }
-        go_on!(self, last, now, sent_packets drops evictions marks busy_ns);
+        go_on!(self, last, now, sent_packets sent_bytes drops weighed_drops dropped_bytes);
+        go_on!(self, last, now, evictions marks busy_ns);
         go_on!(self.lateness, last.lateness, now.lateness, count sum_ns);
         let buckets = last.lateness.buckets.iter().zip(now.lateness.buckets);
         for (all, (last, now)) in self.lateness.buckets.iter_mut().zip(buckets) {
@@ -133,6 +139,7 @@ impl PortReading {
     pub(crate) fn add(&mut self, qdisc: &QdiscFigures<'_>) {
         if qdisc.root {
             self.sent_packets = qdisc.sent_packets;
+            self.sent_bytes = qdisc.sent_bytes;
             self.drops = qdisc.drops;
             self.backlog_packets += qdisc.backlog_packets;
             self.backlog_bytes += qdisc.backlog_bytes;
@@ -158,6 +165,8 @@ impl PortReading {
             pfabric::KIND => {
                 if let Some(stats) = pfabric::Stats::from_bytes(qdisc.app) {
                     self.evictions = stats.evicted;
+                    self.weighed_drops = stats.evicted + stats.rejected;
+                    self.dropped_bytes = stats.evicted_bytes + stats.rejected_bytes;
                 }
             }
             bfc::KIND => {
@@ -224,9 +233,27 @@ fn word(bytes: &[u8], index: usize) -> u32 {
 /// What all ports did between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    pub(crate) sent_by_hosts: u64,
-    pub(crate) drops: u64,
+    /// Packets, and their bytes.
+    sent_by_hosts: (u64, u64),
+    drops: u64,
+    weighed_drops: u64,
+    dropped_bytes: u64,
     pub(crate) lateness: Lateness,
+}
+
+impl Totals {
+    /// The share of packets that were dropped somewhere; `None` if there were none.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let sent = self.sent_by_hosts.0;
+        (sent > 0).then(|| self.drops as f64 / sent as f64)
+    }
+
+    /// The same of bytes; `None` too if not all ports that dropped something say how much.
+    pub(crate) fn loss_of_bytes(&self) -> Option<f64> {
+        let sent = self.sent_by_hosts.1;
+        let is_known = sent > 0 && self.weighed_drops == self.drops;
+        is_known.then(|| self.dropped_bytes as f64 / sent as f64)
+    }
 }
 
 pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
@@ -234,8 +261,12 @@ pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
     for (before, after) in before.iter().zip(after) {
         let since = |count: fn(&PortReading) -> u64| count(after).saturating_sub(count(before));
         totals.drops += since(|port| port.drops);
+        totals.weighed_drops += since(|port| port.weighed_drops);
+        totals.dropped_bytes += since(|port| port.dropped_bytes);
         if after.host {
-            totals.sent_by_hosts += since(|port| port.sent_packets) + since(|port| port.drops);
+            totals.sent_by_hosts.0 += since(|port| port.sent_packets) + since(|port| port.drops);
+            totals.sent_by_hosts.1 +=
+                since(|port| port.sent_bytes) + since(|port| port.dropped_bytes);
         }
         totals.lateness.count += since(|port| port.lateness.count);
         totals.lateness.sum_ns += since(|port| port.lateness.sum_ns);
@@ -268,6 +299,7 @@ mod tests {
             kind: "wire",
             root: true,
             sent_packets: 10,
+            sent_bytes: 15000,
             backlog_packets: 8,
             backlog_bytes: 12_000,
             drops: 2,
@@ -285,6 +317,7 @@ mod tests {
                 kind: "bfc",
                 root: false,
                 sent_packets: 0,
+                sent_bytes: 0,
                 backlog_packets: 0,
                 backlog_bytes: 0,
                 drops: 0,
@@ -417,6 +450,7 @@ mod tests {
             kind,
             root: false,
             sent_packets: 0,
+            sent_bytes: 0,
             backlog_packets: 0,
             backlog_bytes: 0,
             drops: 0,
@@ -430,5 +464,28 @@ mod tests {
         let mut port = PortReading::default();
         port.add(&qdisc("fq_codel", &codel));
         assert_eq!(port.marks, 55);
+    }
+
+    #[test]
+    fn loss_is_of_what_hosts_sent_and_of_bytes_where_all_drops_are_weighed() {
+        let port = |host, sent: u64, drops, weighed_drops| PortReading {
+            host,
+            sent_packets: sent,
+            sent_bytes: 1000 * sent,
+            drops,
+            weighed_drops,
+            dropped_bytes: 100 * weighed_drops,
+            ..PortReading::default()
+        };
+        let before = vec![port(true, 5, 1, 1), port(false, 50, 2, 2)];
+        let after = vec![port(true, 13, 3, 3), port(false, 60, 5, 5)];
+        let known = totals(&before, &after);
+        assert_eq!(known.loss(), Some(0.5));
+        assert_eq!(known.loss_of_bytes(), Some(500.0 / 8200.0));
+        let after = vec![port(true, 13, 3, 3), port(false, 60, 5, 4)];
+        let unknown = totals(&before, &after);
+        assert_eq!(unknown.loss(), Some(0.5));
+        assert_eq!(unknown.loss_of_bytes(), None);
+        assert_eq!(totals(&before, &before).loss(), None);
     }
 }

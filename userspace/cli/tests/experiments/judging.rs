@@ -566,7 +566,11 @@ fn flows_may_begin_late_as_far_as_the_experiment_says() {
         sample
     };
     for (name, allowed, status) in [
-        ("lag-none", "allow.\"time limited by socket buffers\" = 9\n", 1),
+        (
+            "lag-none",
+            "allow.\"time limited by socket buffers\" = 9\n",
+            1,
+        ),
         ("lag-less", "allow.\"generator lag, mean\" = 1\n", 1),
         ("lag-more", "allow.\"generator lag, mean\" = 2\n", 0),
     ] {
