@@ -6,22 +6,19 @@
 use std::fs;
 use std::io::IsTerminal as _;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
-use weft_guest::request::Request;
+use anyhow::{Context as _, Result};
+use indicatif::ProgressBar;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Demo};
-use crate::guest::{self, Run};
+use crate::cli::Demo;
 use crate::parallel;
 use crate::process;
 use crate::progress;
-use crate::transfer;
-use crate::vm;
+use crate::weft_run::{self, Left, Progress, Wanted};
 
 /// Runs the demo: prints the comparison, writes the results and the report.
 ///
@@ -69,12 +66,6 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
         .map(|result| result.status)
         .max()
         .unwrap_or(0))
-}
-
-/// What a guest left.
-struct Left {
-    status: u8,
-    file: Vec<u8>,
 }
 
 /// A result's file beside that of the run before.
@@ -133,30 +124,22 @@ fn file(demo: &Demo, scheme: &str) -> String {
 /// All schemes at the same time: with more guests than processors these are busy to the end.
 fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Left>> {
     parallel::map(&demo.scheme, demo.scheme.len(), |scheme, failed| {
-        let run = Run {
-            machine: vm::machine(built, ClockKind::Virtual, &demo.hardware)?,
-            request: Request {
-                command: words(demo, scheme).into_iter().map(Into::into).collect(),
-                ..Request::default()
+        let wanted = Wanted {
+            name: scheme,
+            file: &file(demo, scheme),
+            missing: "left no result",
+        };
+        let command = words(demo, scheme);
+        weft_run::run(
+            built,
+            &demo.hardware,
+            command,
+            &wanted,
+            failed,
+            &mut |bytes| {
+                shown.seen(scheme, bytes);
             },
-            files: Vec::new(),
-            timeout: Duration::from_secs(demo.hardware.timeout),
-            cancel: Some(Arc::clone(failed)),
-        };
-        let outcome = guest::run(built, &run, &mut |bytes| shown.seen(scheme, bytes))
-            .with_context(|| scheme.clone())?;
-        let Some(file) = transfer::file(&outcome.tar, &file(demo, scheme))? else {
-            let output = String::from_utf8_lossy(&outcome.console);
-            let output = process::last_lines(&output, 30);
-            bail!(
-                "{scheme} left no result (status {})\n{output}",
-                outcome.status
-            );
-        };
-        Ok(Left {
-            status: outcome.status,
-            file,
-        })
+        )
     })
 }
 
@@ -169,11 +152,15 @@ struct Shown {
 
 struct Guest {
     scheme: String,
-    /// Output since the last line's end.
-    line: Vec<u8>,
-    /// Flows that ended.
-    ended: u64,
+    progress: Progress,
     flows: u64,
+}
+
+impl Guest {
+    /// Flows that ended.
+    fn ended(&self) -> u64 {
+        self.progress.ended.min(self.flows)
+    }
 }
 
 impl Shown {
@@ -186,13 +173,14 @@ impl Shown {
         ));
         let guests = demo.scheme.iter().map(|scheme| Guest {
             scheme: scheme.clone(),
-            line: Vec::new(),
-            ended: 0,
+            progress: Progress::default(),
             flows: demo.flows,
         });
         Self {
             begun: Instant::now(),
-            bar: std::io::stderr().is_terminal().then(bar),
+            bar: std::io::stderr()
+                .is_terminal()
+                .then(|| progress::spinner("")),
             guests: Mutex::new(guests.collect()),
         }
     }
@@ -201,10 +189,10 @@ impl Shown {
         let Ok(mut guests) = self.guests.lock() else {
             return;
         };
-        let all = |guests: &[Guest]| -> u64 { guests.iter().map(|guest| guest.ended).sum() };
+        let all = |guests: &[Guest]| -> u64 { guests.iter().map(Guest::ended).sum() };
         let before = all(&guests);
         if let Some(guest) = guests.iter_mut().find(|guest| guest.scheme == scheme) {
-            guest.take(bytes);
+            guest.progress.take(bytes);
         }
         let (after, flows) = (all(&guests), guests.iter().map(|guest| guest.flows).sum());
         if after == before {
@@ -230,67 +218,18 @@ impl Shown {
     }
 }
 
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
-}
-
 fn text(guests: &[Guest], elapsed: Duration, ended: u64, flows: u64) -> String {
     let mut text = String::new();
     for guest in guests {
-        text += &format!("{} {}/{}, ", guest.scheme, guest.ended, guest.flows);
+        text += &format!("{} {}/{}, ", guest.scheme, guest.ended(), guest.flows);
     }
     let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
     text + &format!("about {} left", progress::seconds(left))
 }
 
-impl Guest {
-    /// Lines such as `droptail, seed 1: 60 of 600 flows, about 100 s left`.
-    fn take(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if byte != b'\n' && byte != b'\r' {
-                self.line.push(byte);
-                continue;
-            }
-            let line = String::from_utf8_lossy(&self.line);
-            if let Some(ended) = ended(&line) {
-                self.ended = ended.min(self.flows);
-            }
-            self.line.clear();
-        }
-    }
-}
-
-fn ended(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once(": ")?;
-    let (ended, rest) = rest.split_once(" of ")?;
-    rest.contains(" flows").then(|| ended.parse().ok())?
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn progress_is_read_from_what_the_guest_prints() {
-        let mut guest = Guest {
-            scheme: "dctcp".into(),
-            line: Vec::new(),
-            ended: 0,
-            flows: 600,
-        };
-        guest.take(b"\rdctcp, seed 1: 60 of 600 flows, about 100 s left  ");
-        assert_eq!(guest.ended, 0);
-        guest.take(b"\rdctcp, seed 1: 66 of 6");
-        assert_eq!(guest.ended, 60);
-        guest.take(b"00 flows, about 99 s left\n");
-        assert_eq!(guest.ended, 66);
-        guest.take(b"something else: 7 of 9\n");
-        assert_eq!(guest.ended, 66);
-    }
 
     #[test]
     fn a_run_is_compared_with_the_one_before() {

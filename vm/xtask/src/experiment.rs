@@ -8,24 +8,21 @@ use std::fs;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context as _, Result};
+use indicatif::ProgressBar;
 use serde::Deserialize;
-use weft_guest::request::Request;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Experiment, Hardware};
-use crate::guest;
+use crate::cli::{Experiment, Hardware};
 use crate::parallel;
 use crate::process;
 use crate::programs;
 use crate::progress;
-use crate::transfer;
-use crate::vm;
+use crate::weft_run::{self, Progress, Wanted};
 
 /// A run, as `weft run NAME --dry-run --json` tells of it.
 #[derive(Debug, Deserialize)]
@@ -107,34 +104,22 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
     let places: Vec<usize> = (0..runs.len()).collect();
     parallel::map(&places, workers, |&place, failed| {
         let planned = runs[place];
-        let run = guest::Run {
-            machine: vm::machine(built, ClockKind::Virtual, &hardware(options, planned))?,
-            request: Request {
-                command: command(planned).into_iter().map(Into::into).collect(),
-                ..Request::default()
-            },
-            files: Vec::new(),
-            timeout: Duration::from_secs(options.hardware.timeout),
-            cancel: Some(Arc::clone(failed)),
-        };
-        let outcome = guest::run(built, &run, &mut |bytes| shown.seen(place, bytes))
-            .with_context(|| planned.file.clone())?;
         let path = Path::new(&planned.file);
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(content) = transfer::file(&outcome.tar, &file)? else {
-            let output = String::from_utf8_lossy(&outcome.console);
-            bail!(
-                "{} was not made (status {})\n{}",
-                planned.file,
-                outcome.status,
-                process::last_lines(&output, 30)
-            );
+        let wanted = Wanted {
+            name: &planned.file,
+            file: &file,
+            missing: "was not made",
         };
+        let (hardware, command) = (hardware(options, planned), command(planned));
+        let left = weft_run::run(built, &hardware, command, &wanted, failed, &mut |bytes| {
+            shown.seen(place, bytes);
+        })?;
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         }
         // As soon as it is there: what is interrupted goes on from here.
-        fs::write(path, &content).with_context(|| format!("writing {}", path.display()))?;
+        fs::write(path, &left.file).with_context(|| format!("writing {}", path.display()))?;
         shown.ended(place, &planned.file);
         Ok(())
     })?;
@@ -180,15 +165,7 @@ struct Shown {
 struct State {
     ended: usize,
     /// Of runs that are under way.
-    guests: BTreeMap<usize, Guest>,
-}
-
-#[derive(Default)]
-struct Guest {
-    /// Output since the last line's end.
-    line: Vec<u8>,
-    /// The share of flows that ended, 0 to 1.
-    share: f64,
+    guests: BTreeMap<usize, Progress>,
 }
 
 impl Shown {
@@ -197,7 +174,9 @@ impl Shown {
         Self {
             begun: Instant::now(),
             runs,
-            bar: std::io::stderr().is_terminal().then(bar),
+            bar: std::io::stderr()
+                .is_terminal()
+                .then(|| progress::spinner("")),
             state: Mutex::default(),
         }
     }
@@ -225,7 +204,7 @@ impl Shown {
     }
 
     fn text(&self, state: &State) -> String {
-        let shares = state.guests.values().map(|guest| guest.share);
+        let shares = state.guests.values().map(Progress::share);
         let done = state.ended as f64 + shares.sum::<f64>();
         let mut text = format!("{} of {} runs", state.ended, self.runs);
         if done > 0.0 {
@@ -247,38 +226,6 @@ impl Shown {
     }
 }
 
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
-}
-
-impl Guest {
-    /// Lines such as `droptail, seed 1: 60 of 600 flows, about 100 s left`.
-    fn take(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if byte != b'\n' && byte != b'\r' {
-                self.line.push(byte);
-                continue;
-            }
-            let line = String::from_utf8_lossy(&self.line);
-            if let Some(share) = share(&line) {
-                self.share = share.clamp(0.0, 1.0);
-            }
-            self.line.clear();
-        }
-    }
-}
-
-fn share(line: &str) -> Option<f64> {
-    let (_, rest) = line.split_once(": ")?;
-    let (ended, rest) = rest.split_once(" of ")?;
-    let (flows, _) = rest.split_once(" flows")?;
-    Some(ended.parse::<f64>().ok()? / flows.parse::<f64>().ok()?.max(1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,16 +237,5 @@ mod tests {
         let plan: Vec<Planned> = serde_json::from_str(planned).unwrap();
         let expected = "weft run rack:hosts=2 --load 0.5 --scheme dctcp --seed 7 --out /out";
         assert_eq!(command(&plan[0]).join(" "), expected);
-    }
-
-    #[test]
-    fn a_guest_tells_how_far_it_is() {
-        let mut guest = Guest::default();
-        guest.take(b"\rdctcp, seed 1: 60 of 600 flows, about 100 s left  ");
-        assert_eq!(guest.share, 0.0);
-        guest.take(b"\rdctcp, seed 1: 66 of 6");
-        assert_eq!(guest.share, 0.1);
-        guest.take(b"00 flows, about 99 s left\nsomething else: 7 of 9\n");
-        assert_eq!(guest.share, 0.11);
     }
 }

@@ -45,6 +45,7 @@ mod test;
 mod transfer;
 mod virtme;
 mod vm;
+mod weft_run;
 
 use std::process::ExitCode;
 

@@ -29,7 +29,8 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     result.with_context(|| name.to_owned())
 }
 
-fn spinner(name: &str) -> ProgressBar {
+/// Moves by itself; its message can be set anew.
+pub(crate) fn spinner(name: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
     let bar = ProgressBar::new_spinner().with_message(name.to_owned());
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft run` in a guest of its own, in virtual time: the results that it leaves, and how far it says
+//! that it is.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use weft_guest::request::Request;
+
+use crate::build::Built;
+use crate::cli::{ClockKind, Hardware};
+use crate::guest::{self, Run};
+use crate::process;
+use crate::transfer;
+use crate::vm;
+
+/// What the guest left.
+pub(crate) struct Left {
+    pub(crate) status: u8,
+    pub(crate) file: Vec<u8>,
+}
+
+/// What is wanted of it.
+pub(crate) struct Wanted<'a> {
+    /// What errors call the run.
+    pub(crate) name: &'a str,
+    /// In the folder that leaves the guest.
+    pub(crate) file: &'a str,
+    /// What the run did if there is no such file.
+    pub(crate) missing: &'a str,
+}
+
+/// Runs `command`. `seen` is given what it prints as it comes.
+///
+/// # Errors
+/// If the guest cannot be run, or does not leave the file: with the end of what was printed.
+pub(crate) fn run(
+    built: &Built,
+    hardware: &Hardware,
+    command: Vec<String>,
+    wanted: &Wanted<'_>,
+    cancel: &Arc<AtomicBool>,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Result<Left> {
+    let run = Run {
+        machine: vm::machine(built, ClockKind::Virtual, hardware)?,
+        request: Request {
+            command: command.into_iter().map(Into::into).collect(),
+            ..Request::default()
+        },
+        files: Vec::new(),
+        timeout: Duration::from_secs(hardware.timeout),
+        cancel: Some(Arc::clone(cancel)),
+    };
+    let Wanted {
+        name,
+        file,
+        missing,
+    } = wanted;
+    let outcome = guest::run(built, &run, seen).with_context(|| (*name).to_owned())?;
+    let Some(file) = transfer::file(&outcome.tar, file)? else {
+        let output = String::from_utf8_lossy(&outcome.console);
+        let output = process::last_lines(&output, 30);
+        bail!("{name} {missing} (status {})\n{output}", outcome.status);
+    };
+    Ok(Left {
+        status: outcome.status,
+        file,
+    })
+}
+
+/// How far it is, by what it printed.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Output since the last line's end.
+    line: Vec<u8>,
+    /// Flows that ended.
+    pub(crate) ended: u64,
+    /// All flows; 0: nothing was said yet.
+    flows: u64,
+}
+
+impl Progress {
+    /// Takes in what was printed: lines such as
+    /// `droptail, seed 1: 60 of 600 flows, about 100 s left`.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte != b'\n' && byte != b'\r' {
+                self.line.push(byte);
+                continue;
+            }
+            if let Some(told) = told(&String::from_utf8_lossy(&self.line)) {
+                (self.ended, self.flows) = told;
+            }
+            self.line.clear();
+        }
+    }
+
+    /// The share of flows that ended, 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        (self.ended as f64 / self.flows.max(1) as f64).min(1.0)
+    }
+}
+
+/// Flows that ended, and all.
+fn told(line: &str) -> Option<(u64, u64)> {
+    let (_, rest) = line.split_once(": ")?;
+    let (ended, rest) = rest.split_once(" of ")?;
+    let (flows, _) = rest.split_once(" flows")?;
+    Some((ended.parse().ok()?, flows.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_from_what_the_guest_prints() {
+        let mut guest = Progress::default();
+        guest.take(b"\rdctcp, seed 1: 60 of 600 flows, about 100 s left  ");
+        assert_eq!((guest.ended, guest.share()), (0, 0.0));
+        guest.take(b"\rdctcp, seed 1: 66 of 6");
+        assert_eq!((guest.ended, guest.share()), (60, 0.1));
+        guest.take(b"00 flows, about 99 s left\n");
+        assert_eq!((guest.ended, guest.share()), (66, 0.11));
+        guest.take(b"something else: 7 of 9\n");
+        assert_eq!((guest.ended, guest.share()), (66, 0.11));
+    }
+}
