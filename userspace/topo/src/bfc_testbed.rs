@@ -19,6 +19,7 @@
 //! | `sender1`, `sender2`, `sender3`: hosts of a group | 1–126 | 1 |
 //! | `host-rate`, `host-delay` | 1kbit–400gbit, 0ns–10s | 100gbit, 1us |
 //! | `fabric-rate`, `fabric-delay`: between switches | likewise | 100gbit, 1us |
+//! | `third-rate`, `third-delay`: of switches 3 and 2 | likewise | those of `fabric` |
 //! | `rate`, `delay`: all links | likewise |  |
 
 use std::fmt;
@@ -43,6 +44,7 @@ pub struct BfcTestbed {
     senders: [u32; 3],
     host: Wire,
     fabric: Wire,
+    third: Wire,
 }
 
 impl BfcTestbed {
@@ -60,6 +62,8 @@ impl BfcTestbed {
                 "host-delay",
                 "fabric-rate",
                 "fabric-delay",
+                "third-rate",
+                "third-delay",
             ],
         )?;
         let senders = |name| options.number(name, 1, 1..=MAX_SENDERS);
@@ -71,6 +75,7 @@ impl BfcTestbed {
             ],
             host: options.wire(&["host"], WIRE)?,
             fabric: options.wire(&["fabric"], WIRE)?,
+            third: options.wire(&["third", "fabric"], WIRE)?,
         })
     }
 
@@ -98,7 +103,7 @@ impl BfcTestbed {
             b.group(*name, hosts);
         }
         b.link("fabric", switches[0], switches[1], self.fabric);
-        b.link("fabric", switches[2], switches[1], self.fabric);
+        b.link("fabric", switches[2], switches[1], self.third);
         b.build(None)
     }
 }
@@ -116,6 +121,7 @@ impl fmt::Display for BfcTestbed {
             })
             .wire("host", self.host, WIRE)
             .wire("fabric", self.fabric, WIRE)
+            .wire("third", self.third, self.fabric)
             .write(KIND, f)
     }
 }

@@ -97,6 +97,22 @@ fn bfcs_flow_groups_take_the_paths_of_figure_6() {
 }
 
 #[test]
+fn bfcs_third_group_can_come_by_another_delay_than_the_second() {
+    let delays = |spec: &str| -> Vec<_> {
+        let fabric = fabric(spec);
+        let layer = fabric.links().iter().filter(|l| l.layer == "fabric");
+        layer.map(|l| l.wire.delay.ns()).collect()
+    };
+    assert_eq!(delays("bfc-testbed"), [1_000, 1_000]);
+    assert_eq!(delays("bfc-testbed:delay=2us"), [2_000, 2_000]);
+    assert_eq!(delays("bfc-testbed:third-delay=1100ns"), [1_000, 1_100]);
+    assert_eq!(
+        delays("bfc-testbed:fabric-delay=3us,third-delay=1us"),
+        [3_000, 1_000]
+    );
+}
+
+#[test]
 fn bfcs_simulated_clos_has_8_us_of_round_trip_and_2_to_1_oversubscription() {
     // §6.2.1: 128 servers, 8 ToR and 8 spine switches, all links 100 Gbps and 1 µs.
     let fabric = fabric("leaf-spine:leaves=8,spines=8,hosts=16,rate=100gbit,delay=1us");

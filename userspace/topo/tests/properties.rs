@@ -238,8 +238,9 @@ fn small_spec() -> impl Strategy<Value = String> {
         (2..=6_u32, 1..=4_u32, 1..=5_u32)
             .prop_map(|(l, s, h)| format!("leaf-spine:leaves={l},spines={s},hosts={h}")),
         (1..=9_u32, 1..=9_u32).prop_map(|(l, r)| format!("dumbbell:left={l},right={r}")),
-        (1..=3_u32, 1..=3_u32, 1..=3_u32)
-            .prop_map(|(a, b, c)| format!("bfc-testbed:sender1={a},sender2={b},sender3={c}")),
+        (1..=3_u32, 1..=3_u32, 1..=3_u32, 0..=9_000_u32).prop_map(|(a, b, c, ns)| {
+            format!("bfc-testbed:sender1={a},sender2={b},sender3={c},third-delay={ns}ns")
+        }),
     ];
     (shape, rates()).prop_map(|(shape, rates)| shape + &rates)
 }
