@@ -54,19 +54,6 @@ pub(crate) struct Options {
     pub(crate) judge: bool,
 }
 
-impl Options {
-    /// One that was said.
-    pub(crate) fn said(&self) -> Option<&'static str> {
-        let said = [
-            (self.scale.is_some(), "--scale"),
-            (self.again, "--again"),
-            (self.judge, "--judge"),
-        ];
-        said.into_iter()
-            .find_map(|(said, name)| said.then_some(name))
-    }
-}
-
 /// A run as `--dry-run --json` tells of it.
 #[derive(Serialize)]
 struct Command<'a> {

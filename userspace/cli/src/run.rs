@@ -108,14 +108,13 @@ pub(crate) struct Args {
     pub(crate) words: Vec<String>,
 }
 
-/// Options that say which of several runs it is, or where and how it is done, but not what.
-const NOT_REPEATED: [&str; 10] = [
-    "scheme", "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
+/// Options that say which of several runs it is, or where and how it is done, but not what: they go
+/// with an experiment, and none of its runs has its own.
+pub(crate) const OF_EXPERIMENTS: [&str; 9] = [
+    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
 ];
-/// Options that go with an experiment.
-const OF_EXPERIMENTS: [&str; 10] = [
-    "topology", "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
-];
+/// Those of them that go with nothing else.
+const ONLY_OF_EXPERIMENTS: [&str; 3] = ["scale", "again", "judge"];
 
 impl Args {
     /// Reads the words after `weft run`.
@@ -145,6 +144,12 @@ impl Args {
         self.said = ids.filter(|id| is_said(matches, id)).collect();
         self.words = words(matches);
     }
+
+    /// The first of these options that was said, as it is written, without its dashes.
+    pub(crate) fn said_of(&self, options: &[&str]) -> Option<String> {
+        let said = self.said.iter().find(|id| options.contains(&id.as_str()));
+        said.map(|id| id.replace('_', "-"))
+    }
 }
 
 fn is_said(matches: &ArgMatches, id: &str) -> bool {
@@ -157,7 +162,8 @@ fn words(matches: &ArgMatches) -> Vec<String> {
     let mut words = Vec::new();
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
-        if !is_said(matches, id) || NOT_REPEATED.contains(&id) {
+        // Results say their scheme for themselves.
+        if !is_said(matches, id) || id == "scheme" || OF_EXPERIMENTS.contains(&id) {
             continue;
         }
         let option = arg.get_long().map(|long| format!("--{long}"));
@@ -211,7 +217,7 @@ pub(crate) fn each_once<T: PartialEq + std::fmt::Display>(
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(experiment) = experiments::named(&args.fabric.topology)? {
-        let unfit = |id: &&String| !OF_EXPERIMENTS.contains(&id.as_str());
+        let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
         if let Some(id) = args.said.iter().find(unfit) {
             let option = if id == "settings" { "set" } else { id };
             return usage(format!(
@@ -222,9 +228,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return experiments::perform(&experiment, args);
     }
-    if let Some(option) = args.experiment.said() {
+    if let Some(option) = args.said_of(&ONLY_OF_EXPERIMENTS) {
         return usage(format!(
-            "{option} is for experiments; weft experiments lists them"
+            "--{option} is for experiments; weft experiments lists them"
         ));
     }
     each_once("--scheme", &args.scheme)?;

@@ -74,6 +74,13 @@ pub(crate) fn dilate(topology: Topology, dilation: NonZeroU32) -> Result<Topolog
     }
 }
 
+/// A host's place among the hosts, by its name.
+pub(crate) fn host(topology: &Topology, name: &str) -> Option<u32> {
+    let mut hosts = topology.hosts();
+    let place = hosts.position(|id| topology.node(id).name == name);
+    place.map(|place| place as u32)
+}
+
 /// The longest base round-trip time between two hosts, in ns.
 pub(crate) fn base_rtt_ns(topology: &Topology) -> u64 {
     farthest(topology, |_, rtt| rtt)

@@ -21,6 +21,7 @@ use weft_load::trace::{Trace, TraceFlow};
 use weft_topo::{Kind, NodeId, Topology};
 
 use crate::error::usage;
+use crate::topology;
 
 /// Which flows.
 #[derive(Clone, Debug, clap::Args)]
@@ -139,11 +140,8 @@ fn racks(topology: &Topology) -> Vec<u32> {
 }
 
 fn host(topology: &Topology, name: &str) -> Result<u32> {
-    match topology
-        .hosts()
-        .position(|id| topology.node(id).name == name)
-    {
-        Some(place) => Ok(place as u32),
+    match topology::host(topology, name) {
+        Some(place) => Ok(place),
         None => usage(format!("there is no host `{name}` in {}", topology.title())),
     }
 }

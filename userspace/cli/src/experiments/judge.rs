@@ -156,11 +156,14 @@ impl Judgement {
         let runs: Vec<RunState> = done
             .iter()
             .filter(of_plan)
-            .map(|run| RunState {
-                file: run.planned.file.display().to_string(),
-                command: run.planned.command(),
-                valid: run.failed_gates().count() == 0,
-                reasons: run.failed_gates().map(ToString::to_string).collect(),
+            .map(|run| {
+                let reasons: Vec<_> = run.failed_gates().map(ToString::to_string).collect();
+                RunState {
+                    file: run.planned.file.display().to_string(),
+                    command: run.planned.command(),
+                    valid: reasons.is_empty(),
+                    reasons,
+                }
             })
             .collect();
         let missing = planned - runs.len();

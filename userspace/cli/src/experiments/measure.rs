@@ -15,6 +15,7 @@ use weft_load::statistics::{Bucket, Sorted};
 use weft_topo::{Delay, Topology};
 
 use super::results::Done;
+use crate::topology;
 
 /// What is measured.
 #[derive(Clone, Debug, Deserialize)]
@@ -303,7 +304,7 @@ impl Measure {
 
     /// What it names that is not in a topology: one sentence.
     pub(crate) fn lacking(&self, topology: &Topology) -> Option<String> {
-        let is_host = |name: &&String| host(topology, name).is_some();
+        let is_host = |name: &&String| topology::host(topology, name).is_some();
         let mut hosts = self.from.iter().chain(&self.to);
         if let Some(name) = hosts.find(|name| !is_host(name)) {
             return Some(format!("there is no host `{name}`"));
@@ -314,7 +315,7 @@ impl Measure {
 
     fn takes(&self, topology: &Topology, flow: &Flow) -> bool {
         let is = |name: &Option<String>, place| match name {
-            Some(name) => host(topology, name) == Some(place),
+            Some(name) => topology::host(topology, name) == Some(place),
             None => true,
         };
         let bucket = Bucket {
@@ -433,13 +434,6 @@ impl Measure {
             _ => None,
         }
     }
-}
-
-/// A host's place, by its name.
-fn host(topology: &Topology, name: &str) -> Option<u32> {
-    let mut hosts = topology.hosts();
-    let place = hosts.position(|id| topology.node(id).name == name);
-    place.map(|place| place as u32)
 }
 
 /// The times of incasts of which all flows ended and none is outside of statistics.

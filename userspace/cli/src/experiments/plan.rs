@@ -158,15 +158,8 @@ fn planned(
         .with_context(|| experiment.name.clone())?;
     let wrong = || format!("{}: weft run {}", experiment.name, words.join(" "));
     let mut args = run::Args::parse(&words).with_context(wrong)?;
-    let own = [
-        "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
-    ];
-    if let Some(id) = args.said.iter().find(|id| own.contains(&id.as_str())) {
-        return usage(format!(
-            "{}: --{} is not a run's own",
-            wrong(),
-            id.replace('_', "-")
-        ));
+    if let Some(option) = args.said_of(&run::OF_EXPERIMENTS) {
+        return usage(format!("{}: --{option} is not a run's own", wrong()));
     }
     let [scheme] = args.scheme.as_slice() else {
         return usage(format!(
