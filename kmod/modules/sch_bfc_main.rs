@@ -46,7 +46,7 @@ use kapi::{
 use proto::{
     bfc::{
         frame::{self, Frame, Message},
-        options::{Assign, Config, Options, Scheduler, STICKY_AUTO},
+        options::{Assign, Config, Scheduler, STICKY_AUTO},
         stats::{QueueStats, Stats},
     },
     nla::{NoRoom, Refusal},
@@ -396,11 +396,7 @@ impl Qdisc for Port {
     type QueueStats = [u8; QueueStats::SIZE];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        let options = Options::parse(payload)?;
-        match current {
-            Some(config) => config.updated(&options),
-            None => Config::new(&options),
-        }
+        Config::requested(current, payload)
     }
 
     fn prepare(current: Option<&Config>, config: &Config) -> Result<Option<Queues>> {

@@ -27,7 +27,7 @@ use kapi::{
 };
 use proto::{
     nla::{NoRoom, Refusal},
-    pfabric::{Config, Options, Stats},
+    pfabric::{Config, Stats},
 };
 
 module! {
@@ -70,11 +70,7 @@ impl Qdisc for Switch {
     type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        let options = Options::parse(payload)?;
-        match current {
-            Some(config) => config.updated(&options),
-            None => Config::new(&options),
-        }
+        Config::requested(current, payload)
     }
 
     fn prepare(_current: Option<&Config>, config: &Config) -> Result<Queue> {

@@ -32,7 +32,7 @@ use kapi::{
 };
 use proto::{
     nla::{NoRoom, Refusal},
-    wire::{Config, Options, Stats},
+    wire::{Config, Stats},
 };
 
 module! {
@@ -133,11 +133,7 @@ impl Qdisc for Wire {
     type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        let options = Options::parse(payload)?;
-        match current {
-            Some(config) => config.updated(&options),
-            None => Config::new(&options),
-        }
+        Config::requested(current, payload)
     }
 
     fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {

@@ -8,7 +8,7 @@
 //! | 2    | `RANDOM_PRIORITY` | `u32`   | mask of pseudo-random priorities, 0: left alone |
 //! | 3    | `TXTIME`          | `u64`   | ns from arrival to transmit time, 0: not set     |
 
-use super::nla::{self, Attributes, NoRoom, Refusal, Sink};
+use super::nla::{self, NoRoom, Refusal, Sink};
 
 /// The qdisc's name.
 pub const KIND: &str = "hold";
@@ -44,8 +44,7 @@ impl Options {
     /// or given twice.
     pub fn parse(payload: &[u8]) -> Result<Self, Refusal> {
         let mut options = Self::default();
-        for attribute in Attributes::new(payload) {
-            let (attr, value) = attribute?;
+        nla::each(payload, |attr, value| {
             match attr {
                 attr::BACKLOG => {
                     nla::say_once(&mut options.backlog, attr, nla::read_u32(attr, value)?)?;
@@ -57,9 +56,10 @@ impl Options {
                 attr::TXTIME => {
                     nla::say_once(&mut options.txtime, attr, nla::read_u64(attr, value)?)?;
                 }
-                _ => return Err(Refusal::unknown(attr)),
+                _ => return Ok(false),
             }
-        }
+            Ok(true)
+        })?;
         Ok(options)
     }
 

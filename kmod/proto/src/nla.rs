@@ -141,6 +141,24 @@ impl<'a> Iterator for Attributes<'a> {
 
 impl core::iter::FusedIterator for Attributes<'_> {}
 
+/// Reads a request: `say` takes in one attribute, and says `false` if its type is unknown.
+///
+/// # Errors
+///
+/// A [`Refusal`] for bytes that are no attributes, for an unknown type, and what `say` refuses.
+pub fn each(
+    payload: &[u8],
+    mut say: impl FnMut(u16, &[u8]) -> Result<bool, Refusal>,
+) -> Result<(), Refusal> {
+    for attribute in Attributes::new(payload) {
+        let (attr, value) = attribute?;
+        if !say(attr, value)? {
+            return Err(Refusal::unknown(attr));
+        }
+    }
+    Ok(())
+}
+
 /// Reads a payload of exactly `N` bytes.
 fn exactly<const N: usize>(attr: u16, payload: &[u8]) -> Result<[u8; N], Refusal> {
     <[u8; N]>::try_from(payload)

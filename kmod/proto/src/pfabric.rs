@@ -56,12 +56,7 @@ impl Options {
     /// or given twice, and whatever [`check`](Self::check) refuses.
     pub fn parse(payload: &[u8]) -> Result<Self, Refusal> {
         let mut options = Self::default();
-        for attribute in Attributes::new(payload) {
-            let (attr, value) = attribute?;
-            if !options.say(attr, value)? {
-                return Err(Refusal::unknown(attr));
-            }
-        }
+        nla::each(payload, |attr, value| options.say(attr, value))?;
         options.check()?;
         Ok(options)
     }
@@ -173,6 +168,19 @@ impl Config {
                 .starvation_prevention
                 .unwrap_or(self.starvation_prevention),
         })
+    }
+
+    /// What a new qdisc of this request, or one that is `current` and is changed by it, is told.
+    ///
+    /// # Errors
+    ///
+    /// What [`Options::parse`], [`new`](Self::new) and [`updated`](Self::updated) refuse.
+    pub fn requested(current: Option<Self>, payload: &[u8]) -> Result<Self, Refusal> {
+        let options = Options::parse(payload)?;
+        match current {
+            Some(config) => config.updated(&options),
+            None => Self::new(&options),
+        }
     }
 
     /// Dumps the configuration, every attribute of it.

@@ -40,11 +40,7 @@ const WIRE: Kind = Kind {
 };
 
 fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let options = Options::parse(payload)?;
-    let config = match current {
-        Some(dump) => Config::parse(dump)?.updated(&options)?,
-        None => Config::new(&options)?,
-    };
+    let config = Config::requested(current.map(Config::parse).transpose()?, payload)?;
     Ok(Nest::of(|nest| config.put(nest)))
 }
 
