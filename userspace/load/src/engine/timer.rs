@@ -84,10 +84,14 @@ impl AsFd for Alarm {
     }
 }
 
-/// Something that happens every so often.
+/// Something that happens every so often: once in each period, of which the first begins at a time,
+/// but within it now sooner and now later, in its first half. Something that is itself as regular,
+/// such as the kernel's tick, by which it counts idle time, would else always fall together with it,
+/// or never.
 #[derive(Debug)]
 pub(super) struct Period {
     every: u64,
+    first: u64,
     next: u64,
 }
 
@@ -95,6 +99,7 @@ impl Period {
     pub(super) fn new(every: Duration, first: u64) -> Self {
         Self {
             every: ns(every).max(1),
+            first,
             next: first,
         }
     }
@@ -103,14 +108,22 @@ impl Period {
         self.next
     }
 
-    /// Whether it is due; then the next time is the first multiple to come.
+    /// Whether it is due; then the next time is in the next period.
     pub(super) fn is_due(&mut self, now: u64) -> bool {
         if now < self.next {
             return false;
         }
-        let periods = (now - self.next) / self.every + 1;
-        self.next = self.next.saturating_add(periods.saturating_mul(self.every));
+        let number = (now - self.first) / self.every + 1;
+        let begin = number.saturating_mul(self.every).saturating_add(self.first);
+        self.next = begin.saturating_add(self.offset(number));
         true
+    }
+
+    /// Where in its period: multiples of the golden ratio modulo 1 spread as evenly as can be.
+    fn offset(&self, number: u64) -> u64 {
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        let share = number.wrapping_mul(GOLDEN);
+        ((u128::from(share) * u128::from(self.every)) >> 65) as u64
     }
 }
 
@@ -124,8 +137,22 @@ mod tests {
         assert!(period.is_due(0));
         assert!(!period.is_due(9));
         assert!(period.is_due(35));
-        assert_eq!(period.next(), 40);
+        assert!((40..45).contains(&period.next()));
         assert!(!period.is_due(39));
-        assert!(period.is_due(40));
+        assert!(period.is_due(45));
+        assert!((50..55).contains(&period.next()));
+    }
+
+    #[test]
+    fn what_is_as_regular_meets_it_at_every_phase() {
+        let mut period = Period::new(Duration::from_nanos(1000), 500);
+        let mut phases = [0; 5];
+        for number in 0..1000 {
+            let at = period.next();
+            assert_eq!((at - 500) / 1000, number);
+            phases[((at - 500) % 1000 / 100) as usize] += 1;
+            assert!(period.is_due(at));
+        }
+        assert!(phases.iter().all(|n| (195..=205).contains(n)), "{phases:?}");
     }
 }
