@@ -81,6 +81,20 @@ pub(crate) fn host(topology: &Topology, name: &str) -> Option<u32> {
     place.map(|place| place as u32)
 }
 
+/// The places of a host, or of a group's hosts, by its name; none if there is neither.
+pub(crate) fn hosts(topology: &Topology, name: &str) -> Vec<u32> {
+    if let Some(place) = host(topology, name) {
+        return vec![place];
+    }
+    let group = topology.groups().iter().find(|group| group.name == name);
+    let hosts = group.map_or(&[][..], |group| &group.hosts);
+    let places = topology.hosts().zip(0..);
+    places
+        .filter(|(id, _)| hosts.contains(id))
+        .map(|(_, place)| place)
+        .collect()
+}
+
 /// The longest base round-trip time between two hosts, in ns.
 pub(crate) fn base_rtt_ns(topology: &Topology) -> u64 {
     farthest(topology, |_, rtt| rtt)

@@ -67,8 +67,9 @@ pub(crate) struct Args {
     #[arg(long, requires = "incast", conflicts_with = "trace")]
     only_incast: bool,
     /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
-    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them
-    #[arg(long, value_name = "HOST-HOST:SIZE")]
+    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB is
+    /// one from each host of that group
+    #[arg(long, value_name = "FROM-TO:SIZE")]
     add: Vec<String>,
     /// Nothing but the flows of --add
     #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
@@ -146,14 +147,25 @@ fn host(topology: &Topology, name: &str) -> Result<u32> {
     }
 }
 
+/// A host's place, or those of a group.
+fn hosts(topology: &Topology, name: &str) -> Result<Vec<u32>> {
+    match topology::hosts(topology, name) {
+        places if places.is_empty() => usage(format!(
+            "there is no host or group `{name}` in {}",
+            topology.title()
+        )),
+        places => Ok(places),
+    }
+}
+
 /// The most flows of one `--add`.
 const MAX_ADDED: usize = 10_000;
 
-/// `h1-h0:30MB`, `h1-h0:30MB@2ms` or `h1-h0:20x30MB@2ms`.
+/// `h1-h0:30MB`, `h1-h0:30MB@2ms`, `h1-h0:20x30MB@2ms` or `rack0-h0:30MB`.
 fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
     let unfit = || {
         usage(format!(
-            "--add {text}: expected HOST-HOST:SIZE, HOST-HOST:NxSIZE or one of both with @TIME, for example h1-h0:30MB@2ms"
+            "--add {text}: expected FROM-TO:SIZE, FROM-TO:NxSIZE or one of both with @TIME, for example h1-h0:30MB@2ms"
         ))
     };
     let (flow, start) = match text.split_once('@') {
@@ -173,18 +185,27 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
         Some((count, size)) => (count.parse().ok(), size),
         None => (Some(1), size),
     };
-    let Some(count @ 1..=MAX_ADDED) = count else {
+    let (from, to) = (hosts(topology, src)?, hosts(topology, dst)?);
+    let pairs = from
+        .iter()
+        .flat_map(|src| to.iter().map(move |dst| (src, dst)));
+    // A host of both groups sends to the others; one that is named by itself is refused later on.
+    let alone = from.len() == 1 && to.len() == 1;
+    let pairs: Vec<_> = pairs.filter(|(src, dst)| alone || src != dst).collect();
+    let all = count.and_then(|count: usize| count.checked_mul(pairs.len()));
+    let (Some(count), Some(1..=MAX_ADDED)) = (count, all) else {
         return usage(format!(
             "--add {text}: expected 1 to {MAX_ADDED} flows, for example h1-h0:20x30MB"
         ));
     };
-    let flow = TraceFlow {
+    let size = refuse(quantity::bytes(size))?;
+    let flows = pairs.into_iter().map(|(&src, &dst)| TraceFlow {
         start_ns: start.ns(),
-        src: host(topology, src)?,
-        dst: host(topology, dst)?,
-        size: refuse(quantity::bytes(size))?,
-    };
-    Ok(vec![flow; count])
+        src,
+        dst,
+        size,
+    });
+    Ok(flows.flat_map(|flow| vec![flow; count]).collect())
 }
 
 impl Args {
@@ -396,5 +417,28 @@ impl Args {
                 None => None,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(u32, u32)> {
+        let topology = topology::parse("bfc-testbed:sender1=2,sender3=3").unwrap();
+        let flows = added(&topology, text).unwrap();
+        flows.iter().map(|flow| (flow.src, flow.dst)).collect()
+    }
+
+    #[test]
+    fn a_group_is_each_of_its_hosts() {
+        assert_eq!(pairs("h0-h1:1MB"), [(0, 1)]);
+        assert_eq!(pairs("sender1-receiver2:1MB"), [(0, 7), (1, 7)]);
+        assert_eq!(
+            pairs("sender3-h0:2x1MB"),
+            [3, 3, 4, 4, 5, 5].map(|src| (src, 0))
+        );
+        assert_eq!(pairs("sender1-sender1:1MB"), [(0, 1), (1, 0)]);
+        assert_eq!(pairs("sender1-h1:1MB"), [(0, 1)]);
     }
 }

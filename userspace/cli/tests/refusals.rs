@@ -184,7 +184,7 @@ fn numbers_out_of_range_are_answered_with_the_range() {
         ),
         (
             "run rack --add h1-h99:9kB",
-            "there is no host `h99` in rack",
+            "there is no host or group `h99` in rack",
         ),
         (
             "run rack --add h1-h1:9kB",

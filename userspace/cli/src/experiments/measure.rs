@@ -34,7 +34,7 @@ pub(crate) struct Measure {
     /// Only flows of this class.
     #[serde(default)]
     class: Option<Only>,
-    /// Only flows from this host,
+    /// Only flows from this host, or from a host of this group,
     #[serde(default)]
     from: Option<String>,
     /// and to that one.
@@ -304,10 +304,10 @@ impl Measure {
 
     /// What it names that is not in a topology: one sentence.
     pub(crate) fn lacking(&self, topology: &Topology) -> Option<String> {
-        let is_host = |name: &&String| topology::host(topology, name).is_some();
+        let is_there = |name: &&String| !topology::hosts(topology, name).is_empty();
         let mut hosts = self.from.iter().chain(&self.to);
-        if let Some(name) = hosts.find(|name| !is_host(name)) {
-            return Some(format!("there is no host `{name}`"));
+        if let Some(name) = hosts.find(|name| !is_there(name)) {
+            return Some(format!("there is no host or group `{name}`"));
         }
         let at = self.at.as_ref().map(At::names)?;
         (!port::exists(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
@@ -315,7 +315,7 @@ impl Measure {
 
     fn takes(&self, topology: &Topology, flow: &Flow) -> bool {
         let is = |name: &Option<String>, place| match name {
-            Some(name) => topology::host(topology, name) == Some(place),
+            Some(name) => topology::hosts(topology, name).contains(&place),
             None => true,
         };
         let bucket = Bucket {
@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(lacking("of = \"busy\"\nat = \"tor0:h1\""), None);
         let expected = "there is no port `tor0:h2`".to_owned();
         assert_eq!(lacking("of = \"busy\"\nat = \"tor0:h2\""), Some(expected));
-        let expected = "there is no host `h9`".to_owned();
+        let expected = "there is no host or group `h9`".to_owned();
         assert_eq!(lacking("of = \"timeouts\"\nto = \"h9\""), Some(expected));
     }
 
