@@ -284,3 +284,107 @@ pub(crate) fn cubic_is_untouched_by(
     );
     Ok(())
 }
+
+/// A setting of a module: name, default, values that it takes, and values that it refuses.
+pub(crate) type Setting = (
+    &'static str,
+    &'static str,
+    [&'static str; 2],
+    [&'static str; 2],
+);
+
+/// Checks a module's settings in a namespace of their own.
+///
+/// # Errors
+///
+/// If a default is another, a value within its range is refused, or one outside is taken.
+pub(crate) fn settings_have_ranges(module: &str, settings: &[Setting]) -> Result<()> {
+    modules::load(module)?;
+    let namespace = Namespace::without_ipv6()?;
+    for (name, default, good, bad) in settings {
+        let path = format!("net/ipv4/{module}/{name}");
+        let read = || -> Result<String> {
+            let file = format!("/proc/sys/{path}");
+            let text = namespace.enter(|| std::fs::read_to_string(file))??;
+            Ok(text.trim().to_owned())
+        };
+        ensure!(read()? == *default, "{name} is {} at first", read()?);
+        for value in good {
+            namespace.write_sysctl(&path, value)?;
+            ensure!(read()? == *value, "{name} is {}, not {value}", read()?);
+        }
+        for value in bad {
+            let result = namespace.write_sysctl(&path, value);
+            ensure!(result.is_err(), "{name} takes {value}");
+        }
+        ensure!(read()? == good[1], "{name} is {} in the end", read()?);
+    }
+    Ok(())
+}
+
+/// Checks that a new connection has what its namespace's settings say, a window of 3 packets, and that
+/// one of before, and one elsewhere, keep the 12 that they have.
+///
+/// # Errors
+///
+/// If one of them sends another number of packets at first.
+pub(crate) fn only_new_connections_have_a_window_of_3(
+    before: &mut Flow,
+    after: &Flow,
+    elsewhere: &mut Flow,
+) -> Result<()> {
+    for flow in [&*before, after, &*elsewhere] {
+        flow.write(30_000)?;
+    }
+    std::thread::sleep(Duration::from_millis(15));
+    // One capture sees both flows of its namespace.
+    let segments = before.segments()?;
+    let sent = segments
+        .iter()
+        .filter(|it| it.from == after.near && it.len > 0);
+    ensure!(sent.count() == 3, "a new connection has another window");
+    ensure!(
+        before.data()?.len() == 12,
+        "the setting changed an established connection"
+    );
+    ensure!(
+        elsewhere.data()?.len() == 12,
+        "the setting changed another namespace"
+    );
+    for flow in [&*before, after, &*elsewhere] {
+        flow.read(30_000)?;
+    }
+    Ok(())
+}
+
+/// Checks that a module is not removed while a socket uses it, and is afterwards, with its settings.
+/// `stopped` makes a flow that has 60,000 bytes to send and a link that is down, of which the
+/// namespace that sends has the module's congestion control.
+///
+/// # Errors
+///
+/// If it is removed, cannot be afterwards, or leaves its settings.
+pub(crate) fn stays_while_sockets_use_it(
+    module: &str,
+    stopped: impl Fn() -> Result<(Flow, Port)>,
+) -> Result<()> {
+    let directory = format!("/proc/sys/net/ipv4/{module}");
+    for _ in 0..3 {
+        let (flow, port) = stopped()?;
+        let result = modules::remove(module);
+        ensure!(
+            result == Err(Errno::EWOULDBLOCK),
+            "removing a module in use: {result:?}"
+        );
+        outage(&port, false)?;
+        flow.read(60_000)?;
+        drop((flow, port));
+        modules::wait_for(module, 0)?;
+        modules::remove(module).context("removing an unused module")?;
+        ensure!(
+            !std::path::Path::new(&directory).exists(),
+            "{directory} is left"
+        );
+    }
+    Ok(())
+}

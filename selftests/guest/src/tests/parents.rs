@@ -110,16 +110,24 @@ impl Tree {
         ))
     }
 
-    fn under_tbf(kind: &str, classes: &[&str]) -> Result<Self> {
+    fn tbf() -> Result<Self> {
         let port = Port::new()?;
         port.tc(TBF)?;
-        Self::classful(port, "parent 1:1", 2, kind, classes)
+        Ok(Self::new(port, &[Handle::new(1, 1)]))
+    }
+
+    fn wire() -> Result<Self> {
+        let mut port = Port::new()?;
+        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+        Ok(Self::new(port, &[Handle::new(1, 1)]))
+    }
+
+    fn under_tbf(kind: &str, classes: &[&str]) -> Result<Self> {
+        Self::classful(Self::tbf()?.port, "parent 1:1", 2, kind, classes)
     }
 
     fn under_wire(kind: &str, classes: &[&str]) -> Result<Self> {
-        let mut port = Port::new()?;
-        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
-        Self::classful(port, "parent 1:1", 2, kind, classes)
+        Self::classful(Self::wire()?.port, "parent 1:1", 2, kind, classes)
     }
 
     fn root(kind: &str, classes: &[&str]) -> Result<Self> {
@@ -262,15 +270,11 @@ fn pfabric_as_root(_: &Context) -> Result<()> {
 }
 
 fn pfabric_under_wire(cx: &Context) -> Result<()> {
-    let mut port = Port::new()?;
-    port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
-    overflow_pfabric(cx, Tree::new(port, &[Handle::new(1, 1)]))
+    overflow_pfabric(cx, Tree::wire()?)
 }
 
 fn pfabric_under_tbf(cx: &Context) -> Result<()> {
-    let port = Port::new()?;
-    port.tc(TBF)?;
-    overflow_pfabric(cx, Tree::new(port, &[Handle::new(1, 1)]))
+    overflow_pfabric(cx, Tree::tbf()?)
 }
 
 fn pfabric_under_htb(cx: &Context) -> Result<()> {
@@ -434,15 +438,11 @@ fn bfc_as_root(cx: &Context) -> Result<()> {
 }
 
 fn bfc_under_wire(cx: &Context) -> Result<()> {
-    let mut port = Port::new()?;
-    port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
-    pause_bfc(cx, Tree::new(port, &[Handle::new(1, 1)]))
+    pause_bfc(cx, Tree::wire()?)
 }
 
 fn bfc_under_tbf(cx: &Context) -> Result<()> {
-    let port = Port::new()?;
-    port.tc(TBF)?;
-    pause_bfc(cx, Tree::new(port, &[Handle::new(1, 1)]))
+    pause_bfc(cx, Tree::tbf()?)
 }
 
 fn bfc_under_htb(cx: &Context) -> Result<()> {
@@ -549,9 +549,7 @@ fn delay_with_wire(cx: &Context, mut tree: Tree) -> Result<()> {
 }
 
 fn wire_under_tbf(cx: &Context) -> Result<()> {
-    let port = Port::new()?;
-    port.tc(TBF)?;
-    delay_with_wire(cx, Tree::new(port, &[Handle::new(1, 1)]))
+    delay_with_wire(cx, Tree::tbf()?)
 }
 
 fn wire_under_htb(cx: &Context) -> Result<()> {

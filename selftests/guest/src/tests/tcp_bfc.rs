@@ -9,15 +9,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::{Capture, Segment, Since, before, replay};
-use crate::flow::{Flow, cubic_is_untouched_by, first_burst_of_a_late_choice, outage, rounds};
+use crate::flow::{
+    Flow, cubic_is_untouched_by, first_burst_of_a_late_choice,
+    only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges,
+    stays_while_sockets_use_it,
+};
 use crate::modules;
 use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
 use crate::transfer::{Connection, Plan};
-use weft_ktap::Namespace;
 use weft_ktap::{Context, tests};
 
 tests![
@@ -409,25 +411,8 @@ fn settings_are_those_of_the_namespace_and_of_new_connections(_: &Context) -> Re
     set(&one, "rtt_target_us", 0)?;
     let after = Flow::open(&one, NAME)?;
     let mut elsewhere = Flow::open(&other, NAME)?;
-    for flow in [&before, &after, &elsewhere] {
-        flow.write(30_000)?;
-    }
-    std::thread::sleep(Duration::from_millis(15));
-    // One capture sees both flows of its namespace.
-    let near = after.near;
-    let segments = before.segments()?;
-    let sent = segments.iter().filter(|it| it.from == near && it.len > 0);
-    ensure!(sent.count() == 3, "a new connection has another window");
-    ensure!(
-        before.data()?.len() == 12,
-        "the setting changed an established connection"
-    );
-    ensure!(
-        elsewhere.data()?.len() == 12,
-        "the setting changed another namespace"
-    );
+    only_new_connections_have_a_window_of_3(&mut before, &after, &mut elsewhere)?;
     for (flow, expected) in [(&before, DELAY), (&after, CAP), (&elsewhere, DELAY)] {
-        flow.read(30_000)?;
         let (state, _) = flow.info()?;
         ensure!(state == expected, "state {state}, not {expected}");
     }
@@ -435,35 +420,18 @@ fn settings_are_those_of_the_namespace_and_of_new_connections(_: &Context) -> Re
 }
 
 fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
-    modules::load(MODULE)?;
-    let namespace = Namespace::without_ipv6()?;
-    for (name, default, good, bad) in [
-        ("bdp", "100", ["1", "65535"], ["0", "65536"]),
-        (
-            "rtt_target_us",
-            "20",
-            ["0", "120000000"],
-            ["120000001", "-1"],
-        ),
-    ] {
-        let path = format!("net/ipv4/tcp_bfc/{name}");
-        let read = || -> Result<String> {
-            let file = format!("/proc/sys/{path}");
-            let text = namespace.enter(|| std::fs::read_to_string(file))??;
-            Ok(text.trim().to_owned())
-        };
-        ensure!(read()? == default, "{name} is {} at first", read()?);
-        for value in good {
-            namespace.write_sysctl(&path, value)?;
-            ensure!(read()? == value, "{name} is {}, not {value}", read()?);
-        }
-        for value in bad {
-            let result = namespace.write_sysctl(&path, value);
-            ensure!(result.is_err(), "{name} takes {value}");
-        }
-        ensure!(read()? == good[1], "{name} is {} in the end", read()?);
-    }
-    Ok(())
+    settings_have_ranges(
+        MODULE,
+        &[
+            ("bdp", "100", ["1", "65535"], ["0", "65536"]),
+            (
+                "rtt_target_us",
+                "20",
+                ["0", "120000000"],
+                ["120000001", "-1"],
+            ),
+        ],
+    )
 }
 
 fn ss_shows_its_state(cx: &Context) -> Result<()> {
@@ -508,26 +476,11 @@ fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
 }
 
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
-    let directory = "/proc/sys/net/ipv4/tcp_bfc";
-    for _ in 0..3 {
+    stays_while_sockets_use_it(MODULE, || {
         let port = port_with("delay 15ms", 12, Duration::from_millis(40))?;
         port.near
             .write_sysctl("net/ipv4/tcp_congestion_control", NAME)?;
         let flow = blacked_out(&port, OUTAGE)?;
-        let result = modules::remove(MODULE);
-        ensure!(
-            result == Err(Errno::EWOULDBLOCK),
-            "removing a module in use: {result:?}"
-        );
-        outage(&port, false)?;
-        flow.read(60_000)?;
-        drop((flow, port));
-        modules::wait_for(MODULE, 0)?;
-        modules::remove(MODULE).context("removing an unused module")?;
-        ensure!(
-            !std::path::Path::new(directory).exists(),
-            "{directory} is left"
-        );
-    }
-    Ok(())
+        Ok((flow, port))
+    })
 }
