@@ -73,7 +73,7 @@ struct Command<'a> {
 /// If the description is not as it must be, or a run fails.
 pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitCode> {
     let plan = plan::plan(experiment, args)?;
-    let found: Vec<Found> = plan.iter().map(results::find).collect::<Result<_>>()?;
+    let mut found: Vec<Found> = plan.iter().map(results::find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);
@@ -88,10 +88,13 @@ pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitC
         if let Some(status) = run_all(&plan, &places, args.quiet)? {
             return Ok(status);
         }
+        for place in places {
+            found[place] = results::find(&plan[place])?;
+        }
     }
     let mut done = Vec::new();
-    for planned in &plan {
-        match results::find(planned)? {
+    for (planned, found) in plan.iter().zip(found) {
+        match found {
             Found::Done(run) => done.push(Done::new(planned, *run)),
             Found::Missing if args.experiment.judge => {}
             Found::Missing => return usage(format!("there is no {}", planned.file.display())),
