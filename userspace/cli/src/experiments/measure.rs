@@ -313,23 +313,31 @@ impl Measure {
         (!port::exists(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
     }
 
-    fn takes(&self, topology: &Topology, flow: &Flow) -> bool {
-        let is = |name: &Option<String>, place| match name {
-            Some(name) => topology::hosts(topology, name).contains(&place),
-            None => true,
+    /// Whether it is of a flow. Names are looked up once, not for each flow.
+    fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
+        let places = |name: &Option<String>| {
+            let name = name.as_ref()?;
+            Some(topology::hosts(topology, name))
         };
+        let (from, to) = (places(&self.from), places(&self.to));
         let bucket = Bucket {
             above: self.above.map_or(0, |bytes| bytes.0),
             up_to: self.up_to.map(|bytes| bytes.0),
         };
-        let class = match self.class {
-            None => true,
-            Some(Only::Background) => flow.class == Class::Background,
-            Some(Only::Incast) => matches!(flow.class, Class::Incast { .. }),
-            Some(Only::Added) => flow.class == Class::Added,
-        };
-        let hosts = is(&self.from, flow.src) && is(&self.to, flow.dst);
-        !flow.warm_up && bucket.contains(flow.size) && class && hosts
+        move |flow| {
+            let is = |places: &Option<Vec<u32>>, place| {
+                let places = places.as_ref();
+                places.is_none_or(|places| places.contains(&place))
+            };
+            let class = match self.class {
+                None => true,
+                Some(Only::Background) => flow.class == Class::Background,
+                Some(Only::Incast) => matches!(flow.class, Class::Incast { .. }),
+                Some(Only::Added) => flow.class == Class::Added,
+            };
+            let hosts = is(&from, flow.src) && is(&to, flow.dst);
+            !flow.warm_up && bucket.contains(flow.size) && class && hosts
+        }
     }
 
     /// Of one run. `None`: there is nothing to measure.
@@ -339,12 +347,8 @@ impl Measure {
     /// If the results have hosts that the topology has not.
     pub(crate) fn of_run(&self, done: &Done<'_>) -> Result<Option<f64>> {
         let topology = &done.planned.fabric.topology;
-        let flows = || {
-            done.run
-                .flows
-                .iter()
-                .filter(|flow| self.takes(topology, flow))
-        };
+        let takes = self.takes(topology);
+        let flows = || done.run.flows.iter().filter(|flow| takes(flow));
         let statistic = self.statistic.unwrap_or(Statistic::Mean);
         let per_flow = |count: fn(&Flow) -> u64| {
             let counts = flows().map(|flow| count(flow) as f64);
@@ -538,19 +542,19 @@ mod tests {
         let mut flow = flow(None, 0, None);
         for (size, taken) in [(1, true), (100_000, true), (100_001, false)] {
             flow.size = size;
-            assert_eq!(short.takes(&rack, &flow), taken, "{size}");
+            assert_eq!(short.takes(&rack)(&flow), taken, "{size}");
         }
         flow.size = 1;
         let incast = measure("of = \"timeouts\"\nclass = \"incast\"").unwrap();
-        assert!(!incast.takes(&rack, &flow));
+        assert!(!incast.takes(&rack)(&flow));
         flow.class = Class::Incast { event: 0 };
-        assert!(incast.takes(&rack, &flow));
+        assert!(incast.takes(&rack)(&flow));
         for (from, to, taken) in [("h1", "h0", true), ("h0", "h0", false), ("h1", "h2", false)] {
             let text = format!("of = \"timeouts\"\nfrom = \"{from}\"\nto = \"{to}\"");
-            assert_eq!(measure(&text).unwrap().takes(&rack, &flow), taken, "{text}");
+            assert_eq!(measure(&text).unwrap().takes(&rack)(&flow), taken, "{text}");
         }
         flow.warm_up = true;
-        assert!(!incast.takes(&rack, &flow));
+        assert!(!incast.takes(&rack)(&flow));
     }
 
     #[test]
