@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
 use weft_proto::bfc::frame::{Frame, GROUP, Message};
-use weft_proto::bfc::options::{Assign, Options, Scheduler};
+use weft_proto::bfc::options::{Assign, MAX_FACTOR, Options, Scheduler};
 use weft_proto::bfc::stats::QueueStats;
 use weft_proto::tag::{self, Tag};
 
@@ -48,9 +48,14 @@ const FAR: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const MBIT10: u64 = 10_000_000;
 const LONG: Duration = Duration::from_secs(2);
 
-/// A port whose queue is never congested.
+/// A port whose queue is never congested. Its flow table is as large as can be, as flows that share
+/// an entry by their hashes, which differ from boot to boot, share a queue: two flows of 25 do so in
+/// 1 % of all boots, in 9 % with the default.
 fn calm() -> Options {
-    threshold(u32::MAX)
+    Options {
+        factor: Some(MAX_FACTOR),
+        ..threshold(u32::MAX)
+    }
 }
 
 fn port(options: &Options) -> Result<Port> {
@@ -86,7 +91,7 @@ fn flows(receiver: &Receiver, flow_of: &[u32]) -> Result<Vec<u32>> {
 
 fn each_packet_is_marked_with_the_queue_in_which_it_waits(_: &Context) -> Result<()> {
     let port = port(&Options {
-        queues: Some(8),
+        queues: Some(64),
         sticky: Some(1_000_000_000),
         ..calm()
     })?;
@@ -105,7 +110,7 @@ fn each_packet_is_marked_with_the_queue_in_which_it_waits(_: &Context) -> Result
         let id = frame.id().context("not a crafted packet")?;
         let tag = frame.tag().context("no tag")?;
         ensure!(
-            tag.rank == 9 && (1..=7).contains(&tag.upstream_queue),
+            tag.rank == 9 && (1..=63).contains(&tag.upstream_queue),
             "{tag:?}"
         );
         let queue = *queues.entry(id % 5).or_insert(tag.upstream_queue);
@@ -317,16 +322,13 @@ fn incast_packets_share_a_queue(_: &Context) -> Result<()> {
             others.insert(queue);
         }
     }
-    ensure!(others.len() == 7, "{others:?}");
+    // Seven flows, of which two may share an entry of the flow table.
+    ensure!(others.len() >= 6, "{others:?}");
     Ok(())
 }
 
 fn stochastic_and_single_assignment_collide(cx: &Context) -> Result<()> {
-    for (assign, least) in [
-        (Assign::Dynamic, 0),
-        (Assign::Stochastic, 1),
-        (Assign::Single, 23),
-    ] {
+    for assign in [Assign::Dynamic, Assign::Stochastic, Assign::Single] {
         let mut port = port(&Options {
             assign: Some(assign),
             ..calm()
@@ -337,13 +339,18 @@ fn stochastic_and_single_assignment_collide(cx: &Context) -> Result<()> {
         }
         let stats = port.bfc(BFC)?;
         cx.note(format!("{assign:?}: {} collisions", stats.collisions));
-        // One packet is on the wire already.
-        ensure!(stats.collisions >= least, "{assign:?}: {stats:?}");
+        // Flows that share an entry of the flow table are one flow to it.
+        ensure!((23..=25).contains(&stats.activations), "{stats:?}");
+        let expected = match assign {
+            Assign::Dynamic => 0..=0,
+            Assign::Stochastic => 1..=stats.activations,
+            // The first packet is on the wire already, and the second one finds the queue empty.
+            Assign::Single => stats.activations - 2..=stats.activations - 2,
+        };
         ensure!(
-            assign != Assign::Dynamic || stats.collisions == 0,
-            "{stats:?}"
+            expected.contains(&stats.collisions),
+            "{assign:?}: {stats:?}"
         );
-        ensure!(stats.activations == 25, "{stats:?}");
     }
     Ok(())
 }
