@@ -8,7 +8,12 @@
  */
 #include "bindings.h"
 
-u32 weft_skb_flow(struct sk_buff *skb)
+u64 weft_skb_hash(const struct sk_buff *skb)
+{
+	return skb->l4_hash || skb->sw_hash ? skb->hash : U64_MAX;
+}
+
+u32 weft_skb_dissected_hash(struct sk_buff *skb)
 {
 	return skb_get_hash(skb);
 }

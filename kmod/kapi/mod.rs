@@ -30,6 +30,7 @@ pub mod child;
 pub mod clock;
 pub mod congestion;
 pub mod device;
+pub mod flow;
 mod layout;
 pub mod namespace;
 pub mod netlink;

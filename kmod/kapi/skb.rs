@@ -16,8 +16,8 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_due, weft_skb_flow, weft_skb_free,
-        weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, weft_skb_writable_header, Qdisc,
+        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_dissected_hash, weft_skb_due,
+        weft_skb_free, weft_skb_hash, weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, weft_skb_writable_header, Qdisc,
         WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA,
         WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
         WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
@@ -84,12 +84,19 @@ impl Skb {
         }
     }
 
-    /// The kernel's flow hash (5-tuple), computed by the flow dissector where the socket or the
-    /// device has not set it.
+    /// The flow hash that the packet's socket, its device or the flow dissector gave it; `None` if
+    /// nobody has yet.
     #[inline]
-    pub fn flow(&mut self) -> u32 {
+    pub fn hash(&self) -> Option<u32> {
+        // SAFETY: The packet is valid (invariant).
+        let hash = unsafe { weft_skb_hash(self.0.as_ptr()) };
+        u32::try_from(hash).ok()
+    }
+
+    /// The flow hash, by the flow dissector if the packet has none. It has one from then on.
+    pub fn dissected_hash(&mut self) -> u32 {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
-        unsafe { weft_skb_flow(self.0.as_ptr()) }
+        unsafe { weft_skb_dissected_hash(self.0.as_ptr()) }
     }
 
     /// The index of the device by which the packet came into this namespace; 0: it was made here.

@@ -3,7 +3,7 @@
 //! `bfc`: the switch of "Backpressure Flow Control" (NSDI 2022), §3.3.
 //!
 //! The algorithm is in `weft-algo`'s `bfc`: a port is its `Egress`, a namespace its `Switch`. Here a
-//! packet's flow is the kernel's flow hash, its rank `skb->priority`, its ingress port the device by
+//! packet's flow is what `kapi`'s `flow` says, its rank `skb->priority`, its ingress port the device by
 //! which it came into the namespace, and its upstream queue what its tag says (`weft-proto`'s `tag`);
 //! the tag is rewritten when the packet is queued, as its queue is known then.
 //!
@@ -36,6 +36,7 @@ use algo::bfc::{
 use kapi::{
     clock::{now, random, time_of_day},
     device::Group,
+    flow::Flows,
     namespace::{self, Id, NamespaceRef, FRAME},
     netlink::Dump,
     qdisc::{Qdisc, QueueView, Registration, Sch, Setup, Verdict},
@@ -272,6 +273,7 @@ struct Port {
     config: Config,
     /// For a quantum that is not said, in bytes.
     mtu: u32,
+    flows: Flows,
     joined: Joined,
     dropped_memory: u64,
     #[pin]
@@ -411,6 +413,7 @@ impl Qdisc for Port {
         try_pin_init!(Self {
             config,
             mtu: setup.mtu(),
+            flows: Flows::new(),
             joined: Joined::new(setup, &config, queues)?,
             dropped_memory: 0,
             watchdog <- Watchdog::new(setup),
@@ -515,7 +518,7 @@ impl Qdisc for Port {
         let mut arrival = Arrival {
             len: packet.len,
             rank: packet.priority,
-            flow: skb.flow(),
+            flow: this.flows.of(&mut skb),
             device: skb.ingress(),
             upstream_queue: 0,
         };

@@ -4,7 +4,7 @@
 //! §4.1.
 //!
 //! The algorithm, with the paper's Figure 2, is in `weft-algo`'s `pfabric`. A packet's rank is its
-//! `skb->priority` (lower is more urgent), its flow the kernel's flow hash.
+//! `skb->priority` (lower is more urgent), its flow what `kapi`'s `flow` says.
 
 use kernel::prelude::*;
 
@@ -20,6 +20,7 @@ mod proto;
 
 use algo::pfabric::{Limits, PFabric};
 use kapi::{
+    flow::Flows,
     netlink::Dump,
     qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
     skb::{Purge, Skb, ToFree},
@@ -56,6 +57,7 @@ type Queue = PFabric<Skb, KernelStore>;
 #[pin_data]
 struct Switch {
     config: Config,
+    flows: Flows,
     queue: Queue,
 }
 
@@ -82,7 +84,11 @@ impl Qdisc for Switch {
     }
 
     fn new(config: Config, queue: Queue, _setup: &Setup) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self { config, queue })
+        try_pin_init!(Self {
+            config,
+            flows: Flows::new(),
+            queue,
+        })
     }
 
     fn apply(
@@ -135,7 +141,7 @@ impl Qdisc for Switch {
     ) -> Verdict {
         let this = self.project();
         let packet = skb.packet();
-        let flow = skb.flow();
+        let flow = this.flows.of(&mut skb);
         let mut evicted = Evicted::default();
         let result = this
             .queue

@@ -5,7 +5,7 @@
 
 use super::message::written;
 use weft_proto::nla::{Attributes, HEADER};
-use weft_proto::{bfc, hold, pfabric, wire};
+use weft_proto::{bfc, flow, hold, pfabric, wire};
 
 /// Runs every decoder over `bytes`.
 ///
@@ -16,6 +16,7 @@ pub(crate) fn decode(bytes: &[u8]) {
     attributes(bytes);
     bfc_frame(bytes);
     bfc_options(bytes);
+    flow(bytes);
     hold_options(bytes);
     pfabric_options(bytes);
     wire_options(bytes);
@@ -77,6 +78,18 @@ fn bfc_options(bytes: &[u8]) {
     if let Ok(config) = Config::parse(bytes) {
         let again = written(|message| config.put(message));
         assert_eq!(Config::parse(&again), Ok(config));
+    }
+}
+
+fn flow(bytes: &[u8]) {
+    let key = flow::Key::new([1, 2]);
+    for protocol in [0x0800, 0x86dd] {
+        let whole = key.flow(protocol, bytes);
+        if let Some(last) = bytes.len().checked_sub(1) {
+            // What is cut off is never taken for another flow.
+            let part = key.flow(protocol, &bytes[..last]);
+            assert!(part.is_none() || part == whole);
+        }
     }
 }
 

@@ -29,6 +29,7 @@ tests![
     a_lower_class_waits_for_a_higher_one,
     incast_packets_share_a_queue,
     stochastic_and_single_assignment_collide,
+    fragments_and_other_protocols_have_flows_too,
     drops_are_counted_by_cause,
     a_change_keeps_what_is_queued,
     a_paused_queue_waits_and_the_others_go_on,
@@ -352,6 +353,37 @@ fn stochastic_and_single_assignment_collide(cx: &Context) -> Result<()> {
             "{assign:?}: {stats:?}"
         );
     }
+    Ok(())
+}
+
+/// What the flow dissector is asked for.
+fn fragments_and_other_protocols_have_flows_too(_: &Context) -> Result<()> {
+    const GRE: u8 = 47;
+    const SCTP: u8 = 132;
+    let mut port = port(&calm())?;
+    let sender = port.sender()?;
+    // On the wire at once; the others wait.
+    sender.send_frame(&frame(&packet(0, 0)))?;
+    let send = |protocol: u8, source: u8, fragment: [u8; 2], udp_source: u32| {
+        let mut frame = frame(&packet(1, udp_source));
+        frame[14 + 6..14 + 8].copy_from_slice(&fragment);
+        frame[14 + 9] = protocol;
+        frame[14 + 15] = source;
+        sender.send_frame(&frame)
+    };
+    // Flow by flow: their addresses and protocols differ.
+    for (protocol, source) in [(GRE, 1), (GRE, 2), (SCTP, 1), (SCTP, 2)] {
+        for _ in 0..2 {
+            send(protocol, source, [0x40, 0], 0)?;
+        }
+    }
+    ensure!(port.bfc(BFC)?.activations == 1 + 4, "{:?}", port.bfc(BFC)?);
+    // The fragments of one datagram: only the first one would have its ports.
+    for fragment in [[0x20, 0], [0x20, 10], [0, 20]] {
+        send(libc::IPPROTO_UDP as u8, 3, fragment, u32::from(fragment[1]))?;
+    }
+    let stats = port.bfc(BFC)?;
+    ensure!(stats.activations == 1 + 4 + 1, "{stats:?}");
     Ok(())
 }
 

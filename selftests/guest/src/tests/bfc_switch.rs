@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use weft_ktap::{Context, tests};
 use weft_proto::bfc::frame::Message;
-use weft_proto::bfc::options::{Assign, Devices, Options};
+use weft_proto::bfc::options::{Assign, Devices, MAX_FACTOR, Options};
 use weft_proto::tag::Tag;
 use weft_proto::wire;
 
@@ -62,6 +62,8 @@ fn options() -> Options {
     Options {
         rate: Some(MBIT10 / 8),
         hrtt: Some(HRTT),
+        // Flows that share an entry by their hashes would share a queue.
+        factor: Some(MAX_FACTOR),
         ..Options::default()
     }
 }
