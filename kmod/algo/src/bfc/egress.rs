@@ -722,46 +722,54 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     /// A queue that has packets is no longer paused, or the other way round: it may send.
     #[inline]
     fn activate(&mut self, queue: u16) {
-        let number = usize::from(queue);
-        let Some((class, rank)) = self.queues.get(number).map(|queue| {
-            let class = queue.class;
-            (class, queue.fifo.first_rank())
-        }) else {
-            return;
-        };
         match self.shape.scheduler {
             Scheduler::Fq => {
-                if let Some(class) = self.classes.get_mut(usize::from(class)) {
+                let class = self.queues.get(usize::from(queue)).map(|queue| queue.class);
+                let class = class.and_then(|class| self.classes.get_mut(usize::from(class)));
+                if let Some(class) = class {
                     class.rounds.append(&mut self.queues, queue);
                 }
             }
-            Scheduler::Srf => {
-                let links = self.ranks.insert(&mut self.queues, queue, rank);
-                if let Some(queue) = self.queues.get_mut(number) {
-                    queue.rank = links;
-                }
-            }
+            Scheduler::Srf => self.rank(queue),
         }
     }
 
     /// An active queue may not send any longer.
     #[inline]
     fn deactivate(&mut self, queue: u16) {
-        let Some(state) = self.queues.get(usize::from(queue)) else {
-            return;
-        };
         match self.shape.scheduler {
             Scheduler::Fq => {
-                if let Some(class) = self.classes.get_mut(usize::from(state.class)) {
+                let class = self.queues.get(usize::from(queue)).map(|queue| queue.class);
+                let class = class.and_then(|class| self.classes.get_mut(usize::from(class)));
+                if let Some(class) = class {
                     class.rounds.remove(&mut self.queues, queue);
                 }
             }
-            Scheduler::Srf => {
-                let links = state.rank;
-                if let Some(place) = self.ranks.find(links.rank()) {
-                    self.ranks.remove(&mut self.queues, queue, links, place);
-                }
-            }
+            Scheduler::Srf => self.unrank(queue),
+        }
+    }
+
+    /// Puts a queue in the trie, by the rank of its first packet.
+    #[inline(never)] // out of the way of fair queuing
+    fn rank(&mut self, number: u16) {
+        let queue = self.queues.get(usize::from(number));
+        let Some(rank) = queue.map(|queue| queue.fifo.first_rank()) else {
+            return;
+        };
+        let links = self.ranks.insert(&mut self.queues, number, rank);
+        if let Some(queue) = self.queues.get_mut(usize::from(number)) {
+            queue.rank = links;
+        }
+    }
+
+    /// Takes a queue out of the trie.
+    #[inline(never)] // as rank
+    fn unrank(&mut self, number: u16) {
+        let Some(links) = self.queues.get(usize::from(number)).map(|queue| queue.rank) else {
+            return;
+        };
+        if let Some(place) = self.ranks.find(links.rank()) {
+            self.ranks.remove(&mut self.queues, number, links, place);
         }
     }
 
@@ -839,7 +847,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     }
 
     /// A packet of data has left, however it did.
-    #[inline]
+    #[inline(always)] // most leave by `pop`
     fn left(&mut self, switch: &mut Switch<S>, len: u32, note: Note, now: u64) {
         self.bytes = self.bytes.wrapping_sub(len.into());
         switch.release(len);

@@ -70,16 +70,30 @@ pub struct Queues<'a> {
 }
 
 impl Queues<'_> {
+    #[inline(always)] // its only caller is on every packet's way
     fn choose(&self, hash: u32, assign: Assign, random: &mut Xorshift32) -> u16 {
+        let range = self.range.clone();
+        if assign == Assign::Dynamic {
+            if let Some(queue) = self.free.next_in(range, self.start) {
+                return queue;
+            }
+        }
+        self.choose_another(hash, assign, random)
+    }
+
+    /// A queue, where none is free.
+    #[inline(never)]
+    fn choose_another(&self, hash: u32, assign: Assign, random: &mut Xorshift32) -> u16 {
         let Range { start, end } = self.range;
         let count = u32::from(end.wrapping_sub(start));
-        let of = |set: &QueueSet| set.next_in(start..end, self.start);
+        let chance = |number| start.wrapping_add(scale(number, count) as u16);
         match assign {
             Assign::Single => start,
-            Assign::Stochastic => start.wrapping_add(scale(hash, count) as u16),
-            Assign::Dynamic => of(self.free)
-                .or_else(|| of(self.empty))
-                .unwrap_or_else(|| start.wrapping_add(random.below(count) as u16)),
+            Assign::Stochastic => chance(hash),
+            Assign::Dynamic => {
+                let empty = self.empty.next_in(start..end, self.start);
+                empty.unwrap_or_else(|| chance(random.draw()))
+            }
         }
     }
 }
