@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -11,6 +12,10 @@ const DIRECTORY: &str = "/proc/net/pktgen";
 
 /// A flow is a source port; the first one.
 const FIRST_PORT: u32 = 1024;
+
+/// How often the generator's answer is read at most, and how long is waited in between.
+const ANSWER_TRIES: u32 = 100;
+const ANSWER_PAUSE: Duration = Duration::from_millis(10);
 
 /// The ports from [`FIRST_PORT`] to the last.
 pub(crate) const MAX_FLOWS: u32 = 65_535 - FIRST_PORT;
@@ -80,10 +85,19 @@ impl Pktgen {
     /// Where the generator does not run or its answer cannot be read.
     pub(crate) fn send(&self, count: u64) -> Result<Sent> {
         write(&self.file(), &format!("count {count}"))?;
-        // Returns when the run is over.
+        // Returns when the run is over. The thread may still be writing its answer then, letter by
+        // letter over the last one: it is whole when it stays as it is.
         write(&Path::new(DIRECTORY).join("pgctrl"), "start")?;
-        let answer = fs::read_to_string(self.file())?;
-        parse(&answer).with_context(|| format!("pktgen's answer:\n{answer}"))
+        let mut last = String::new();
+        for _ in 0..ANSWER_TRIES {
+            let answer = fs::read_to_string(self.file())?;
+            if answer == last && parse(&answer).is_ok() {
+                break;
+            }
+            last = answer;
+            std::thread::sleep(ANSWER_PAUSE);
+        }
+        parse(&last).with_context(|| format!("pktgen's answer:\n{last}"))
     }
 
     fn file(&self) -> std::path::PathBuf {
