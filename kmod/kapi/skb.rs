@@ -17,10 +17,11 @@ use kernel::prelude::*;
 use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_dissected_hash, weft_skb_due,
-        weft_skb_free, weft_skb_hash, weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime, weft_skb_writable_header, Qdisc,
-        WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA,
-        WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
-        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+        weft_skb_free, weft_skb_hash, weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime,
+        weft_skb_writable_header, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
+        WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD,
+        WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+        WEFT_SKB_PROTOCOL,
     },
     qdisc::Sch,
 };

@@ -55,8 +55,8 @@ use super::{
         weft_jiffy_us, weft_sk_set_txrehash, weft_sk_txrehash, weft_tcp_allow_tlp,
         weft_tcp_delivered, weft_tcp_forget_patience, weft_tcp_lost, weft_tcp_now_us,
         weft_tcp_retransmits, weft_tcp_rto_max, weft_tcp_set_patience, weft_tcp_set_rto,
-        weft_tcp_set_rto_max, weft_tcp_set_snd_wnd, weft_tcp_snd_wnd,
-        weft_tcp_timeout_only, weft_tcp_unmark_lost, weft_tcp_unpaced,
+        weft_tcp_set_rto_max, weft_tcp_set_snd_wnd, weft_tcp_snd_wnd, weft_tcp_timeout_only,
+        weft_tcp_unmark_lost, weft_tcp_unpaced,
     },
     congestion::Socket,
 };
