@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Declarations that bindgen makes of `bindings.h` at build time (see `modules/Kbuild`).
+//! Declarations that bindgen makes of `bindings.h` at build time (see `Kbuild`).
 
 // Generated code follows C's names and bindgen's habits, not ours.
 #![allow(
@@ -24,4 +24,4 @@ type __kernel_size_t = usize;
 type __kernel_ssize_t = isize;
 type __kernel_ptrdiff_t = isize;
 
-include!("../modules/bindings_generated.rs");
+include!("../bindings_generated.rs");

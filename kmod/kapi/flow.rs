@@ -3,7 +3,7 @@
 //! The flow of a packet, for qdiscs that keep flows apart.
 
 use super::{clock::random, skb::Skb};
-use crate::proto::flow::Key;
+use crate::common::flow::Key;
 
 /// Tells a qdisc's flows apart.
 ///

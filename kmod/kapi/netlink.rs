@@ -2,7 +2,7 @@
 
 //! Options in, refusals and dumps out.
 //!
-//! What attributes mean, and which are refused with which sentence, is `weft-proto`'s; here their
+//! What attributes mean, and which are refused with which sentence, is each mechanism's `options`; here their
 //! bytes cross the border between the kernel's structures and Rust slices.
 
 use core::ptr::NonNull;
@@ -13,7 +13,7 @@ use super::bindings::{
     netlink_ext_ack, nla_put, nlattr, sk_buff, weft_nest_cancel, weft_nest_end, weft_nest_start,
     weft_nla_find, TCA_OPTIONS,
 };
-use crate::proto::nla::{NoRoom, Refusal, RefusalKind, Sink};
+use crate::common::nla::{NoRoom, Refusal, RefusalKind, Sink};
 
 /// The nest of options that came with a request; none at all is an empty nest.
 #[derive(Clone, Copy)]

@@ -38,7 +38,7 @@ use super::{
     netlink::{dump_options, Dump, ExtAck, Nest},
     skb::{Dropped, Purge, Skb, ToFree},
 };
-use crate::proto::nla::{NoRoom, Refusal};
+use crate::common::nla::{NoRoom, Refusal};
 
 /// A queueing discipline.
 ///

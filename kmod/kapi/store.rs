@@ -4,7 +4,7 @@
 
 use kernel::{alloc::flags::GFP_KERNEL, prelude::*};
 
-use crate::algo::store::Store;
+use crate::common::store::Store;
 
 /// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
 pub struct KernelStore;

@@ -12,7 +12,7 @@ use aya_ebpf::{
     programs::TcContext,
 };
 use weft_ebpf_common::counter::Counter;
-use weft_proto::tag::{self, IPV4_HEADER, SIZE, Tag};
+use weft_core::common::tag::{self, IPV4_HEADER, SIZE, Tag};
 
 use crate::{
     maps,

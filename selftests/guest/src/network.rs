@@ -3,10 +3,11 @@
 //! Several namespaces, links between them, and routes: hosts and switches.
 
 use anyhow::{Context as _, Result};
+use weft_core::bfc;
+use weft_core::bfc::options::Options as BfcOptions;
+use weft_core::bfc::stats::Stats;
+use weft_core::wire::options as wire;
 use weft_ktap::Namespace;
-use weft_proto::bfc::options::Options as BfcOptions;
-use weft_proto::bfc::stats::Stats;
-use weft_proto::{bfc, wire};
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
 use crate::packets::{Receiver, Sender, Way};

@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_proto::{bfc, pfabric, wire};
+use weft_core::bfc;
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
 use crate::packets::{Receiver, Sender};

@@ -407,7 +407,7 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use weft_proto::bfc::options::Options;
+    use weft_core::bfc::options::Options;
 
     use super::*;
     use crate::qdisc;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use weft_core::common::nla;
 use weft_net::qdisc::{self, QdiscCommand};
-use weft_proto::nla;
 
 fn one(words: &str) -> QdiscCommand {
     let line = format!("qdisc add dev eth0 root handle 1: {words}");
@@ -85,8 +85,8 @@ fn options_are_the_bytes_that_tc_sends() {
 fn wires_and_pfabric_are_what_their_modules_parse() {
     let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us");
     assert_eq!(
-        weft_proto::wire::Options::parse(wire.options().unwrap()),
-        Ok(weft_proto::wire::Options {
+        weft_core::wire::options::Options::parse(wire.options().unwrap()),
+        Ok(weft_core::wire::options::Options {
             rate: Some(1_250_000),
             delay: Some(200_000),
             overhead: Some(24),
@@ -96,8 +96,8 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
     );
     let pfabric = one("pfabric limit 36 limit_bytes 48k nostarvation");
     assert_eq!(
-        weft_proto::pfabric::Options::parse(pfabric.options().unwrap()),
-        Ok(weft_proto::pfabric::Options {
+        weft_core::pfabric::options::Options::parse(pfabric.options().unwrap()),
+        Ok(weft_core::pfabric::options::Options {
             limit: Some(36),
             limit_bytes: Some(49_152),
             starvation_prevention: Some(false),
@@ -107,7 +107,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
 
 #[test]
 fn bfc_is_what_its_module_parses() {
-    use weft_proto::bfc::options::{Assign, Options, Scheduler};
+    use weft_core::bfc::options::{Assign, Options, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
          sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514",

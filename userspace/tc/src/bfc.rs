@@ -7,9 +7,9 @@ use crate::qdisc::{Qdisc, TooShort};
 use crate::size;
 use crate::tc::{Output, Units};
 use std::ffi::CStr;
-use weft_proto::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
-use weft_proto::bfc::stats::{QueueStats, Stats};
-use weft_proto::nla::{NoRoom, Refusal, Sink};
+use weft_core::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
+use weft_core::bfc::stats::{QueueStats, Stats};
+use weft_core::common::nla::{NoRoom, Refusal, Sink};
 
 /// What `help` prints.
 pub const USAGE: &str = "\

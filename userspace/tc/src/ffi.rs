@@ -22,7 +22,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
-use weft_proto::nla::{HEADER, NoRoom, Sink};
+use weft_core::common::nla::{HEADER, NoRoom, Sink};
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use crate::args::{Args, Complaint};
 use crate::qdisc::{Qdisc, TooShort};
 use crate::tc::{Output, Units};
 use std::ffi::CStr;
-use weft_proto::hold::{Config, Options};
-use weft_proto::nla::{NoRoom, Refusal, Sink};
+use weft_core::common::nla::{NoRoom, Refusal, Sink};
+use weft_core::hold::options::{Config, Options};
 
 /// What `help` prints.
 pub const USAGE: &str = "\

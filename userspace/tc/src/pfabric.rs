@@ -7,8 +7,8 @@ use crate::qdisc::{Qdisc, TooShort};
 use crate::size;
 use crate::tc::{Output, Units};
 use std::ffi::CStr;
-use weft_proto::nla::{NoRoom, Refusal, Sink};
-use weft_proto::pfabric::{Config, Options, Stats};
+use weft_core::common::nla::{NoRoom, Refusal, Sink};
+use weft_core::pfabric::options::{Config, Options, Stats};
 
 /// What `help` prints.
 pub const USAGE: &str = "\

@@ -5,7 +5,7 @@
 use crate::args::Complaint;
 use crate::tc::{Output, Units};
 use std::ffi::CStr;
-use weft_proto::nla::{NoRoom, Refusal, Sink};
+use weft_core::common::nla::{NoRoom, Refusal, Sink};
 
 /// One qdisc.
 pub trait Qdisc {

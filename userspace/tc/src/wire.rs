@@ -7,8 +7,8 @@ use crate::qdisc::{Qdisc, TooShort};
 use crate::size;
 use crate::tc::{Output, Units};
 use std::ffi::CStr;
-use weft_proto::nla::{NoRoom, Refusal, Sink};
-use weft_proto::wire::{Config, LATENESS_BUCKETS, Options, Stats};
+use weft_core::common::nla::{NoRoom, Refusal, Sink};
+use weft_core::wire::options::{Config, LATENESS_BUCKETS, Options, Stats};
 
 /// What `help` prints.
 pub const USAGE: &str = "\

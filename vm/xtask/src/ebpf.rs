@@ -21,7 +21,7 @@ pub(crate) const STAGE: Stage = Stage {
 const OBJECT: &str = "weft.o";
 
 /// Folders that the programs are compiled from.
-const SOURCES: [&str; 3] = ["ebpf/programs", "ebpf/common", "kmod/proto"];
+const SOURCES: [&str; 3] = ["ebpf/programs", "ebpf/common", "kmod"];
 
 /// eBPF is a target without guarantees, and its intrinsics are unstable: RUSTC_BOOTSTRAP.
 const SCRIPT: &str = r#"

@@ -24,13 +24,13 @@ pub(crate) const STAGE: Stage = Stage {
 /// and the kernel's autoloading find both. The path is the same everywhere, so the bytes are too.
 /// `$1` kernel release, `$2` C compiler, `$3` parallel jobs.
 const SCRIPT: &str = r#"
-make -C "/usr/lib/modules/$1/build" M=/mnt/build/kmod/modules CC="$2" -j"$3" modules
+make -C "/usr/lib/modules/$1/build" M=/mnt/build/kmod CC="$2" -j"$3" modules
 tree=/mnt/build/tree/usr/lib/modules/$1
 mkdir -p "${tree%/*}"
 ln -s usr/lib /mnt/build/tree/lib
 cp -r "/mnt/boot/tree/usr/lib/modules/$1" "$tree"
 mkdir -p "$tree/updates" /mnt/build/updates
-for module in $(find /mnt/build/kmod/modules -name '*.ko'); do
+for module in $(find /mnt/build/kmod -name '*.ko'); do
 	cp "$module" "$tree/updates/"
 	cp "$module" /mnt/build/updates/
 done
@@ -49,7 +49,7 @@ const HARMLESS: [&str; 2] = [
 
 /// Files of a folder that go into a build, as (path in the folder, path on the host), sorted.
 pub(crate) fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let skipped = ["target", "tests", "fuzz", "benches", "man"];
+    let skipped = ["target", "tests", "fuzz", "benches"];
     let walk = WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()
@@ -87,9 +87,9 @@ pub(crate) fn ensure(
 ) -> Result<Entry> {
     let files = sources(&workspace.join("kmod"))?;
     ensure!(
-        files.iter().any(|(name, _)| name == "modules/Kbuild"),
+        files.iter().any(|(name, _)| name == "Kbuild"),
         "{} is missing",
-        workspace.join("kmod/modules/Kbuild").display()
+        workspace.join("kmod/Kbuild").display()
     );
     let mut key = Key::new(SCRIPT).with(metadata.hash()).with(boot.hash());
     for (name, path) in &files {

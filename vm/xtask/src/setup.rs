@@ -57,7 +57,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.dry_run {
         describe_setup(cache, &build.target, &host::MACHINE)?;
         println!("# kernel modules, inside the root filesystem");
-        println!("make -C /usr/lib/modules/KERNEL/build M=kmod/modules modules");
+        println!("make -C /usr/lib/modules/KERNEL/build M=kmod modules");
         println!("# eBPF programs, inside the root filesystem");
         println!("cargo build --release --target bpfel-unknown-none");
         println!(

@@ -4,12 +4,12 @@
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_ktap::{Context, tests};
-use weft_proto::bfc::KIND;
-use weft_proto::bfc::options::{
+use weft_core::bfc::KIND;
+use weft_core::bfc::options::{
     Assign, Config, DEFAULT_BUFFER, Devices, Options, STICKY_AUTO, Scheduler, attr,
 };
-use weft_proto::nla::Refusal;
+use weft_core::common::nla::Refusal;
+use weft_ktap::{Context, tests};
 
 use super::options::{HANDLE, Kind, Why, attribute};
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};

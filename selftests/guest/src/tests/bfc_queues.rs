@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use weft_core::bfc::frame::{Frame, GROUP, Message};
+use weft_core::bfc::options::{Assign, MAX_FACTOR, Options, Scheduler};
+use weft_core::bfc::stats::QueueStats;
+use weft_core::common::tag::{self, Tag};
 use weft_ktap::{Context, tests};
-use weft_proto::bfc::frame::{Frame, GROUP, Message};
-use weft_proto::bfc::options::{Assign, MAX_FACTOR, Options, Scheduler};
-use weft_proto::bfc::stats::QueueStats;
-use weft_proto::tag::{self, Tag};
 
 use crate::model::Packet;
 use crate::netlink::Handle;

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use weft_core::bfc::frame::Message;
+use weft_core::bfc::options::{Assign, Devices, MAX_FACTOR, Options};
+use weft_core::common::tag::Tag;
+use weft_core::wire::options as wire;
 use weft_ktap::{Context, tests};
-use weft_proto::bfc::frame::Message;
-use weft_proto::bfc::options::{Assign, Devices, MAX_FACTOR, Options};
-use weft_proto::tag::Tag;
-use weft_proto::wire;
 
 use crate::model::Packet;
 use crate::modules;

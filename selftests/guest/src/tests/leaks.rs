@@ -4,10 +4,10 @@
 
 use anyhow::{Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use weft_proto::bfc::options as bfc;
-use weft_proto::pfabric::MAX_LIMIT;
-use weft_proto::tag::Tag;
-use weft_proto::wire::Options;
+use weft_core::bfc::options as bfc;
+use weft_core::common::tag::Tag;
+use weft_core::pfabric::options::MAX_LIMIT;
+use weft_core::wire::options::Options;
 
 use crate::meter::Memory;
 use crate::model::Packet;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
-use weft_proto::wire::Options;
+use weft_core::wire::options::Options;
 
 use crate::model::Packet;
 use crate::modules;
@@ -154,7 +154,7 @@ fn options_change_under_traffic(cx: &Context) -> Result<()> {
     let mut random = Random::new(1);
     for _ in 0..100 {
         pause();
-        let options = weft_proto::pfabric::Options {
+        let options = weft_core::pfabric::options::Options {
             limit: Some(random.between(1, 100)),
             limit_bytes: random.choose(&[None, Some(0), Some(1), Some(20_000)]),
             starvation_prevention: Some(random.one_in(2)),

@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
-use weft_proto::nla::{Refusal, RefusalKind, Sink as _};
+use weft_core::common::nla::{Refusal, RefusalKind, Sink as _};
 
 use crate::netlink::{Handle, Nest, Refused, Verb};
 use crate::port::{INDEX, Port};

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_proto::bfc::options::Options;
-use weft_proto::wire;
+use weft_core::bfc::options::Options;
+use weft_core::wire::options as wire;
 
 use crate::model::Packet;
 use crate::netlink::{Handle, Qdisc};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_proto::nla::Refusal;
-use weft_proto::pfabric::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
+use weft_core::common::nla::Refusal;
+use weft_core::pfabric::options::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
 
 use super::options::{HANDLE, Kind, Why, attribute};
 use crate::model::Packet;

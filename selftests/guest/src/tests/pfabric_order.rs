@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_proto::pfabric::{Config, Options};
+use weft_core::pfabric::options::{Config, Options};
 
 use crate::clock::monotonic;
 use crate::model::{self, Packet};

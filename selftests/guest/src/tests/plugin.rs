@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
-use weft_proto::bfc::frame::Message;
+use weft_core::bfc::frame::Message;
 
 use crate::model::Packet;
 use crate::netlink::Handle;

@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_proto::nla::Refusal;
-use weft_proto::wire::{
+use weft_core::common::nla::Refusal;
+use weft_core::wire::options::{
     Config, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE, Options, attr,
 };
 

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_proto::wire::{self, Options};
+use weft_core::wire::options::{self as wire, Options};
 
 use super::wire_timing::{
     DISTURBED, FILL, LENS, NS, WIRE, after, change, ensure_in_order, ensure_near, fill, gaps_of,

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_proto::wire::Options;
+use weft_core::wire::options::Options;
 
 use crate::clock;
 use crate::model::Packet;

@@ -3,8 +3,10 @@
 //! What ports say of themselves.
 
 use anyhow::Result;
+use weft_core::bfc;
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
 use weft_load::record::Backpressure;
-use weft_proto::{bfc, pfabric, wire};
 
 use super::gates::Lateness;
 

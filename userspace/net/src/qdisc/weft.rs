@@ -2,9 +2,10 @@
 
 //! weft's own: `wire`, `pfabric` and `bfc`, in the words of their `tc` plugins.
 
-use weft_proto::bfc::options as proto_bfc;
-use weft_proto::nla::Refusal;
-use weft_proto::{pfabric as proto_pfabric, wire as proto_wire};
+use weft_core::bfc::options as proto_bfc;
+use weft_core::common::nla::Refusal;
+use weft_core::pfabric::options as proto_pfabric;
+use weft_core::wire::options as proto_wire;
 
 use super::{Words, units, unknown};
 use crate::attributes::Attributes;

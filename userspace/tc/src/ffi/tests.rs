@@ -5,7 +5,8 @@
 
 use super::*;
 use std::cell::RefCell;
-use weft_proto::{pfabric, wire};
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
 
 /// `enum output_type` of iproute2's `include/json_print.h`.
 const FP: c_uint = 1;
@@ -448,7 +449,7 @@ fn arrays_are_printed_by_tcs_functions() {
 
 #[test]
 fn devices_and_strings_are_tcs() {
-    use weft_proto::bfc;
+    use weft_core::bfc;
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(request::<Bfc>("elide eth8", &mut buffer), -1);
     let mut buffer = Buffer::of_length(EMPTY);

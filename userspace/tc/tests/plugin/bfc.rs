@@ -3,9 +3,9 @@
 //! `tc qdisc … bfc …`, and `tc -s class show`.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use weft_proto::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
-use weft_proto::bfc::stats::{QueueStats, Stats};
-use weft_proto::nla::Refusal;
+use weft_core::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
+use weft_core::bfc::stats::{QueueStats, Stats};
+use weft_core::common::nla::Refusal;
 use weft_tc::args::Complaint;
 use weft_tc::bfc::{Bfc, USAGE};
 use weft_tc::qdisc::{Qdisc, TooShort};

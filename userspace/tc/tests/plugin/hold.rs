@@ -3,7 +3,7 @@
 //! hold's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, complaint, request, shown, statistics};
-use weft_proto::hold::{Config, Options};
+use weft_core::hold::options::{Config, Options};
 use weft_tc::args::Complaint;
 use weft_tc::hold::{Hold, USAGE};
 

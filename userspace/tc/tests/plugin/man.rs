@@ -4,18 +4,19 @@
 
 use crate::recorded_tc::{Message, complaint, shown, statistics};
 use std::num::NonZeroU64;
-use weft_proto::bfc::options as bfc;
-use weft_proto::bfc::stats::{QueueStats, Stats};
-use weft_proto::nla::Sink;
-use weft_proto::{pfabric, wire};
+use weft_core::bfc::options as bfc;
+use weft_core::bfc::stats::{QueueStats, Stats};
+use weft_core::common::nla::Sink;
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
 use weft_tc::bfc::Bfc;
 use weft_tc::pfabric::PFabric;
 use weft_tc::qdisc::Qdisc;
 use weft_tc::wire::Wire;
 
-const BFC: &str = include_str!("../../../../kmod/man/tc-bfc.8");
-const PFABRIC: &str = include_str!("../../../../kmod/man/tc-pfabric.8");
-const WIRE: &str = include_str!("../../../../kmod/man/tc-wire.8");
+const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
+const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
+const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
 /// A section, its text without macros, fonts, quotes around arguments, and escapes.
 fn section(page: &str, title: &str) -> String {

@@ -3,8 +3,8 @@
 //! pfabric's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use weft_proto::nla::Refusal;
-use weft_proto::pfabric::{Config, Options, Stats};
+use weft_core::common::nla::Refusal;
+use weft_core::pfabric::options::{Config, Options, Stats};
 use weft_tc::args::Complaint;
 use weft_tc::pfabric::{PFabric, USAGE};
 use weft_tc::qdisc::{Qdisc, TooShort};

@@ -11,8 +11,9 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use weft_proto::nla::Sink;
-use weft_proto::{pfabric, wire};
+use weft_core::common::nla::Sink;
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
 
 /// The `tc` to test with. Users other than root often have no `/usr/sbin` in their path.
 fn tc() -> &'static Path {
@@ -263,7 +264,9 @@ fn monitored(name: &str, flags: &str, message: &[u8]) -> (String, String) {
     )
 }
 
-fn bytes_of(put: impl FnOnce(&mut Message) -> Result<(), weft_proto::nla::NoRoom>) -> Vec<u8> {
+fn bytes_of(
+    put: impl FnOnce(&mut Message) -> Result<(), weft_core::common::nla::NoRoom>,
+) -> Vec<u8> {
     let mut message = Message::default();
     put(&mut message).unwrap();
     message.0
@@ -320,7 +323,7 @@ fn some_wire() -> Vec<u8> {
 }
 
 fn some_bfc(statistics: &[u8]) -> Vec<u8> {
-    use weft_proto::bfc::options::{Config, Devices, Options};
+    use weft_core::bfc::options::{Config, Devices, Options};
     let mut devices = Devices::NONE;
     // The loopback device, and one that is not there.
     assert!(devices.push(1) && devices.push(1 << 30));
@@ -336,7 +339,7 @@ fn some_bfc(statistics: &[u8]) -> Vec<u8> {
 
 #[test]
 fn tc_shows_a_bfc_qdisc_and_its_statistics() {
-    let stats = weft_proto::bfc::stats::Stats {
+    let stats = weft_core::bfc::stats::Stats {
         threshold: 25_000,
         hrtt: 2_000,
         paused_ns: 1_500_000,

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::ffi::CStr;
-use weft_proto::nla::{HEADER, NoRoom, Sink};
+use weft_core::common::nla::{HEADER, NoRoom, Sink};
 use weft_tc::args::Complaint;
 use weft_tc::qdisc::{Qdisc, TooShort};
 use weft_tc::tc::{Output, Units};

@@ -4,8 +4,8 @@
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
 use std::num::NonZeroU64;
-use weft_proto::nla::Refusal;
-use weft_proto::wire::{Config, LATENESS_BUCKETS, Options, Stats};
+use weft_core::common::nla::Refusal;
+use weft_core::wire::options::{Config, LATENESS_BUCKETS, Options, Stats};
 use weft_tc::args::Complaint;
 use weft_tc::qdisc::{Qdisc, TooShort};
 use weft_tc::wire::{USAGE, Wire};

@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `bfc`: the switch of "Backpressure Flow Control" (NSDI 2022), §3.3.
+//!
+//! The algorithm is in this folder: a port is its `Egress`, a namespace its `Switch`. Here a
+//! packet's flow is what `kapi`'s `flow` says, its rank `skb->priority`, its ingress port the device by
+//! which it came into the namespace, and its upstream queue what its tag says (`common`'s `tag`);
+//! the tag is rewritten when the packet is queued, as its queue is known then.
+//!
+//! Pause frames go out through the root qdisc of their device, and find their way to this qdisc's
+//! queue for control frames. Those that come in change the switch; the qdisc sees it when it is next
+//! asked for a packet, which the frame's arrival sees to.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod bfc;
+
+use crate::bfc::{
+    egress::{self, Arrival, Egress, Memory, Shape, Threshold, Tuning},
+    elision::Elision,
+    fifo::{self, Note},
+    flows,
+    ingress::{Counters, Tell},
+    neighbour::{Heard, Verdict as Taken},
+    queue_set::QueueSet,
+    switch::{Link, Place, Refused, Room, Switch},
+};
+use crate::bfc::{
+    frame::{self, Frame, Message},
+    options::{Assign, Config, Scheduler, STICKY_AUTO},
+    stats::{QueueStats, Stats},
+};
+use crate::common::nla::{NoRoom, Refusal};
+use crate::common::tag::{self, Tag};
+use kapi::{
+    clock::{now, random, time_of_day},
+    device::Group,
+    flow::Flows,
+    namespace::{self, Id, NamespaceRef, FRAME},
+    netlink::Dump,
+    qdisc::{Qdisc, QueueView, Registration, Sch, Setup, Verdict},
+    skb::{Fifo, Purge, Skb, ToFree, WithHeader},
+    store::KernelStore,
+    watchdog::Watchdog,
+};
+
+module! {
+    type: Module,
+    name: "sch_bfc",
+    authors: ["The weft developers"],
+    description: "Backpressure Flow Control: per-hop, per-flow pauses with bounded state",
+    license: "GPL",
+    alias: ["net-sch-bfc"],
+}
+
+struct Module {
+    // In this order: qdiscs hold references into the namespaces.
+    _qdisc: Registration<Port>,
+    _namespaces: namespace::Registration<Fabric>,
+}
+
+impl kernel::Module for Module {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let namespaces = namespace::Registration::register()?;
+        Ok(Self {
+            _qdisc: Registration::register(module)?,
+            _namespaces: namespaces,
+        })
+    }
+}
+
+// ---- A namespace ------------------------------------------------------------------------------
+
+/// What the ports of a namespace share.
+struct Fabric(Switch<KernelStore>);
+
+static ID: Id = Id::new();
+
+const NS_PER_US: u64 = 1_000;
+
+impl namespace::Shared for Fabric {
+    const ETHERTYPE: u16 = frame::ETHERTYPE;
+    const GROUP: [u8; 6] = frame::GROUP;
+
+    fn id() -> &'static Id {
+        &ID
+    }
+
+    fn new() -> Result<Self> {
+        Ok(Self(Switch::new(Room::new(0)?)))
+    }
+
+    fn receive(&mut self, device: u32, from: [u8; 6], payload: Option<&[u8]>, now: u64) -> bool {
+        let Some(Ok(frame)) = payload.map(Frame::decode) else {
+            self.0.hear_nonsense(device);
+            return false;
+        };
+        let heard = Heard {
+            from,
+            sequence: frame.sequence,
+            hold: u64::from(frame.hold).wrapping_mul(NS_PER_US),
+            tell: match frame.message {
+                Message::Pause(queue) => Tell::Pause(queue),
+                Message::Resume(queue) => Tell::Resume(queue),
+                Message::Bitmap(words) => Tell::State(QueueSet::from_words(words)),
+            },
+        };
+        self.0.hear(device, &heard, now) == Some(Taken::Taken { changed: true })
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.0.has_news()
+    }
+
+    fn tick(&mut self, now: u64) {
+        self.0.refresh(now);
+    }
+
+    fn next_frame(&mut self, now: u64, payload: &mut [u8; FRAME]) -> Option<(u32, usize)> {
+        let next = self.0.next_frame(now)?;
+        let hold = next
+            .hold
+            .div_ceil(NS_PER_US)
+            .clamp(1, frame::MAX_HOLD.into());
+        let frame = Frame {
+            sequence: next.sequence,
+            hold: hold as u32,
+            message: match next.tell {
+                Tell::Pause(queue) => Message::Pause(queue),
+                Tell::Resume(queue) => Message::Resume(queue),
+                Tell::State(queues) => Message::Bitmap(*queues.words()),
+            },
+        };
+        let len = frame.encode(payload.first_chunk_mut()?);
+        Some((next.device, len))
+    }
+
+    fn unsent(&mut self, device: u32, now: u64) {
+        self.0.unsent(device, now);
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        self.0.next_refresh()
+    }
+}
+
+/// A port's membership in its namespace's switch; it leaves when dropped.
+struct Member {
+    fabric: NamespaceRef<Fabric>,
+    place: Place,
+    /// Its device receives pause frames.
+    _group: Group,
+}
+
+impl Member {
+    fn join(setup: &Setup, config: &Config) -> Result<Self> {
+        let group = Group::join(setup, frame::GROUP)?;
+        let fabric = NamespaceRef::<Fabric>::new(setup)?;
+        // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+        if let Some(ports) = fabric.with(|fabric| fabric.0.wanted_room()) {
+            let room = Room::new(ports)?;
+            drop(fabric.with(|fabric| fabric.0.grow(room)));
+        }
+        let mut counters = Counters::new()?;
+        let (sequence, now) = (time_of_day(), now());
+        let (device, queues) = (group.device(), data_queues(config));
+        let joined = fabric.with(|fabric| {
+            let switch = &mut fabric.0;
+            switch.join(device, queues, &link(config), sequence, now, &mut counters)
+        });
+        match joined {
+            Ok(place) => Ok(Self {
+                fabric,
+                place,
+                _group: group,
+            }),
+            Err(refused) => {
+                setup.explain(match refused {
+                    Refused::Full => c"A namespace has at most 1024 ports with bfc",
+                    Refused::Numbers => c"The bfc queues of a device are at most 1023 in all",
+                });
+                Err(ENOSPC)
+            }
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.fabric.with(|fabric| fabric.0.leave(&self.place));
+        while let Some(counters) = self.fabric.with(|fabric| fabric.0.reap()) {
+            drop(counters);
+        }
+    }
+}
+
+// ---- A port -----------------------------------------------------------------------------------
+
+/// One queue's packets.
+struct Line(Fifo);
+
+impl fifo::Fifo for Line {
+    type Packet = Skb;
+
+    fn new() -> Self {
+        Self(Fifo::new())
+    }
+
+    #[inline]
+    fn push(&mut self, skb: Skb, note: Note) {
+        self.0.push(skb, note.to_bits());
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Skb, Note)> {
+        let note = Note::from_bits(self.0.first_stamp()?);
+        Some((self.0.pop()?, note))
+    }
+
+    #[inline]
+    fn first_len(&self) -> u32 {
+        self.0.first_packet().map_or(0, |packet| packet.len)
+    }
+
+    #[inline]
+    fn first_rank(&self) -> u32 {
+        self.0.first_packet().map_or(0, |packet| packet.priority)
+    }
+}
+
+type Queues = Memory<Line, KernelStore>;
+
+/// A port's queues, and its place in the switch.
+struct Joined {
+    egress: Egress<Line, KernelStore>,
+    member: Member,
+}
+
+impl Joined {
+    fn new(setup: &Setup, config: &Config, queues: Option<Queues>) -> Result<Self> {
+        let member = Member::join(setup, config)?;
+        let queues = queues.ok_or(EINVAL)?;
+        let tuning = tuning(config, setup.mtu());
+        Ok(Self {
+            egress: Egress::new(queues, tuning, member.place, random()),
+            member,
+        })
+    }
+}
+
+impl Drop for Joined {
+    /// Packets that are still inside count no longer, wherever they came from.
+    fn drop(&mut self) {
+        let Self { egress, member } = self;
+        let clear = |fabric: &mut Fabric| egress.clear(&mut fabric.0, now(), drop);
+        member.fabric.with(clear);
+    }
+}
+
+#[pin_data]
+struct Port {
+    config: Config,
+    /// For a quantum that is not said, in bytes.
+    mtu: u32,
+    flows: Flows,
+    joined: Joined,
+    dropped_memory: u64,
+    #[pin]
+    watchdog: Watchdog,
+}
+
+fn data_queues(config: &Config) -> u16 {
+    config.queues.saturating_sub(1) as u16
+}
+
+fn link(config: &Config) -> Link {
+    Link {
+        hrtt: config.hrtt,
+        refresh: config.refresh,
+    }
+}
+
+fn shape(config: &Config) -> Shape {
+    Shape {
+        queues: data_queues(config),
+        entries: u32::from(data_queues(config)).wrapping_mul(config.factor),
+        assign: match config.assign {
+            Assign::Dynamic => flows::Assign::Dynamic,
+            Assign::Stochastic => flows::Assign::Stochastic,
+            Assign::Single => flows::Assign::Single,
+        },
+        scheduler: match config.scheduler {
+            Scheduler::Fq => egress::Scheduler::Fq,
+            Scheduler::Srf => egress::Scheduler::Srf,
+        },
+        classes: config.classes,
+        incast: config.incast,
+    }
+}
+
+fn tuning(config: &Config, mtu: u32) -> Tuning {
+    let limit = |bytes: u32| match bytes {
+        0 => u64::MAX,
+        bytes => bytes.into(),
+    };
+    Tuning {
+        limit: limit(config.limit),
+        buffer: limit(config.buffer),
+        threshold: match config.th {
+            0 => Threshold::OneHopBdp(config.rate),
+            bytes => Threshold::Fixed(bytes.into()),
+        },
+        sticky: (config.sticky != STICKY_AUTO).then_some(config.sticky),
+        sample: config.sample,
+        quantum: match config.quantum {
+            0 => mtu,
+            bytes => bytes,
+        },
+        elision: Elision::new(config.elide.indices().iter().copied()),
+    }
+}
+
+/// An arriving packet: one with a tag is to be given another upstream queue.
+enum Arriving {
+    Untagged(Skb),
+    Tagged {
+        skb: WithHeader,
+        at: usize,
+        tag: Tag,
+    },
+}
+
+impl Arriving {
+    /// Reads the tag, and makes sure that it can be written.
+    ///
+    /// # Errors
+    ///
+    /// The packet, where there is no memory for that.
+    #[inline]
+    fn read(skb: Skb) -> Result<Self, Skb> {
+        let Some((at, tag)) = tag::read(skb.network_header()) else {
+            return Ok(Self::Untagged(skb));
+        };
+        let skb = skb.with_header(at.wrapping_add(tag::WORD) as u32)?;
+        Ok(Self::Tagged { skb, at, tag })
+    }
+
+    #[inline]
+    fn upstream_queue(&self) -> u16 {
+        match self {
+            Self::Untagged(_) => 0,
+            Self::Tagged { tag, .. } => tag.upstream_queue,
+        }
+    }
+
+    #[inline]
+    fn mark(self, upstream_queue: u16) -> Skb {
+        match self {
+            Self::Untagged(skb) => skb,
+            Self::Tagged { mut skb, at, tag } => {
+                let tag = Tag {
+                    upstream_queue,
+                    ..tag
+                };
+                tag::rewrite(skb.header(), at, tag);
+                skb.into_skb()
+            }
+        }
+    }
+
+    fn into_skb(self) -> Skb {
+        match self {
+            Self::Untagged(skb) => skb,
+            Self::Tagged { skb, .. } => skb.into_skb(),
+        }
+    }
+}
+
+#[vtable]
+impl Qdisc for Port {
+    const KIND: &'static str = crate::bfc::KIND;
+    // A paused queue holds back packets of an empty port, and each packet is to be marked.
+    const CAN_BYPASS: bool = false;
+    type Config = Config;
+    type Prepared = Option<Queues>;
+    type Stats = [u8; Stats::SIZE];
+    type QueueStats = [u8; QueueStats::SIZE];
+
+    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
+        Config::requested(current, payload)
+    }
+
+    fn prepare(current: Option<&Config>, config: &Config) -> Result<Option<Queues>> {
+        match current {
+            // What needs memory cannot be changed.
+            Some(_) => Ok(None),
+            None => Queues::new(&shape(config)).map(Some),
+        }
+    }
+
+    fn new(config: Config, queues: Option<Queues>, setup: &Setup) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            config,
+            mtu: setup.mtu(),
+            flows: Flows::new(),
+            joined: Joined::new(setup, &config, queues)?,
+            dropped_memory: 0,
+            watchdog <- Watchdog::new(setup),
+        })
+    }
+
+    fn apply(
+        self: Pin<&mut Self>,
+        _sch: &mut Sch,
+        config: Config,
+        _none: Option<Queues>,
+        _purge: &mut Purge,
+    ) -> Option<Queues> {
+        let this = self.project();
+        let Joined { egress, member } = this.joined;
+        egress.tune(tuning(&config, *this.mtu));
+        let port = member.place.port;
+        member
+            .fabric
+            .with(|fabric| fabric.0.set_link(port, &link(&config)));
+        *this.config = config;
+        None
+    }
+
+    fn config(&self) -> Config {
+        self.config
+    }
+
+    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
+        config.put(dump)
+    }
+
+    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
+        let Joined { egress, member } = &self.joined;
+        let (counters, census) = (egress.counters(), egress.census());
+        let port = member.place.port;
+        let (shared, threshold, hrtt, buffer) = member.fabric.with(|fabric| {
+            let switch = &fabric.0;
+            let threshold = egress.threshold(switch);
+            (
+                switch.counters(port),
+                threshold,
+                switch.hrtt(port),
+                switch.bytes(),
+            )
+        });
+        Stats {
+            occupied: census.occupied,
+            paused: census.paused,
+            active: census.active,
+            threshold,
+            hrtt,
+            activations: counters.activations,
+            collisions: counters.collisions,
+            congested: counters.congested,
+            elided: counters.elided,
+            unmarked: counters.unmarked,
+            dropped_limit: counters.dropped_limit,
+            dropped_buffer: counters.dropped_buffer,
+            dropped_memory: self.dropped_memory,
+            dropped_control: counters.dropped_control,
+            highest_backlog: counters.highest_bytes,
+            paused_ns: counters.paused_ns,
+            pausing: shared.pausing,
+            pauses_sent: shared.pauses_sent,
+            resumes_sent: shared.resumes_sent,
+            bitmaps_sent: shared.bitmaps_sent,
+            unsent: shared.unsent,
+            pauses_received: shared.pauses_received,
+            resumes_received: shared.resumes_received,
+            bitmaps_received: shared.bitmaps_received,
+            lapsed: shared.lapsed,
+            malformed: shared.malformed,
+            foreign: shared.foreign,
+            replayed: shared.replayed,
+            buffer_backlog: buffer.0,
+            highest_buffer_backlog: buffer.1,
+            longest: egress.longest(),
+        }
+        .to_bytes()
+    }
+
+    #[inline(always)] // into the kernel's callback, its only caller
+    fn enqueue(
+        self: Pin<&mut Self>,
+        sch: &mut Sch,
+        mut skb: Skb,
+        to_free: &mut ToFree<'_>,
+    ) -> Verdict {
+        let this = self.project();
+        let Joined { egress, member } = this.joined;
+        let packet = skb.packet();
+        if skb.protocol() == frame::ETHERTYPE {
+            return match egress.enqueue_control(skb, packet.len) {
+                Ok(()) => {
+                    sch.queued(packet.len);
+                    Verdict::QUEUED
+                }
+                Err((skb, _)) => to_free.drop(sch, skb).into(),
+            };
+        }
+        let mut arrival = Arrival {
+            len: packet.len,
+            rank: packet.priority,
+            flow: this.flows.of(&mut skb),
+            device: skb.ingress(),
+            upstream_queue: 0,
+        };
+        let arriving = match Arriving::read(skb) {
+            Ok(arriving) => arriving,
+            Err(skb) => {
+                *this.dropped_memory = this.dropped_memory.wrapping_add(1);
+                return to_free.drop(sch, skb).into();
+            }
+        };
+        arrival.upstream_queue = arriving.upstream_queue();
+        let result = member.fabric.with_locked(sch, |fabric| {
+            egress.enqueue(&mut fabric.0, arriving, &arrival, now(), Arriving::mark)
+        });
+        match result {
+            Ok(()) => {
+                sch.queued(packet.len);
+                Verdict::QUEUED
+            }
+            Err((arriving, _)) => to_free.drop(sch, arriving.into_skb()).into(),
+        }
+    }
+
+    #[inline(always)] // as enqueue
+    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
+        let this = self.project();
+        let Joined { egress, member } = this.joined;
+        // The device asks until it gets nothing: once too often each time.
+        if egress.is_empty() {
+            return None;
+        }
+        let port = member.place.port;
+        let (skb, lapse) = member.fabric.with_locked(sch, |fabric| {
+            let skb = egress.dequeue(&mut fabric.0, now());
+            let lapse = if skb.is_none() {
+                fabric.0.lapse(port)
+            } else {
+                None
+            };
+            (skb, lapse)
+        });
+        if let Some(skb) = &skb {
+            sch.dequeued(skb);
+        } else if let Some(at) = lapse {
+            this.watchdog.schedule(at, 0);
+            sch.overlimit();
+        }
+        skb
+    }
+
+    fn reset(self: Pin<&mut Self>, purge: &mut Purge) {
+        let this = self.project();
+        this.watchdog.cancel();
+        let Joined { egress, member } = this.joined;
+        let clear = |fabric: &mut Fabric| {
+            egress.clear(&mut fabric.0, now(), |skb| purge.free(skb));
+        };
+        member.fabric.with(clear);
+    }
+
+    fn queues(&self) -> u32 {
+        self.joined.egress.queues().into()
+    }
+
+    fn queue(&self, queue: u32) -> Option<QueueView<Self::QueueStats>> {
+        let number = u16::try_from(queue).ok()?;
+        let Joined { egress, member } = &self.joined;
+        let state = egress.queue(number, now())?;
+        if state.packets == 0 && state.sent == 0 && !state.paused {
+            return None;
+        }
+        let number = match number {
+            egress::CONTROL => 0,
+            queue => member.place.base.wrapping_add(queue),
+        };
+        let stats = QueueStats {
+            number: number.into(),
+            class: state.class.into(),
+            paused: state.paused.into(),
+            paused_ns: state.paused_ns,
+        };
+        Some(QueueView {
+            minor: match number {
+                0 => frame::MAX_QUEUE.wrapping_add(1),
+                number => number,
+            },
+            packets: state.packets,
+            bytes: u32::try_from(state.bytes).unwrap_or(u32::MAX),
+            sent: state.sent,
+            sent_bytes: state.sent_bytes,
+            stats: stats.to_bytes(),
+        })
+    }
+}

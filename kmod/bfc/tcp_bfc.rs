@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `bfc` for TCP: the window of a BFC host.
+//!
+//! P. Goyal et al., "Backpressure Flow Control", NSDI 2022, Appendix A.1 (Algorithm 1), §5
+//! "Incremental Deployment" and Appendix A.8. The law is in `window`. Here it
+//! meets the socket.
+//!
+//! # Differences from the paper, and their size
+//!
+//! - The window and the RTT include the host's own queue, which a socket fills as soon as its
+//!   window lets it: a flow that is paused at its own port counts what waits there. The paper's
+//!   NICs take a packet from a flow when the wire is free.
+//! - Packets that are selectively acknowledged leave the window.
+//! - An ACK's RTT is that of the last packet it acknowledges, in µs; a packet that was sent more
+//!   than once has none, and then the window stays (Karn's algorithm).
+//! - Loss is found and repaired by Linux, which never reduces the window for it; only a timeout
+//!   does. The paper's hosts go back N, without a word on their window.
+//! - The receiver is Linux's: whether it acknowledges each packet at once is the route's business
+//!   (`quickack 1`); else the delay of an ACK, up to 40 ms, counts as the fabric's.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod bfc;
+
+use crate::bfc::window::{Params, Phase, Window, LARGEST};
+use kapi::{
+    congestion::{Acknowledgement, CongestionControl, Info, Registration, Socket},
+    settings::{Setting, Settings},
+};
+
+module! {
+    type: Module,
+    name: "tcp_bfc",
+    authors: ["The weft developers"],
+    description: "TCP with the window of a BFC host",
+    license: "GPL",
+}
+
+struct Module {
+    _registration: Registration<Bfc>,
+}
+
+impl kernel::Module for Module {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Self {
+            _registration: Registration::register(module)?,
+        })
+    }
+}
+
+/// Of each network namespace. A connection keeps what it was established with.
+struct Sysctls;
+
+/// Places in [`Sysctls::SETTINGS`].
+const BDP: usize = 0;
+const RTT_TARGET_US: usize = 1;
+
+/// The longest RTT target: the kernel's longest timeout, in µs.
+const MAX_RTT_TARGET_US: u32 = 120_000_000;
+
+impl Settings for Sysctls {
+    const PATH: &'static CStr = c"net/ipv4/tcp_bfc";
+
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            name: c"bdp",
+            default: Params::PAPER.bdp,
+            min: 1,
+            max: LARGEST,
+        },
+        Setting {
+            name: c"rtt_target_us",
+            default: Params::PAPER.rtt_target_us,
+            min: 0,
+            max: MAX_RTT_TARGET_US,
+        },
+    ];
+}
+
+/// A flow.
+#[derive(Clone, Copy)]
+struct Bfc {
+    window: Window,
+    /// The last RTT in µs; 0: there was none.
+    rtt_us: u32,
+}
+
+impl Bfc {
+    /// Tells the socket what the law says.
+    fn apply(&self, socket: &mut Socket<'_>) {
+        socket.set_snd_cwnd(self.window.packets());
+        socket.set_snd_ssthresh(self.window.threshold());
+    }
+}
+
+#[vtable]
+impl CongestionControl for Bfc {
+    const NAME: &'static str = "bfc";
+
+    type Settings = Sysctls;
+
+    fn new(socket: &mut Socket<'_>) -> Self {
+        let setting = |place| socket.setting::<Sysctls>(place);
+        let window = Window::new(Params {
+            bdp: setting(BDP),
+            rtt_target_us: setting(RTT_TARGET_US),
+        });
+        let new = Self { window, rtt_us: 0 };
+        socket.unpace();
+        new.apply(socket);
+        new
+    }
+
+    fn delivered(&mut self, socket: &mut Socket<'_>, ack: Acknowledgement) {
+        if let Some(rtt_us) = ack.rtt_us {
+            self.rtt_us = rtt_us.get();
+        }
+        self.window
+            .on_ack(ack.packets, ack.rtt_us, socket.is_cwnd_limited());
+        if socket.all_acked() {
+            self.window.on_idle();
+        }
+        self.apply(socket);
+    }
+
+    fn before_transmit(&mut self, socket: &mut Socket<'_>) {
+        // If it was chosen during the handshake, the end of that set the route's first window.
+        self.apply(socket);
+    }
+
+    fn timeout(&mut self, socket: &mut Socket<'_>) {
+        // A closed window says nothing about the fabric.
+        if !socket.peer_window_closed() {
+            self.window.on_timeout();
+        }
+        self.apply(socket);
+    }
+
+    /// No loss changes the threshold.
+    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_ssthresh()
+    }
+
+    /// After a timeout that was none slow start goes on: it takes a few round-trip times.
+    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_cwnd()
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            state: match self.window.phase() {
+                Phase::Delay => 0,
+                Phase::SlowStart => 1,
+                Phase::Cap => 2,
+            },
+            numbers: [
+                self.rtt_us,
+                self.window.rtt_target_us(),
+                self.window.timeouts(),
+            ],
+        }
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tests of `bfc`, one file for each of its own, and a naive model.
+
+mod egress;
+mod elision;
+mod flows;
+mod frame;
+mod ingress;
+mod model;
+mod naive;
+mod neighbour;
+mod options;
+mod queue_set;
+mod rig;
+mod rounds;
+mod stats;
+mod switch;
+mod window;
+
+use crate::common::tests::{heap, message};

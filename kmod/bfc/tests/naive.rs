@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! A naive switch, the paper's text word by word: every answer is found by looking at all packets.
+//!
+//! Both switches go through a [`Scenario`] side by side, operation by operation; after each, what can
+//! be seen of them is compared. A scenario is made of any bytes, by a property test or a fuzzer.
+
+use super::rig::{from, Rig, HRTT, REFRESH, TUNING};
+use std::collections::{BTreeMap, VecDeque};
+use weft_core::bfc::egress::{Arrival, Cause, Scheduler, Shape, Threshold, Tuning};
+use weft_core::bfc::elision::Elision;
+use weft_core::bfc::flows::Assign;
+use weft_core::bfc::ingress::Tell;
+use weft_core::bfc::queue_set::QueueSet;
+
+/// Upstream queues in a scenario, 0 among them.
+const UPSTREAM: u16 = 5;
+/// Ports; device numbers are one more. Beyond the last there is a device that has no port.
+const PORTS: usize = 3;
+
+/// Everything that can happen to a switch.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Enqueue {
+        port: usize,
+        arrival: Arrival,
+    },
+    Control {
+        port: usize,
+    },
+    Dequeue {
+        port: usize,
+    },
+    /// What a downstream neighbour says.
+    Hear {
+        port: usize,
+        tell: Tell,
+    },
+    /// Frames are sent, and arrive.
+    Tell,
+    Wait {
+        ns: u64,
+    },
+    Clear {
+        port: usize,
+    },
+    Tune {
+        port: usize,
+        tuning: Tuning,
+    },
+}
+
+/// A switch's life.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) shape: Shape,
+    pub(crate) tuning: Tuning,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// Bytes out of which a scenario is made; zeroes after the end.
+struct Bytes<'a>(std::slice::Iter<'a, u8>);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> u32 {
+        self.0.next().copied().unwrap_or(0).into()
+    }
+
+    fn below(&mut self, end: u32) -> u32 {
+        self.next() % end
+    }
+}
+
+impl Scenario {
+    /// Every sequence of bytes is a scenario.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        let mut bytes = Bytes(bytes.iter());
+        let scheduler = [Scheduler::Fq, Scheduler::Srf][bytes.below(2) as usize];
+        let (classes, incast) = match scheduler {
+            Scheduler::Srf => (1, None),
+            Scheduler::Fq => {
+                let classes = [1, 1, 2, 4][bytes.below(4) as usize];
+                (
+                    classes,
+                    [None, Some(bytes.below(5))][bytes.below(2) as usize],
+                )
+            }
+        };
+        let assign = [
+            Assign::Dynamic,
+            Assign::Dynamic,
+            Assign::Stochastic,
+            Assign::Single,
+        ][bytes.below(4) as usize];
+        let shape = Shape {
+            queues: [8, 3, 9, 70][bytes.below(4) as usize].max(u16::from(classes) * 2),
+            entries: [800, 8, 4][bytes.below(3) as usize],
+            assign,
+            scheduler,
+            classes,
+            incast,
+        };
+        let tuning = Self::tuning(&mut bytes);
+        let mut operations = Vec::new();
+        while bytes.0.len() > 0 {
+            operations.push(Self::operation(&mut bytes));
+        }
+        Self {
+            shape,
+            tuning,
+            operations,
+        }
+    }
+
+    fn tuning(bytes: &mut Bytes<'_>) -> Tuning {
+        let code = bytes.next();
+        let threshold = match code & 3 {
+            0 => Threshold::Fixed(0),
+            1 => Threshold::Fixed(3_000),
+            _ => TUNING.threshold,
+        };
+        Tuning {
+            limit: [u64::MAX, 20_000][code as usize >> 2 & 1],
+            buffer: [u64::MAX, 30_000][code as usize >> 3 & 1],
+            threshold,
+            sticky: [None, Some(0), Some(100), Some(u64::MAX)][code as usize >> 4 & 3],
+            sample: 100,
+            quantum: [1_000, 1][code as usize >> 6 & 1],
+            elision: [Elision::NONE, Elision::new([1].into_iter())][code as usize >> 7],
+        }
+    }
+
+    fn operation(bytes: &mut Bytes<'_>) -> Operation {
+        let code = bytes.next();
+        let port = code as usize % PORTS;
+        match code {
+            0..=119 => {
+                let (device, upstream) = (bytes.below(PORTS as u32 + 2), bytes.below(256));
+                let (flow, rank) = (bytes.below(16), bytes.below(6));
+                Operation::Enqueue {
+                    port,
+                    arrival: Arrival {
+                        len: [1_000, 60, 1, 590, 9_000][upstream as usize >> 5 & 3],
+                        rank,
+                        ..from(device, upstream as u16 % UPSTREAM, flow)
+                    },
+                }
+            }
+            120..=124 => Operation::Control { port },
+            125..=194 => Operation::Dequeue { port },
+            195..=219 => {
+                let queue = 1 + bytes.below(10) as u16;
+                let tell = match bytes.below(4) {
+                    0 => Tell::Resume(queue),
+                    1 => {
+                        let mut words = [0; 16];
+                        words[0] = u64::from(bytes.next()) << 1 | u64::from(bytes.next()) << 9;
+                        Tell::State(QueueSet::from_words(words))
+                    }
+                    _ => Tell::Pause(queue),
+                };
+                Operation::Hear { port, tell }
+            }
+            220..=234 => Operation::Tell,
+            235..=249 => {
+                let ns = [1, 99, HRTT, 4 * HRTT, REFRESH, 500_000, 1_000_000];
+                Operation::Wait {
+                    ns: ns[bytes.below(7) as usize],
+                }
+            }
+            250..=252 => Operation::Clear { port },
+            253..=255 => Operation::Tune {
+                port,
+                tuning: Self::tuning(bytes),
+            },
+            _ => unreachable!("a byte"),
+        }
+    }
+
+    /// Runs it on both.
+    ///
+    /// # Panics
+    ///
+    /// Where they differ.
+    pub(crate) fn run(&self) {
+        let mut rig = Rig::with(&vec![(self.shape, self.tuning); PORTS]);
+        let mut naive = Switch::new(self);
+        for operation in &self.operations {
+            step(&mut rig, &mut naive, operation);
+            naive.compare(&rig);
+        }
+        let left = naive.packets().count();
+        assert_eq!(rig.alive(), left, "packets in memory");
+        drop(rig.ports);
+    }
+}
+
+fn step(rig: &mut Rig, naive: &mut Switch, operation: &Operation) {
+    match operation {
+        Operation::Enqueue { port, arrival } => match naive.room(*port, arrival) {
+            Ok(()) => {
+                let (id, queue) = rig.enqueue(*port, arrival).expect("there is room");
+                naive.enqueue(*port, arrival, id, queue);
+            }
+            Err(cause) => assert_eq!(rig.enqueue(*port, arrival), Err(cause)),
+        },
+        Operation::Control { port } => {
+            let frame = rig.packet(&Arrival {
+                len: 60,
+                ..from(0, 0, 0)
+            });
+            naive.ports[*port].control.push_back(frame.id);
+            rig.ports[*port].enqueue_control(frame, 60).unwrap();
+        }
+        Operation::Dequeue { port } => {
+            let sent = rig.dequeue(*port).map(|packet| packet.id);
+            assert_eq!(sent, naive.dequeue(*port), "sent");
+        }
+        Operation::Hear { port, tell } => {
+            rig.hear(*port as u32 + 1, *tell);
+            naive.hear(*port, *tell);
+        }
+        Operation::Tell => {
+            let now = rig.now;
+            rig.switch.refresh(now);
+            for frame in rig.frames() {
+                let upstream = &mut naive.upstream[frame.device as usize - 1];
+                match frame.tell {
+                    Tell::Pause(queue) => upstream.insert(queue),
+                    Tell::Resume(queue) => upstream.remove(queue),
+                    Tell::State(state) => *upstream = state,
+                }
+            }
+            // "The upstream queue is paused if and only if its Pause Counter … is non-zero."
+            assert_eq!(naive.upstream, naive.to_be_paused());
+        }
+        Operation::Wait { ns } => {
+            rig.now += ns;
+            naive.wait(*ns);
+        }
+        Operation::Clear { port } => {
+            let mut cleared = Vec::new();
+            let now = rig.now;
+            rig.ports[*port].clear(&mut rig.switch, now, |packet| cleared.push(packet.id));
+            cleared.sort_unstable();
+            assert_eq!(cleared, naive.clear(*port), "cleared");
+        }
+        Operation::Tune { port, tuning } => {
+            rig.ports[*port].tune(*tuning);
+            naive.ports[*port].tune(*tuning);
+        }
+    }
+}
+
+/// A packet inside.
+#[derive(Clone, Debug)]
+struct Inside {
+    id: u32,
+    arrival: Arrival,
+    entry: Option<usize>,
+    counted: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    packets: VecDeque<Inside>,
+    paused: bool,
+    deficit: u32,
+}
+
+impl Queue {
+    fn bytes(&self) -> u64 {
+        let lengths = self.packets.iter().map(|packet| packet.arrival.len);
+        lengths.map(u64::from).sum()
+    }
+
+    fn is_active(&self) -> bool {
+        !self.packets.is_empty() && !self.paused
+    }
+}
+
+/// Queues in the order of their turns; whether the first one's has begun.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    order: VecDeque<usize>,
+    begun: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Port {
+    shape: Shape,
+    tuning: Tuning,
+    quantum: u32,
+    control: VecDeque<u32>,
+    /// The first one is not used.
+    queues: Vec<Queue>,
+    rounds: Vec<Round>,
+    /// When a queue's first packet became its first one, for ranks that are equal.
+    since: Vec<u64>,
+    /// By entry: its queue, and when it was used.
+    table: BTreeMap<usize, (usize, u64)>,
+    /// What the downstream neighbour wants paused; obeyed when the port does something again.
+    wanted: QueueSet,
+    /// When that lapses.
+    until: u64,
+}
+
+impl Port {
+    fn new(shape: Shape, tuning: Tuning) -> Self {
+        Self {
+            shape,
+            tuning,
+            quantum: tuning.quantum,
+            control: VecDeque::new(),
+            queues: vec![Queue::default(); usize::from(shape.queues) + 1],
+            rounds: vec![Round::default(); usize::from(shape.classes)],
+            since: vec![0; usize::from(shape.queues) + 1],
+            table: BTreeMap::new(),
+            wanted: QueueSet::EMPTY,
+            until: 0,
+        }
+    }
+
+    fn tune(&mut self, tuning: Tuning) {
+        self.tuning = tuning;
+        self.quantum = tuning.quantum;
+    }
+
+    fn bytes(&self) -> u64 {
+        self.queues.iter().map(Queue::bytes).sum()
+    }
+
+    fn active(&self) -> u64 {
+        self.queues.iter().filter(|queue| queue.is_active()).count() as u64
+    }
+
+    fn class(&self, rank: u32) -> usize {
+        (rank as usize).min(usize::from(self.shape.classes) - 1)
+    }
+
+    /// The class of a queue.
+    fn class_of(&self, queue: usize) -> usize {
+        (0..self.rounds.len())
+            .find(|class| self.all_of(*class).contains(&queue))
+            .unwrap()
+    }
+
+    /// The queues of a class.
+    fn all_of(&self, class: usize) -> std::ops::Range<usize> {
+        let (queues, classes) = (self.queues.len() - 1, self.rounds.len());
+        class * queues / classes + 1..(class + 1) * queues / classes + 1
+    }
+
+    /// The queue of incasts.
+    fn incast(&self) -> Option<usize> {
+        let class = self.class(self.shape.incast?);
+        Some(self.all_of(class).end - 1)
+    }
+
+    /// The queues of a class to which flows are assigned.
+    fn assigned_of(&self, class: usize) -> std::ops::Range<usize> {
+        let mut range = self.all_of(class);
+        if self.incast().is_some_and(|queue| range.contains(&queue)) {
+            range.end -= 1;
+        }
+        range
+    }
+
+    fn entry(&self, arrival: &Arrival) -> Option<usize> {
+        if self.shape.incast == Some(arrival.rank) {
+            return None;
+        }
+        let class = match self.shape.scheduler {
+            Scheduler::Fq => self.class(arrival.rank),
+            Scheduler::Srf => 0,
+        };
+        let per_class = self.shape.entries as usize / self.rounds.len();
+        let index = ((u64::from(arrival.flow) * per_class as u64) >> 32) as usize;
+        Some(class * per_class + index)
+    }
+
+    fn size(&self, entry: usize) -> usize {
+        let packets = self.queues.iter().flat_map(|queue| &queue.packets);
+        packets.filter(|packet| packet.entry == Some(entry)).count()
+    }
+
+    /// Whether a queue may be the one of an arriving packet.
+    fn check_assignment(&self, arrival: &Arrival, queue: usize, now: u64) {
+        let Some(entry) = self.entry(arrival) else {
+            assert_eq!(
+                Some(queue),
+                self.incast(),
+                "incasts have a queue of their own"
+            );
+            return;
+        };
+        let sticky = self.tuning.sticky.unwrap_or(2 * HRTT);
+        if let Some((assigned, used_at)) = self.table.get(&entry) {
+            if self.size(entry) > 0 || now - used_at < sticky {
+                assert_eq!(queue, *assigned, "the flow keeps its queue");
+                return;
+            }
+        }
+        let class = self.class(match self.shape.scheduler {
+            Scheduler::Fq => arrival.rank,
+            Scheduler::Srf => 0,
+        });
+        let range = self.assigned_of(class);
+        assert!(range.contains(&queue), "one of the class");
+        match self.shape.assign {
+            Assign::Single => assert_eq!(queue, range.start),
+            Assign::Stochastic => {
+                let index = (u64::from(arrival.flow) * range.len() as u64) >> 32;
+                assert_eq!(queue, range.start + index as usize);
+            }
+            Assign::Dynamic => {
+                let is_empty = |queue: usize| self.queues[queue].packets.is_empty();
+                let is_free = |queue: usize| is_empty(queue) && !self.queues[queue].paused;
+                if range.clone().any(is_free) {
+                    assert!(is_free(queue), "queue {queue} is not free, others are");
+                } else if range.clone().any(is_empty) {
+                    assert!(is_empty(queue), "queue {queue} is not empty, others are");
+                }
+            }
+        }
+    }
+
+    fn is_congested(&self, queue: usize) -> bool {
+        let bytes = self.queues[queue].bytes();
+        match self.tuning.threshold {
+            Threshold::Fixed(threshold) => bytes > threshold,
+            // Th = BDP / N_active; a comparison of numbers that are not rounded.
+            Threshold::OneHopBdp(rate) => {
+                bytes * self.active().max(1) > rate * HRTT / 1_000_000_000
+            }
+        }
+    }
+
+    /// Puts a queue that has become active at the end of its round, and takes one out that is not.
+    fn update_round(&mut self, queue: usize, clock: u64) {
+        let class = self.class_of(queue);
+        let is_active = self.queues[queue].is_active();
+        let round = &mut self.rounds[class];
+        match round.order.iter().position(|other| *other == queue) {
+            None if is_active => {
+                round.order.push_back(queue);
+                self.since[queue] = clock;
+            }
+            Some(place) if !is_active => {
+                round.order.remove(place);
+                round.begun &= place != 0;
+            }
+            _ => {}
+        }
+        if self.queues[queue].packets.is_empty() {
+            self.queues[queue].deficit = 0;
+        }
+    }
+
+    fn obey(&mut self, clock: &mut u64) {
+        for queue in 1..self.queues.len() {
+            let pause = self.wanted.contains(queue as u16);
+            if self.queues[queue].paused != pause {
+                *clock += 1;
+                self.queues[queue].paused = pause;
+                self.update_round(queue, *clock);
+            }
+        }
+    }
+
+    /// Whose packet is sent next.
+    fn next(&mut self) -> Option<usize> {
+        if self.shape.scheduler == Scheduler::Srf {
+            let active = (1..self.queues.len()).filter(|queue| self.queues[*queue].is_active());
+            return active.min_by_key(|queue| {
+                (
+                    self.queues[*queue].packets[0].arrival.rank,
+                    self.since[*queue],
+                )
+            });
+        }
+        let class = self
+            .rounds
+            .iter()
+            .position(|round| !round.order.is_empty())?;
+        let Self { rounds, queues, .. } = self;
+        let round = &mut rounds[class];
+        let first = |round: &Round, queues: &[Queue]| queues[round.order[0]].packets[0].arrival.len;
+        if round.begun && first(round, queues) > queues[round.order[0]].deficit {
+            round.begun = false;
+            round.order.rotate_left(1);
+        }
+        let len = first(round, queues);
+        let deficit = &mut queues[round.order[0]].deficit;
+        if !round.begun {
+            round.begun = true;
+            *deficit += self.quantum;
+        }
+        // Less than the packet only where the quantum shrank: a turn sends one all the same.
+        *deficit = deficit.saturating_sub(len);
+        Some(round.order[0])
+    }
+}
+
+/// The naive switch.
+pub(crate) struct Switch {
+    ports: Vec<Port>,
+    /// What the upstream neighbours obey.
+    upstream: Vec<QueueSet>,
+    now: u64,
+    /// Counts operations, to know what came first.
+    clock: u64,
+}
+
+impl Switch {
+    fn new(scenario: &Scenario) -> Self {
+        Self {
+            ports: vec![Port::new(scenario.shape, scenario.tuning); PORTS],
+            upstream: vec![QueueSet::EMPTY; PORTS],
+            now: 1_000_000,
+            clock: 0,
+        }
+    }
+
+    fn packets(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ports.iter().flat_map(|port| {
+            let data = port.queues.iter().flat_map(|queue| &queue.packets);
+            data.map(|packet| packet.id)
+                .chain(port.control.iter().copied())
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ports.iter().map(Port::bytes).sum()
+    }
+
+    /// Counters by ingress port and upstream queue: packets inside that were over the threshold.
+    fn counters(&self) -> BTreeMap<(u32, u16), u32> {
+        let mut counters = BTreeMap::new();
+        for port in &self.ports {
+            for packet in port.queues.iter().flat_map(|queue| &queue.packets) {
+                if packet.counted {
+                    let key = (packet.arrival.device, packet.arrival.upstream_queue);
+                    *counters.entry(key).or_default() += 1;
+                }
+            }
+        }
+        counters
+    }
+
+    fn to_be_paused(&self) -> Vec<QueueSet> {
+        let mut sets = vec![QueueSet::EMPTY; PORTS];
+        for (device, queue) in self.counters().into_keys() {
+            sets[device as usize - 1].insert(queue);
+        }
+        sets
+    }
+
+    fn wait(&mut self, ns: u64) {
+        self.now += ns;
+        for port in &mut self.ports {
+            if port.until <= self.now {
+                port.wanted = QueueSet::EMPTY;
+            }
+        }
+    }
+
+    fn room(&self, port: usize, arrival: &Arrival) -> Result<(), Cause> {
+        let Tuning { limit, buffer, .. } = self.ports[port].tuning;
+        if self.ports[port].bytes() + u64::from(arrival.len) > limit {
+            return Err(Cause::Limit);
+        }
+        if self.bytes() + u64::from(arrival.len) > buffer {
+            return Err(Cause::Buffer);
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, number: usize, arrival: &Arrival, id: u32, queue: u16) {
+        let port = &mut self.ports[number];
+        port.obey(&mut self.clock);
+        self.clock += 1;
+        let queue = usize::from(queue);
+        port.check_assignment(arrival, queue, self.now);
+        let known = (1..=PORTS as u32).contains(&arrival.device) && arrival.upstream_queue != 0;
+        let elided = port.tuning.elision.contains(arrival.device);
+        let entry = port.entry(arrival);
+        if let Some(entry) = entry {
+            port.table.insert(entry, (queue, self.now));
+        }
+        let counted = port.is_congested(queue) && known && !elided;
+        port.quantum = port.quantum.max(arrival.len);
+        port.queues[queue].packets.push_back(Inside {
+            id,
+            arrival: *arrival,
+            entry,
+            counted,
+        });
+        port.update_round(queue, self.clock);
+    }
+
+    fn dequeue(&mut self, port: usize) -> Option<u32> {
+        let port = &mut self.ports[port];
+        port.obey(&mut self.clock);
+        self.clock += 1;
+        if let Some(control) = port.control.pop_front() {
+            return Some(control);
+        }
+        let queue = port.next()?;
+        let packet = port.queues[queue].packets.pop_front()?;
+        if let Some(entry) = packet.entry {
+            port.table.get_mut(&entry)?.1 = self.now;
+        }
+        port.since[queue] = self.clock;
+        port.update_round(queue, self.clock);
+        Some(packet.id)
+    }
+
+    fn hear(&mut self, port: usize, tell: Tell) {
+        let port = &mut self.ports[port];
+        port.until = self.now + 1_000_000;
+        match tell {
+            Tell::Pause(queue) => port.wanted.insert(queue),
+            Tell::Resume(queue) => port.wanted.remove(queue),
+            Tell::State(state) => port.wanted = state,
+        }
+    }
+
+    fn clear(&mut self, port: usize) -> Vec<u32> {
+        let port = &mut self.ports[port];
+        port.wanted = QueueSet::EMPTY;
+        port.obey(&mut self.clock);
+        self.clock += 1;
+        let mut ids: Vec<u32> = port.control.drain(..).collect();
+        for queue in 1..port.queues.len() {
+            for packet in std::mem::take(&mut port.queues[queue].packets) {
+                ids.push(packet.id);
+                if let Some((_, used_at)) = packet.entry.and_then(|e| port.table.get_mut(&e)) {
+                    *used_at = self.now;
+                }
+            }
+            port.update_round(queue, self.clock);
+        }
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Compares what can be seen.
+    fn compare(&self, rig: &Rig) {
+        rig.check();
+        let counters = self.counters();
+        for (number, (port, naive)) in rig.ports.iter().zip(&self.ports).enumerate() {
+            assert_eq!(port.bytes(), naive.bytes(), "bytes at port {number}");
+            // The invariant: a counter is zero iff no over-threshold packet of that queue is inside.
+            for queue in 0..UPSTREAM {
+                let device = number as u32 + 1;
+                let expected = counters.get(&(device, queue)).copied().unwrap_or(0);
+                let counter = rig.switch.counter(port.place().port, queue);
+                assert_eq!(counter, expected, "counter of {device}, {queue}");
+            }
+        }
+        assert_eq!(rig.switch.bytes().0, self.bytes());
+        assert_eq!(rig.alive(), self.packets().count());
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What several mechanisms share.
+//!
+//! | file | what it is | source |
+//! |---|---|---|
+//! | [`flow`] | which packets are of one flow, by their headers | |
+//! | [`flow_table`] | packets by flow, in order of arrival | pFabric's comparison of flow numbers |
+//! | [`histogram`] | how late timers are | |
+//! | [`index_pool`] | which elements of an array are in use | |
+//! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
+//! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
+//! | [`store`] | memory as an argument | |
+//! | [`tag`] | the 8 bytes by which a packet carries its rank and its upstream queue | |
+//! | [`xorshift`] | random numbers | Marsaglia (2003) |
+
+pub mod flow;
+pub mod flow_table;
+pub mod histogram;
+pub mod index_pool;
+pub mod nla;
+pub mod rank_trie;
+pub mod store;
+pub mod tag;
+pub mod xorshift;
+
+#[cfg(test)]
+pub(crate) mod tests;

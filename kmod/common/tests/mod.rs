@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tests of what mechanisms share, and what all tests share: [`heap`], [`message`].
+
+mod flow;
+mod flow_table;
+pub(crate) mod heap;
+mod histogram;
+mod index_pool;
+pub(crate) mod message;
+mod nla;
+mod rank_trie;
+mod tag;

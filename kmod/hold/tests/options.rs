@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! hold's options: round trips and each sentence of refusal.
+
+use super::message::{attribute, attributes, written};
+use proptest::prelude::*;
+use weft_core::common::nla::Refusal;
+use weft_core::hold::options::{attr, Config, Options, KIND};
+
+#[test]
+fn the_numbers_of_the_netlink_interface_never_change() {
+    assert_eq!(KIND, "hold");
+    let everything = Options {
+        backlog: Some(10_000),
+        random_priority: Some(0xffff),
+        txtime: Some(1_000_000),
+    };
+    let expected = attributes(&[
+        (1, &10_000_u32.to_ne_bytes()),
+        (2, &0xffff_u32.to_ne_bytes()),
+        (3, &1_000_000_u64.to_ne_bytes()),
+    ]);
+    assert_eq!(written(|message| everything.put(message)), expected);
+    let config = Config::default().updated(&everything);
+    assert_eq!(written(|message| config.put(message)), expected);
+}
+
+#[test]
+fn malformed_requests_are_refused_by_their_attribute() {
+    let known = [
+        (attr::BACKLOG, 4),
+        (attr::RANDOM_PRIORITY, 4),
+        (attr::TXTIME, 8),
+    ];
+    for (attr, right) in known {
+        let wrong = Refusal::invalid_attr(c"Attribute has the wrong size", attr);
+        for size in (0..12).filter(|size| *size != right) {
+            let bytes = attribute(attr, &vec![0; size]);
+            assert_eq!(Options::parse(&bytes), Err(wrong), "{attr}, {size}");
+        }
+        let twice = Refusal::invalid_attr(c"Attribute given twice", attr);
+        let payload = vec![0; right];
+        let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
+        assert_eq!(Options::parse(&bytes), Err(twice), "{attr}");
+    }
+    for attr in [0, 4] {
+        let unknown = Refusal::invalid_attr(c"Unknown attribute", attr);
+        assert_eq!(Options::parse(&attribute(attr, &[0; 4])), Err(unknown));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back_and_what_is_not_said_stays(
+        backlog in any::<Option<u32>>(),
+        random_priority in any::<Option<u32>>(),
+        txtime in any::<Option<u64>>(),
+        old in any::<(u32, u32, u64)>(),
+    ) {
+        let options = Options { backlog, random_priority, txtime };
+        let bytes = written(|message| options.put(message));
+        prop_assert_eq!(Options::parse(&bytes), Ok(options));
+
+        let old = Config { backlog: old.0, random_priority: old.1, txtime: old.2 };
+        let new = old.updated(&options);
+        prop_assert_eq!(new.backlog, backlog.unwrap_or(old.backlog));
+        prop_assert_eq!(new.random_priority, random_priority.unwrap_or(old.random_priority));
+        prop_assert_eq!(new.txtime, txtime.unwrap_or(old.txtime));
+    }
+}

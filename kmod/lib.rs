@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! weft's mechanisms, a folder each, with nothing of the kernel in them.
+//!
+//! A folder has all of one paper's mechanism: its account and law, what `tc` says to it and what it
+//! answers, its frames, its tests, its manual pages, and the thin modules (`sch_NAME.rs`,
+//! `tcp_NAME.rs`) that bring the law to the kernel. What is in this crate is the pure part of that:
+//! time, memory and lengths are arguments, decisions are return values. The very same files are
+//! compiled into the modules, into tests against naive models, into fuzz targets, into `tc`'s plugin
+//! and into what weaves fabrics, so that two ends of a message cannot disagree about it.
+//!
+//! Hence the rules of this crate: no dependency, no allocation after construction, no clock, no
+//! `unsafe`, no floating point, and no path that panics, whatever the input is: a value that cannot
+//! be is answered, not asserted, as a kernel must go on.
+//!
+//! | folder | what it is | source |
+//! |---|---|---|
+//! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
+//! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
+//! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
+//! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
+//! | [`common`] | what several share | |
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod common;
+
+pub mod bfc;
+pub mod hold;
+pub mod pfabric;
+pub mod wire;
+
+// The tests name the crate as fuzz targets do, which compile some of the same files.
+#[cfg(test)]
+extern crate self as weft_core;
+
+#[cfg(test)]
+mod tests;

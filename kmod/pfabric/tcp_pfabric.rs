@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `pfabric` for TCP: the rate control of a pFabric host.
+//!
+//! M. Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2.
+//! The law is in `rate`; `kapi::timeout_only` makes a timeout the only sign
+//! of loss. Here they meet the socket.
+//!
+//! # Differences from the paper, and their size
+//!
+//! - The timeout is an odd number of jiffies: at 250 jiffies a second at best 12 ms where the
+//!   paper has 45 µs. On a fabric slowed 1000 times it is 44 ms for 45 ms, and the first one after
+//!   progress comes after 40 to 44 ms. (§5.4.3 finds little difference from 45 to 300 µs.)
+//! - It counts from the last packet that was acknowledged cumulatively, as RFC 6298 has it, not
+//!   from when the packet was sent.
+//! - Packets that are selectively acknowledged leave the window, so a flow with a gap goes on
+//!   sending until its timeout, at most `max_cwnd` at a time (§4.3: a flow "retransmits the packet
+//!   (or sends a different packet from that flow)").
+//! - A probe's byte is the first of the packet it is for: from then on that is two packets, a byte
+//!   and the rest. Headers and all a probe has 67 bytes on Ethernet (IPv4, timestamps), 75 with
+//!   weft's tag, where the paper's smallest has 64.
+//! - The handshake is Linux's: its packets time out after 1 s, twice that, and so on.
+//! - The receiver is Linux's: whether it acknowledges each packet at once is the route's business
+//!   (`quickack 1`); else a last packet's ACK can take 40 ms and cause a timeout.
+//! - A receiver that breaks its promise to keep what it acknowledged selectively (it was out of
+//!   memory) is answered half a round-trip time later, at least 10 ms, as if that were the timeout.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod pfabric;
+
+use crate::pfabric::rate::{Params, Phase, RateControl, Resend};
+use kapi::{
+    congestion::{Acknowledgement, CongestionControl, Info, Registration, Socket},
+    settings::{Setting, Settings},
+    timeout_only::{TimeoutOnly, MAX_TIMEOUT_US},
+};
+
+module! {
+    type: Module,
+    name: "tcp_pfabric",
+    authors: ["The weft developers"],
+    description: "TCP with pFabric's rate control",
+    license: "GPL",
+}
+
+struct Module {
+    _registration: Registration<PFabric>,
+}
+
+impl kernel::Module for Module {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Self {
+            _registration: Registration::register(module)?,
+        })
+    }
+}
+
+/// Of each network namespace. A connection keeps what it was established with.
+struct Sysctls;
+
+/// Places in [`Sysctls::SETTINGS`].
+const INIT_CWND: usize = 0;
+const MAX_CWND: usize = 1;
+const RTO_US: usize = 2;
+const PROBE_THRESHOLD: usize = 3;
+
+/// A window of this many packets fills a wire of 400 Gbit/s and 1.9 ms.
+const MOST_PACKETS: u32 = 65_535;
+
+impl Settings for Sysctls {
+    const PATH: &'static CStr = c"net/ipv4/tcp_pfabric";
+
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            name: c"init_cwnd",
+            default: Params::PAPER.initial_window,
+            min: 1,
+            max: MOST_PACKETS,
+        },
+        Setting {
+            name: c"max_cwnd",
+            default: Params::PAPER.max_window,
+            min: 1,
+            max: MOST_PACKETS,
+        },
+        Setting {
+            name: c"rto_us",
+            // "Around 45 µs in our simulations": the least that timers can do.
+            default: 45,
+            min: 1,
+            max: MAX_TIMEOUT_US,
+        },
+        Setting {
+            name: c"probe_threshold",
+            default: Params::PAPER.probe_threshold,
+            min: 0,
+            max: 255,
+        },
+    ];
+}
+
+/// A flow.
+#[derive(Clone, Copy)]
+struct PFabric {
+    rate: RateControl,
+    recovery: TimeoutOnly,
+}
+
+impl PFabric {
+    /// Tells the socket what the law says.
+    fn apply(&self, socket: &mut Socket<'_>) {
+        socket.set_snd_cwnd(self.rate.window());
+        socket.set_snd_ssthresh(self.rate.threshold());
+    }
+}
+
+#[vtable]
+impl CongestionControl for PFabric {
+    const NAME: &'static str = "pfabric";
+
+    type Settings = Sysctls;
+
+    fn new(socket: &mut Socket<'_>) -> Self {
+        let setting = |place| socket.setting::<Sysctls>(place);
+        let rate = RateControl::new(Params {
+            initial_window: setting(INIT_CWND),
+            max_window: setting(MAX_CWND),
+            probe_threshold: setting(PROBE_THRESHOLD),
+        });
+        let timeout_us = setting(RTO_US);
+        let new = Self {
+            rate,
+            recovery: TimeoutOnly::new(socket, timeout_us),
+        };
+        new.apply(socket);
+        new
+    }
+
+    fn in_ack_event(&mut self, socket: &mut Socket<'_>) {
+        self.recovery.in_ack_event(socket);
+    }
+
+    fn delivered(&mut self, socket: &mut Socket<'_>, _: Acknowledgement) {
+        self.rate.on_ack(self.recovery.delivered(socket));
+        if socket.all_acked() {
+            self.rate.on_idle();
+        }
+        self.apply(socket);
+    }
+
+    fn before_transmit(&mut self, socket: &mut Socket<'_>) {
+        self.recovery.before_transmit(socket);
+        // If it was chosen during the handshake, the end of that set the route's first window.
+        self.apply(socket);
+    }
+
+    fn transmit_start(&mut self, socket: &mut Socket<'_>) {
+        self.recovery.transmit_start(socket);
+    }
+
+    fn timeout(&mut self, socket: &mut Socket<'_>) {
+        // A closed window says nothing about the fabric.
+        let closed = socket.peer_window_closed();
+        let resend = if closed {
+            Resend::Packet
+        } else {
+            self.rate.on_timeout()
+        };
+        self.recovery.on_timeout(socket, resend == Resend::Probe);
+        self.apply(socket);
+    }
+
+    /// Only a timeout changes the threshold.
+    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_ssthresh()
+    }
+
+    /// No loss turns out to be none.
+    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_cwnd()
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            state: match self.rate.phase() {
+                Phase::AdditiveIncrease => 0,
+                Phase::SlowStart => 1,
+                Phase::Probe => 2,
+            },
+            numbers: [
+                self.rate.timeouts_in_a_row(),
+                self.rate.timeouts(),
+                self.rate.probes(),
+            ],
+        }
+    }
+
+    fn release(&mut self, socket: &mut Socket<'_>) {
+        self.recovery.release(socket);
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! What holds for any bytes whatever. The fuzzer (`fuzz/fuzz_targets/decode.rs`) searches for bytes
+//! for which it does not; `corpus.rs` replays those it has kept.
+
+use super::message::written;
+use weft_core::bfc;
+use weft_core::common::flow;
+use weft_core::common::nla::{Attributes, HEADER};
+use weft_core::hold::options as hold;
+use weft_core::pfabric::options as pfabric;
+use weft_core::wire::options as wire;
+
+/// Runs every decoder over `bytes`.
+///
+/// # Panics
+///
+/// If a decoder does, or accepts what it should not, or does not read back what it wrote.
+pub(crate) fn decode(bytes: &[u8]) {
+    attributes(bytes);
+    bfc_frame(bytes);
+    bfc_options(bytes);
+    flow(bytes);
+    hold_options(bytes);
+    pfabric_options(bytes);
+    wire_options(bytes);
+    statistics(bytes);
+}
+
+fn attributes(bytes: &[u8]) {
+    let mut consumed = 0;
+    let mut refused = false;
+    for attribute in Attributes::new(bytes) {
+        assert!(!refused, "an attribute follows a refusal");
+        match attribute {
+            Ok((attr, payload)) => {
+                assert!(attr < 1 << 14, "the flag bits are masked off");
+                // The payload is where the format says: right behind its header.
+                assert_eq!(payload.as_ptr(), bytes[consumed + HEADER..].as_ptr());
+                consumed = (consumed + HEADER + payload.len()).next_multiple_of(4);
+            }
+            Err(_) => refused = true,
+        }
+    }
+    assert!(refused || consumed >= bytes.len(), "bytes left unread");
+}
+
+fn bfc_frame(bytes: &[u8]) {
+    use bfc::frame::{Frame, Message, MAX_HOLD, MAX_QUEUE, MAX_SIZE};
+    if let Ok(frame) = Frame::decode(bytes) {
+        assert!((1..=MAX_HOLD).contains(&frame.hold));
+        match frame.message {
+            Message::Pause(queue) | Message::Resume(queue) => {
+                assert!((1..=MAX_QUEUE).contains(&queue));
+            }
+            Message::Bitmap(words) => assert_eq!(words[0] & 1, 0, "nobody pauses queue 0"),
+        }
+        let mut again = [0xaa; MAX_SIZE];
+        let size = frame.encode(&mut again);
+        assert!(size <= bytes.len(), "what is written is no longer");
+        assert_eq!(Frame::decode(&again[..size]), Ok(frame));
+    }
+}
+
+fn bfc_options(bytes: &[u8]) {
+    use bfc::options::{Config, Options};
+    if let Ok(options) = Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(Options::parse(&again), Ok(options));
+
+        if let Ok(config) = Config::new(&options) {
+            let data_queues = config.queues - 1;
+            assert!((1..1024).contains(&data_queues) && (1..=1000).contains(&config.factor));
+            assert!((1..=8).contains(&config.classes));
+            assert!(data_queues >= u32::from(config.classes));
+            assert!((1..=100).contains(&config.sample));
+            assert!((10_000..=10_000_000_000).contains(&config.refresh));
+            assert!(config.th != 0 || config.rate != 0 && config.hrtt != 0);
+            assert_eq!(config.updated(&options), Ok(config));
+        }
+    }
+    if let Ok(config) = Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(Config::parse(&again), Ok(config));
+    }
+}
+
+fn flow(bytes: &[u8]) {
+    let key = flow::Key::new([1, 2]);
+    for protocol in [0x0800, 0x86dd] {
+        let whole = key.flow(protocol, bytes);
+        if let Some(last) = bytes.len().checked_sub(1) {
+            // What is cut off is never taken for another flow.
+            let part = key.flow(protocol, &bytes[..last]);
+            assert!(part.is_none() || part == whole);
+        }
+    }
+}
+
+fn hold_options(bytes: &[u8]) {
+    if let Ok(options) = hold::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(hold::Options::parse(&again), Ok(options));
+    }
+}
+
+fn pfabric_options(bytes: &[u8]) {
+    if let Ok(options) = pfabric::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(pfabric::Options::parse(&again), Ok(options));
+
+        let config = pfabric::Config::new(&options).expect("a parsed request is in range");
+        assert!((1..=pfabric::MAX_LIMIT).contains(&config.limit));
+        assert_eq!(config.updated(&options), Ok(config));
+    }
+    if let Ok(config) = pfabric::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(pfabric::Config::parse(&again), Ok(config));
+    }
+}
+
+fn wire_options(bytes: &[u8]) {
+    if let Ok(options) = wire::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(wire::Options::parse(&again), Ok(options));
+
+        match wire::Config::new(&options) {
+            Ok(config) => {
+                assert!((wire::MIN_RATE..=wire::MAX_RATE).contains(&config.rate.get()));
+                assert!(config.delay <= wire::MAX_DELAY);
+                assert!(config.overhead <= wire::MAX_OVERHEAD);
+                assert!(config.mpu <= wire::MAX_MPU);
+                assert!(config.slack <= wire::MAX_SLACK);
+                assert_eq!(config.updated(&options), Ok(config));
+            }
+            Err(_) => assert_eq!(options.rate, None, "only the rate is required"),
+        }
+    }
+    if let Ok(config) = wire::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(wire::Config::parse(&again), Ok(config));
+    }
+}
+
+fn statistics(bytes: &[u8]) {
+    use bfc::stats::{QueueStats, Stats};
+    let kind = bytes.first_chunk().map(|kind| u32::from_ne_bytes(*kind));
+    match Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..Stats::SIZE]),
+        None => assert!(bytes.len() < Stats::SIZE || kind != Some(Stats::KIND)),
+    }
+    match QueueStats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..QueueStats::SIZE]),
+        None => assert!(bytes.len() < QueueStats::SIZE || kind != Some(QueueStats::KIND)),
+    }
+    match pfabric::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..pfabric::Stats::SIZE]),
+        None => assert!(bytes.len() < pfabric::Stats::SIZE),
+    }
+    match wire::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..wire::Stats::SIZE]),
+        None => assert!(bytes.len() < wire::Stats::SIZE),
+    }
+}

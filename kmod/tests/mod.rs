@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What holds for the formats of all mechanisms.
+
+pub(crate) mod check;
+mod corpus;
+
+use crate::common::tests::message;

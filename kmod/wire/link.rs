@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! A wire between a queue and its receiver: what begins, ends and arrives when.
+//!
+//! ```text
+//!   arrivals ─▶ queue ─▶ [ serialization ] ─▶ ( in flight … delay … ) ─▶ deliveries
+//!             (a child)    one at a time         first in, first out
+//! ```
+//!
+//! [`Wire`] is the law of one packet; this is its use: taking packets from the queue when the wire
+//! is free, and telling when to look again. Nothing here reads a clock: time comes in with every
+//! call, and whoever calls sets a timer for [`Link::next_event`].
+//!
+//! # Late timers change nothing
+//!
+//! A timer fires late, the more so on a busy machine. Two rules keep the wire exact:
+//!
+//! 1. A packet that waited begins when the one before it ended, not when somebody looked
+//!    ([`Wire::next_start`]). So the wire's throughput is its rate, however late the timers are.
+//! 2. [`Link::advance`] runs before every arrival joins the queue. So a packet is chosen among
+//!    those that had arrived by the time it should begin, never a later one.
+//!
+//! What lateness remains is in the deliveries, and counted ([`Lateness`]).
+//!
+//! # Lateness that is allowed does not add up
+//!
+//! Timers of several wires that may be late by a `slack` can fire together, which spares interrupts.
+//! A packet then carries the time at which it was due, and for the next wire it arrived at that
+//! time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at most the
+//! slack, however many wires it crosses. What else is not as it would be with timers on time: the
+//! order of packets that arrive at a queue within one slack, and what the queue drops at that time.
+//!
+//! # When the end of a serialization is an event
+//!
+//! The end must be seen in time only if somebody depends on it: the sending socket, whose
+//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else it
+//! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
+//! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
+
+use super::line::{Params, Wire};
+use crate::common::histogram::Lateness;
+
+/// What a link connects: the queue behind the wire and the packets in flight.
+pub trait Ends {
+    /// Whether the queue holds a packet.
+    fn waiting(&self) -> bool;
+
+    /// Takes the next packet from the queue and puts it in flight until the time, in ns, that
+    /// `begin` returns for its length in bytes and its number of frames. Returns whether there was
+    /// one: a queue may hold packets and yet give none (a shaper).
+    fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool;
+
+    /// Whether the queue gives the same packet whenever it is asked: it reads no clock, and shapes
+    /// nothing. Then it need not be asked in time.
+    fn timeless(&self) -> bool;
+
+    /// Whether a socket still accounts for the packet launched last.
+    fn owned(&self) -> bool;
+
+    /// The serialization of the packet launched last has ended: its socket's accounting does too.
+    fn sent(&mut self);
+
+    /// When the first packet in flight is to be delivered, in ns.
+    fn first_delivery(&self) -> Option<u64>;
+}
+
+/// When a packet arrived that comes in at `now`, and was `due` at a time: then, if that was at most
+/// `slack` ns ago. All times in ns.
+#[inline]
+pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
+    match due {
+        Some(due) => due.max(now.saturating_sub(slack.into())).min(now),
+        None => now,
+    }
+}
+
+/// Packets that may begin in one call of [`Link::advance`]: bounds the time under the qdisc lock.
+/// More than one only after a timer was late for longer than a packet takes.
+pub const BUDGET: u32 = 64;
+
+/// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
+#[derive(Clone, Debug)]
+pub struct Link {
+    wire: Wire,
+    /// The packet launched last is being serialized.
+    sending: bool,
+    /// The queue held packets and gave none.
+    stalled: bool,
+    lateness: Lateness,
+}
+
+impl Link {
+    /// An idle link.
+    pub fn new(params: Params) -> Self {
+        Self {
+            wire: Wire::new(params),
+            sending: false,
+            stalled: false,
+            lateness: Lateness::new(),
+        }
+    }
+
+    /// New parameters, for the packets that begin from now on.
+    pub fn set_params(&mut self, params: Params) {
+        self.wire.set_params(params);
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> Params {
+        self.wire.params()
+    }
+
+    /// Back to idle, after both ends were emptied. What was counted stays.
+    pub fn reset(&mut self) {
+        self.wire.reset();
+        self.sending = false;
+        self.stalled = false;
+    }
+
+    /// Time spent serializing, in ns.
+    pub fn busy_ns(&self) -> u64 {
+        self.wire.busy_ns()
+    }
+
+    /// How late deliveries were.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// Does all that was to happen up to `now`, but deliveries: ends and begins serializations.
+    ///
+    /// To be called before an arrival joins the queue, and before [`Link::deliver`].
+    pub fn advance(&mut self, now: u64, ends: &mut impl Ends) {
+        for _ in 0..BUDGET {
+            if self.sending {
+                if self.wire.busy_until() > now {
+                    return;
+                }
+                ends.sent();
+                self.sending = false;
+            }
+            if !ends.waiting() {
+                self.stalled = false;
+                return;
+            }
+            if self.stalled {
+                // What the queue withheld so far could not have begun before now.
+                self.wire.ready(now);
+            }
+            let wire = &mut self.wire;
+            self.sending = ends.launch(|len, segments| wire.begin(len, segments).delivery);
+            self.stalled = !self.sending;
+            if self.stalled {
+                return;
+            }
+        }
+    }
+
+    /// A packet joined the queue, which was empty until `now`.
+    pub fn arrived(&mut self, now: u64) {
+        self.stalled = false;
+        self.wire.ready(now);
+    }
+
+    /// Whether the first packet in flight is to be delivered by `now`; if so its lateness is
+    /// counted and the caller delivers it.
+    pub fn deliver(&mut self, now: u64, ends: &impl Ends) -> bool {
+        match ends.first_delivery() {
+            Some(due) if due <= now => {
+                self.lateness.record(now.saturating_sub(due));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// When to call [`Link::advance`] and [`Link::deliver`] again, in ns; `now` or earlier means at
+    /// once. `None` means not before the next arrival, or not before the queue says that it gives
+    /// packets again.
+    pub fn next_event(&self, ends: &impl Ends) -> Option<u64> {
+        let delivery = ends.first_delivery();
+        let end = if self.sending {
+            // The next delivery asks a timeless queue in time for the one after it, as that takes
+            // longer than the delay. There is one unless the budget ran out.
+            let asked = ends.timeless() && delivery.is_some();
+            (ends.owned() || (ends.waiting() && !asked)).then(|| self.wire.busy_until())
+        } else if ends.waiting() && !self.stalled {
+            // The budget ran out.
+            Some(self.wire.next_start())
+        } else {
+            None
+        };
+        match (delivery, end) {
+            (Some(delivery), Some(end)) => Some(delivery.min(end)),
+            (one, other) => one.or(other),
+        }
+    }
+}

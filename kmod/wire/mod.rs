@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! One wire: serialization at a rate, then a propagation delay, with any queue behind it.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | [`line`] | when a packet begins, ends and arrives |
+//! | [`link`] | a wire between a queue and its receiver: what happens when |
+//! | [`options`] | what `tc` says to the qdisc, and what it answers |
+
+pub mod line;
+pub mod link;
+pub mod options;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! wire's options and statistics: round trips, boundaries, and each sentence of refusal.
+
+use super::message::{attribute, attributes, written, Message};
+use proptest::prelude::*;
+use std::ffi::CStr;
+use std::num::NonZeroU64;
+use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
+use weft_core::wire::options::{
+    attr, Config, Options, Stats, KIND, LATENESS_BUCKETS, MAX_DELAY, MAX_MPU, MAX_OVERHEAD,
+    MAX_RATE, MAX_SLACK, MIN_RATE,
+};
+
+fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refusal {
+    Refusal {
+        message,
+        attr,
+        kind,
+    }
+}
+
+/// A wire of 10 Gbit/s and nothing else.
+fn plain() -> Config {
+    Config {
+        rate: NonZeroU64::new(1_250_000_000).unwrap(),
+        delay: 0,
+        overhead: 0,
+        mpu: 0,
+        slack: 0,
+    }
+}
+
+/// Parses, makes and updates with the one option `options`, which `bytes` encode: all refuse alike.
+fn assert_refused(options: Options, bytes: &[u8], expected: Refusal) {
+    assert_eq!(Options::parse(bytes), Err(expected));
+    assert_eq!(options.check(), Err(expected));
+    let with_a_rate = Options {
+        rate: options.rate.or(Some(MIN_RATE)),
+        ..options
+    };
+    assert_eq!(Config::new(&with_a_rate), Err(expected));
+    assert_eq!(plain().updated(&options), Err(expected));
+}
+
+/// Parses, makes and updates with the one option `options`, which `bytes` encode.
+fn accepted(options: Options, bytes: &[u8]) -> Config {
+    assert_eq!(Options::parse(bytes), Ok(options));
+    let with_a_rate = Options {
+        rate: options.rate.or(Some(plain().rate.get())),
+        ..options
+    };
+    let config = Config::new(&with_a_rate).unwrap();
+    assert_eq!(plain().updated(&options), Ok(config));
+    config
+}
+
+#[test]
+fn the_numbers_of_the_netlink_interface_never_change() {
+    assert_eq!(KIND, "wire");
+    assert_eq!((attr::RATE, attr::DELAY, attr::OVERHEAD), (1, 2, 3));
+    assert_eq!((attr::MPU, attr::SLACK, attr::PAD), (4, 5, 15));
+    let everything = Options {
+        rate: Some(1_250_000),
+        delay: Some(200_000),
+        overhead: Some(24),
+        mpu: Some(84),
+        slack: Some(60_000),
+    };
+    let expected = attributes(&[
+        (1, &1_250_000_u64.to_ne_bytes()),
+        (2, &200_000_u64.to_ne_bytes()),
+        (3, &24_u32.to_ne_bytes()),
+        (4, &84_u32.to_ne_bytes()),
+        (5, &60_000_u32.to_ne_bytes()),
+    ]);
+    assert_eq!(written(|message| everything.put(message)), expected);
+    let config = Config::new(&everything).unwrap();
+    assert_eq!(written(|message| config.put(message)), expected);
+}
+
+#[test]
+fn an_empty_request_says_nothing() {
+    assert_eq!(Options::parse(&[]), Ok(Options::default()));
+    assert_eq!(written(|message| Options::default().put(message)), []);
+}
+
+#[test]
+fn a_new_wire_needs_a_rate_and_nothing_else() {
+    let required = refusal(
+        RefusalKind::Invalid,
+        None,
+        c"Rate is required, for example rate 10gbit",
+    );
+    assert_eq!(Config::new(&Options::default()), Err(required));
+    let everything_else = Options {
+        rate: None,
+        delay: Some(1),
+        overhead: Some(1),
+        mpu: Some(1),
+        slack: Some(1),
+    };
+    assert_eq!(Config::new(&everything_else), Err(required));
+    let rate_only = Options {
+        rate: Some(1_250_000_000),
+        ..Options::default()
+    };
+    assert_eq!(Config::new(&rate_only), Ok(plain()));
+}
+
+#[test]
+fn the_rate_is_between_1_kbit_and_400_gbit_per_second() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::RATE),
+        c"Rate must be between 1 kbit/s and 400 Gbit/s",
+    );
+    let said = |rate: u64| {
+        let options = Options {
+            rate: Some(rate),
+            ..Options::default()
+        };
+        (options, attribute(attr::RATE, &rate.to_ne_bytes()))
+    };
+    for rate in [0, 1, 124, 50_000_000_001, u64::MAX] {
+        let (options, bytes) = said(rate);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for rate in [125, 126, 49_999_999_999, 50_000_000_000] {
+        let (options, bytes) = said(rate);
+        assert_eq!(accepted(options, &bytes).rate.get(), rate);
+    }
+    assert_eq!((MIN_RATE * 8, MAX_RATE * 8), (1_000, 400_000_000_000));
+}
+
+#[test]
+fn the_delay_is_at_most_10_seconds() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::DELAY),
+        c"Delay must be at most 10 s",
+    );
+    let said = |delay: u64| {
+        let options = Options {
+            delay: Some(delay),
+            ..Options::default()
+        };
+        (options, attribute(attr::DELAY, &delay.to_ne_bytes()))
+    };
+    for delay in [10_000_000_001, u64::MAX] {
+        let (options, bytes) = said(delay);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for delay in [0, 1, 9_999_999_999, 10_000_000_000] {
+        let (options, bytes) = said(delay);
+        assert_eq!(accepted(options, &bytes).delay, delay);
+    }
+}
+
+#[test]
+fn the_overhead_is_at_most_1000_bytes() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::OVERHEAD),
+        c"Overhead must be at most 1000 bytes",
+    );
+    let said = |overhead: u32| {
+        let options = Options {
+            overhead: Some(overhead),
+            ..Options::default()
+        };
+        (options, attribute(attr::OVERHEAD, &overhead.to_ne_bytes()))
+    };
+    for overhead in [1001, u32::MAX] {
+        let (options, bytes) = said(overhead);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for overhead in [0, 1, 999, 1000] {
+        let (options, bytes) = said(overhead);
+        assert_eq!(accepted(options, &bytes).overhead, overhead);
+    }
+}
+
+#[test]
+fn the_minimum_packet_unit_is_at_most_2000_bytes() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::MPU),
+        c"MPU must be at most 2000 bytes",
+    );
+    let said = |mpu: u32| {
+        let options = Options {
+            mpu: Some(mpu),
+            ..Options::default()
+        };
+        (options, attribute(attr::MPU, &mpu.to_ne_bytes()))
+    };
+    for mpu in [2001, u32::MAX] {
+        let (options, bytes) = said(mpu);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for mpu in [0, 1, 1999, 2000] {
+        let (options, bytes) = said(mpu);
+        assert_eq!(accepted(options, &bytes).mpu, mpu);
+    }
+}
+
+#[test]
+fn the_slack_is_at_most_1_second() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::SLACK),
+        c"Slack must be at most 1 s",
+    );
+    let said = |slack: u32| {
+        let options = Options {
+            slack: Some(slack),
+            ..Options::default()
+        };
+        (options, attribute(attr::SLACK, &slack.to_ne_bytes()))
+    };
+    for slack in [1_000_000_001, u32::MAX] {
+        let (options, bytes) = said(slack);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for slack in [0, 1, 999_999_999, 1_000_000_000] {
+        let (options, bytes) = said(slack);
+        assert_eq!(accepted(options, &bytes).slack, slack);
+    }
+}
+
+#[test]
+fn a_change_leaves_what_it_does_not_say() {
+    let running = Config {
+        rate: NonZeroU64::new(1_250_000).unwrap(),
+        delay: 200_000,
+        overhead: 24,
+        mpu: 84,
+        slack: 60_000,
+    };
+    assert_eq!(running.updated(&Options::default()), Ok(running));
+    let nothing = Options::default();
+    let one_at_a_time = [
+        (
+            Options {
+                rate: Some(125),
+                ..nothing
+            },
+            Config {
+                rate: NonZeroU64::new(125).unwrap(),
+                ..running
+            },
+        ),
+        (
+            Options {
+                delay: Some(0),
+                ..nothing
+            },
+            Config {
+                delay: 0,
+                ..running
+            },
+        ),
+        (
+            Options {
+                overhead: Some(0),
+                ..nothing
+            },
+            Config {
+                overhead: 0,
+                ..running
+            },
+        ),
+        (
+            Options {
+                mpu: Some(0),
+                ..nothing
+            },
+            Config { mpu: 0, ..running },
+        ),
+        (
+            Options {
+                slack: Some(0),
+                ..nothing
+            },
+            Config {
+                slack: 0,
+                ..running
+            },
+        ),
+    ];
+    for (options, expected) in one_at_a_time {
+        assert_eq!(running.updated(&options), Ok(expected));
+    }
+}
+
+#[test]
+fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
+    let padded = attributes(&[
+        (attr::PAD, &[]),
+        (attr::RATE, &125_u64.to_ne_bytes()),
+        (attr::PAD, &[]),
+        (attr::DELAY, &7_u64.to_ne_bytes()),
+        (attr::PAD, &[1, 2, 3]),
+    ]);
+    let options = Options {
+        rate: Some(125),
+        delay: Some(7),
+        ..Options::default()
+    };
+    assert_eq!(Options::parse(&padded), Ok(options));
+}
+
+#[test]
+fn an_unknown_attribute_is_refused_by_its_type() {
+    for attr in [0, 6, 14, 16, 0x3fff] {
+        let unknown = refusal(RefusalKind::Invalid, Some(attr), c"Unknown attribute");
+        let bytes = attribute(attr, &[0; 8]);
+        assert_eq!(Options::parse(&bytes), Err(unknown));
+        let mut after_a_known_one = attribute(attr::RATE, &125_u64.to_ne_bytes());
+        after_a_known_one.extend(bytes);
+        assert_eq!(Options::parse(&after_a_known_one), Err(unknown));
+    }
+}
+
+#[test]
+fn an_attribute_of_the_wrong_size_is_refused() {
+    for (attr, right) in [
+        (attr::RATE, 8),
+        (attr::DELAY, 8),
+        (attr::OVERHEAD, 4),
+        (attr::MPU, 4),
+        (attr::SLACK, 4),
+    ] {
+        for size in (0..=12).filter(|size| *size != right) {
+            let bytes = attribute(attr, &vec![1; size]);
+            let expected = refusal(
+                RefusalKind::Invalid,
+                Some(attr),
+                c"Attribute has the wrong size",
+            );
+            assert_eq!(Options::parse(&bytes), Err(expected), "{attr}, {size}");
+            assert_eq!(Config::parse(&bytes), Err(expected), "{attr}, {size}");
+        }
+    }
+}
+
+#[test]
+fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
+    for (attr, size) in [
+        (attr::RATE, 8),
+        (attr::DELAY, 8),
+        (attr::OVERHEAD, 4),
+        (attr::MPU, 4),
+        (attr::SLACK, 4),
+    ] {
+        let payload = vec![1; size];
+        let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
+        let twice = refusal(RefusalKind::Invalid, Some(attr), c"Attribute given twice");
+        assert_eq!(Options::parse(&bytes), Err(twice));
+        assert_eq!(Config::parse(&bytes), Err(twice));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_attributes_are_refused() {
+    let whole = attribute(attr::RATE, &125_u64.to_ne_bytes());
+    let truncated = Refusal::invalid(c"Attribute is truncated");
+    let junk = Refusal::invalid(c"Junk after the last attribute");
+    for length in 1..whole.len() {
+        let expected = if length < 4 { junk } else { truncated };
+        assert_eq!(Options::parse(&whole[..length]), Err(expected));
+        assert_eq!(Config::parse(&whole[..length]), Err(expected));
+    }
+}
+
+#[test]
+fn a_dump_that_lacks_an_attribute_is_refused() {
+    let whole: [(u16, &[u8]); 5] = [
+        (1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        (2, &[0; 8]),
+        (3, &[0; 4]),
+        (4, &[0; 4]),
+        (5, &[0; 4]),
+    ];
+    let lacking = Refusal::invalid(c"The dump lacks an attribute");
+    for missing in 0..whole.len() {
+        let mut rest = whole.to_vec();
+        rest.remove(missing);
+        assert_eq!(Config::parse(&attributes(&rest)), Err(lacking));
+    }
+    assert_eq!(Config::parse(&[]), Err(lacking));
+    assert!(Config::parse(&attributes(&whole)).is_ok());
+}
+
+#[test]
+fn a_dumped_rate_of_0_is_refused() {
+    let bytes = attributes(&[
+        (1, &[0; 8]),
+        (2, &[0; 8]),
+        (3, &[0; 4]),
+        (4, &[0; 4]),
+        (5, &[0; 4]),
+    ]);
+    let zero = refusal(RefusalKind::Range, Some(1), c"The dumped rate is 0");
+    assert_eq!(Config::parse(&bytes), Err(zero));
+}
+
+#[test]
+fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
+    let newer = attributes(&[
+        (1, &u64::MAX.to_ne_bytes()),
+        (16, &[1, 2, 3]),
+        (2, &u64::MAX.to_ne_bytes()),
+        (3, &u32::MAX.to_ne_bytes()),
+        (15, &[]),
+        (4, &u32::MAX.to_ne_bytes()),
+        (6, &[]),
+        (5, &u32::MAX.to_ne_bytes()),
+    ]);
+    let config = Config {
+        rate: NonZeroU64::MAX,
+        delay: u64::MAX,
+        overhead: u32::MAX,
+        mpu: u32::MAX,
+        slack: u32::MAX,
+    };
+    assert_eq!(Config::parse(&newer), Ok(config));
+}
+
+#[test]
+fn a_message_without_room_is_reported_not_cut_short() {
+    let size = written(|message| plain().put(message)).len();
+    for room in 0..size {
+        assert_eq!(plain().put(&mut Message::with_room(room)), Err(NoRoom));
+    }
+    let mut message = Message::with_room(size);
+    assert_eq!(plain().put(&mut message), Ok(()));
+    assert_eq!(message.bytes().len(), size);
+}
+
+#[test]
+fn statistics_have_a_fixed_layout() {
+    let stats = Stats {
+        busy_ns: 1,
+        in_flight: 2,
+        in_flight_bytes: 3,
+        late_count: 4,
+        late_sum_ns: 5,
+        late_max_ns: 6,
+        late_histogram: std::array::from_fn(|bucket| 7 + bucket as u64),
+    };
+    let mut expected = Vec::new();
+    expected.extend(1_u64.to_ne_bytes());
+    expected.extend(2_u32.to_ne_bytes());
+    expected.extend(3_u32.to_ne_bytes());
+    for field in 4..7 + 32_u64 {
+        expected.extend(field.to_ne_bytes());
+    }
+    assert_eq!(stats.to_bytes(), expected[..]);
+    assert_eq!((Stats::SIZE, LATENESS_BUCKETS), (296, 32));
+    assert_eq!(Stats::from_bytes(&expected), Some(stats));
+}
+
+#[test]
+fn statistics_of_a_newer_kernel_are_longer_and_those_of_none_are_shorter() {
+    let bytes = [0xff; Stats::SIZE + 9];
+    let stats = Stats::from_bytes(&bytes[..Stats::SIZE]);
+    assert!(stats.is_some());
+    assert_eq!(Stats::from_bytes(&bytes), stats);
+    for length in 0..Stats::SIZE {
+        assert_eq!(Stats::from_bytes(&bytes[..length]), None);
+    }
+}
+
+/// Options in range, with their boundaries as likely as the rest.
+fn options() -> impl Strategy<Value = Options> {
+    let rate = prop_oneof![Just(MIN_RATE), Just(MAX_RATE), MIN_RATE..=MAX_RATE];
+    let delay = prop_oneof![Just(0), Just(MAX_DELAY), 0..=MAX_DELAY];
+    let overhead = prop_oneof![Just(0), Just(MAX_OVERHEAD), 0..=MAX_OVERHEAD];
+    let mpu = prop_oneof![Just(0), Just(MAX_MPU), 0..=MAX_MPU];
+    let slack = prop_oneof![Just(0), Just(MAX_SLACK), 0..=MAX_SLACK];
+    (
+        prop::option::of(rate),
+        prop::option::of(delay),
+        prop::option::of(overhead),
+        prop::option::of(mpu),
+        prop::option::of(slack),
+    )
+        .prop_map(|(rate, delay, overhead, mpu, slack)| Options {
+            rate,
+            delay,
+            overhead,
+            mpu,
+            slack,
+        })
+}
+
+/// Options in range that name a rate.
+fn config() -> impl Strategy<Value = Config> {
+    (options(), MIN_RATE..=MAX_RATE).prop_map(|(options, rate)| {
+        let options = Options {
+            rate: options.rate.or(Some(rate)),
+            ..options
+        };
+        Config::new(&options).unwrap()
+    })
+}
+
+/// What `Options::parse` should say of well-formed attributes, one rule after the other.
+fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)> {
+    let mut said: [Option<u64>; 5] = [None; 5];
+    for (attr, payload) in list.iter().filter(|(attr, _)| *attr != 15) {
+        let invalid = Err((RefusalKind::Invalid, Some(*attr)));
+        let number = match (attr, payload.len()) {
+            (1 | 2, 8) => u64::from_ne_bytes(payload[..].try_into().unwrap()),
+            (3..=5, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
+            _ => return invalid,
+        };
+        if said[usize::from(*attr) - 1].replace(number).is_some() {
+            return invalid;
+        }
+    }
+    let [rate, delay, overhead, mpu, slack] = said;
+    let ranges = [
+        125..=50_000_000_000,
+        0..=10_000_000_000,
+        0..=1000,
+        0..=2000,
+        0..=1_000_000_000,
+    ];
+    for (attr, (value, range)) in (1..).zip(said.iter().zip(ranges)) {
+        if value.is_some_and(|value| !range.contains(&value)) {
+            return Err((RefusalKind::Range, Some(attr)));
+        }
+    }
+    let narrow = |value: u64| u32::try_from(value).unwrap();
+    Ok(Options {
+        rate,
+        delay,
+        overhead: overhead.map(narrow),
+        mpu: mpu.map(narrow),
+        slack: slack.map(narrow),
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(options in options(), config in config()) {
+        let bytes = written(|message| options.put(message));
+        prop_assert_eq!(Options::parse(&bytes), Ok(options));
+        let dump = written(|message| config.put(message));
+        prop_assert_eq!(Config::parse(&dump), Ok(config));
+    }
+
+    #[test]
+    fn a_dump_restored_makes_the_same_wire(config in config()) {
+        let dump = written(|message| config.put(message));
+        let restored = Options::parse(&dump).and_then(|options| Config::new(&options));
+        prop_assert_eq!(restored, Ok(config));
+    }
+
+    #[test]
+    fn a_change_to_everything_equals_a_new_wire(old in config(), new in config()) {
+        let everything = Options {
+            rate: Some(new.rate.get()),
+            delay: Some(new.delay),
+            overhead: Some(new.overhead),
+            mpu: Some(new.mpu),
+            slack: Some(new.slack),
+        };
+        prop_assert_eq!(old.updated(&everything), Ok(new));
+    }
+
+    #[test]
+    fn requests_are_judged_attribute_by_attribute(
+        list in prop::collection::vec(
+            (prop_oneof![8 => 1_u16..=5, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
+                4 => (0..=MAX_DELAY + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
+                4 => (0..=MAX_MPU + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
+                2 => (0..=MAX_SLACK + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
+                1 => prop::collection::vec(any::<u8>(), 0..12),
+            ]),
+            0..5,
+        ),
+    ) {
+        let bytes: Vec<u8> = list
+            .iter()
+            .flat_map(|(attr, payload)| attribute(*attr, payload))
+            .collect();
+        let parsed = Options::parse(&bytes).map_err(|refusal| (refusal.kind, refusal.attr));
+        prop_assert_eq!(parsed, model(&list));
+    }
+
+    #[test]
+    fn statistics_are_read_back(bytes in prop::collection::vec(any::<u8>(), Stats::SIZE)) {
+        let stats = Stats::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(&stats.to_bytes()[..], &bytes);
+    }
+}
