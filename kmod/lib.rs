@@ -29,6 +29,27 @@ pub mod hold;
 pub mod pfabric;
 pub mod wire;
 
+/// The qdiscs, for whoever does something with each of them: `do!(bfc, hold, …)`.
+#[macro_export]
+macro_rules! for_qdiscs {
+    ($do:ident) => {
+        $do!(bfc, hold, pfabric, wire);
+    };
+}
+
+macro_rules! list {
+    ($($mechanism:ident),*) => {
+        /// All qdiscs, in the order of their names.
+        pub const QDISCS: &[common::mechanism::Qdisc] = &[$($mechanism::QDISC),*];
+    };
+}
+for_qdiscs!(list);
+
+/// The qdisc of that name.
+pub fn qdisc(kind: &str) -> Option<&'static common::mechanism::Qdisc> {
+    QDISCS.iter().find(|qdisc| qdisc.kind == kind)
+}
+
 // The tests name the crate as fuzz targets do, which compile some of the same files.
 #[cfg(test)]
 extern crate self as weft_core;

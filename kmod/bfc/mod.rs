@@ -93,3 +93,10 @@ mod tests;
 
 /// The qdisc's name, as in `tc qdisc add … bfc`.
 pub const KIND: &str = "bfc";
+
+crate::qdisc!(
+    KIND,
+    options,
+    &[stats::Stats::TABLE, stats::QueueStats::TABLE],
+    example: "rate 10gbit hrtt 2us"
+);

@@ -7,8 +7,11 @@
 //! | [`flow_table`] | packets by flow, in order of arrival | pFabric's comparison of flow numbers |
 //! | [`histogram`] | how late timers are | |
 //! | [`index_pool`] | which elements of an array are in use | |
+//! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
+//! | [`options`] | what a qdisc is told, as a table | |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
+//! | [`statistics`] | what a qdisc tells of itself, as a table | |
 //! | [`store`] | memory as an argument | |
 //! | [`tag`] | the 8 bytes by which a packet carries its rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
@@ -17,8 +20,11 @@ pub mod flow;
 pub mod flow_table;
 pub mod histogram;
 pub mod index_pool;
+pub mod mechanism;
 pub mod nla;
+pub mod options;
 pub mod rank_trie;
+pub mod statistics;
 pub mod store;
 pub mod tag;
 pub mod xorshift;

@@ -6,3 +6,11 @@ pub mod options;
 
 #[cfg(test)]
 mod tests;
+
+crate::qdisc!(
+    options::KIND,
+    options,
+    &[],
+    has_child: true,
+    for_tests: true
+);

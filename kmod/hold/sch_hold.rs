@@ -20,7 +20,7 @@ mod hold;
 
 use crate::common::nla::{NoRoom, Refusal};
 use crate::common::xorshift::Xorshift32;
-use crate::hold::options::{Config, Options};
+use crate::hold::options::Config;
 use kapi::{
     child::Child,
     netlink::Dump,
@@ -67,8 +67,7 @@ impl Qdisc for Hold {
     type QueueStats = [u8; 0];
 
     fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        let options = Options::parse(payload)?;
-        Ok(current.unwrap_or_default().updated(&options))
+        Config::requested(current, payload)
     }
 
     fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {

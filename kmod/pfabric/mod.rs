@@ -9,11 +9,15 @@
 //! |---|---|---|
 //! | [`queue`] | priority scheduling and dropping of a switch port | §4.1 |
 //! | [`rate`] | rate control of a host | §4.2 |
-//! | [`options`] | what `tc` says to the qdisc, and what it answers | |
+//! | [`options`] | what `tc` says to the qdisc | |
+//! | [`stats`] | what the qdisc tells of itself | |
 
 pub mod options;
 pub mod queue;
 pub mod rate;
+pub mod stats;
 
 #[cfg(test)]
 mod tests;
+
+crate::qdisc!(options::KIND, options, &[stats::Stats::TABLE]);

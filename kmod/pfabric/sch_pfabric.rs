@@ -19,8 +19,9 @@ mod kapi;
 mod pfabric;
 
 use crate::common::nla::{NoRoom, Refusal};
-use crate::pfabric::options::{Config, Stats};
+use crate::pfabric::options::Config;
 use crate::pfabric::queue::{Limits, PFabric};
+use crate::pfabric::stats::Stats;
 use kapi::{
     flow::Flows,
     netlink::Dump,

@@ -126,7 +126,7 @@ fn wire_options(bytes: &[u8]) {
 
         match wire::Config::new(&options) {
             Ok(config) => {
-                assert!((wire::MIN_RATE..=wire::MAX_RATE).contains(&config.rate.get()));
+                assert!((wire::MIN_RATE..=wire::MAX_RATE).contains(&config.rate));
                 assert!(config.delay <= wire::MAX_DELAY);
                 assert!(config.overhead <= wire::MAX_OVERHEAD);
                 assert!(config.mpu <= wire::MAX_MPU);
@@ -153,12 +153,18 @@ fn statistics(bytes: &[u8]) {
         Some(stats) => assert_eq!(stats.to_bytes(), bytes[..QueueStats::SIZE]),
         None => assert!(bytes.len() < QueueStats::SIZE || kind != Some(QueueStats::KIND)),
     }
-    match pfabric::Stats::from_bytes(bytes) {
-        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..pfabric::Stats::SIZE]),
-        None => assert!(bytes.len() < pfabric::Stats::SIZE),
+    match weft_core::pfabric::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_core::pfabric::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_core::pfabric::stats::Stats::SIZE),
     }
-    match wire::Stats::from_bytes(bytes) {
-        Some(stats) => assert_eq!(stats.to_bytes(), bytes[..wire::Stats::SIZE]),
-        None => assert!(bytes.len() < wire::Stats::SIZE),
+    match weft_core::wire::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_core::wire::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_core::wire::stats::Stats::SIZE),
     }
 }

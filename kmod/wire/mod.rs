@@ -5,11 +5,21 @@
 //! |---|---|
 //! | [`line`] | when a packet begins, ends and arrives |
 //! | [`link`] | a wire between a queue and its receiver: what happens when |
-//! | [`options`] | what `tc` says to the qdisc, and what it answers |
+//! | [`options`] | what `tc` says to the qdisc |
+//! | [`stats`] | what the qdisc tells of itself |
 
 pub mod line;
 pub mod link;
 pub mod options;
+pub mod stats;
 
 #[cfg(test)]
 mod tests;
+
+crate::qdisc!(
+    options::KIND,
+    options,
+    &[stats::Stats::TABLE],
+    example: "rate 10gbit",
+    has_child: true
+);

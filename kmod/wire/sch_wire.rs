@@ -6,6 +6,8 @@
 //! do when). Here a packet waits in the child, is launched onto the in-flight list, and leaves by
 //! dequeue when its time has come. All of them count in the qdisc's backlog.
 
+use core::num::NonZeroU64;
+
 use kernel::prelude::*;
 
 #[allow(dead_code, unreachable_pub)]
@@ -21,7 +23,8 @@ mod wire;
 use crate::common::nla::{NoRoom, Refusal};
 use crate::wire::line::Params;
 use crate::wire::link::{self, Ends, Link};
-use crate::wire::options::{Config, Stats};
+use crate::wire::options::Config;
+use crate::wire::stats::Stats;
 use kapi::{
     child::Child,
     clock::now,
@@ -111,7 +114,8 @@ impl Ends for Line<'_> {
 
 fn params(config: &Config) -> Params {
     Params {
-        rate: config.rate,
+        // Never 0, as a wire's options are checked.
+        rate: NonZeroU64::new(config.rate).unwrap_or(NonZeroU64::MIN),
         delay: config.delay,
         overhead: config.overhead,
         mpu: config.mpu,

@@ -50,6 +50,10 @@ fn all_attributes() -> Vec<(u16, Vec<u8>)> {
     let u32s = |value: u32| value.to_ne_bytes().to_vec();
     let u64s = |value: u64| value.to_ne_bytes().to_vec();
     vec![
+        // As they are dumped.
+        (8, u64s(1_250_000)),
+        (9, u64s(2_000_000)),
+        (10, u32s(3_000)),
         (1, u32s(128)),
         (2, u32s(25)),
         (3, vec![1]),
@@ -57,9 +61,6 @@ fn all_attributes() -> Vec<(u16, Vec<u8>)> {
         (5, vec![4]),
         (6, u32s(7)),
         (7, vec![50]),
-        (8, u64s(1_250_000)),
-        (9, u64s(2_000_000)),
-        (10, u32s(3_000)),
         (11, u64s(5_000_000)),
         (12, u32s(1_000_000)),
         (13, u32s(2_000_000)),

@@ -21,7 +21,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (3, &1_000_000_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything.put(message)), expected);
-    let config = Config::default().updated(&everything);
+    let config = Config::new(&everything).unwrap();
     assert_eq!(written(|message| config.put(message)), expected);
 }
 
@@ -62,7 +62,7 @@ proptest! {
         prop_assert_eq!(Options::parse(&bytes), Ok(options));
 
         let old = Config { backlog: old.0, random_priority: old.1, txtime: old.2 };
-        let new = old.updated(&options);
+        let new = old.updated(&options).unwrap();
         prop_assert_eq!(new.backlog, backlog.unwrap_or(old.backlog));
         prop_assert_eq!(new.random_priority, random_priority.unwrap_or(old.random_priority));
         prop_assert_eq!(new.txtime, txtime.unwrap_or(old.txtime));

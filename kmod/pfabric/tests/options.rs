@@ -6,7 +6,8 @@ use super::message::{attribute, attributes, written, Message};
 use proptest::prelude::*;
 use std::ffi::CStr;
 use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
-use weft_core::pfabric::options::{attr, Config, Options, Stats, DEFAULT_LIMIT, KIND, MAX_LIMIT};
+use weft_core::pfabric::options::{attr, Config, Options, DEFAULT_LIMIT, KIND, MAX_LIMIT};
+use weft_core::pfabric::stats::Stats;
 
 fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refusal {
     Refusal {

@@ -9,16 +9,22 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
 use nix::kmod::{DeleteModuleFlags, delete_module};
 
-/// The modules whose users are counted after every test.
-const MODULES: [&str; 7] = [
-    "sch_pfabric",
-    "sch_wire",
-    "sch_bfc",
-    "sch_hold",
-    "tcp_pfabric",
-    "tcp_bfc",
-    "tcp_selftest",
-];
+/// The modules whose users are counted after every test: all of weft's that are loaded.
+fn modules() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for module in std::fs::read_dir("/sys/module")? {
+        let name = module?.file_name().to_string_lossy().into_owned();
+        let ours = |prefix| {
+            let mechanism = name.strip_prefix(prefix)?;
+            let known = weft_core::qdisc(mechanism).is_some() || mechanism == "selftest";
+            known.then_some(())
+        };
+        if ours("sch_").or_else(|| ours("tcp_")).is_some() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
 
 /// A namespace goes away in the background, after an RCU grace period and more.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,8 +45,8 @@ pub(crate) fn users(name: &str) -> Option<u32> {
 ///
 /// If somebody still does after a while: something leaked.
 pub(crate) fn wait_until_unused() -> Result<()> {
-    for name in MODULES {
-        wait_for(name, 0)?;
+    for name in modules()? {
+        wait_for(&name, 0)?;
     }
     Ok(())
 }

@@ -191,14 +191,17 @@ impl Port {
     }
 
     /// Configuration and statistics of a `pfabric`.
-    pub(crate) fn pfabric(&mut self, handle: Handle) -> Result<(pfabric::Config, pfabric::Stats)> {
+    pub(crate) fn pfabric(
+        &mut self,
+        handle: Handle,
+    ) -> Result<(pfabric::Config, weft_core::pfabric::stats::Stats)> {
         let qdisc = self.find(handle)?;
         ensure!(qdisc.kind == pfabric::KIND, "{handle:?} is {}", qdisc.kind);
         let config = pfabric::Config::parse(&qdisc.options);
         let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
         Ok((
             config,
-            pfabric::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+            weft_core::pfabric::stats::Stats::from_bytes(&qdisc.app).context("short statistics")?,
         ))
     }
 
@@ -210,14 +213,17 @@ impl Port {
     }
 
     /// Configuration and statistics of a `wire`.
-    pub(crate) fn wire(&mut self, handle: Handle) -> Result<(wire::Config, wire::Stats)> {
+    pub(crate) fn wire(
+        &mut self,
+        handle: Handle,
+    ) -> Result<(wire::Config, weft_core::wire::stats::Stats)> {
         let qdisc = self.find(handle)?;
         ensure!(qdisc.kind == wire::KIND, "{handle:?} is {}", qdisc.kind);
         let config = wire::Config::parse(&qdisc.options);
         let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
         Ok((
             config,
-            wire::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+            weft_core::wire::stats::Stats::from_bytes(&qdisc.app).context("short statistics")?,
         ))
     }
 

@@ -407,7 +407,7 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use weft_core::bfc::options::Options;
+    use weft_core::bfc::options::{Devices, Options};
 
     use super::*;
     use crate::qdisc;
@@ -445,7 +445,7 @@ mod tests {
         let command = &none.nodes[tor.index()].qdiscs[1][0];
         assert_eq!(
             Options::parse(command.options().unwrap()).unwrap().elide,
-            None
+            Some(Devices::NONE)
         );
     }
 

@@ -107,7 +107,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
 
 #[test]
 fn bfc_is_what_its_module_parses() {
-    use weft_core::bfc::options::{Assign, Options, Scheduler};
+    use weft_core::bfc::options::{Assign, Devices, Options, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
          sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514",
@@ -141,6 +141,7 @@ fn bfc_is_what_its_module_parses() {
             assign: Some(Assign::Single),
             scheduler: Some(Scheduler::Srf),
             sticky: Some(u64::MAX),
+            elide: Some(Devices::NONE),
             ..Options::default()
         })
     );
@@ -243,7 +244,7 @@ fn each_refusal_names_the_word_and_what_is_right() {
         ),
         (
             "qdisc add dev p0 root wire rate 10mb",
-            "wire: `rate 10mb`: not a rate, for example 10mbit",
+            "wire: `rate 10mb`: not a rate, for example 10gbit",
         ),
         (
             "qdisc add dev p0 root wire rate 1mbit delay 11s",
@@ -292,7 +293,7 @@ fn each_refusal_names_the_word_and_what_is_right() {
         ),
         (
             "qdisc add dev p0 root bfc th 1k elide",
-            "bfc: `elide` takes a port, which is missing",
+            "bfc: `elide` takes a device, which is missing",
         ),
         (
             "qdisc add dev p0 root pfabric starvation nostarvation",

@@ -7,10 +7,28 @@ use weft_core::common::nla::Refusal;
 /// What is wrong with a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Complaint {
-    /// Whole lines for standard error; `tc` then exits with status 1.
-    Message(String),
+    /// `help`, which `tc` too counts as a failure.
+    Help,
+    /// A word that is no option.
+    Unknown(String),
+    /// A value that is not what the option takes.
+    Illegal {
+        /// The option.
+        option: &'static str,
+        /// What it is given.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// A value out of range, to be told in the words in which the kernel refuses it.
+    Refused(Refusal),
     /// An option lacks its value: `tc`'s own `incomplete_command()` says so and exits with 255.
-    Incomplete,
+    Incomplete {
+        /// The option.
+        option: &'static str,
+        /// What it takes.
+        expected: &'static str,
+    },
     /// An option is given again: `tc`'s own `duparg()` says so and exits with 255.
     Duplicate {
         /// The option that was given already.
@@ -21,29 +39,26 @@ pub enum Complaint {
 }
 
 impl Complaint {
-    /// The answer to `help`, which `tc` too counts as a failure.
-    pub fn help(usage: &str) -> Self {
-        Self::Message(usage.to_owned())
-    }
-
-    /// A word that is no option.
-    pub fn unknown(word: &str, usage: &str) -> Self {
-        Self::Message(format!("What is \"{word}\"?\n{usage}"))
-    }
-
-    /// A value that is not what the option takes.
-    pub fn illegal(option: &str, value: &str, expected: &str) -> Self {
-        Self::Message(format!(
-            "Illegal \"{option}\": \"{value}\" is not {expected}\n"
-        ))
+    /// Whole lines for standard error, after which `tc` exits with status 1; `None` for those that `tc`
+    /// itself tells.
+    pub fn lines(&self, usage: &str) -> Option<String> {
+        Some(match self {
+            Self::Help => usage.to_owned(),
+            Self::Unknown(word) => format!("What is \"{word}\"?\n{usage}"),
+            Self::Illegal {
+                option,
+                value,
+                expected,
+            } => format!("Illegal \"{option}\": \"{value}\" is not {expected}\n"),
+            Self::Refused(refusal) => format!("Error: {}.\n", refusal.message.to_string_lossy()),
+            Self::Incomplete { .. } | Self::Duplicate { .. } => return None,
+        })
     }
 }
 
-/// A value out of range, in the words in which the kernel refuses it.
 impl From<Refusal> for Complaint {
     fn from(refusal: Refusal) -> Self {
-        let sentence = refusal.message.to_string_lossy();
-        Self::Message(format!("Error: {sentence}.\n"))
+        Self::Refused(refusal)
     }
 }
 
@@ -66,41 +81,25 @@ impl<'a> Args<'a> {
         self.words.next().copied()
     }
 
-    /// Reads the value of `option` into `slot`; `read` gives `None` if it is not `expected`.
+    /// The word that is the value of `option`, and what `read` makes of it: `None` if it is not
+    /// `expected`.
     ///
     /// # Errors
     ///
-    /// A [`Complaint`] if there is no value, it is illegal, or the option was given already.
+    /// A [`Complaint`] if there is no value, or it is illegal.
     pub fn value<T>(
         &mut self,
         option: &'static str,
-        slot: &mut Option<T>,
-        expected: &str,
+        expected: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<(), Complaint> {
-        let word = self.words.next().ok_or(Complaint::Incomplete)?;
-        let value = read(word).ok_or_else(|| Complaint::illegal(option, word, expected))?;
-        say_once(slot, option, word, value)
-    }
-}
-
-/// Stores what `option` says as `word`, which may be said once.
-///
-/// # Errors
-///
-/// [`Complaint::Duplicate`] if `slot` is taken.
-pub fn say_once<T>(
-    slot: &mut Option<T>,
-    option: &'static str,
-    word: &str,
-    value: T,
-) -> Result<(), Complaint> {
-    if slot.is_some() {
-        return Err(Complaint::Duplicate {
+    ) -> Result<(&'a str, T), Complaint> {
+        let incomplete = Complaint::Incomplete { option, expected };
+        let word = self.words.next().ok_or(incomplete)?;
+        let value = read(word).ok_or_else(|| Complaint::Illegal {
             option,
-            value: word.to_owned(),
-        });
+            value: (*word).to_owned(),
+            expected,
+        })?;
+        Ok((word, value))
     }
-    *slot = Some(value);
-    Ok(())
 }

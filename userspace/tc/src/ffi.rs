@@ -10,18 +10,16 @@
 //! `tc` has one thread.
 
 use crate::args::Complaint;
-use crate::bfc::Bfc;
-use crate::hold::Hold;
-use crate::pfabric::PFabric;
-use crate::qdisc::Qdisc;
+use crate::options;
+use crate::statistics;
 use crate::tc::{Output, Units};
-use crate::wire::Wire;
 use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
+use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::{HEADER, NoRoom, Sink};
 
 #[cfg(test)]
@@ -79,34 +77,46 @@ struct Exported(UnsafeCell<QdiscUtil>);
 // SAFETY: only `tc` accesses it, and `tc` has one thread.
 unsafe impl Sync for Exported {}
 
-const fn exported<Q: Qdisc>() -> Exported {
+const fn exported(id: &'static CStr) -> Exported {
     Exported(UnsafeCell::new(QdiscUtil {
         next: ptr::null_mut(),
-        id: Q::KIND.as_ptr(),
-        parse_qopt: Some(parse_qopt::<Q>),
-        print_qopt: Some(print_qopt::<Q>),
-        print_xstats: Some(print_xstats::<Q>),
+        id: id.as_ptr(),
+        parse_qopt: Some(parse_qopt),
+        print_qopt: Some(print_qopt),
+        print_xstats: Some(print_xstats),
         parse_copt: None,
         print_copt: None,
         has_block: None,
     }))
 }
 
-// SAFETY: `tc` looks for a `struct qdisc_util` under this name, and nothing else is called so.
-#[unsafe(export_name = "pfabric_qdisc_util")]
-static PFABRIC: Exported = exported::<PFabric>();
+macro_rules! export {
+    ($($qdisc:ident),*) => {
+        /// What `tc` finds, for tests.
+        #[cfg(test)]
+        const EXPORTED: &[(&str, &Exported)] = &[$((stringify!($qdisc), &$qdisc::UTIL)),*];
 
-// SAFETY: as above.
-#[unsafe(export_name = "bfc_qdisc_util")]
-static BFC: Exported = exported::<Bfc>();
+        $(mod $qdisc {
+            // SAFETY: `tc` looks for a `struct qdisc_util` under this name, and nothing else is
+            // called so.
+            #[unsafe(export_name = concat!(stringify!($qdisc), "_qdisc_util"))]
+            pub(super) static UTIL: super::Exported =
+                super::exported(super::c_str(concat!(stringify!($qdisc), "\0")));
+        })*
+    };
+}
+weft_core::for_qdiscs!(export);
 
-// SAFETY: as above.
-#[unsafe(export_name = "hold_qdisc_util")]
-static HOLD: Exported = exported::<Hold>();
-
-// SAFETY: as above.
-#[unsafe(export_name = "wire_qdisc_util")]
-static WIRE: Exported = exported::<Wire>();
+/// The qdisc that `tc` calls for.
+///
+/// # Safety
+///
+/// `util` is one of those exported above.
+unsafe fn called(util: *const QdiscUtil) -> Option<&'static Qdisc> {
+    // SAFETY: the caller vouches for it; `id` is a static string, to which `tc` does not write.
+    let id = unsafe { CStr::from_ptr((*util).id) };
+    weft_core::qdisc(id.to_str().ok()?)
+}
 
 // iproute2's `enum output_type` and `COLOR_NONE` of `enum color_attr`.
 const PRINT_FP: c_uint = 1;
@@ -200,14 +210,14 @@ const fn c_str(name: &'static str) -> &'static CStr {
 
 impl Tc {
     /// The functions of the `tc` that loaded this library, or a message on standard error.
-    fn of_this_process<Q: Qdisc>() -> Option<&'static Self> {
+    fn of_this_process(qdisc: &Qdisc) -> Option<&'static Self> {
         static TC: OnceLock<Result<Tc, &'static CStr>> = OnceLock::new();
         match TC.get_or_init(Self::look_up) {
             Ok(tc) => Some(tc),
             Err(name) => {
                 complain(&format!(
                     "{}: this tc has no {}(): use tc of iproute2 6.1 or newer\n",
-                    Q::KIND.to_string_lossy(),
+                    qdisc.kind,
                     name.to_string_lossy(),
                 ));
                 None
@@ -358,17 +368,20 @@ impl Tc {
     }
 
     /// Tells the user what is wrong with the command line, and exits if that is what `tc` does.
-    fn complain(&self, complaint: &Complaint) {
+    fn complain(&self, qdisc: &Qdisc, complaint: &Complaint) {
+        if let Some(lines) = complaint.lines(&options::usage(qdisc)) {
+            complain(&lines);
+        }
         match complaint {
-            Complaint::Message(lines) => complain(lines),
             // SAFETY: takes nothing; it exits the process.
-            Complaint::Incomplete => unsafe { (self.incomplete_command)() },
+            Complaint::Incomplete { .. } => unsafe { (self.incomplete_command)() },
             Complaint::Duplicate { option, value } => {
                 let option = CString::new(*option).unwrap_or_default();
                 let value = CString::new(value.as_str()).unwrap_or_default();
                 // SAFETY: two strings; it exits the process.
                 unsafe { (self.duparg)(option.as_ptr(), value.as_ptr()) }
             }
+            _ => {}
         }
     }
 }
@@ -434,7 +447,8 @@ unsafe fn payload<'a>(attribute: *const Attribute) -> &'a [u8] {
 /// # Safety
 ///
 /// As for [`words`]; `message` is a request of `tc`'s, with room behind it.
-unsafe fn parse<Q: Qdisc>(
+unsafe fn parse(
+    qdisc: &'static Qdisc,
     tc: &Tc,
     argc: c_int,
     argv: *const *const c_char,
@@ -443,17 +457,17 @@ unsafe fn parse<Q: Qdisc>(
     // SAFETY: passed on to the caller.
     let words = unsafe { words(argc, argv) };
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    let options = match Q::options(&words, tc) {
+    let options = match options::read(qdisc, &words, tc) {
         Ok(options) => options,
         Err(complaint) => {
-            tc.complain(&complaint);
+            tc.complain(qdisc, &complaint);
             return -1;
         }
     };
     // SAFETY: `message` is a request that tc is writing.
     let nest = unsafe { (tc.addattr_nest)(message, REQUEST_MAX, TCA_OPTIONS | NLA_F_NESTED) };
     // A message that is too long is one that tc has complained of.
-    let result = Q::put(&options, &mut Request { tc, message });
+    let result = options.put(&mut Request { tc, message });
     // SAFETY: ends the nest begun above, in the same message.
     unsafe { (tc.addattr_nest_end)(message, nest) };
     if result.is_ok() { 0 } else { -1 }
@@ -464,18 +478,22 @@ unsafe fn parse<Q: Qdisc>(
 /// # Safety
 ///
 /// Called by `tc`, which passes `argc` strings in `argv` and its request as `message`.
-unsafe extern "C" fn parse_qopt<Q: Qdisc>(
-    _: *const QdiscUtil,
+unsafe extern "C" fn parse_qopt(
+    util: *const QdiscUtil,
     argc: c_int,
     argv: *const *const c_char,
     message: *mut Message,
     _device: *const c_char,
 ) -> c_int {
-    let Some(tc) = Tc::of_this_process::<Q>() else {
+    // SAFETY: `tc` passes the one it called.
+    let Some(qdisc) = (unsafe { called(util) }) else {
+        return -1;
+    };
+    let Some(tc) = Tc::of_this_process(qdisc) else {
         return -1;
     };
     // SAFETY: passed on to the caller.
-    unsafe { parse::<Q>(tc, argc, argv, message) }
+    unsafe { parse(qdisc, tc, argc, argv, message) }
 }
 
 /// `qdisc_util.print_qopt`: the options in `tc qdisc show`.
@@ -484,27 +502,31 @@ unsafe extern "C" fn parse_qopt<Q: Qdisc>(
 ///
 /// Called by `tc`, which passes an attribute that it has checked to lie within its message, or
 /// null.
-unsafe extern "C" fn print_qopt<Q: Qdisc>(
-    _: *const QdiscUtil,
+unsafe extern "C" fn print_qopt(
+    util: *const QdiscUtil,
     _: *mut File,
-    options: *const Attribute,
+    dumped: *const Attribute,
 ) -> c_int {
-    if options.is_null() {
+    if dumped.is_null() {
         return 0;
     }
-    let Some(tc) = Tc::of_this_process::<Q>() else {
+    // SAFETY: `tc` passes the one it called.
+    let Some(qdisc) = (unsafe { called(util) }) else {
+        return -1;
+    };
+    let Some(tc) = Tc::of_this_process(qdisc) else {
         return -1;
     };
     // SAFETY: the caller vouches for the attribute.
-    let dump = unsafe { payload(options) };
-    match Q::print_options(dump, tc) {
+    let dump = unsafe { payload(dumped) };
+    match options::print(qdisc, dump, tc) {
         Ok(()) => 0,
         Err(refusal) => {
             complain(&format!(
                 "{}: cannot read the options: {}: is {} of the same release as the kernel module?\n",
-                Q::KIND.to_string_lossy(),
+                qdisc.kind,
                 refusal.message.to_string_lossy(),
-                library_name::<Q>(),
+                library_name(qdisc),
             ));
             -1
         }
@@ -516,29 +538,33 @@ unsafe extern "C" fn print_qopt<Q: Qdisc>(
 /// # Safety
 ///
 /// As for [`print_qopt`].
-unsafe extern "C" fn print_xstats<Q: Qdisc>(
-    _: *const QdiscUtil,
+unsafe extern "C" fn print_xstats(
+    util: *const QdiscUtil,
     _: *mut File,
-    statistics: *const Attribute,
+    dumped: *const Attribute,
 ) -> c_int {
-    if statistics.is_null() {
+    if dumped.is_null() {
         return 0;
     }
-    let Some(tc) = Tc::of_this_process::<Q>() else {
+    // SAFETY: `tc` passes the one it called.
+    let Some(qdisc) = (unsafe { called(util) }) else {
+        return -1;
+    };
+    let Some(tc) = Tc::of_this_process(qdisc) else {
         return -1;
     };
     // SAFETY: the caller vouches for the attribute.
-    let dump = unsafe { payload(statistics) };
-    match Q::print_statistics(dump, tc) {
+    let dump = unsafe { payload(dumped) };
+    match statistics::print(qdisc, dump, tc) {
         Ok(()) => 0,
         Err(too_short) => {
             complain(&format!(
                 "{}: {} bytes of statistics instead of {}: \
                  is {} of the same release as the kernel module?\n",
-                Q::KIND.to_string_lossy(),
+                qdisc.kind,
                 dump.len(),
                 too_short.needed,
-                library_name::<Q>(),
+                library_name(qdisc),
             ));
             -1
         }
@@ -546,6 +572,6 @@ unsafe extern "C" fn print_xstats<Q: Qdisc>(
 }
 
 /// The name under which `tc` finds this library.
-fn library_name<Q: Qdisc>() -> String {
-    format!("q_{}.so", Q::KIND.to_string_lossy())
+fn library_name(qdisc: &Qdisc) -> String {
+    format!("q_{}.so", qdisc.kind)
 }

@@ -20,8 +20,6 @@ use crate::programs::{self, Programs};
 use crate::rootfs;
 use crate::suite::{self, Request, Resolution};
 
-/// Kinds of qdisc that the plugin serves; `tc` looks for a library of each name.
-const KINDS: [&str; 4] = ["wire", "pfabric", "bfc", "hold"];
 /// Where Debian's `tc` looks for plugins; `/usr/lib/tc` is a link to it in the guest.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
 
@@ -150,7 +148,8 @@ impl Built<'_> {
                 programs.join(program.file_name().unwrap_or_default()),
             )?;
         }
-        for kind in KINDS {
+        // `tc` looks for a library of each name.
+        for kind in weft_core::QDISCS.iter().map(|qdisc| qdisc.kind) {
             fs::copy(&self.programs.plugin, plugins.join(format!("q_{kind}.so")))?;
         }
         Ok(())
@@ -172,7 +171,8 @@ impl Built<'_> {
             archive.file(&format!("usr/bin/{name}"), 0o755, &fs::read(program)?)?;
         }
         let plugin = fs::read(&self.programs.plugin)?;
-        for kind in KINDS {
+        // `tc` looks for a library of each name.
+        for kind in weft_core::QDISCS.iter().map(|qdisc| qdisc.kind) {
             archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
         }
         let directory = format!("usr/lib/modules/{}", self.base.resolution.kernel);

@@ -176,7 +176,7 @@ fn change_replace_and_delete_work(_: &Context) -> Result<()> {
     port.tc("qdisc change dev {v} parent 1:1 handle 2: pfabric limit 20")?;
     let (wire, _) = port.wire(Handle::new(1, 0))?;
     ensure!(
-        (wire.rate.get(), wire.delay) == (2_500_000, 1_000_000),
+        (wire.rate, wire.delay) == (2_500_000, 1_000_000),
         "{wire:?}"
     );
     let (pfabric, _) = port.pfabric(Handle::new(2, 0))?;

@@ -110,7 +110,7 @@ impl Chain {
         for (netlink, _) in &mut self.nodes[..wires] {
             let qdiscs = netlink.qdiscs(Self::TO_NEXT)?;
             let wire = qdiscs.iter().find(|qdisc| qdisc.kind == wire::KIND);
-            let stats = wire.and_then(|wire| wire::Stats::from_bytes(&wire.app));
+            let stats = wire.and_then(|wire| weft_core::wire::stats::Stats::from_bytes(&wire.app));
             latest.push(stats.context("a node without a wire")?.late_max_ns);
         }
         Ok(latest)

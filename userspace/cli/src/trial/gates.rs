@@ -2,7 +2,7 @@
 
 //! What a run must pass to be believed.
 
-use weft_core::wire::options::LATENESS_BUCKETS;
+use weft_core::wire::stats::LATENESS_BUCKETS;
 use weft_load::record::{Gate, Limit};
 
 /// How late the wires' timers were: counts of log2 buckets, as `wire` has them.

@@ -148,7 +148,7 @@ impl PortReading {
         }
         match qdisc.kind {
             wire::KIND => {
-                let Some(stats) = wire::Stats::from_bytes(qdisc.app) else {
+                let Some(stats) = weft_core::wire::stats::Stats::from_bytes(qdisc.app) else {
                     return;
                 };
                 self.busy_ns = stats.busy_ns;
@@ -165,7 +165,7 @@ impl PortReading {
                 };
             }
             pfabric::KIND => {
-                if let Some(stats) = pfabric::Stats::from_bytes(qdisc.app) {
+                if let Some(stats) = weft_core::pfabric::stats::Stats::from_bytes(qdisc.app) {
                     self.evictions = stats.evicted;
                     self.weighed_drops = stats.evicted + stats.rejected;
                     self.dropped_bytes = stats.evicted_bytes + stats.rejected_bytes;
@@ -286,14 +286,14 @@ mod tests {
 
     #[test]
     fn what_is_in_flight_is_in_no_queue() {
-        let stats = wire::Stats {
+        let stats = weft_core::wire::stats::Stats {
             busy_ns: 5,
             in_flight: 3,
             in_flight_bytes: 4500,
             late_count: 1,
             late_sum_ns: 7,
             late_max_ns: 7,
-            late_histogram: [0; wire::LATENESS_BUCKETS],
+            late_histogram: [0; weft_core::wire::stats::LATENESS_BUCKETS],
         };
         let app = stats.to_bytes();
         let mut port = PortReading::default();

@@ -157,22 +157,39 @@ impl fmt::Display for QdiscCommand {
 /// What follows a kind's name, to the payload of `TCA_OPTIONS`.
 type Encode = fn(&mut Words<'_>) -> Result<Option<Attributes>, String>;
 
+/// The kernel's own; weft's are known by their tables.
 const KINDS: &[(&str, Encode)] = &[
-    ("bfc", weft::bfc),
     ("bfifo", fifo::bytes),
     ("fq", fq::options),
     ("fq_codel", fq_codel::options),
-    ("pfabric", weft::pfabric),
     ("pfifo", fifo::packets),
     ("prio", prio::options),
     ("red", red::options),
     ("tbf", tbf::options),
-    ("wire", weft::wire),
 ];
 
 /// The kinds whose options are known, in alphabetical order.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|&(name, _)| name)
+    let stock = KINDS.iter().map(|&(name, _)| name);
+    let own = weft_core::QDISCS.iter().filter(|qdisc| !qdisc.for_tests);
+    let mut kinds: Vec<_> = stock.chain(own.map(|qdisc| qdisc.kind)).collect();
+    kinds.sort_unstable();
+    kinds.into_iter()
+}
+
+/// A kind's name, and what reads what follows it.
+fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
+    let stock = KINDS.iter().find(|(kind, _)| *kind == name);
+    let stock = stock.map(|&(kind, encode)| (kind, Kind::Stock(encode)));
+    let own = || weft_core::qdisc(name).filter(|qdisc| !qdisc.for_tests);
+    stock.or_else(|| own().map(|qdisc| (qdisc.kind, Kind::Own(qdisc))))
+}
+
+/// Who reads the words that follow a kind's name.
+#[derive(Clone, Copy)]
+enum Kind {
+    Stock(Encode),
+    Own(&'static weft_core::common::mechanism::Qdisc),
 }
 
 /// The commands in `text`, which is what `tc -b` takes: a command a line; `#` and what follows is a
@@ -243,7 +260,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                 })?;
             }
             kind => {
-                let Some(&(kind, encode)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+                let Some((kind, reader)) = kind_of(kind) else {
                     let known: Vec<_> = kinds().collect();
                     return Err(format!(
                         "`{kind}` is no qdisc that is known here; known are {}",
@@ -258,7 +275,11 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                     ports: None,
                 };
                 let written = options.rest.iter().map(|&word| word.to_owned()).collect();
-                let encoded = encode(&mut options).map_err(|wrong| format!("{kind}: {wrong}"))?;
+                let encoded = match reader {
+                    Kind::Stock(encode) => encode(&mut options),
+                    Kind::Own(qdisc) => weft::encode(qdisc, &mut options),
+                };
+                let encoded = encoded.map_err(|wrong| format!("{kind}: {wrong}"))?;
                 return Ok(QdiscCommand {
                     device,
                     replace,
@@ -309,17 +330,6 @@ impl<'a> Words<'a> {
         };
         self.rest = rest;
         read(word).ok_or_else(|| format!("`{option} {word}`: not {expected}"))
-    }
-
-    /// Says that a port's index goes to an attribute; the option may be given again.
-    fn port(&mut self, option: &str, attribute: u16) -> Result<(), String> {
-        let name = self.value(option, "a port", |name| Some(name.to_owned()))?;
-        self.ports
-            .get_or_insert((attribute, Vec::new()))
-            .1
-            .push(name);
-        self.seen.retain(|word| *word != option);
-        Ok(())
     }
 
     fn rate(&mut self, option: &str) -> Result<u64, String> {

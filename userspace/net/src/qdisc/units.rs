@@ -59,8 +59,13 @@ pub(super) fn nanoseconds(text: &str) -> Option<u64> {
 
 /// Decimal, or hexadecimal after `0x`.
 pub(super) fn number(text: &str) -> Option<u32> {
+    long_number(text)?.try_into().ok()
+}
+
+/// Decimal, or hexadecimal after `0x`.
+pub(super) fn long_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
 }

@@ -292,7 +292,7 @@ const TC: Tc = Tc {
 };
 
 /// Lets a qdisc's code read `command` and write its request into `buffer`.
-fn request<Q: Qdisc>(command: &str, buffer: &mut Buffer) -> c_int {
+fn request(qdisc: &'static Qdisc, command: &str, buffer: &mut Buffer) -> c_int {
     let words: Vec<CString> = command
         .split_whitespace()
         .map(|word| CString::new(word).unwrap())
@@ -300,7 +300,7 @@ fn request<Q: Qdisc>(command: &str, buffer: &mut Buffer) -> c_int {
     let argv: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     let argc = argv.len().try_into().unwrap();
     // SAFETY: so many strings, and a message with room behind it.
-    unsafe { parse::<Q>(&TC, argc, argv.as_ptr(), buffer.as_message()) }
+    unsafe { parse(qdisc, &TC, argc, argv.as_ptr(), buffer.as_message()) }
 }
 
 /// A request that is one nest, `TCA_OPTIONS`: its payload.
@@ -324,7 +324,7 @@ fn dump(put: impl FnOnce(&mut Request<'_>) -> Result<(), NoRoom>) -> Vec<u8> {
 fn a_request_is_a_nest_of_what_was_said() {
     let mut buffer = Buffer::of_length(EMPTY);
     let command = "limit 2 limit_bytes 3600 nostarvation";
-    assert_eq!(request::<PFabric>(command, &mut buffer), 0);
+    assert_eq!(request(&weft_core::pfabric::QDISC, command, &mut buffer), 0);
     let said = pfabric::Options {
         limit: Some(20),
         limit_bytes: Some(36_000),
@@ -334,7 +334,7 @@ fn a_request_is_a_nest_of_what_was_said() {
 
     let mut buffer = Buffer::of_length(EMPTY);
     let command = "rate 125000 delay 200000 overhead 2 mpu 6 slack 60000";
-    assert_eq!(request::<Wire>(command, &mut buffer), 0);
+    assert_eq!(request(&weft_core::wire::QDISC, command, &mut buffer), 0);
     let said = wire::Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
@@ -348,7 +348,7 @@ fn a_request_is_a_nest_of_what_was_said() {
 #[test]
 fn a_request_that_says_nothing_is_an_empty_nest() {
     let mut buffer = Buffer::of_length(EMPTY);
-    assert_eq!(request::<PFabric>("", &mut buffer), 0);
+    assert_eq!(request(&weft_core::pfabric::QDISC, "", &mut buffer), 0);
     assert_eq!(options(&buffer), []);
 }
 
@@ -356,7 +356,11 @@ fn a_request_that_says_nothing_is_an_empty_nest() {
 fn of_a_wrong_command_line_nothing_is_requested() {
     for command in ["limit 0", "limit x", "foo", "limit 1 help"] {
         let mut buffer = Buffer::of_length(EMPTY);
-        assert_eq!(request::<PFabric>(command, &mut buffer), -1, "{command}");
+        assert_eq!(
+            request(&weft_core::pfabric::QDISC, command, &mut buffer),
+            -1,
+            "{command}"
+        );
         assert_eq!(buffer.appended(), []);
     }
 }
@@ -364,8 +368,11 @@ fn of_a_wrong_command_line_nothing_is_requested() {
 #[test]
 fn a_negative_time_is_none() {
     let mut buffer = Buffer::of_length(EMPTY);
-    assert_eq!(request::<Wire>("delay -1", &mut buffer), -1);
-    assert_eq!(request::<Wire>("delay 1", &mut buffer), 0);
+    assert_eq!(
+        request(&weft_core::wire::QDISC, "delay -1", &mut buffer),
+        -1
+    );
+    assert_eq!(request(&weft_core::wire::QDISC, "delay 1", &mut buffer), 0);
 }
 
 #[test]
@@ -374,7 +381,7 @@ fn a_message_without_room_is_a_failure() {
         let mut buffer = Buffer::of_length(REQUEST_MAX as usize - free);
         let expected = if free < 12 { -1 } else { 0 };
         assert_eq!(
-            request::<PFabric>("limit 1", &mut buffer),
+            request(&weft_core::pfabric::QDISC, "limit 1", &mut buffer),
             expected,
             "{free}"
         );
@@ -391,12 +398,13 @@ fn options_are_printed_by_tcs_functions() {
         slack: Some(60_000),
     };
     let dump = dump(|sink| said.put(sink));
-    Wire::print_options(&dump, &TC).unwrap();
+    options::print(&weft_core::wire::QDISC, &dump, &TC).unwrap();
     let expected = [
         "text rate ",
         "rate: rate of 1250000",
+        "text  ",
         "delay: 200000",
-        "text  delay 200000 ns ",
+        "text delay 200000 ns ",
         "overhead: 24",
         "text overhead 24 ",
         "mpu: 84",
@@ -415,7 +423,7 @@ fn truths_are_printed_by_tcs_functions() {
         starvation_prevention: Some(true),
     };
     let dump = dump(|sink| said.put(sink));
-    PFabric::print_options(&dump, &TC).unwrap();
+    options::print(&weft_core::pfabric::QDISC, &dump, &TC).unwrap();
     let expected = [
         "limit: 24",
         "text limit 24p ",
@@ -428,11 +436,11 @@ fn truths_are_printed_by_tcs_functions() {
 
 #[test]
 fn arrays_are_printed_by_tcs_functions() {
-    let stats = wire::Stats {
+    let stats = weft_core::wire::stats::Stats {
         late_histogram: std::array::from_fn(|bucket| bucket as u64),
-        ..wire::Stats::default()
+        ..weft_core::wire::stats::Stats::default()
     };
-    Wire::print_statistics(&stats.to_bytes(), &TC).unwrap();
+    statistics::print(&weft_core::wire::QDISC, &stats.to_bytes(), &TC).unwrap();
     let calls = PRINTED.take();
     let open = calls
         .iter()
@@ -451,14 +459,20 @@ fn arrays_are_printed_by_tcs_functions() {
 fn devices_and_strings_are_tcs() {
     use weft_core::bfc;
     let mut buffer = Buffer::of_length(EMPTY);
-    assert_eq!(request::<Bfc>("elide eth8", &mut buffer), -1);
+    assert_eq!(
+        request(&weft_core::bfc::QDISC, "elide eth8", &mut buffer),
+        -1
+    );
     let mut buffer = Buffer::of_length(EMPTY);
-    assert_eq!(request::<Bfc>("th 1 elide eth7", &mut buffer), 0);
+    assert_eq!(
+        request(&weft_core::bfc::QDISC, "th 1 elide eth7", &mut buffer),
+        0
+    );
     let said = bfc::options::Options::parse(options(&buffer)).unwrap();
     assert_eq!(said.elide.unwrap().indices(), [7]);
     let config = bfc::options::Config::new(&said).unwrap();
     let dump = dump(|sink| config.put(sink));
-    Bfc::print_options(&dump, &TC).unwrap();
+    options::print(&weft_core::bfc::QDISC, &dump, &TC).unwrap();
     let calls = PRINTED.take();
     for call in ["scheduler: \"fq\"", "text elide eth7 "] {
         assert!(calls.iter().any(|other| other == call), "{calls:?}");
@@ -467,13 +481,20 @@ fn devices_and_strings_are_tcs() {
     assert_eq!(calls[open + 1..open + 3], [": \"eth7\"", "]"]);
 }
 
+/// What this library exports for a qdisc.
+fn util(kind: &CStr) -> *const QdiscUtil {
+    let name = kind.to_str().unwrap();
+    let found = EXPORTED.iter().find(|(other, _)| *other == name);
+    found.unwrap().1.0.get()
+}
+
 #[test]
 fn nothing_is_printed_where_nothing_was_dumped() {
     // SAFETY: null is an attribute that is not there.
     unsafe {
         let (util, file) = (ptr::null(), ptr::null_mut());
-        assert_eq!(print_qopt::<Wire>(util, file, ptr::null()), 0);
-        assert_eq!(print_xstats::<Wire>(util, file, ptr::null()), 0);
+        assert_eq!(print_qopt(util, file, ptr::null()), 0);
+        assert_eq!(print_xstats(util, file, ptr::null()), 0);
     }
 }
 
@@ -481,25 +502,19 @@ fn nothing_is_printed_where_nothing_was_dumped() {
 fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
     assert_eq!(Tc::look_up().err(), Some(c"get_rate64"));
     // SAFETY: no words; the message is not touched.
-    let result =
-        unsafe { parse_qopt::<Wire>(ptr::null(), 0, ptr::null(), ptr::null_mut(), ptr::null()) };
+    let result = unsafe { parse_qopt(util(c"wire"), 0, ptr::null(), ptr::null_mut(), ptr::null()) };
     assert_eq!(result, -1);
 }
 
 #[test]
 fn tc_finds_what_struct_qdisc_util_holds() {
-    let all = [
-        (&BFC, c"bfc"),
-        (&HOLD, c"hold"),
-        (&PFABRIC, c"pfabric"),
-        (&WIRE, c"wire"),
-    ];
-    for (exported, kind) in all {
+    for qdisc in weft_core::QDISCS {
+        let name = CString::new(qdisc.kind).unwrap();
         // SAFETY: nobody writes to it in this process.
-        let util = unsafe { &*exported.0.get() };
+        let util = unsafe { &*util(&name) };
         assert!(util.next.is_null());
         // SAFETY: a string that is never freed.
-        assert_eq!(unsafe { CStr::from_ptr(util.id) }, kind);
+        assert_eq!(unsafe { CStr::from_ptr(util.id) }, name.as_c_str());
         assert!(util.parse_qopt.is_some() && util.print_qopt.is_some());
         assert!(util.print_xstats.is_some());
         assert!(util.parse_copt.is_none() && util.print_copt.is_none());

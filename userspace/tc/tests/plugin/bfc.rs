@@ -7,11 +7,15 @@ use weft_core::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Sch
 use weft_core::bfc::stats::{QueueStats, Stats};
 use weft_core::common::nla::Refusal;
 use weft_tc::args::Complaint;
-use weft_tc::bfc::{Bfc, USAGE};
-use weft_tc::qdisc::{Qdisc, TooShort};
+
+use weft_tc::statistics::TooShort;
+
+fn usage() -> String {
+    weft_tc::options::usage(&weft_core::bfc::QDISC)
+}
 
 fn said(command: &str) -> Options {
-    Options::parse(&request::<Bfc>(command).unwrap()).unwrap()
+    Options::parse(&request(&weft_core::bfc::QDISC, command).unwrap()).unwrap()
 }
 
 fn devices(indices: &[u32]) -> Option<Devices> {
@@ -28,7 +32,7 @@ fn dump(config: Config) -> Vec<u8> {
 
 #[test]
 fn nothing_said_is_nothing_requested() {
-    assert_eq!(request::<Bfc>(""), Ok(vec![]));
+    assert_eq!(request(&weft_core::bfc::QDISC, ""), Ok(vec![]));
 }
 
 #[test]
@@ -205,7 +209,10 @@ fn options_say_what_they_name() {
 fn options_come_in_any_order() {
     let one = "rate 10mbit hrtt 2us queues 64 elide eth1 classes 2";
     let other = "classes 2 elide eth1 hrtt 2us queues 64 rate 10mbit";
-    assert_eq!(request::<Bfc>(one), request::<Bfc>(other));
+    assert_eq!(
+        request(&weft_core::bfc::QDISC, one),
+        request(&weft_core::bfc::QDISC, other)
+    );
 }
 
 #[test]
@@ -229,12 +236,16 @@ fn values_out_of_range_are_refused_as_the_kernel_would() {
         ("quantum 1048577", "Quantum must be at most 1048576 bytes"),
     ] {
         let error = format!("Error: {sentence}.\n");
-        assert_eq!(complaint::<Bfc>(command), error, "{command}");
+        assert_eq!(
+            complaint(&weft_core::bfc::QDISC, command),
+            error,
+            "{command}"
+        );
     }
     let many: Vec<String> = (1..=65).map(|index| format!("elide eth{index}")).collect();
     let error = "Error: At most 64 devices can be elided.\n";
-    assert_eq!(complaint::<Bfc>(&many.join(" ")), error);
-    assert!(request::<Bfc>(&many[..64].join(" ")).is_ok());
+    assert_eq!(complaint(&weft_core::bfc::QDISC, &many.join(" ")), error);
+    assert!(request(&weft_core::bfc::QDISC, &many[..64].join(" ")).is_ok());
 }
 
 #[test]
@@ -259,18 +270,18 @@ fn an_illegal_value_is_named_with_what_is_expected() {
     ] {
         let (option, value) = command.split_once(' ').unwrap();
         let error = format!("Illegal \"{option}\": \"{value}\" is not {expected}\n");
-        assert_eq!(complaint::<Bfc>(command), error);
+        assert_eq!(complaint(&weft_core::bfc::QDISC, command), error);
     }
 }
 
 #[test]
 fn help_is_the_usage_and_an_unknown_word_is_asked_about() {
-    assert_eq!(complaint::<Bfc>("help"), USAGE);
-    assert_eq!(complaint::<Bfc>("th 1 help"), USAGE);
+    assert_eq!(complaint(&weft_core::bfc::QDISC, "help"), usage());
+    assert_eq!(complaint(&weft_core::bfc::QDISC, "th 1 help"), usage());
     for word in ["foo", "queue", "Queues", "5"] {
         assert_eq!(
-            complaint::<Bfc>(word),
-            format!("What is \"{word}\"?\n{USAGE}")
+            complaint(&weft_core::bfc::QDISC, word),
+            format!("What is \"{word}\"?\n{}", usage())
         );
     }
 }
@@ -295,9 +306,11 @@ fn an_option_without_its_value_is_incomplete() {
         "quantum",
         "elide",
     ] {
-        assert_eq!(
-            request::<Bfc>(option),
-            Err(Complaint::Incomplete),
+        assert!(
+            matches!(
+                request(&weft_core::bfc::QDISC, option),
+                Err(Complaint::Incomplete { .. })
+            ),
             "{option}"
         );
     }
@@ -314,14 +327,18 @@ fn an_option_given_twice_is_refused_but_elide() {
     ] {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
-        assert_eq!(request::<Bfc>(command), Err(twice), "{command}");
+        assert_eq!(
+            request(&weft_core::bfc::QDISC, command),
+            Err(twice),
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn options_are_shown_as_they_are_given() {
     let config = Config::new(&said("rate 10mbit hrtt 2us")).unwrap();
-    let (text, json) = shown::<Bfc>(&dump(config));
+    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "rate 10000000bit hrtt 2000ns queues 32 factor 100 assign dynamic scheduler fq \
@@ -338,7 +355,7 @@ fn options_are_shown_as_they_are_given() {
     let everything = "th 3kb queues 128 factor 25 assign stochastic classes 4 incast 7 sample 50 \
         sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9";
     let config = Config::new(&said(everything)).unwrap();
-    let (text, json) = shown::<Bfc>(&dump(config));
+    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "th 3Kb queues 128 factor 25 assign stochastic scheduler fq classes 4 incast 7 sample 50% \
@@ -358,7 +375,10 @@ fn options_are_shown_as_they_are_given() {
 fn of_a_malformed_dump_nothing_is_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
-    assert_eq!(Bfc::print_options(&[], &printed), Err(lacking));
+    assert_eq!(
+        weft_tc::options::print(&weft_core::bfc::QDISC, &[], &printed),
+        Err(lacking)
+    );
     assert_eq!(
         (printed.as_text().as_str(), printed.as_json().as_str()),
         ("", "{}")
@@ -400,7 +420,7 @@ fn every_statistic_of_a_port_is_shown() {
         highest_buffer_backlog: 30 << 20,
         longest: 31,
     };
-    let (text, json) = statistics::<Bfc>(&stats.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_core::bfc::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  queues occupied 4 active 3 paused 2 for 16ns flows 6 collisions 7\n  \
@@ -433,14 +453,14 @@ fn every_statistic_of_a_queue_is_shown() {
         paused: 1,
         paused_ns: 2_000,
     };
-    let (text, json) = statistics::<Bfc>(&queue.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_core::bfc::QDISC, &queue.to_bytes()).unwrap();
     assert_eq!(text, "  queue 5 class 1 paused paused_for 2000ns");
     assert_eq!(
         json,
         r#"{"number":5,"class":1,"paused":true,"paused_ns":2000}"#
     );
     let control = QueueStats::default();
-    let (text, _) = statistics::<Bfc>(&control.to_bytes()).unwrap();
+    let (text, _) = statistics(&weft_core::bfc::QDISC, &control.to_bytes()).unwrap();
     assert_eq!(text, "  control frames paused_for 0ns");
 }
 
@@ -451,13 +471,13 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
         assert_eq!(
-            statistics::<Bfc>(&whole[..length]),
+            statistics(&weft_core::bfc::QDISC, &whole[..length]),
             Err(TooShort { needed })
         );
     }
     assert_eq!(
-        statistics::<Bfc>(&whole),
-        statistics::<Bfc>(&whole[..needed])
+        statistics(&weft_core::bfc::QDISC, &whole),
+        statistics(&weft_core::bfc::QDISC, &whole[..needed])
     );
-    assert!(statistics::<Bfc>(&whole).is_ok());
+    assert!(statistics(&weft_core::bfc::QDISC, &whole).is_ok());
 }

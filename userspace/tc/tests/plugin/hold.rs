@@ -5,10 +5,13 @@
 use crate::recorded_tc::{Message, complaint, request, shown, statistics};
 use weft_core::hold::options::{Config, Options};
 use weft_tc::args::Complaint;
-use weft_tc::hold::{Hold, USAGE};
+
+fn usage() -> String {
+    weft_tc::options::usage(&weft_core::hold::QDISC)
+}
 
 fn said(command: &str) -> Options {
-    Options::parse(&request::<Hold>(command).unwrap()).unwrap()
+    Options::parse(&request(&weft_core::hold::QDISC, command).unwrap()).unwrap()
 }
 
 fn dump(config: Config) -> Vec<u8> {
@@ -53,24 +56,30 @@ fn what_is_wrong_is_named() {
         ),
         ("txtime x", "Illegal \"txtime\": \"x\" is not a time\n"),
     ] {
-        assert_eq!(complaint::<Hold>(command), lines, "{command}");
+        assert_eq!(
+            complaint(&weft_core::hold::QDISC, command),
+            lines,
+            "{command}"
+        );
     }
-    assert_eq!(complaint::<Hold>("help"), USAGE);
+    assert_eq!(complaint(&weft_core::hold::QDISC, "help"), usage());
     assert_eq!(
-        complaint::<Hold>("foo"),
-        format!("What is \"foo\"?\n{USAGE}")
+        complaint(&weft_core::hold::QDISC, "foo"),
+        format!("What is \"foo\"?\n{}", usage())
     );
     for option in ["backlog", "random_priority", "txtime"] {
-        assert!(USAGE.contains(option), "{option}");
-        assert_eq!(
-            request::<Hold>(option),
-            Err(Complaint::Incomplete),
+        assert!(usage().contains(option), "{option}");
+        assert!(
+            matches!(
+                request(&weft_core::hold::QDISC, option),
+                Err(Complaint::Incomplete { .. })
+            ),
             "{option}"
         );
         let value = "2".to_owned();
         let twice = Complaint::Duplicate { option, value };
         assert_eq!(
-            request::<Hold>(&format!("{option} 1 {option} 2")),
+            request(&weft_core::hold::QDISC, &format!("{option} 1 {option} 2")),
             Err(twice)
         );
     }
@@ -78,7 +87,10 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() {
-    let (text, json) = shown::<Hold>(&dump(Config::default()));
+    let (text, json) = shown(
+        &weft_core::hold::QDISC,
+        &dump(Config::new(&Options::default()).unwrap()),
+    );
     assert_eq!(text, "backlog 0p ");
     assert_eq!(json, r#"{"backlog":0,"random_priority":0,"txtime":0}"#);
 
@@ -87,7 +99,7 @@ fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() 
         random_priority: 0xffff,
         txtime: 1000,
     };
-    let (text, json) = shown::<Hold>(&dump(config));
+    let (text, json) = shown(&weft_core::hold::QDISC, &dump(config));
     assert_eq!(text, "backlog 24p random_priority 0xffff txtime 1000ns ");
     assert_eq!(
         json,
@@ -98,5 +110,5 @@ fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() 
 #[test]
 fn there_are_no_statistics() {
     let nothing = (String::new(), "{}".to_owned());
-    assert_eq!(statistics::<Hold>(&[1; 100]), Ok(nothing));
+    assert_eq!(statistics(&weft_core::hold::QDISC, &[1; 100]), Ok(nothing));
 }

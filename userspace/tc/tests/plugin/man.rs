@@ -3,16 +3,11 @@
 //! The manual pages name what there is: each option, each field in JSON, each refusal.
 
 use crate::recorded_tc::{Message, complaint, shown, statistics};
-use std::num::NonZeroU64;
 use weft_core::bfc::options as bfc;
 use weft_core::bfc::stats::{QueueStats, Stats};
 use weft_core::common::nla::Sink;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
-use weft_tc::bfc::Bfc;
-use weft_tc::pfabric::PFabric;
-use weft_tc::qdisc::Qdisc;
-use weft_tc::wire::Wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
@@ -68,9 +63,13 @@ fn bytes(put: impl FnOnce(&mut Message)) -> Vec<u8> {
 #[test]
 fn the_options_are_explained() {
     for (page, usage, number) in [
-        (BFC, weft_tc::bfc::USAGE, 23),
-        (PFABRIC, weft_tc::pfabric::USAGE, 4),
-        (WIRE, weft_tc::wire::USAGE, 5),
+        (BFC, &weft_tc::options::usage(&weft_core::bfc::QDISC), 23),
+        (
+            PFABRIC,
+            &weft_tc::options::usage(&weft_core::pfabric::QDISC),
+            4,
+        ),
+        (WIRE, &weft_tc::options::usage(&weft_core::wire::QDISC), 5),
     ] {
         assert_eq!(options(usage).len(), number, "{usage}");
         for option in options(usage) {
@@ -83,8 +82,15 @@ fn the_options_are_explained() {
 #[test]
 fn the_fields_in_json_are_explained() {
     let config = pfabric::Config::new(&pfabric::Options::default()).unwrap();
-    let (_, json) = shown::<PFabric>(&bytes(|message| config.put(message).unwrap()));
-    let (_, more) = statistics::<PFabric>(&pfabric::Stats::default().to_bytes()).unwrap();
+    let (_, json) = shown(
+        &weft_core::pfabric::QDISC,
+        &bytes(|message| config.put(message).unwrap()),
+    );
+    let (_, more) = statistics(
+        &weft_core::pfabric::QDISC,
+        &weft_core::pfabric::stats::Stats::default().to_bytes(),
+    )
+    .unwrap();
     assert_eq!((keys(&json).len(), keys(&more).len()), (3, 8));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(PFABRIC, "STATISTICS"), key);
@@ -96,9 +102,12 @@ fn the_fields_in_json_are_explained() {
         ..bfc::Options::default()
     };
     let config = bfc::Config::new(&options).unwrap();
-    let (_, json) = shown::<Bfc>(&bytes(|message| config.put(message).unwrap()));
-    let (_, more) = statistics::<Bfc>(&Stats::default().to_bytes()).unwrap();
-    let (_, queue) = statistics::<Bfc>(&QueueStats::default().to_bytes()).unwrap();
+    let (_, json) = shown(
+        &weft_core::bfc::QDISC,
+        &bytes(|message| config.put(message).unwrap()),
+    );
+    let (_, more) = statistics(&weft_core::bfc::QDISC, &Stats::default().to_bytes()).unwrap();
+    let (_, queue) = statistics(&weft_core::bfc::QDISC, &QueueStats::default().to_bytes()).unwrap();
 
     // Sixteen options, three of them words.
     assert_eq!(
@@ -114,14 +123,21 @@ fn the_fields_in_json_are_explained() {
     }
 
     let config = wire::Config {
-        rate: NonZeroU64::MIN,
+        rate: 1,
         delay: 0,
         overhead: 0,
         mpu: 0,
         slack: 0,
     };
-    let (_, json) = shown::<Wire>(&bytes(|message| config.put(message).unwrap()));
-    let (_, more) = statistics::<Wire>(&wire::Stats::default().to_bytes()).unwrap();
+    let (_, json) = shown(
+        &weft_core::wire::QDISC,
+        &bytes(|message| config.put(message).unwrap()),
+    );
+    let (_, more) = statistics(
+        &weft_core::wire::QDISC,
+        &weft_core::wire::stats::Stats::default().to_bytes(),
+    )
+    .unwrap();
     assert_eq!((keys(&json).len(), keys(&more).len()), (5, 8));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(WIRE, "STATISTICS"), key);
@@ -163,10 +179,10 @@ fn what_tc_refuses_is_explained() {
         "elide X",
         "X",
     ] {
-        assert_explains(BFC, &complaint::<Bfc>(command));
+        assert_explains(BFC, &complaint(&weft_core::bfc::QDISC, command));
     }
     for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
-        assert_explains(PFABRIC, &complaint::<PFabric>(command));
+        assert_explains(PFABRIC, &complaint(&weft_core::pfabric::QDISC, command));
     }
     for command in [
         "rate 0bps",
@@ -181,7 +197,7 @@ fn what_tc_refuses_is_explained() {
         "slack X",
         "X",
     ] {
-        assert_explains(WIRE, &complaint::<Wire>(command));
+        assert_explains(WIRE, &complaint(&weft_core::wire::QDISC, command));
     }
 }
 
@@ -272,12 +288,11 @@ fn what_the_kernel_refuses_is_explained() {
 #[test]
 fn the_pages_are_those_of_their_qdiscs() {
     let pages = [
-        (BFC, Bfc::KIND),
-        (PFABRIC, PFabric::KIND),
-        (WIRE, Wire::KIND),
+        (BFC, weft_core::bfc::KIND),
+        (PFABRIC, pfabric::KIND),
+        (WIRE, wire::KIND),
     ];
     for (page, kind) in pages {
-        let kind = kind.to_str().unwrap();
         let heading = format!(".TH {} 8 ", kind.to_uppercase());
         assert_eq!(
             page.lines().nth(1).map(|line| line.starts_with(&heading)),

@@ -7,7 +7,7 @@
 //! `WEFT_TC` names another `tc` to test with.
 
 use crate::recorded_tc::Message;
-use std::num::NonZeroU64;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -83,10 +83,26 @@ fn assert_refused(words: &str, status: i32, error: &str) {
 
 #[test]
 fn help_prints_the_usage_as_a_failure() {
-    assert_refused("pfabric help", 1, weft_tc::pfabric::USAGE);
-    assert_refused("wire help", 1, weft_tc::wire::USAGE);
-    assert_refused("hold help", 1, weft_tc::hold::USAGE);
-    assert_refused("bfc help", 1, weft_tc::bfc::USAGE);
+    assert_refused(
+        "pfabric help",
+        1,
+        &weft_tc::options::usage(&weft_core::pfabric::QDISC),
+    );
+    assert_refused(
+        "wire help",
+        1,
+        &weft_tc::options::usage(&weft_core::wire::QDISC),
+    );
+    assert_refused(
+        "hold help",
+        1,
+        &weft_tc::options::usage(&weft_core::hold::QDISC),
+    );
+    assert_refused(
+        "bfc help",
+        1,
+        &weft_tc::options::usage(&weft_core::bfc::QDISC),
+    );
 }
 
 #[test]
@@ -167,9 +183,9 @@ fn values_that_are_none_are_illegal() {
 
 #[test]
 fn unknown_words_are_asked_about() {
-    let what = |usage| format!("What is \"foo\"?\n{usage}");
-    assert_refused("pfabric foo", 1, &what(weft_tc::pfabric::USAGE));
-    assert_refused("wire rate 1gbit foo", 1, &what(weft_tc::wire::USAGE));
+    let what = |qdisc| format!("What is \"foo\"?\n{}", weft_tc::options::usage(qdisc));
+    assert_refused("pfabric foo", 1, &what(&weft_core::pfabric::QDISC));
+    assert_refused("wire rate 1gbit foo", 1, &what(&weft_core::wire::QDISC));
 }
 
 #[test]
@@ -278,7 +294,7 @@ fn some_pfabric() -> Vec<u8> {
         limit_bytes: 36 * 1024,
         starvation_prevention: true,
     };
-    let stats = pfabric::Stats {
+    let stats = weft_core::pfabric::stats::Stats {
         evicted: 12,
         rejected: 3,
         overtaken: 7,
@@ -297,20 +313,20 @@ fn some_pfabric() -> Vec<u8> {
 
 fn some_wire() -> Vec<u8> {
     let config = wire::Config {
-        rate: NonZeroU64::new(1_250_000).unwrap(),
+        rate: 1_250_000,
         delay: 200_000,
         overhead: 24,
         mpu: 84,
         slack: 60_000,
     };
-    let mut stats = wire::Stats {
+    let mut stats = weft_core::wire::stats::Stats {
         busy_ns: 3_645_000,
         in_flight: 2,
         in_flight_bytes: 3000,
         late_count: 3,
         late_sum_ns: 3001,
         late_max_ns: 2001,
-        ..wire::Stats::default()
+        ..weft_core::wire::stats::Stats::default()
     };
     stats.late_histogram[0] = 1;
     stats.late_histogram[10] = 1;
@@ -457,8 +473,8 @@ fn a_dump_that_cannot_be_read_is_reported_on_standard_error() {
             "{out}"
         );
         let needed = match kind {
-            "pfabric" => pfabric::Stats::SIZE,
-            _ => wire::Stats::SIZE,
+            "pfabric" => weft_core::pfabric::stats::Stats::SIZE,
+            _ => weft_core::wire::stats::Stats::SIZE,
         };
         let same = format!("is q_{kind}.so of the same release as the kernel module?");
         assert_eq!(

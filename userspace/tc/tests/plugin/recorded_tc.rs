@@ -4,9 +4,10 @@
 
 use std::cell::RefCell;
 use std::ffi::CStr;
+use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::{HEADER, NoRoom, Sink};
 use weft_tc::args::Complaint;
-use weft_tc::qdisc::{Qdisc, TooShort};
+use weft_tc::statistics::TooShort;
 use weft_tc::tc::{Output, Units};
 
 /// A `tc` that understands numbers with one of a few suffixes.
@@ -129,33 +130,35 @@ impl Sink for Message {
 }
 
 /// The request that a command line makes.
-pub(crate) fn request<Q: Qdisc>(command: &str) -> Result<Vec<u8>, Complaint> {
+pub(crate) fn request(qdisc: &'static Qdisc, command: &str) -> Result<Vec<u8>, Complaint> {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let options = Q::options(&words, &KnownUnits)?;
+    let options = weft_tc::options::read(qdisc, &words, &KnownUnits)?;
     let mut message = Message::default();
-    Q::put(&options, &mut message).unwrap();
+    options.put(&mut message).unwrap();
     Ok(message.0)
 }
 
 /// What is said of a wrong command line.
-pub(crate) fn complaint<Q: Qdisc>(command: &str) -> String {
-    match request::<Q>(command) {
-        Err(Complaint::Message(lines)) => lines,
-        other => panic!("{command}: {other:?}"),
+pub(crate) fn complaint(qdisc: &'static Qdisc, command: &str) -> String {
+    match request(qdisc, command) {
+        Err(complaint) => complaint
+            .lines(&weft_tc::options::usage(qdisc))
+            .unwrap_or_else(|| panic!("{command}: {complaint:?}")),
+        Ok(request) => panic!("{command}: {request:?}"),
     }
 }
 
 /// What is printed of a dump of options: text and JSON.
-pub(crate) fn shown<Q: Qdisc>(dump: &[u8]) -> (String, String) {
+pub(crate) fn shown(qdisc: &'static Qdisc, dump: &[u8]) -> (String, String) {
     let printed = Printed::default();
-    Q::print_options(dump, &printed).unwrap();
+    weft_tc::options::print(qdisc, dump, &printed).unwrap();
     (printed.as_text(), printed.as_json())
 }
 
 /// What is printed of a dump of statistics: text and JSON.
-pub(crate) fn statistics<Q: Qdisc>(dump: &[u8]) -> Result<(String, String), TooShort> {
+pub(crate) fn statistics(qdisc: &'static Qdisc, dump: &[u8]) -> Result<(String, String), TooShort> {
     let printed = Printed::default();
-    let result = Q::print_statistics(dump, &printed);
+    let result = weft_tc::statistics::print(qdisc, dump, &printed);
     if result.is_err() {
         assert_eq!(
             (printed.as_text().as_str(), printed.as_json().as_str()),

@@ -3,15 +3,19 @@
 //! wire's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use std::num::NonZeroU64;
+
 use weft_core::common::nla::Refusal;
-use weft_core::wire::options::{Config, LATENESS_BUCKETS, Options, Stats};
+use weft_core::wire::options::{Config, Options};
+use weft_core::wire::stats::{LATENESS_BUCKETS, Stats};
 use weft_tc::args::Complaint;
-use weft_tc::qdisc::{Qdisc, TooShort};
-use weft_tc::wire::{USAGE, Wire};
+use weft_tc::statistics::TooShort;
+
+fn usage() -> String {
+    weft_tc::options::usage(&weft_core::wire::QDISC)
+}
 
 fn said(command: &str) -> Options {
-    Options::parse(&request::<Wire>(command).unwrap()).unwrap()
+    Options::parse(&request(&weft_core::wire::QDISC, command).unwrap()).unwrap()
 }
 
 fn dump(config: Config) -> Vec<u8> {
@@ -87,7 +91,11 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
         ("slack 4294967297", slack),
         ("slack 18446744073709551615", slack),
     ] {
-        assert_eq!(complaint::<Wire>(command), sentence, "{command}");
+        assert_eq!(
+            complaint(&weft_core::wire::QDISC, command),
+            sentence,
+            "{command}"
+        );
     }
 }
 
@@ -115,14 +123,21 @@ fn an_illegal_value_is_named_with_what_is_expected() {
             "Illegal \"slack\": \"some\" is not a time, for example 60us\n",
         ),
     ] {
-        assert_eq!(complaint::<Wire>(command), sentence, "{command}");
+        assert_eq!(
+            complaint(&weft_core::wire::QDISC, command),
+            sentence,
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn help_is_the_usage_wherever_it_stands_as_an_option() {
-    assert_eq!(complaint::<Wire>("help"), USAGE);
-    assert_eq!(complaint::<Wire>("rate 10gbit help"), USAGE);
+    assert_eq!(complaint(&weft_core::wire::QDISC, "help"), usage());
+    assert_eq!(
+        complaint(&weft_core::wire::QDISC, "rate 10gbit help"),
+        usage()
+    );
     for option in [
         "rate RATE",
         "delay TIME",
@@ -130,24 +145,29 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
         "mpu BYTES",
         "slack TIME",
     ] {
-        assert!(USAGE.contains(option), "{option}");
+        assert!(usage().contains(option), "{option}");
     }
 }
 
 #[test]
 fn an_unknown_word_is_asked_about() {
-    let what = |word| format!("What is \"{word}\"?\n{USAGE}");
-    assert_eq!(complaint::<Wire>("foo"), what("foo"));
-    assert_eq!(complaint::<Wire>("rate 10gbit 5"), what("5"));
-    assert_eq!(complaint::<Wire>("10gbit"), what("10gbit"));
+    let what = |word| format!("What is \"{word}\"?\n{}", usage());
+    assert_eq!(complaint(&weft_core::wire::QDISC, "foo"), what("foo"));
+    assert_eq!(
+        complaint(&weft_core::wire::QDISC, "rate 10gbit 5"),
+        what("5")
+    );
+    assert_eq!(complaint(&weft_core::wire::QDISC, "10gbit"), what("10gbit"));
 }
 
 #[test]
 fn an_option_without_its_value_is_incomplete() {
     for command in ["rate", "delay", "overhead", "rate 10gbit mpu", "slack"] {
-        assert_eq!(
-            request::<Wire>(command),
-            Err(Complaint::Incomplete),
+        assert!(
+            matches!(
+                request(&weft_core::wire::QDISC, command),
+                Err(Complaint::Incomplete { .. })
+            ),
             "{command}"
         );
     }
@@ -164,20 +184,24 @@ fn an_option_given_twice_is_refused() {
     ] {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
-        assert_eq!(request::<Wire>(command), Err(twice), "{command}");
+        assert_eq!(
+            request(&weft_core::wire::QDISC, command),
+            Err(twice),
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
     let config = Config {
-        rate: NonZeroU64::new(1_250_000).unwrap(),
+        rate: 1_250_000,
         delay: 0,
         overhead: 0,
         mpu: 0,
         slack: 0,
     };
-    let (text, json) = shown::<Wire>(&dump(config));
+    let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
     assert_eq!(text, "rate 10000000bit delay 0ns ");
     assert_eq!(
         json,
@@ -191,7 +215,7 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         slack: 60_000,
         ..config
     };
-    let (text, json) = shown::<Wire>(&dump(config));
+    let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
     assert_eq!(
         text,
         "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb slack 60000ns "
@@ -206,7 +230,10 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
 fn of_a_malformed_dump_nothing_is_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
-    assert_eq!(Wire::print_options(&[], &printed), Err(lacking));
+    assert_eq!(
+        weft_tc::options::print(&weft_core::wire::QDISC, &[], &printed),
+        Err(lacking)
+    );
     assert_eq!(
         (printed.as_text().as_str(), printed.as_json().as_str()),
         ("", "{}")
@@ -215,7 +242,7 @@ fn of_a_malformed_dump_nothing_is_shown() {
 
 #[test]
 fn a_wire_that_never_sent_has_no_lateness() {
-    let (text, json) = statistics::<Wire>(&Stats::default().to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_core::wire::QDISC, &Stats::default().to_bytes()).unwrap();
     assert_eq!(
         text,
         "  busy 0ns in_flight 0b 0p\n  lateness count 0 mean 0ns max 0ns",
@@ -223,7 +250,7 @@ fn a_wire_that_never_sent_has_no_lateness() {
     let zeros = vec!["0"; LATENESS_BUCKETS].join(",");
     assert_eq!(
         json,
-        r#"{"busy_ns":0,"in_flight":0,"in_flight_bytes":0,"late_count":0,"late_sum_ns":0,"#
+        r#"{"busy_ns":0,"in_flight_bytes":0,"in_flight":0,"late_count":0,"late_sum_ns":0,"#
             .to_owned()
             + r#""late_mean_ns":0,"late_max_ns":0,"late_histogram":["#
             + &zeros
@@ -245,7 +272,7 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
     stats.late_histogram[0] = 5;
     stats.late_histogram[1] = 1;
     stats.late_histogram[14] = 7;
-    let (text, json) = statistics::<Wire>(&stats.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_core::wire::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  busy 1214400ns in_flight 15140b 10p\n  \
@@ -255,7 +282,7 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
     (histogram[0], histogram[1], histogram[14]) = ("5", "1", "7");
     assert_eq!(
         json,
-        r#"{"busy_ns":1214400,"in_flight":10,"in_flight_bytes":15140,"late_count":13,"#.to_owned()
+        r#"{"busy_ns":1214400,"in_flight_bytes":15140,"in_flight":10,"late_count":13,"#.to_owned()
             + r#""late_sum_ns":26013,"late_mean_ns":2001,"late_max_ns":9000,"late_histogram":["#
             + &histogram.join(",")
             + "]}",
@@ -267,7 +294,7 @@ fn each_bucket_is_named_by_its_upper_end_but_the_last() {
     for bucket in 0..LATENESS_BUCKETS {
         let mut stats = Stats::default();
         stats.late_histogram[bucket] = 1;
-        let (text, _) = statistics::<Wire>(&stats.to_bytes()).unwrap();
+        let (text, _) = statistics(&weft_core::wire::QDISC, &stats.to_bytes()).unwrap();
         // A count in bucket i is at least 2^(i-1) ns, and less than 2^i ns.
         let name = match bucket {
             0 => "0ns".to_owned(),
@@ -284,13 +311,13 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
         assert_eq!(
-            statistics::<Wire>(&whole[..length]),
+            statistics(&weft_core::wire::QDISC, &whole[..length]),
             Err(TooShort { needed })
         );
     }
     assert_eq!(
-        statistics::<Wire>(&whole),
-        statistics::<Wire>(&whole[..needed])
+        statistics(&weft_core::wire::QDISC, &whole),
+        statistics(&weft_core::wire::QDISC, &whole[..needed])
     );
-    assert!(statistics::<Wire>(&whole).is_ok());
+    assert!(statistics(&weft_core::wire::QDISC, &whole).is_ok());
 }

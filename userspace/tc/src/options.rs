@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Options by their table: the words of a command line into a request, a dump into words and JSON.
+
+use crate::args::{Args, Complaint};
+use crate::size;
+use crate::tc::{Output, Units};
+use std::ffi::CString;
+use weft_core::common::mechanism::Qdisc;
+use weft_core::common::nla::{Attributes, NoRoom, Refusal, Sink};
+use weft_core::common::options::{Row, Unit};
+
+/// Columns that a usage has room in.
+const COLUMNS: usize = 80;
+
+/// What is said, by the row it belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    payloads: Vec<(u16, Vec<u8>)>,
+}
+
+impl Said {
+    /// Takes the payload of an attribute out, if it is said.
+    pub fn take(&mut self, attr: u16) -> Option<Vec<u8>> {
+        let place = self.payloads.iter().position(|(it, _)| *it == attr)?;
+        Some(self.payloads.remove(place).1)
+    }
+
+    /// Writes the request.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if the message is full.
+    pub fn put(&self, sink: &mut impl Sink) -> Result<(), NoRoom> {
+        let mut said = self.payloads.iter();
+        said.try_for_each(|(attr, payload)| sink.put(*attr, payload))
+    }
+
+    fn of(&mut self, row: &Row) -> Option<&mut Vec<u8>> {
+        let mut said = self.payloads.iter_mut();
+        said.find(|(attr, _)| *attr == row.attr)
+            .map(|(_, payload)| payload)
+    }
+
+    /// Takes in a value that `row` may have once, given as `word` by `option`.
+    fn once(
+        &mut self,
+        row: &'static Row,
+        option: &'static str,
+        word: &str,
+        payload: Vec<u8>,
+    ) -> Result<(), Complaint> {
+        if self.of(row).is_some() {
+            return Err(Complaint::Duplicate {
+                option,
+                value: word.to_owned(),
+            });
+        }
+        self.payloads.push((row.attr, payload));
+        Ok(())
+    }
+}
+
+/// Bytes for a message that is judged before it is sent.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Sink for Bytes {
+    fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), NoRoom> {
+        let header = weft_core::common::nla::HEADER;
+        let length = u16::try_from(header + payload.len()).map_err(|_| NoRoom)?;
+        self.0.extend(length.to_ne_bytes());
+        self.0.extend(attr.to_ne_bytes());
+        self.0.extend(payload);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        Ok(())
+    }
+}
+
+/// Reads the words behind the qdisc's name.
+///
+/// Values out of range are refused here, as the kernel would refuse them. Whether options that are
+/// missing are needed is for the kernel to say: a `change` needs fewer than an `add`.
+///
+/// # Errors
+///
+/// What to say of a wrong command line.
+pub fn read(qdisc: &'static Qdisc, words: &[&str], units: &impl Units) -> Result<Said, Complaint> {
+    let mut said = Said::default();
+    let mut args = Args::new(words);
+    while let Some(word) = args.option() {
+        if word == "help" {
+            return Err(Complaint::Help);
+        }
+        let Some((row, meant)) = find(qdisc, word) else {
+            return Err(Complaint::Unknown(word.to_owned()));
+        };
+        match meant {
+            Meant::Value => value(row, &mut args, &mut said, units)?,
+            Meant::Switch(option, on) => said.once(row, option, word, vec![u8::from(on)])?,
+            Meant::NoDevices(option) => said.once(row, option, word, Vec::new())?,
+        }
+    }
+    // In the table's order, whatever the words' is.
+    let place = |attr| qdisc.options.iter().position(|row| row.attr == attr);
+    said.payloads.sort_by_key(|(attr, _)| place(*attr));
+    let mut request = Bytes::default();
+    let too_long = Refusal::invalid(c"The options are too long");
+    said.put(&mut request).map_err(|NoRoom| too_long)?;
+    (qdisc.check)(&request.0)?;
+    Ok(said)
+}
+
+/// What a word means, besides that it is of a row.
+enum Meant {
+    /// Its value follows.
+    Value,
+    /// It says all, under the row's first word.
+    Switch(&'static str, bool),
+    /// The list is empty.
+    NoDevices(&'static str),
+}
+
+fn find(qdisc: &'static Qdisc, word: &str) -> Option<(&'static Row, Meant)> {
+    qdisc.options.iter().find_map(|row| {
+        let meant = match row.unit {
+            Unit::Switch(on, off) if word == on || word == off => Meant::Switch(on, word == on),
+            Unit::Switch(..) => return None,
+            Unit::Devices(_, none, _) if word == none => Meant::NoDevices(none),
+            _ if word == row.name => Meant::Value,
+            _ => return None,
+        };
+        Some((row, meant))
+    })
+}
+
+/// Reads the value of a row's option.
+fn value(
+    row: &'static Row,
+    args: &mut Args<'_>,
+    said: &mut Said,
+    units: &impl Units,
+) -> Result<(), Complaint> {
+    let (word, number) = args.value(row.name, row.expected, |text| quantity(row, text, units))?;
+    let payload = payload(row, number);
+    let Unit::Devices(most, _, too_many) = row.unit else {
+        return said.once(row, row.name, word, payload);
+    };
+    match said.of(row) {
+        None => said.payloads.push((row.attr, payload)),
+        Some(devices) if devices.len() < most * row.width => devices.extend(payload),
+        Some(_) => return Err(Complaint::from(Refusal::range(too_many, row.attr))),
+    }
+    Ok(())
+}
+
+/// The number that a word says; `None` if it is none, or more than the payload of a row without a range
+/// holds.
+fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
+    let most = match row.width {
+        8 => u64::MAX,
+        width => (1 << (8 * width)) - 1,
+    };
+    let number = match row.unit {
+        Unit::Number | Unit::Packets | Unit::Mask => units.number(text)?,
+        Unit::Percent => units.number(text.strip_suffix('%').unwrap_or(text))?,
+        Unit::Bytes | Unit::Size => units.size(text)?.into(),
+        Unit::Rate => units.rate(text)?,
+        Unit::TimeOr(word) if text == word => u64::MAX,
+        Unit::Time | Unit::TimeOr(_) => units.time(text)?,
+        Unit::Choice(words) => words.iter().position(|&word| word == text)? as u64,
+        Unit::Switch(..) => return None,
+        Unit::Devices(..) => units.device(text)?.into(),
+    };
+    // With a range, the most that it holds is as much out of that.
+    (number <= most || row.ranged).then(|| number.min(most))
+}
+
+/// A number as a row's payload.
+fn payload(row: &Row, number: u64) -> Vec<u8> {
+    match row.width {
+        1 => vec![number as u8],
+        4 => (number as u32).to_ne_bytes().to_vec(),
+        _ => number.to_ne_bytes().to_vec(),
+    }
+}
+
+/// What `help` prints.
+pub fn usage(qdisc: &Qdisc) -> String {
+    let start = format!("Usage: ... {} ", qdisc.kind);
+    let mut usage = start.clone();
+    let mut column = start.len();
+    for item in qdisc.options.iter().flat_map(items) {
+        if column > start.len() {
+            if column + 1 + item.len() > COLUMNS {
+                usage.push('\n');
+                usage.push_str(&" ".repeat(start.len()));
+                column = start.len();
+            } else {
+                usage.push(' ');
+                column += 1;
+            }
+        }
+        usage.push_str(&item);
+        column += item.len();
+    }
+    usage.push('\n');
+    usage
+}
+
+/// The words that are options, in the order of the table.
+pub fn words(qdisc: &Qdisc) -> Vec<&'static str> {
+    let words = qdisc.options.iter().flat_map(|row| match row.unit {
+        Unit::Switch(on, off) => vec![on, off],
+        Unit::Devices(_, none, _) => vec![row.name, none],
+        _ => vec![row.name],
+    });
+    words.collect()
+}
+
+/// How a usage shows an option.
+fn items(row: &Row) -> Vec<String> {
+    let Row {
+        name, metavariable, ..
+    } = row;
+    match row.unit {
+        Unit::Switch(on, off) => vec![format!("[ {on} | {off} ]")],
+        Unit::Devices(_, none, _) => {
+            vec![
+                format!("[ {name} {metavariable} ]..."),
+                format!("[ {none} ]"),
+            ]
+        }
+        Unit::Choice(words) => vec![format!("[ {name} {} ]", words.join(" | "))],
+        Unit::TimeOr(word) => vec![format!("[ {name} {metavariable} | {word} ]")],
+        _ if row.needed => vec![format!("{name} {metavariable}")],
+        _ => vec![format!("[ {name} {metavariable} ]")],
+    }
+}
+
+/// Prints dumped options, the payload of `TCA_OPTIONS`: what follows `qdisc KIND 1: root …`.
+///
+/// # Errors
+///
+/// A [`Refusal`] if the dump is malformed; nothing is printed then.
+pub fn print(qdisc: &Qdisc, dump: &[u8], output: &impl Output) -> Result<(), Refusal> {
+    (qdisc.check_dump)(dump)?;
+    let payload = |row: &Row| {
+        let mut attributes = Attributes::new(dump).flatten();
+        attributes.find_map(|(attr, payload)| (attr == row.attr).then_some(payload))
+    };
+    for row in qdisc.options {
+        if let Some(payload) = payload(row) {
+            print_row(row, payload, output);
+        }
+    }
+    Ok(())
+}
+
+fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
+    let Row { name, .. } = row;
+    let key = CString::new(*name).unwrap_or_default();
+    let value = number(payload);
+    match row.unit {
+        Unit::Devices(..) => {
+            let indices = payload.chunks_exact(row.width).map(number);
+            let names: Vec<String> = indices.map(|it| output.device(it as u32)).collect();
+            output.strings(&key, &names);
+            for device in names {
+                output.text(&format!("{name} {device} "));
+            }
+            return;
+        }
+        Unit::Switch(on, off) => {
+            output.boolean(&key, value != 0);
+            output.text(&format!("{} ", if value != 0 { on } else { off }));
+            return;
+        }
+        Unit::Choice(words) => {
+            let word = words.get(value as usize).unwrap_or(&"unknown");
+            output.string(&key, word);
+            output.text(&format!("{name} {word} "));
+            return;
+        }
+        Unit::Rate if row.silent != Some(value) => {
+            output.text(&format!("{name} "));
+            output.rate(&key, value);
+            output.text(" ");
+            return;
+        }
+        Unit::TimeOr(word) if value == u64::MAX => output.string(&key, word),
+        _ => output.number(&key, value),
+    }
+    if row.silent == Some(value) {
+        return;
+    }
+    let text = match row.unit {
+        Unit::Packets => format!("{value}p"),
+        Unit::Mask => format!("{value:#x}"),
+        Unit::Size => size::text(value),
+        Unit::TimeOr(word) if value == u64::MAX => word.to_owned(),
+        Unit::Time | Unit::TimeOr(_) => output.time(value),
+        Unit::Percent => format!("{value}%"),
+        _ => value.to_string(),
+    };
+    output.text(&format!("{name} {text} "));
+}
+
+/// A payload of 1, 4 or 8 bytes as a number.
+fn number(payload: &[u8]) -> u64 {
+    match *payload {
+        [byte] => byte.into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        _ => payload.try_into().map_or(0, u64::from_ne_bytes),
+    }
+}
