@@ -17,10 +17,12 @@
 //!
 //! 1. A packet that waited begins when the one before it ended, not when somebody looked
 //!    ([`Wire::next_start`]). So the wire's throughput is its rate, however late the timers are.
-//! 2. [`Link::advance`] runs before every arrival joins the queue. So a packet is chosen among
-//!    those that had arrived by the time it should begin, never a later one.
+//! 2. [`Link::advance`] runs before every arrival joins the queue, and begins all that should have
+//!    begun by then, however much that is. So a packet is chosen among those that had arrived by the
+//!    time it should begin, never a later one, and none begins before it arrived.
 //!
-//! What lateness remains is in the deliveries, and counted ([`Lateness`]).
+//! What lateness remains is in the deliveries, and counted ([`Lateness`]). Only a queue that reads a
+//! clock when asked may give another packet to one who asks late, or one that it would have withheld.
 //!
 //! # Lateness that is allowed does not add up
 //!
@@ -36,14 +38,24 @@
 //! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else it
 //! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
 //! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
+//!
+//! # How long a call may take
+//!
+//! Rule 2 allows no call to leave off in the middle: an arrival that joined the queue then could be
+//! served in place of one that should have begun before it came, and at that time. But a call cannot
+//! begin more packets than the queue holds, for none joins it meanwhile, and each packet begins once:
+//! a call's time is bounded by the queue's limit, and a packet's share of all calls by a constant.
+//! That a call seldom begins more than [`BATCH`] packets is for a timer to see to. It matters where
+//! the delay is long against a packet's time, until the first delivery; from then on there is one for
+//! each packet.
 
 use super::line::{Params, Wire};
 use crate::common::histogram::Lateness;
 
 /// What a link connects: the queue behind the wire and the packets in flight.
 pub trait Ends {
-    /// Whether the queue holds a packet.
-    fn waiting(&self) -> bool;
+    /// Packets that the queue holds.
+    fn waiting(&self) -> u32;
 
     /// Takes the next packet from the queue and puts it in flight until the time, in ns, that
     /// `begin` returns for its length in bytes and its number of frames. Returns whether there was
@@ -74,15 +86,18 @@ pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
     }
 }
 
-/// Packets that may begin in one call of [`Link::advance`]: bounds the time under the qdisc lock.
-/// More than one only after a timer was late for longer than a packet takes.
-pub const BUDGET: u32 = 64;
+/// Packets after which a queue that need not be asked in time is asked all the same: so many begin in
+/// one call of [`Link::advance`], if they are of one length. More only if a timer was late, or if long
+/// packets are followed by short ones.
+pub const BATCH: u32 = 64;
 
 /// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
 #[derive(Clone, Debug)]
 pub struct Link {
     wire: Wire,
-    /// The packet launched last is being serialized.
+    /// When the packet launched last began.
+    began: u64,
+    /// It is being serialized.
     sending: bool,
     /// The queue held packets and gave none.
     stalled: bool,
@@ -94,14 +109,16 @@ impl Link {
     pub fn new(params: Params) -> Self {
         Self {
             wire: Wire::new(params),
+            began: 0,
             sending: false,
             stalled: false,
             lateness: Lateness::new(),
         }
     }
 
-    /// New parameters, for the packets that begin from now on.
-    pub fn set_params(&mut self, params: Params) {
+    /// New parameters, for the packets that begin after `now`.
+    pub fn set_params(&mut self, now: u64, params: Params, ends: &mut impl Ends) {
+        self.advance(now, ends);
         self.wire.set_params(params);
     }
 
@@ -129,9 +146,14 @@ impl Link {
 
     /// Does all that was to happen up to `now`, but deliveries: ends and begins serializations.
     ///
-    /// To be called before an arrival joins the queue, and before [`Link::deliver`].
+    /// From then on the wire is busy until after `now`, or the queue has nothing to give.
+    ///
+    /// To be called before an arrival joins the queue, before [`Link::deliver`], and before what
+    /// either end holds is shown or changed.
     pub fn advance(&mut self, now: u64, ends: &mut impl Ends) {
-        for _ in 0..BUDGET {
+        // No more than these can begin: nothing joins the queue meanwhile.
+        let mut left = None;
+        loop {
             if self.sending {
                 if self.wire.busy_until() > now {
                     return;
@@ -139,7 +161,8 @@ impl Link {
                 ends.sent();
                 self.sending = false;
             }
-            if !ends.waiting() {
+            let waiting = ends.waiting();
+            if waiting == 0 {
                 self.stalled = false;
                 return;
             }
@@ -148,11 +171,14 @@ impl Link {
                 self.wire.ready(now);
             }
             let wire = &mut self.wire;
+            self.began = wire.next_start();
             self.sending = ends.launch(|len, segments| wire.begin(len, segments).delivery);
             self.stalled = !self.sending;
-            if self.stalled {
+            let before = left.unwrap_or(waiting);
+            if self.stalled || before == 0 {
                 return;
             }
+            left = Some(before.wrapping_sub(1));
         }
     }
 
@@ -180,12 +206,23 @@ impl Link {
     pub fn next_event(&self, ends: &impl Ends) -> Option<u64> {
         let delivery = ends.first_delivery();
         let end = if self.sending {
-            // The next delivery asks a timeless queue in time for the one after it, as that takes
-            // longer than the delay. There is one unless the budget ran out.
+            let end = self.wire.busy_until();
+            let waiting = ends.waiting();
+            // A timeless queue is asked in time for the next delivery at that before it: there is
+            // one, for what is being sent is in flight.
             let asked = ends.timeless() && delivery.is_some();
-            (ends.owned() || (ends.waiting() && !asked)).then(|| self.wire.busy_until())
-        } else if ends.waiting() && !self.stalled {
-            // The budget ran out.
+            if ends.owned() || (waiting != 0 && !asked) {
+                Some(end)
+            } else if waiting > BATCH {
+                let batch = end
+                    .wrapping_sub(self.began)
+                    .saturating_mul(u64::from(BATCH).wrapping_sub(1));
+                Some(end.saturating_add(batch))
+            } else {
+                None
+            }
+        } else if ends.waiting() != 0 && !self.stalled {
+            // It arrived just now.
             Some(self.wire.next_start())
         } else {
             None

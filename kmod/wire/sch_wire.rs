@@ -76,8 +76,8 @@ struct Line<'a> {
 
 impl Ends for Line<'_> {
     #[inline]
-    fn waiting(&self) -> bool {
-        self.child.len() != 0
+    fn waiting(&self) -> u32 {
+        self.child.len()
     }
 
     #[inline]
@@ -151,9 +151,18 @@ impl Qdisc for Wire {
         })
     }
 
-    fn apply(self: Pin<&mut Self>, _sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
+    fn apply(self: Pin<&mut Self>, sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
         let this = self.project();
-        this.link.set_params(params(&config));
+        let mut line = Line {
+            sch,
+            child: this.child,
+            in_flight: this.in_flight,
+            in_flight_bytes: this.in_flight_bytes,
+        };
+        this.link.set_params(now(), params(&config), &mut line);
+        if let Some(at) = this.link.next_event(&line) {
+            this.watchdog.schedule(at, config.slack);
+        }
         *this.config = config;
     }
 

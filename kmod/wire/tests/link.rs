@@ -3,12 +3,13 @@
 //! A link against an exact simulation of one wire: the same packets, in the same order, at the same
 //! nanosecond, however late the timers are.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
+use weft_core::common::xorshift::Xorshift32;
 use weft_core::wire::line::Params;
-use weft_core::wire::link::{arrival, Ends, Link, BUDGET};
+use weft_core::wire::link::{arrival, Ends, Link, BATCH};
 
 /// A packet: when it arrives (ns), its length (bytes) and its rank.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,8 @@ fn params(rate: u64, delay: u64) -> Params {
 #[derive(Default)]
 struct Test {
     packets: Vec<Packet>,
-    queue: Vec<usize>,
+    /// By rank, then by arrival.
+    queue: BTreeSet<(u32, usize)>,
     in_flight: VecDeque<(usize, u64)>,
     /// Whether the packet launched last still counts for its socket.
     owned: bool,
@@ -43,20 +45,24 @@ struct Test {
     closed: bool,
     /// It says that it need not be asked in time.
     timeless: bool,
+    launched: usize,
+    /// Most packets that began in one call.
+    most_launched: usize,
 }
 
 impl Ends for Test {
-    fn waiting(&self) -> bool {
-        !self.queue.is_empty()
+    fn waiting(&self) -> u32 {
+        self.queue.len() as u32
     }
 
     fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool {
         if self.closed {
             return false;
         }
-        let best = (0..self.queue.len()).min_by_key(|&i| (self.packets[self.queue[i]].rank, i));
-        let Some(best) = best else { return false };
-        let index = self.queue.remove(best);
+        let Some((_, index)) = self.queue.pop_first() else {
+            return false;
+        };
+        self.launched += 1;
         self.in_flight
             .push_back((index, begin(self.packets[index].len, 1)));
         self.owned = self.packets[index].owned;
@@ -84,8 +90,14 @@ impl Ends for Test {
 }
 
 impl Test {
-    fn poll(&mut self, link: &mut Link, now: u64) {
+    fn advance(&mut self, link: &mut Link, now: u64) {
+        self.launched = 0;
         link.advance(now, self);
+        self.most_launched = self.most_launched.max(self.launched);
+    }
+
+    fn poll(&mut self, link: &mut Link, now: u64) {
+        self.advance(link, now);
         while link.deliver(now, self) {
             let delivered = self.in_flight.pop_front().unwrap();
             self.delivered.push(delivered);
@@ -93,12 +105,15 @@ impl Test {
     }
 
     fn arrive(&mut self, link: &mut Link, index: usize) {
-        let now = self.packets[index].at;
-        link.advance(now, self);
-        let idle = !self.waiting();
-        self.queue.push(index);
+        self.arrive_at(link, index, self.packets[index].at);
+    }
+
+    fn arrive_at(&mut self, link: &mut Link, index: usize, at: u64) {
+        self.advance(link, at);
+        let idle = self.waiting() == 0;
+        self.queue.insert((self.packets[index].rank, index));
         if idle {
-            link.arrived(now);
+            link.arrived(at);
         }
     }
 }
@@ -133,42 +148,51 @@ fn run(params: Params, packets: &[Packet], lateness: &[u64], timeless: bool) -> 
     (test, link)
 }
 
-/// When each packet is delivered, in order of delivery, in exact arithmetic (10^9 parts of a byte
-/// time, so that nothing is rounded but the result).
-fn exact(params: Params, packets: &[Packet]) -> Vec<(usize, u64)> {
+/// What an exact wire does.
+struct Exact {
+    /// Each packet and when it is delivered, in order of delivery.
+    delivered: Vec<(usize, u64)>,
+    /// Time spent serializing.
+    busy_ns: u64,
+}
+
+/// One packet after the other, in exact arithmetic (10^9 parts of a byte time, so that nothing is
+/// rounded but the result).
+fn exact(params: Params, packets: &[Packet]) -> Exact {
     let rate = u128::from(params.rate.get());
-    let mut waiting: Vec<usize> = Vec::new();
+    let mut waiting = BTreeSet::new();
     let mut next = 0;
     let mut delivered = Vec::new();
+    let mut busy_ns = 0;
     // The start of the busy period, and bytes times 10^9 sent since.
     let (mut since, mut sent) = (0u128, 0u128);
     loop {
         let free = (since * rate + sent) / rate;
         while next < packets.len() && u128::from(packets[next].at) < free {
-            waiting.push(next);
+            waiting.insert((packets[next].rank, next));
             next += 1;
         }
         if waiting.is_empty() {
             if next == packets.len() {
-                return delivered;
+                return Exact { delivered, busy_ns };
             }
             let at = u128::from(packets[next].at);
             if at > free {
                 (since, sent) = (at, 0);
             }
-            waiting.push(next);
+            waiting.insert((packets[next].rank, next));
             next += 1;
         }
-        let best = (0..waiting.len())
-            .min_by_key(|&i| (packets[waiting[i]].rank, i))
-            .unwrap();
-        let index = waiting.remove(best);
+        let start = (since * rate + sent) / rate;
+        let (_, index) = waiting.pop_first().unwrap();
         sent += u128::from(packets[index].len) * 1_000_000_000;
         let end = (since * rate + sent) / rate;
+        busy_ns += (end - start) as u64;
         delivered.push((index, end as u64 + params.delay));
     }
 }
 
+/// Some packets, far apart or together.
 fn packets() -> impl Strategy<Value = Vec<Packet>> {
     let packet = (0u64..3_000, 1u32..2_000, 0u32..4, any::<bool>());
     prop::collection::vec(packet, 1..80).prop_map(|packets| {
@@ -188,6 +212,51 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     })
 }
 
+/// Bursts of up to some 1,000 packets with pauses between them: each as fast as may be or as slow
+/// as the wire, of one length or mixed, with owners or without.
+fn bursts() -> impl Strategy<Value = Vec<Packet>> {
+    let burst = (
+        prop_oneof![Just(0u64), 0..2_000_000u64],
+        prop_oneof![1..10usize, 50..200usize, 200..1_200usize],
+        prop_oneof![Just(0u64), 0..3_000u64],
+        prop_oneof![
+            Just(1u32..2),
+            Just(60..61),
+            Just(1_500..1_501),
+            Just(1..2_000),
+            Just(60..65_000)
+        ],
+        1u32..5,
+        prop_oneof![Just(0u64), Just(0), Just(1), Just(2)],
+    );
+    let bursts = prop::collection::vec(burst, 1..6);
+    (bursts, any::<u32>()).prop_map(|(bursts, seed)| {
+        let mut random = Xorshift32::new(seed);
+        let mut draw = |end: u64| u64::from(random.below(end as u32));
+        let mut at = 1;
+        let mut packets = Vec::new();
+        for (pause, count, gap, lens, ranks, owners) in bursts {
+            at += pause;
+            for _ in 0..count {
+                at += draw(2 * gap);
+                packets.push(Packet {
+                    at,
+                    len: lens.start + draw((lens.end - lens.start).into()) as u32,
+                    rank: draw(ranks.into()) as u32,
+                    owned: draw(2) < owners,
+                });
+            }
+        }
+        packets
+    })
+}
+
+/// Timers on time, late by less than a packet takes, by some packets, and by whole bursts.
+fn lateness() -> impl Strategy<Value = Vec<u64>> {
+    let one = prop_oneof![Just(0u64), 0..1_000u64, 0..20_000u64, 0..5_000_000u64];
+    prop::collection::vec(one, 1..20)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 2_000 }))]
 
@@ -199,12 +268,7 @@ proptest! {
         lateness in prop::collection::vec(0u64..20_000, 1..20),
         timeless in any::<bool>(),
     ) {
-        let params = params(rate, delay);
-        let expected = exact(params, &packets);
-        let (test, link) = run(params, &packets, &lateness, timeless);
-        prop_assert_eq!(&test.delivered, &expected);
-        prop_assert_eq!(link.lateness().count(), packets.len() as u64);
-        prop_assert!(test.released.len() == packets.iter().filter(|p| p.owned).count());
+        ensure_exact(params(rate, delay), &packets, &lateness, timeless)?;
     }
 
     #[test]
@@ -216,6 +280,124 @@ proptest! {
         let (_, link) = run(params(1_000_000, delay), &packets, &[0], timeless);
         prop_assert_eq!(link.lateness().max_ns(), 0);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 500 }))]
+
+    /// More than any number of packets in the code, on wires that hold more, too.
+    #[test]
+    fn neither_do_they_after_bursts_on_long_wires(
+        rate in prop::sample::select(vec![1_000_000, 125_000_000, 1_250_000_000, 3_333_333_333u64]),
+        delay in prop::sample::select(vec![0, 10_000, 1_000_000, 100_000_000u64]),
+        packets in bursts(),
+        lateness in lateness(),
+        timeless in any::<bool>(),
+    ) {
+        ensure_exact(params(rate, delay), &packets, &lateness, timeless)?;
+    }
+}
+
+fn ensure_exact(
+    params: Params,
+    packets: &[Packet],
+    lateness: &[u64],
+    timeless: bool,
+) -> Result<(), TestCaseError> {
+    let expected = exact(params, packets);
+    let (test, link) = run(params, packets, lateness, timeless);
+    prop_assert_eq!(&test.delivered, &expected.delivered);
+    prop_assert_eq!(link.busy_ns(), expected.busy_ns);
+    prop_assert_eq!(link.lateness().count(), packets.len() as u64);
+    let owned = packets.iter().filter(|packet| packet.owned).count();
+    prop_assert_eq!(test.released.len(), owned);
+    Ok(())
+}
+
+/// 10 Gbit/s.
+const TEN: u64 = 1_250_000_000;
+
+/// 100 packets at once, and one 501 µs later, on a wire of 1 ms: forwarded, so that nobody needs to
+/// know when one has been sent.
+#[test]
+fn a_packet_behind_a_burst_does_not_begin_before_it_arrived() {
+    let early = Packet {
+        at: 1,
+        len: 1_500,
+        rank: 1,
+        owned: false,
+    };
+    for rank in [1, 0] {
+        let mut packets = vec![early; 100];
+        packets.push(Packet {
+            at: 501_000,
+            rank,
+            ..early
+        });
+        let (test, link) = run(params(TEN, 1_000_000), &packets, &[0], true);
+        // The burst takes 120 µs: the wire is idle when it comes.
+        assert_eq!(test.delivered.last(), Some(&(100, 1_502_200)));
+        assert_eq!(link.busy_ns(), 101 * 1_200);
+    }
+}
+
+/// Of those that wait, no more begin in one call than a batch, as long as timers are on time.
+#[test]
+fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
+    let packet = Packet {
+        at: 1,
+        len: 1_500,
+        rank: 0,
+        owned: false,
+    };
+    for count in [2, 50, 1 + BATCH as usize, 1_000, 5_000] {
+        let mut packets = vec![packet; count];
+        packets.push(Packet {
+            at: 900_000,
+            ..packet
+        });
+        let (test, _) = run(params(TEN, 1_000_000), &packets, &[0], true);
+        // The first one began when the second one came.
+        assert_eq!(
+            test.most_launched,
+            (count - 1).min(BATCH as usize),
+            "{count}"
+        );
+        assert_eq!(test.delivered.len(), packets.len());
+    }
+}
+
+/// What changes holds for what begins later: not for what should have begun before.
+#[test]
+fn new_parameters_are_not_for_packets_that_should_have_begun() {
+    let packet = Packet {
+        at: 0,
+        len: 1_500,
+        rank: 0,
+        owned: false,
+    };
+    let mut link = Link::new(params(TEN, 1_000_000));
+    let mut test = Test {
+        packets: vec![packet; 200],
+        timeless: true,
+        ..Test::default()
+    };
+    for index in 0..200 {
+        test.arrive(&mut link, index);
+    }
+    // 100 have begun at 119.5 µs; from the next on, the wire is ten times slower.
+    link.set_params(119_500, params(TEN / 10, 1_000_000), &mut test);
+    while let Some(event) = link.next_event(&test) {
+        test.poll(&mut link, event);
+    }
+    let expected: Vec<(usize, u64)> = (0..200)
+        .map(|index| {
+            let sent =
+                (index as u64 + 1).min(100) * 1_200 + (index as u64).saturating_sub(99) * 12_000;
+            (index, sent + 1_000_000)
+        })
+        .collect();
+    assert_eq!(test.delivered, expected);
 }
 
 #[test]
@@ -265,7 +447,7 @@ proptest! {
         for _ in 0..WIRES {
             let arrivals: Vec<Packet> =
                 packets.iter().zip(&expected).map(|(&packet, &at)| Packet { at, ..packet }).collect();
-            expected = exact(params, &arrivals).into_iter().map(|(_, at)| at).collect();
+            expected = exact(params, &arrivals).delivered.into_iter().map(|(_, at)| at).collect();
         }
 
         let mut lateness = lateness.iter().map(|part| (part * f64::from(slack)) as u64).cycle();
@@ -312,13 +494,7 @@ proptest! {
             }
             while let Some((wire, index, due)) = arrivals.pop_front() {
                 let Some((link, test, _)) = wires.get_mut(wire) else { continue };
-                let at = arrival(now, Some(due), slack);
-                link.advance(at, test);
-                let idle = !test.waiting();
-                test.queue.push(index);
-                if idle {
-                    link.arrived(at);
-                }
+                test.arrive_at(link, index, arrival(now, Some(due), slack));
                 let before = test.delivered.len();
                 test.poll(link, now);
                 arrivals.extend(test.delivered[before..].iter().map(|&(index, due)| (wire + 1, index, due)));
@@ -415,9 +591,10 @@ fn what_a_stalled_queue_withheld_begins_when_it_gives_it() {
     assert_eq!(test.delivered, [(0, 6_000)]);
 }
 
+/// However many there are: an arrival may come next.
 #[test]
-fn one_call_begins_no_more_packets_than_its_budget() {
-    let count = BUDGET as usize + 10;
+fn one_call_begins_all_that_should_have_begun() {
+    let count = 10_000;
     let packet = Packet {
         at: 1_000,
         len: 1,
@@ -434,10 +611,11 @@ fn one_call_begins_no_more_packets_than_its_budget() {
     }
     // The first one began when the second one arrived.
     assert_eq!(test.in_flight.len(), 1);
-    link.advance(500_000, &mut test);
-    assert_eq!(test.in_flight.len(), 1 + BUDGET as usize);
-    // There is more to do at once.
-    assert!(link.next_event(&test).unwrap() <= 500_000);
+    link.advance(5_999, &mut test);
+    assert_eq!(test.in_flight.len(), 5_000);
     link.advance(500_000, &mut test);
     assert_eq!(test.in_flight.len(), count);
+    assert_eq!(link.busy_ns(), count as u64);
+    // There is nothing to do but to deliver.
+    assert_eq!(link.next_event(&test), Some(1_001_001));
 }

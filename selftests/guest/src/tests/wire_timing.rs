@@ -9,11 +9,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::wire::options::Options;
+use weft_core::wire::options::{self as wire, Options};
 
 use crate::clock;
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, Verb};
+use crate::network::Network;
 use crate::packets::Arrival;
 use crate::port::{INDEX, Port, QUIET, rate};
 use crate::random::Random;
@@ -27,6 +28,7 @@ tests![
     a_packet_counts_for_mpu_at_least,
     overhead_and_mpu_count_for_every_frame_of_a_gso_packet,
     packets_in_flight_do_not_delay_those_behind_them,
+    a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived,
     a_shorter_delay_overtakes_no_packet_in_flight,
     a_new_rate_holds_from_the_next_packet_on,
     an_idle_wire_saves_up_nothing,
@@ -393,6 +395,59 @@ fn packets_in_flight_do_not_delay_those_behind_them(cx: &Context) -> Result<()> 
     let gaps = gaps_of(&receiver.expect(1000, after(100_000_000))?);
     let error = ensure_near(&gaps, gaps.iter().map(|_| 100_000))?;
     cx.note(format!("error {error} ns at most"));
+    Ok(())
+}
+
+/// Forwarded packets have no socket that needs to know when they are sent: with a long delay, the
+/// queue is seldom asked for them.
+fn a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived(cx: &Context) -> Result<()> {
+    const BURST: u64 = 200;
+    const DELAY: u64 = 100_000_000;
+    // 125 bytes at 10 Mbit/s.
+    const PACKET: u64 = 100_000;
+    const DESTINATION: [u8; 4] = [10, 0, 0, 99];
+    clock::require_exact()?;
+    let mut network = Network::new(3)?;
+    let (first, second) = (network.link(0, 1)?, network.link(1, 2)?);
+    network.forward(1)?;
+    network.route(1, &second, DESTINATION)?;
+    let options = Options {
+        delay: Some(DELAY),
+        ..rate(10_000_000)
+    };
+    let options = Nest::of(|nest| options.put(nest));
+    let place = (Handle::ROOT, WIRE);
+    network.qdisc(Verb::Add, (1, &second), place, wire::KIND, options)?;
+    std::thread::sleep(QUIET);
+    let receiver = network.receiver(2)?;
+    let mut sender = network.sender(0, &first)?;
+    sender.stamp_departures()?;
+    let way = first.way(0, DESTINATION);
+    let mut departures = Vec::new();
+    for id in 0..=BURST {
+        if id == BURST {
+            // The burst has been sent for long, and none of it has arrived.
+            stay_awake(Duration::from_millis(60));
+        }
+        sender.send_to(&packet(id, 125), &way, None)?;
+        departures.push(sender.departure()?);
+    }
+    let arrivals = receiver.expect(BURST as usize + 1, after(BURST * PACKET + DELAY))?;
+    ensure_in_order(&arrivals)?;
+    // What the processor needs for the way to the wire and from there is in that of the first.
+    let transits = [0, BURST as usize].map(|id| arrivals[id].time.checked_sub(departures[id]));
+    let [Some(first), Some(last)] = transits else {
+        anyhow::bail!("arrived before they departed: {transits:?} ns");
+    };
+    cx.note(format!("the first took {first} ns, the last {last} ns"));
+    ensure!(
+        first >= PACKET + DELAY && first <= PACKET + DELAY + 2 * DISTURBED,
+        "the first took {first} ns"
+    );
+    ensure!(
+        last >= PACKET + DELAY && last <= PACKET + DELAY + 2 * DISTURBED,
+        "the last took {last} ns"
+    );
     Ok(())
 }
 
