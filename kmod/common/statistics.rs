@@ -60,7 +60,7 @@ pub struct Table {
     pub figures: &'static [Figure],
     /// What is printed, a line each. `{name}` is a figure, in its unit; `{key=sum/count}` the mean of
     /// two figures, in the first one's, and 0 if there are none; `{name?this|that}` is this if the figure
-    /// is not 0, that if it is. JSON has the figures in the same order.
+    /// is not 0, that if it is; `{!name}` is nothing but in JSON. JSON has the figures in the same order.
     pub lines: &'static [&'static str],
 }
 

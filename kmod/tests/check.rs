@@ -131,9 +131,14 @@ fn wire_options(bytes: &[u8]) {
                 assert!(config.overhead <= wire::MAX_OVERHEAD);
                 assert!(config.mpu <= wire::MAX_MPU);
                 assert!(config.slack <= wire::MAX_SLACK);
+                assert!(config.limit <= wire::MAX_LIMIT);
+                assert!((1..=wire::MAX_LIMIT).contains(&config.bytes_in_flight()));
                 assert_eq!(config.updated(&options), Ok(config));
             }
-            Err(_) => assert_eq!(options.rate, None, "only the rate is required"),
+            Err(_) => assert!(
+                options.rate.is_none() || options.limit.unwrap_or(0) == 0,
+                "only the rate is required, and for much in flight a limit"
+            ),
         }
     }
     if let Ok(config) = wire::Config::parse(bytes) {

@@ -131,8 +131,18 @@ impl Wire {
         }
     }
 
+    /// Keeps the next packet from beginning before `time`, in ns.
+    #[inline]
+    pub fn not_before(&mut self, time: u64) {
+        if time > self.next_start {
+            self.next_start = time;
+            self.remainder = 0;
+        }
+    }
+
     /// The earliest time, in ns, at which the next packet can begin: the end of the one before, or
-    /// the time since which it is [`ready`](Self::ready), whichever is later.
+    /// the time since which it is [`ready`](Self::ready), or allowed to
+    /// ([`not_before`](Self::not_before)), whichever is later.
     #[inline]
     pub fn next_start(&self) -> u64 {
         self.next_start

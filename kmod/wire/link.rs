@@ -39,6 +39,19 @@
 //! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
 //! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
 //!
+//! # What is in flight has a limit
+//!
+//! Packets in flight are in nobody's account, and a device that takes none, being stopped, would let
+//! them pile up. So they have a limit, in bytes: a wire holds `rate × delay`, whatever its packets are
+//! like. Where it is reached, nothing is lost: the wire stays idle, and what waits stays in the queue,
+//! whose business it is what to do when it is full. The next packet begins when those delivered have
+//! made room, at the time at which the last of them was due: it is sent as if the sender had stopped
+//! its transmitter (and `limit / delay` is then the rate).
+//!
+//! Timers that are late do show here, as what is due and not yet delivered counts: an arrival may find
+//! no room for one that should have begun before. Both then begin no earlier than this arrival. A
+//! limit that has room for what comes in while a timer is late never shows.
+//!
 //! # How long a call may take
 //!
 //! Rule 2 allows no call to leave off in the middle: an arrival that joined the queue then could be
@@ -74,6 +87,9 @@ pub trait Ends {
 
     /// When the first packet in flight is to be delivered, in ns.
     fn first_delivery(&self) -> Option<u64>;
+
+    /// Bytes in flight, by the lengths that `begin` was given.
+    fn in_flight(&self) -> u32;
 }
 
 /// When a packet arrived that comes in at `now`, and was `due` at a time: then, if that was at most
@@ -101,25 +117,39 @@ pub struct Link {
     sending: bool,
     /// The queue held packets and gave none.
     stalled: bool,
+    /// Bytes in flight from which on no packet begins.
+    limit: u32,
+    /// A packet could begin, but for the limit.
+    full: bool,
+    held: u64,
     lateness: Lateness,
 }
 
 impl Link {
-    /// An idle link.
-    pub fn new(params: Params) -> Self {
+    /// An idle link. A packet begins while less than `limit` bytes are in flight (and 0 counts as 1).
+    pub fn new(params: Params, limit: u32) -> Self {
         Self {
             wire: Wire::new(params),
             began: 0,
             sending: false,
             stalled: false,
+            limit: limit.max(1),
+            full: false,
+            held: 0,
             lateness: Lateness::new(),
         }
     }
 
-    /// New parameters, for the packets that begin after `now`.
-    pub fn set_params(&mut self, now: u64, params: Params, ends: &mut impl Ends) {
+    /// New parameters and a new limit, for the packets that begin from `now` on.
+    pub fn set_params(&mut self, now: u64, params: Params, limit: u32, ends: &mut impl Ends) {
         self.advance(now, ends);
         self.wire.set_params(params);
+        self.limit = limit.max(1);
+        if self.full {
+            // The old limit has held it back until now.
+            self.wire.not_before(now);
+            self.advance(now, ends);
+        }
     }
 
     /// The parameters.
@@ -132,11 +162,17 @@ impl Link {
         self.wire.reset();
         self.sending = false;
         self.stalled = false;
+        self.full = false;
     }
 
     /// Time spent serializing, in ns.
     pub fn busy_ns(&self) -> u64 {
         self.wire.busy_ns()
+    }
+
+    /// Packets that the limit held back.
+    pub fn held(&self) -> u64 {
+        self.held
     }
 
     /// How late deliveries were.
@@ -146,7 +182,7 @@ impl Link {
 
     /// Does all that was to happen up to `now`, but deliveries: ends and begins serializations.
     ///
-    /// From then on the wire is busy until after `now`, or the queue has nothing to give.
+    /// From then on the wire is busy until after `now`, or full, or the queue has nothing to give.
     ///
     /// To be called before an arrival joins the queue, before [`Link::deliver`], and before what
     /// either end holds is shown or changed.
@@ -166,6 +202,12 @@ impl Link {
                 self.stalled = false;
                 return;
             }
+            if ends.in_flight() >= self.limit {
+                self.held = self.held.wrapping_add(u64::from(!self.full));
+                self.full = true;
+                return;
+            }
+            self.full = false;
             if self.stalled {
                 // What the queue withheld so far could not have begun before now.
                 self.wire.ready(now);
@@ -182,10 +224,17 @@ impl Link {
         }
     }
 
-    /// A packet joined the queue, which was empty until `now`.
-    pub fn arrived(&mut self, now: u64) {
-        self.stalled = false;
-        self.wire.ready(now);
+    /// A packet joined the queue at `now`, after [`Link::advance`]; the `first` one if the queue was
+    /// empty until then.
+    #[inline]
+    pub fn arrived(&mut self, now: u64, first: bool) {
+        if first {
+            self.stalled = false;
+            self.wire.ready(now);
+        } else if self.full {
+            // It may be given in place of those that waited for room.
+            self.wire.not_before(now);
+        }
     }
 
     /// Whether the first packet in flight is to be delivered by `now`; if so its lateness is
@@ -194,6 +243,10 @@ impl Link {
         match ends.first_delivery() {
             Some(due) if due <= now => {
                 self.lateness.record(now.saturating_sub(due));
+                if self.full {
+                    // This makes room, or some of it.
+                    self.wire.not_before(due);
+                }
                 true
             }
             _ => false,
@@ -221,7 +274,7 @@ impl Link {
             } else {
                 None
             }
-        } else if ends.waiting() != 0 && !self.stalled {
+        } else if ends.waiting() != 0 && !self.stalled && !self.full {
             // It arrived just now.
             Some(self.wire.next_start())
         } else {

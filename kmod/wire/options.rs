@@ -20,6 +20,9 @@ pub const MAX_OVERHEAD: u32 = 1_000;
 pub const MAX_MPU: u32 = 2_000;
 /// The largest slack in nanoseconds: 1 s.
 pub const MAX_SLACK: u32 = 1_000_000_000;
+/// The largest limit in bytes: 4 GB. The longest packet more, and it would not fit into 32 bits, in
+/// which the kernel counts backlogs.
+pub const MAX_LIMIT: u32 = 4_000_000_000;
 
 crate::options! {
     /// Rate in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be said.
@@ -48,30 +51,73 @@ crate::options! {
         as "slack" [Unit::Time, "TIME", "a time, for example 60us"] silent 0,
         in (0, MAX_SLACK), or c"Slack must be at most 1 s",
         default |said| 0;
+    /// Bytes that may be in flight, at most [`MAX_LIMIT`]; 0: [as many as rate and delay
+    /// need](Config::bytes_in_flight).
+    LIMIT = 6, limit: u32
+        as "limit" [Unit::Size, "BYTES", "a number of bytes"] silent 0,
+        in (0, MAX_LIMIT), or c"Limit must be at most 4000000000 bytes",
+        default |said| 0;
 }
+
+const NS_PER_US: u64 = 1_000;
+const US_PER_S: u64 = 1_000_000;
+/// How late, in nanoseconds, a timer may be beyond the slack before it shows at the limit.
+const LATENESS: u64 = 10_000_000;
+/// The longest packet with segmentation offload, in bytes, rounded up.
+const LONGEST: u64 = 1 << 19;
 
 impl Config {
     /// The configuration of a new qdisc. The rate has to be said; the rest is 0 if it is not.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if there is no rate, and what [`Options::check`] refuses.
+    /// A [`Refusal`] if there is no rate, if there is no limit and more would be in flight than the
+    /// largest one allows, and what [`Options::check`] refuses.
     pub fn new(options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         if options.rate.is_none() {
             let sentence = c"Rate is required, for example rate 10gbit";
             return Err(Refusal::invalid(sentence));
         }
-        Ok(Self::filled(options))
+        Self::filled(options).limited()
     }
 
     /// The configuration after a `change`: what the request does not say stays.
     ///
     /// # Errors
     ///
-    /// What [`Options::check`] refuses.
+    /// What [`Options::check`] refuses, and, without a limit, more in flight than the largest one
+    /// allows.
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
-        Ok(self.changed(options))
+        self.changed(options).limited()
+    }
+
+    /// Refuses what would need a larger limit than there is.
+    fn limited(self) -> Result<Self, Refusal> {
+        match self.limit {
+            0 if self.needed() > MAX_LIMIT.into() => Err(Refusal::invalid(
+                c"More than 4 GB would be in flight: lower rate, delay or slack, or set a limit",
+            )),
+            _ => Ok(self),
+        }
+    }
+
+    /// How many bytes may be in flight: the limit, or without one as many as there can be while no
+    /// timer is later than by the slack and 10 ms.
+    pub fn bytes_in_flight(&self) -> u32 {
+        match self.limit {
+            0 => self.needed().try_into().unwrap_or(MAX_LIMIT),
+            limit => limit,
+        }
+    }
+
+    /// What is sent within the delay, what timers that are late add to it, and the packets that are
+    /// in flight in part only: that being sent, and that being delivered.
+    fn needed(&self) -> u64 {
+        let time = self.delay.saturating_add(self.slack.into());
+        let time = time.saturating_add(LATENESS).div_ceil(NS_PER_US);
+        let bytes = self.rate.saturating_mul(time) / US_PER_S;
+        bytes.saturating_add(2 * LONGEST)
     }
 }

@@ -110,6 +110,11 @@ impl Ends for Line<'_> {
     fn first_delivery(&self) -> Option<u64> {
         self.in_flight.first_stamp()
     }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        *self.in_flight_bytes
+    }
 }
 
 fn params(config: &Config) -> Params {
@@ -143,7 +148,7 @@ impl Qdisc for Wire {
     fn new(config: Config, (): (), setup: &Setup) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             config,
-            link: Link::new(params(&config)),
+            link: Link::new(params(&config), config.bytes_in_flight()),
             child: Child::new(setup)?,
             in_flight: Fifo::new(),
             in_flight_bytes: 0,
@@ -159,7 +164,9 @@ impl Qdisc for Wire {
             in_flight: this.in_flight,
             in_flight_bytes: this.in_flight_bytes,
         };
-        this.link.set_params(now(), params(&config), &mut line);
+        let limit = config.bytes_in_flight();
+        this.link
+            .set_params(now(), params(&config), limit, &mut line);
         if let Some(at) = this.link.next_event(&line) {
             this.watchdog.schedule(at, config.slack);
         }
@@ -196,6 +203,8 @@ impl Qdisc for Wire {
             late_sum_ns: lateness.sum_ns(),
             late_max_ns: lateness.max_ns(),
             late_histogram: *lateness.buckets(),
+            in_flight_limit: this.config.bytes_in_flight().into(),
+            held: this.link.held(),
         }
         .to_bytes()
     }
@@ -217,11 +226,11 @@ impl Qdisc for Wire {
             };
             this.link.advance(arrival, &mut line);
         }
-        let idle = this.child.len() == 0;
+        let first = this.child.len() == 0;
         let len = skb.packet().len;
         let verdict = this.child.enqueue(sch, skb, len, to_free);
-        if idle && this.child.len() != 0 {
-            this.link.arrived(arrival);
+        if this.child.len() != 0 {
+            this.link.arrived(arrival, first);
         }
         verdict
     }

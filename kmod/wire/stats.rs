@@ -23,7 +23,11 @@ crate::statistics! {
         /// Packets by lateness: bucket 0 counts those in time, bucket `i` those with
         /// `2^(i-1) <= ns < 2^i`; the last one has no upper end.
         Counter Times late_histogram: [u64; LATENESS_BUCKETS],
+        /// Bytes that may be in flight: `in_flight_bytes` exceeds them by less than a packet.
+        Gauge Size in_flight_limit: u64,
+        /// Packets that the wire did not take when it was free, as too much was in flight.
+        Counter Number held: u64,
     }
-    "  busy {busy_ns} in_flight {in_flight_bytes} {in_flight}p"
+    "  busy {busy_ns} in_flight {in_flight_bytes} {in_flight}p{!in_flight_limit}{held? held {held}|}"
     "  lateness count {late_count} mean {late_mean_ns=late_sum_ns/late_count} max {late_max_ns}{late_histogram}"
 }

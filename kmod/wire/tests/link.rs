@@ -48,6 +48,9 @@ struct Test {
     launched: usize,
     /// Most packets that began in one call.
     most_launched: usize,
+    bytes: u32,
+    /// Most bytes in flight, but for the packet launched last.
+    most_bytes: u32,
 }
 
 impl Ends for Test {
@@ -63,6 +66,8 @@ impl Ends for Test {
             return false;
         };
         self.launched += 1;
+        self.most_bytes = self.most_bytes.max(self.bytes);
+        self.bytes += self.packets[index].len;
         self.in_flight
             .push_back((index, begin(self.packets[index].len, 1)));
         self.owned = self.packets[index].owned;
@@ -87,6 +92,10 @@ impl Ends for Test {
     fn first_delivery(&self) -> Option<u64> {
         self.in_flight.front().map(|&(_, at)| at)
     }
+
+    fn in_flight(&self) -> u32 {
+        self.bytes
+    }
 }
 
 impl Test {
@@ -96,11 +105,14 @@ impl Test {
         self.most_launched = self.most_launched.max(self.launched);
     }
 
+    /// As the kernel asks: for one packet after the other, until there is none.
     fn poll(&mut self, link: &mut Link, now: u64) {
         self.advance(link, now);
         while link.deliver(now, self) {
             let delivered = self.in_flight.pop_front().unwrap();
+            self.bytes -= self.packets[delivered.0].len;
             self.delivered.push(delivered);
+            self.advance(link, now);
         }
     }
 
@@ -110,17 +122,26 @@ impl Test {
 
     fn arrive_at(&mut self, link: &mut Link, index: usize, at: u64) {
         self.advance(link, at);
-        let idle = self.waiting() == 0;
+        let first = self.waiting() == 0;
         self.queue.insert((self.packets[index].rank, index));
-        if idle {
-            link.arrived(at);
-        }
+        link.arrived(at, first);
     }
 }
 
 /// Runs all packets through a link whose timers fire late by what `lateness` says, in turn.
 fn run(params: Params, packets: &[Packet], lateness: &[u64], timeless: bool) -> (Test, Link) {
-    let mut link = Link::new(params);
+    run_limited(params, u32::MAX, packets, lateness, timeless)
+}
+
+/// The same with a limit.
+fn run_limited(
+    params: Params,
+    limit: u32,
+    packets: &[Packet],
+    lateness: &[u64],
+    timeless: bool,
+) -> (Test, Link) {
+    let mut link = Link::new(params, limit);
     let mut test = Test {
         packets: packets.to_vec(),
         timeless,
@@ -159,36 +180,59 @@ struct Exact {
 /// One packet after the other, in exact arithmetic (10^9 parts of a byte time, so that nothing is
 /// rounded but the result).
 fn exact(params: Params, packets: &[Packet]) -> Exact {
+    exact_limited(params, u32::MAX, packets)
+}
+
+/// The same with a limit: a packet begins when so many before it are delivered that less is in flight.
+/// What happens at one time, happens in this order: arrivals, deliveries, the beginning.
+fn exact_limited(params: Params, limit: u32, packets: &[Packet]) -> Exact {
     let rate = u128::from(params.rate.get());
+    let mut arrivals = packets.iter().enumerate().peekable();
     let mut waiting = BTreeSet::new();
-    let mut next = 0;
-    let mut delivered = Vec::new();
-    let mut busy_ns = 0;
+    let mut in_flight: VecDeque<(u128, u32)> = VecDeque::new();
+    let mut bytes = 0;
+    let (mut delivered, mut busy_ns) = (Vec::new(), 0);
     // The start of the busy period, and bytes times 10^9 sent since.
     let (mut since, mut sent) = (0u128, 0u128);
     loop {
-        let free = (since * rate + sent) / rate;
-        while next < packets.len() && u128::from(packets[next].at) < free {
-            waiting.insert((packets[next].rank, next));
-            next += 1;
+        let mut start = (since * rate + sent) / rate;
+        while let Some((index, packet)) = arrivals.next_if(|next| u128::from(next.1.at) < start) {
+            waiting.insert((packet.rank, index));
         }
         if waiting.is_empty() {
-            if next == packets.len() {
+            let Some((index, packet)) = arrivals.next() else {
                 return Exact { delivered, busy_ns };
+            };
+            if u128::from(packet.at) > start {
+                start = packet.at.into();
+                (since, sent) = (start, 0);
             }
-            let at = u128::from(packets[next].at);
-            if at > free {
-                (since, sent) = (at, 0);
-            }
-            waiting.insert((packets[next].rank, next));
-            next += 1;
+            waiting.insert((packet.rank, index));
         }
-        let start = (since * rate + sent) / rate;
+        while in_flight.front().is_some_and(|packet| packet.0 < start) {
+            bytes -= in_flight.pop_front().unwrap().1;
+        }
+        while bytes >= limit {
+            let (at, len) = in_flight.pop_front().unwrap();
+            bytes -= len;
+            if at > start {
+                start = at;
+                (since, sent) = (start, 0);
+            }
+            while let Some((index, packet)) =
+                arrivals.next_if(|next| u128::from(next.1.at) <= start)
+            {
+                waiting.insert((packet.rank, index));
+            }
+        }
         let (_, index) = waiting.pop_first().unwrap();
         sent += u128::from(packets[index].len) * 1_000_000_000;
         let end = (since * rate + sent) / rate;
         busy_ns += (end - start) as u64;
-        delivered.push((index, end as u64 + params.delay));
+        let delivery = end + u128::from(params.delay);
+        in_flight.push_back((delivery, packets[index].len));
+        bytes = bytes.saturating_add(packets[index].len);
+        delivered.push((index, delivery as u64));
     }
 }
 
@@ -298,6 +342,141 @@ proptest! {
     }
 }
 
+/// A limit around what the wire holds.
+fn limits() -> impl Strategy<Value = u32> {
+    prop_oneof![1..100_000u32, Just(1), Just(1_500), 100_000..5_000_000u32]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 200 }))]
+
+    #[test]
+    fn a_packet_that_the_limit_held_back_begins_when_there_is_room(
+        rate in prop::sample::select(vec![1_000_000, 125_000_000, 1_250_000_000, 3_333_333_333u64]),
+        delay in prop::sample::select(vec![0, 10_000, 1_000_000, 100_000_000u64]),
+        limit in limits(),
+        packets in bursts(),
+        timeless in any::<bool>(),
+    ) {
+        let params = params(rate, delay);
+        let expected = exact_limited(params, limit, &packets);
+        let (test, link) = run_limited(params, limit, &packets, &[0], timeless);
+        prop_assert_eq!(&test.delivered, &expected.delivered);
+        prop_assert_eq!(link.busy_ns(), expected.busy_ns);
+        prop_assert_eq!(link.lateness().max_ns(), 0);
+        prop_assert!(test.most_bytes < limit);
+    }
+
+    /// However late the timers are, where nothing arrives meanwhile.
+    #[test]
+    fn a_burst_passes_a_limited_wire_as_if_timers_were_on_time(
+        rate in prop::sample::select(vec![1_000_000, 1_250_000_000u64]),
+        delay in prop::sample::select(vec![0, 10_000, 1_000_000u64]),
+        limit in limits(),
+        mut packets in bursts(),
+        lateness in lateness(),
+        timeless in any::<bool>(),
+    ) {
+        for packet in &mut packets {
+            packet.at = 1;
+        }
+        let params = params(rate, delay);
+        let expected = exact_limited(params, limit, &packets);
+        let (test, link) = run_limited(params, limit, &packets, &lateness, timeless);
+        prop_assert_eq!(&test.delivered, &expected.delivered);
+        prop_assert_eq!(link.busy_ns(), expected.busy_ns);
+        prop_assert!(test.most_bytes < limit);
+    }
+
+    /// And where packets do arrive, no packet is early, none is lost, and no more is in flight.
+    #[test]
+    fn late_timers_at_the_limit_make_no_packet_early(
+        delay in prop::sample::select(vec![0, 10_000, 1_000_000u64]),
+        limit in limits(),
+        packets in bursts(),
+        lateness in lateness(),
+        timeless in any::<bool>(),
+    ) {
+        let (test, _) = run_limited(params(TEN, delay), limit, &packets, &lateness, timeless);
+        prop_assert_eq!(test.delivered.len(), packets.len());
+        prop_assert!(test.most_bytes < limit);
+        let mut free = 0;
+        for &(index, at) in &test.delivered {
+            let Packet { at: arrival, len, .. } = packets[index];
+            // 0.8 ns a byte, of which the last packet may have left less than 1 ns.
+            let sent = u64::from(len) * 4 / 5;
+            prop_assert!(at >= arrival + sent + delay, "{} at {}", index, at);
+            prop_assert!(at + 1 >= free + sent, "{} at {}", index, at);
+            free = at;
+        }
+    }
+
+    /// A limit that is far above what is in flight changes nothing, and neither does what it counts.
+    #[test]
+    fn a_limit_that_is_not_reached_holds_nothing_back(
+        packets in bursts(),
+        lateness in lateness(),
+        timeless in any::<bool>(),
+    ) {
+        let params = params(TEN, 1_000_000);
+        let (test, link) = run(params, &packets, &lateness, timeless);
+        prop_assert_eq!(link.held(), 0);
+        let (same, link) = run_limited(params, test.most_bytes + 1, &packets, &lateness, timeless);
+        prop_assert_eq!(link.held(), 0);
+        prop_assert_eq!(same.delivered, test.delivered);
+    }
+}
+
+#[test]
+fn a_limited_wire_sends_its_limit_in_each_delay_and_counts_what_it_held() {
+    let packet = Packet {
+        at: 1,
+        len: 1_500,
+        rank: 0,
+        owned: false,
+    };
+    // Two packets, of 1.2 µs, are less than the limit, three are not: then it waits for the first.
+    let (test, link) = run_limited(params(TEN, 10_000), 3_001, &[packet; 7], &[0], true);
+    let deliveries: Vec<u64> = test.delivered.iter().map(|&(_, at)| at).collect();
+    let round = [1_200, 2_400, 3_600].map(|sent| 1 + sent + 10_000);
+    assert_eq!(deliveries[..3], round);
+    assert_eq!(deliveries[3..6], round.map(|at| at + 11_200));
+    assert_eq!(deliveries[6], round[0] + 22_400);
+    assert_eq!((link.held(), test.most_bytes), (4, 3_000));
+}
+
+#[test]
+fn a_larger_limit_lets_packets_begin_that_the_old_one_held() {
+    let packet = Packet {
+        at: 0,
+        len: 1_000,
+        rank: 0,
+        owned: false,
+    };
+    let params = params(1_000_000_000, 1_000_000);
+    let mut link = Link::new(params, 1);
+    let mut test = Test {
+        packets: vec![packet; 3],
+        timeless: true,
+        ..Test::default()
+    };
+    for index in 0..3 {
+        test.arrive(&mut link, index);
+    }
+    test.poll(&mut link, 5_000);
+    assert_eq!((test.in_flight.len(), link.held()), (1, 1));
+    assert_eq!(link.next_event(&test), Some(1_001_000));
+    link.set_params(7_000, params, 10_000, &mut test);
+    while let Some(event) = link.next_event(&test) {
+        test.poll(&mut link, event);
+    }
+    let delivered = [(0, 1_001_000), (1, 1_008_000), (2, 1_009_000)];
+    assert_eq!(
+        (test.delivered.as_slice(), link.held()),
+        (&delivered[..], 1)
+    );
+}
+
 fn ensure_exact(
     params: Params,
     packets: &[Packet],
@@ -376,7 +555,7 @@ fn new_parameters_are_not_for_packets_that_should_have_begun() {
         rank: 0,
         owned: false,
     };
-    let mut link = Link::new(params(TEN, 1_000_000));
+    let mut link = Link::new(params(TEN, 1_000_000), u32::MAX);
     let mut test = Test {
         packets: vec![packet; 200],
         timeless: true,
@@ -386,7 +565,7 @@ fn new_parameters_are_not_for_packets_that_should_have_begun() {
         test.arrive(&mut link, index);
     }
     // 100 have begun at 119.5 µs; from the next on, the wire is ten times slower.
-    link.set_params(119_500, params(TEN / 10, 1_000_000), &mut test);
+    link.set_params(119_500, params(TEN / 10, 1_000_000), u32::MAX, &mut test);
     while let Some(event) = link.next_event(&test) {
         test.poll(&mut link, event);
     }
@@ -408,7 +587,7 @@ fn a_socket_is_released_when_the_serialization_ends_not_when_the_packet_arrives(
         rank: 0,
         owned: true,
     };
-    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut link = Link::new(params(1_000_000_000, 1_000_000), u32::MAX);
     let mut test = Test {
         packets: vec![packet],
         ..Test::default()
@@ -452,7 +631,7 @@ proptest! {
 
         let mut lateness = lateness.iter().map(|part| (part * f64::from(slack)) as u64).cycle();
         let mut wires: Vec<(Link, Test, Option<u64>)> = (0..WIRES)
-            .map(|_| (Link::new(params), Test { packets: packets.clone(), timeless, ..Test::default() }, None))
+            .map(|_| (Link::new(params, u32::MAX), Test { packets: packets.clone(), timeless, ..Test::default() }, None))
             .collect();
         let mut sources = packets.iter().enumerate().peekable();
         let mut now = 0;
@@ -524,7 +703,7 @@ fn nobody_is_woken_for_the_end_of_a_packet_on_which_nobody_depends() {
         rank: 0,
         owned: false,
     };
-    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut link = Link::new(params(1_000_000_000, 1_000_000), u32::MAX);
     let mut test = Test {
         packets: vec![packet],
         ..Test::default()
@@ -546,7 +725,7 @@ fn a_queue_that_reads_no_clock_is_asked_at_the_next_delivery() {
         (true, vec![1_002_000, 1_003_000, 1_004_000]),
         (false, vec![2_000, 3_000, 1_002_000, 1_003_000, 1_004_000]),
     ] {
-        let mut link = Link::new(params(1_000_000_000, 1_000_000));
+        let mut link = Link::new(params(1_000_000_000, 1_000_000), u32::MAX);
         let mut test = Test {
             packets: vec![packet; 3],
             timeless,
@@ -575,7 +754,7 @@ fn what_a_stalled_queue_withheld_begins_when_it_gives_it() {
         rank: 0,
         owned: false,
     };
-    let mut link = Link::new(params(1_000_000_000, 0));
+    let mut link = Link::new(params(1_000_000_000, 0), u32::MAX);
     let mut test = Test {
         packets: vec![packet],
         closed: true,
@@ -601,7 +780,7 @@ fn one_call_begins_all_that_should_have_begun() {
         rank: 0,
         owned: false,
     };
-    let mut link = Link::new(params(1_000_000_000, 1_000_000));
+    let mut link = Link::new(params(1_000_000_000, 1_000_000), u32::MAX);
     let mut test = Test {
         packets: vec![packet; count],
         ..Test::default()

@@ -8,7 +8,8 @@ use std::ffi::CStr;
 
 use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
 use weft_core::wire::options::{
-    attr, Config, Options, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE,
+    attr, Config, Options, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK,
+    MIN_RATE,
 };
 use weft_core::wire::stats::{Stats, LATENESS_BUCKETS};
 
@@ -20,14 +21,15 @@ fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refu
     }
 }
 
-/// A wire of 10 Gbit/s and nothing else.
+/// A wire of 1 Gbit/s and nothing else.
 fn plain() -> Config {
     Config {
-        rate: 1_250_000_000,
+        rate: 125_000_000,
         delay: 0,
         overhead: 0,
         mpu: 0,
         slack: 0,
+        limit: 0,
     }
 }
 
@@ -59,13 +61,15 @@ fn accepted(options: Options, bytes: &[u8]) -> Config {
 fn the_numbers_of_the_netlink_interface_never_change() {
     assert_eq!(KIND, "wire");
     assert_eq!((attr::RATE, attr::DELAY, attr::OVERHEAD), (1, 2, 3));
-    assert_eq!((attr::MPU, attr::SLACK, attr::PAD), (4, 5, 15));
+    assert_eq!((attr::MPU, attr::SLACK, attr::LIMIT), (4, 5, 6));
+    assert_eq!(attr::PAD, 15);
     let everything = Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
         overhead: Some(24),
         mpu: Some(84),
         slack: Some(60_000),
+        limit: Some(1_000_000),
     };
     let expected = attributes(&[
         (1, &1_250_000_u64.to_ne_bytes()),
@@ -73,6 +77,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (3, &24_u32.to_ne_bytes()),
         (4, &84_u32.to_ne_bytes()),
         (5, &60_000_u32.to_ne_bytes()),
+        (6, &1_000_000_u32.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything.put(message)), expected);
     let config = Config::new(&everything).unwrap();
@@ -99,10 +104,11 @@ fn a_new_wire_needs_a_rate_and_nothing_else() {
         overhead: Some(1),
         mpu: Some(1),
         slack: Some(1),
+        limit: Some(1),
     };
     assert_eq!(Config::new(&everything_else), Err(required));
     let rate_only = Options {
-        rate: Some(1_250_000_000),
+        rate: Some(125_000_000),
         ..Options::default()
     };
     assert_eq!(Config::new(&rate_only), Ok(plain()));
@@ -230,6 +236,117 @@ fn the_slack_is_at_most_1_second() {
 }
 
 #[test]
+fn the_limit_is_at_most_4_billion_bytes() {
+    let out_of_range = refusal(
+        RefusalKind::Range,
+        Some(attr::LIMIT),
+        c"Limit must be at most 4000000000 bytes",
+    );
+    let said = |limit: u32| {
+        let options = Options {
+            limit: Some(limit),
+            ..Options::default()
+        };
+        (options, attribute(attr::LIMIT, &limit.to_ne_bytes()))
+    };
+    for limit in [4_000_000_001, u32::MAX] {
+        let (options, bytes) = said(limit);
+        assert_refused(options, &bytes, out_of_range);
+    }
+    for limit in [0, 1, 3_999_999_999, 4_000_000_000] {
+        let (options, bytes) = said(limit);
+        assert_eq!(accepted(options, &bytes).limit, limit);
+    }
+}
+
+/// A wire of this many bytes per second, ns of delay, and ns of slack.
+fn long(rate: u64, delay: u64, slack: u32) -> Options {
+    Options {
+        rate: Some(rate),
+        delay: Some(delay),
+        slack: Some(slack),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn without_a_limit_there_is_room_for_the_delay_for_late_timers_and_for_two_packets() {
+    let room = |options: &Options| Config::new(options).unwrap().bytes_in_flight();
+    // The least: 10 ms of lateness, and twice 512 KiB.
+    assert_eq!(room(&long(125, 0, 0)), 1 + (1 << 20));
+    // 10 Gbit/s: 12.5 MB of lateness; 1 s of delay; 100 ms of slack.
+    let ten = 1_250_000_000;
+    assert_eq!(room(&long(ten, 0, 0)), 12_500_000 + (1 << 20));
+    assert_eq!(
+        room(&long(ten, 1_000_000_000, 0)),
+        1_262_500_000 + (1 << 20)
+    );
+    assert_eq!(room(&long(ten, 0, 100_000_000)), 137_500_000 + (1 << 20));
+    // The extremes of what may be said do not overflow; neither do those that may be dumped.
+    let everything = long(MAX_RATE, MAX_DELAY, MAX_SLACK);
+    let limit = Some(MAX_LIMIT);
+    assert_eq!(
+        room(&Options {
+            limit,
+            ..everything
+        }),
+        MAX_LIMIT
+    );
+    let most = Config {
+        rate: u64::MAX,
+        delay: u64::MAX,
+        overhead: 0,
+        mpu: 0,
+        slack: u32::MAX,
+        limit: 0,
+    };
+    assert_eq!(most.bytes_in_flight(), MAX_LIMIT);
+    // What is said holds.
+    let limit = Some(1);
+    assert_eq!(
+        room(&Options {
+            limit,
+            ..long(ten, 1_000_000_000, 0)
+        }),
+        1
+    );
+}
+
+#[test]
+fn more_in_flight_than_the_largest_limit_is_refused_unless_there_is_a_limit() {
+    let too_much = refusal(
+        RefusalKind::Invalid,
+        None,
+        c"More than 4 GB would be in flight: lower rate, delay or slack, or set a limit",
+    );
+    // 400 Gbit/s for 69 ms, of which 10 are the timers'.
+    let room = long(MAX_RATE, 69_900_000, 0);
+    assert!(Config::new(&room).is_ok());
+    for options in [
+        long(MAX_RATE, 70_000_000, 0),
+        long(MAX_RATE, 0, 70_000_000),
+        long(MAX_RATE, 35_000_000, 35_000_000),
+        long(MAX_RATE, MAX_DELAY, MAX_SLACK),
+        long(1_250_000_000, MAX_DELAY, 0),
+    ] {
+        assert_eq!(Config::new(&options), Err(too_much), "{options:?}");
+        let limited = Options {
+            limit: Some(1_000_000),
+            ..options
+        };
+        let config = Config::new(&limited).unwrap();
+        assert_eq!(config.bytes_in_flight(), 1_000_000);
+        // Taking the limit away is a change like others.
+        let unlimited = Options {
+            limit: Some(0),
+            ..Options::default()
+        };
+        assert_eq!(config.updated(&unlimited), Err(too_much));
+        assert_eq!(plain().updated(&options), Err(too_much));
+    }
+}
+
+#[test]
 fn a_change_leaves_what_it_does_not_say() {
     let running = Config {
         rate: 1_250_000,
@@ -237,6 +354,7 @@ fn a_change_leaves_what_it_does_not_say() {
         overhead: 24,
         mpu: 84,
         slack: 60_000,
+        limit: 1_000_000,
     };
     assert_eq!(running.updated(&Options::default()), Ok(running));
     let nothing = Options::default();
@@ -288,6 +406,16 @@ fn a_change_leaves_what_it_does_not_say() {
                 ..running
             },
         ),
+        (
+            Options {
+                limit: Some(0),
+                ..nothing
+            },
+            Config {
+                limit: 0,
+                ..running
+            },
+        ),
     ];
     for (options, expected) in one_at_a_time {
         assert_eq!(running.updated(&options), Ok(expected));
@@ -313,7 +441,7 @@ fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
 
 #[test]
 fn an_unknown_attribute_is_refused_by_its_type() {
-    for attr in [0, 6, 14, 16, 0x3fff] {
+    for attr in [0, 7, 14, 16, 0x3fff] {
         let unknown = refusal(RefusalKind::Invalid, Some(attr), c"Unknown attribute");
         let bytes = attribute(attr, &[0; 8]);
         assert_eq!(Options::parse(&bytes), Err(unknown));
@@ -331,6 +459,7 @@ fn an_attribute_of_the_wrong_size_is_refused() {
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
         (attr::SLACK, 4),
+        (attr::LIMIT, 4),
     ] {
         for size in (0..=12).filter(|size| *size != right) {
             let bytes = attribute(attr, &vec![1; size]);
@@ -353,6 +482,7 @@ fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
         (attr::SLACK, 4),
+        (attr::LIMIT, 4),
     ] {
         let payload = vec![1; size];
         let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
@@ -376,12 +506,13 @@ fn bytes_that_are_no_attributes_are_refused() {
 
 #[test]
 fn a_dump_that_lacks_an_attribute_is_refused() {
-    let whole: [(u16, &[u8]); 5] = [
+    let whole: [(u16, &[u8]); 6] = [
         (1, &[1, 0, 0, 0, 0, 0, 0, 0]),
         (2, &[0; 8]),
         (3, &[0; 4]),
         (4, &[0; 4]),
         (5, &[0; 4]),
+        (6, &[0; 4]),
     ];
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     for missing in 0..whole.len() {
@@ -402,8 +533,9 @@ fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
         (3, &u32::MAX.to_ne_bytes()),
         (15, &[]),
         (4, &u32::MAX.to_ne_bytes()),
-        (6, &[]),
+        (7, &[]),
         (5, &u32::MAX.to_ne_bytes()),
+        (6, &u32::MAX.to_ne_bytes()),
     ]);
     let config = Config {
         rate: u64::MAX,
@@ -411,6 +543,7 @@ fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
         overhead: u32::MAX,
         mpu: u32::MAX,
         slack: u32::MAX,
+        limit: u32::MAX,
     };
     assert_eq!(Config::parse(&newer), Ok(config));
 }
@@ -436,16 +569,18 @@ fn statistics_have_a_fixed_layout() {
         late_sum_ns: 5,
         late_max_ns: 6,
         late_histogram: std::array::from_fn(|bucket| 7 + bucket as u64),
+        in_flight_limit: 39,
+        held: 40,
     };
     let mut expected = Vec::new();
     expected.extend(1_u64.to_ne_bytes());
     expected.extend(2_u32.to_ne_bytes());
     expected.extend(3_u32.to_ne_bytes());
-    for field in 4..7 + 32_u64 {
+    for field in 4..41_u64 {
         expected.extend(field.to_ne_bytes());
     }
     assert_eq!(stats.to_bytes(), expected[..]);
-    assert_eq!((Stats::SIZE, LATENESS_BUCKETS), (296, 32));
+    assert_eq!((Stats::SIZE, LATENESS_BUCKETS), (312, 32));
     assert_eq!(Stats::from_bytes(&expected), Some(stats));
 }
 
@@ -467,54 +602,62 @@ fn options() -> impl Strategy<Value = Options> {
     let overhead = prop_oneof![Just(0), Just(MAX_OVERHEAD), 0..=MAX_OVERHEAD];
     let mpu = prop_oneof![Just(0), Just(MAX_MPU), 0..=MAX_MPU];
     let slack = prop_oneof![Just(0), Just(MAX_SLACK), 0..=MAX_SLACK];
+    let limit = prop_oneof![Just(0), Just(MAX_LIMIT), 0..=MAX_LIMIT];
     (
         prop::option::of(rate),
         prop::option::of(delay),
         prop::option::of(overhead),
         prop::option::of(mpu),
         prop::option::of(slack),
+        prop::option::of(limit),
     )
-        .prop_map(|(rate, delay, overhead, mpu, slack)| Options {
+        .prop_map(|(rate, delay, overhead, mpu, slack, limit)| Options {
             rate,
             delay,
             overhead,
             mpu,
             slack,
+            limit,
         })
 }
 
-/// Options in range that name a rate.
+/// Options in range that name a rate, and a limit if they need one.
 fn config() -> impl Strategy<Value = Config> {
-    (options(), MIN_RATE..=MAX_RATE).prop_map(|(options, rate)| {
+    (options(), MIN_RATE..=MAX_RATE, 1..=MAX_LIMIT).prop_map(|(options, rate, limit)| {
         let options = Options {
             rate: options.rate.or(Some(rate)),
             ..options
         };
-        Config::new(&options).unwrap()
+        let limited = Options {
+            limit: Some(limit),
+            ..options
+        };
+        Config::new(&options).or(Config::new(&limited)).unwrap()
     })
 }
 
 /// What `Options::parse` should say of well-formed attributes, one rule after the other.
 fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)> {
-    let mut said: [Option<u64>; 5] = [None; 5];
+    let mut said: [Option<u64>; 6] = [None; 6];
     for (attr, payload) in list.iter().filter(|(attr, _)| *attr != 15) {
         let invalid = Err((RefusalKind::Invalid, Some(*attr)));
         let number = match (attr, payload.len()) {
             (1 | 2, 8) => u64::from_ne_bytes(payload[..].try_into().unwrap()),
-            (3..=5, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
+            (3..=6, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
             _ => return invalid,
         };
         if said[usize::from(*attr) - 1].replace(number).is_some() {
             return invalid;
         }
     }
-    let [rate, delay, overhead, mpu, slack] = said;
+    let [rate, delay, overhead, mpu, slack, limit] = said;
     let ranges = [
         125..=50_000_000_000,
         0..=10_000_000_000,
         0..=1000,
         0..=2000,
         0..=1_000_000_000,
+        0..=4_000_000_000,
     ];
     for (attr, (value, range)) in (1..).zip(said.iter().zip(ranges)) {
         if value.is_some_and(|value| !range.contains(&value)) {
@@ -528,6 +671,7 @@ fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)>
         overhead: overhead.map(narrow),
         mpu: mpu.map(narrow),
         slack: slack.map(narrow),
+        limit: limit.map(narrow),
     })
 }
 
@@ -555,6 +699,7 @@ proptest! {
             overhead: Some(new.overhead),
             mpu: Some(new.mpu),
             slack: Some(new.slack),
+            limit: Some(new.limit),
         };
         prop_assert_eq!(old.updated(&everything), Ok(new));
     }
@@ -562,9 +707,10 @@ proptest! {
     #[test]
     fn requests_are_judged_attribute_by_attribute(
         list in prop::collection::vec(
-            (prop_oneof![8 => 1_u16..=5, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
+            (prop_oneof![8 => 1_u16..=6, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
                 4 => (0..=MAX_DELAY + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
                 4 => (0..=MAX_MPU + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
+                1 => (MAX_LIMIT - 1..=MAX_LIMIT + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
                 2 => (0..=MAX_SLACK + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
                 1 => prop::collection::vec(any::<u8>(), 0..12),
             ]),

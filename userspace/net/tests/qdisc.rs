@@ -83,7 +83,7 @@ fn options_are_the_bytes_that_tc_sends() {
 
 #[test]
 fn wires_and_pfabric_are_what_their_modules_parse() {
-    let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us");
+    let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us limit 1mb");
     assert_eq!(
         weft_core::wire::options::Options::parse(wire.options().unwrap()),
         Ok(weft_core::wire::options::Options {
@@ -92,6 +92,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
             overhead: Some(24),
             mpu: Some(84),
             slack: Some(60_000),
+            limit: Some(1 << 20),
         })
     );
     let pfabric = one("pfabric limit 36 limit_bytes 48k nostarvation");
@@ -265,7 +266,7 @@ fn each_refusal_names_the_word_and_what_is_right() {
         ),
         (
             "qdisc add dev p0 root wire rate 1mbit slak 60us",
-            "wire: `slak` is no option; options are rate, delay, overhead, mpu, slack",
+            "wire: `slak` is no option; options are rate, delay, overhead, mpu, slack, limit",
         ),
         (
             "qdisc add dev p0 root pfabric limit 0",

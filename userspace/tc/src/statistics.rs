@@ -87,6 +87,11 @@ impl<O: Output> Page<'_, O> {
     }
 
     fn filled(&mut self, inside: &str) -> String {
+        if let Some(name) = inside.strip_prefix('!') {
+            let (figure, _) = self.figure(name);
+            self.json(figure);
+            return String::new();
+        }
         if let Some((name, choice)) = inside.split_once('?') {
             let (figure, value) = self.figure(name);
             // Elsewhere in its line, or only true or false.

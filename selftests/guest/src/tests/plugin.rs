@@ -52,13 +52,14 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "starvation_prevention": starvation_prevention,
         })
     };
-    let wire = |rate: u64, delay: u64, overhead: u32, mpu: u32, slack: u32| {
+    let wire = |rate: u64, delay: u64, overhead: u32, mpu: u32, slack: u32, limit: u32| {
         json!({
             "rate": rate,
             "delay": delay,
             "overhead": overhead,
             "mpu": mpu,
             "slack": slack,
+            "limit": limit,
         })
     };
     let bfc = |said: &Value| {
@@ -116,27 +117,27 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
         (
             "wire rate 1kbit",
             "rate 1Kbit delay 0ns",
-            wire(125, 0, 0, 0, 0),
+            wire(125, 0, 0, 0, 0, 0),
         ),
         (
             "wire rate 10gbit delay 200us overhead 24 mpu 84",
             "rate 10Gbit delay 200us overhead 24 mpu 84b",
-            wire(1_250_000_000, 200_000, 24, 84, 0),
+            wire(1_250_000_000, 200_000, 24, 84, 0, 0),
         ),
         (
-            "wire rate 400gbit delay 10s",
-            "rate 400Gbit delay 10s",
-            wire(50_000_000_000, 10_000_000_000, 0, 0, 0),
+            "wire rate 400gbit delay 10s limit 1gb",
+            "rate 400Gbit delay 10s limit 1Gb",
+            wire(50_000_000_000, 10_000_000_000, 0, 0, 0, 1 << 30),
         ),
         (
             "wire rate 10mbit slack 60us",
             "rate 10Mbit delay 0ns slack 60us",
-            wire(1_250_000, 0, 0, 0, 60_000),
+            wire(1_250_000, 0, 0, 0, 60_000, 0),
         ),
         (
             "wire rate 10mbit mpu 84 slack 1s",
             "rate 10Mbit delay 0ns mpu 84b slack 1s",
-            wire(1_250_000, 0, 0, 84, 1_000_000_000),
+            wire(1_250_000, 0, 0, 84, 1_000_000_000, 0),
         ),
     ] {
         port.tc(&format!("qdisc add dev {{v}} root handle 1: {said}"))?;
@@ -259,6 +260,8 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
         "busy_ns": stats.busy_ns,
         "in_flight": stats.in_flight,
         "in_flight_bytes": stats.in_flight_bytes,
+        "in_flight_limit": stats.in_flight_limit,
+        "held": stats.held,
         "late_count": stats.late_count,
         "late_sum_ns": stats.late_sum_ns,
         "late_max_ns": stats.late_max_ns,
@@ -444,6 +447,11 @@ fn wrong_options_are_refused_with_a_message(_: &Context) -> Result<()> {
         &port,
         "wire rate 1mbit slack 2s",
         "Slack must be at most 1 s",
+    )?;
+    refuses(
+        &port,
+        "wire rate 400gbit delay 10s",
+        "More than 4 GB would be in flight: lower rate, delay or slack, or set a limit",
     )?;
     refuses(&port, "wire rate 1mbit length 5", "length")
 }

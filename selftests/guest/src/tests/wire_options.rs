@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use weft_core::common::nla::Refusal;
 use weft_core::wire::options::{
-    Config, KIND, MAX_DELAY, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE, Options, attr,
+    Config, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE,
+    Options, attr,
 };
 
 use super::options::{HANDLE, Kind, Why, attribute};
@@ -20,6 +21,7 @@ tests![
     what_is_not_said_is_zero,
     what_a_change_does_not_say_stays,
     values_out_of_range_are_refused,
+    more_in_flight_than_a_limit_can_be_needs_a_limit,
     malformed_options_are_refused,
     an_option_given_twice_is_refused,
     random_requests_are_judged_as_the_parser_judges_them,
@@ -34,6 +36,7 @@ const WIRE: Kind = Kind {
         (attr::OVERHEAD, 4),
         (attr::MPU, 4),
         (attr::SLACK, 4),
+        (attr::LIMIT, 4),
     ],
 };
 
@@ -60,12 +63,16 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
             for overhead in [0, 24, MAX_OVERHEAD] {
                 for mpu in [0, 84, MAX_MPU] {
                     for slack in [0, 60_000, MAX_SLACK] {
+                        // Without a limit where that is allowed.
+                        let long = rate == MAX_RATE && (delay == MAX_DELAY || slack == MAX_SLACK);
+                        let limit = if long { MAX_LIMIT } else { 0 };
                         let options = Options {
                             rate: Some(rate),
                             delay: Some(delay),
                             overhead: Some(overhead),
                             mpu: Some(mpu),
                             slack: Some(slack),
+                            limit: Some(limit),
                         };
                         let shown = Config::parse(&WIRE.accepts(&mut port, &payload(&options))?);
 
@@ -75,6 +82,7 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
                             overhead,
                             mpu,
                             slack,
+                            limit,
                         };
                         ensure!(shown == Ok(said), "{said:?} is shown as {shown:?}");
                     }
@@ -120,6 +128,7 @@ fn what_is_not_said_is_zero(_: &Context) -> Result<()> {
                 overhead: 0,
                 mpu: 0,
                 slack: 0,
+                limit: 0,
             }),
         "{shown:?}"
     );
@@ -134,6 +143,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         overhead: Some(3),
         mpu: Some(4),
         slack: Some(5),
+        limit: Some(6),
     };
     WIRE.request(&mut port, Verb::Add, &payload(&all))?;
     let rate = 1000;
@@ -143,6 +153,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         overhead: 3,
         mpu: 4,
         slack: 5,
+        limit: 6,
     };
     let mut change = |options: Options, config: Config| {
         WIRE.request(&mut port, Verb::Change, &payload(&options))?;
@@ -193,6 +204,14 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
             ..Options::default()
         },
         config,
+    )?;
+    config.limit = 0;
+    change(
+        Options {
+            limit: Some(0),
+            ..Options::default()
+        },
+        config,
     )
 }
 
@@ -231,7 +250,31 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
             "Slack must be at most 1 s",
         )?;
     }
+    for limit in [MAX_LIMIT + 1, u32::MAX] {
+        let sentence = "Limit must be at most 4000000000 bytes";
+        refuse(attr::LIMIT, &limit.to_ne_bytes(), sentence)?;
+    }
     Ok(())
+}
+
+fn more_in_flight_than_a_limit_can_be_needs_a_limit(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let why = Why {
+        errno: Errno::EINVAL,
+        message: "More than 4 GB would be in flight: lower rate, delay or slack, or set a limit",
+        attr: None,
+    };
+    let long = Options {
+        rate: Some(MAX_RATE),
+        delay: Some(MAX_DELAY),
+        ..Options::default()
+    };
+    WIRE.refuses(&mut port, &good(), &payload(&long), &why)?;
+    let limited = Options {
+        limit: Some(1_000_000),
+        ..long
+    };
+    WIRE.accepts(&mut port, &payload(&limited)).map(drop)
 }
 
 fn malformed_options_are_refused(_: &Context) -> Result<()> {

@@ -29,6 +29,7 @@ tests![
     overhead_and_mpu_count_for_every_frame_of_a_gso_packet,
     packets_in_flight_do_not_delay_those_behind_them,
     a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived,
+    what_the_limit_holds_back_waits_in_the_queue_until_there_is_room,
     a_shorter_delay_overtakes_no_packet_in_flight,
     a_new_rate_holds_from_the_next_packet_on,
     an_idle_wire_saves_up_nothing,
@@ -449,6 +450,58 @@ fn a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived(cx: &Conte
         "the last took {last} ns"
     );
     Ok(())
+}
+
+fn what_the_limit_holds_back_waits_in_the_queue_until_there_is_room(_: &Context) -> Result<()> {
+    clock::require_exact()?;
+    // 125 bytes each 100 µs, and 8 of them at once: 8 each 10.1 ms.
+    const DELAY: u64 = 10_000_000;
+    const PACKET: u64 = 100_000;
+    let options = Options {
+        delay: Some(DELAY),
+        limit: Some(1_000),
+        ..rate(10_000_000)
+    };
+    let mut port = wire(&options)?;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    for id in 0..24 {
+        sender.send(&packet(id, 125))?;
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    let (_, stats) = port.wire(WIRE)?;
+    ensure!(
+        (
+            stats.in_flight,
+            stats.in_flight_bytes,
+            stats.in_flight_limit
+        ) == (8, 1_000, 1_000),
+        "{stats:?}"
+    );
+    ensure!(stats.held == 1, "{stats:?}");
+    let waiting = port.find(Handle::new(2, 0))?.qlen;
+    ensure!(waiting == 16, "{waiting} packets wait");
+    let arrivals = receiver.expect(24, after(3 * (DELAY + PACKET) + 8 * PACKET))?;
+    ensure_in_order(&arrivals)?;
+    let gap = |number| match number % 8 {
+        0 => DELAY + PACKET - 7 * PACKET,
+        _ => PACKET,
+    };
+    ensure_near(&gaps_of(&arrivals), (1..24).map(gap))?;
+    // More room is used at once.
+    for id in 0..24 {
+        sender.send(&packet(id, 125))?;
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    let more = Options {
+        limit: Some(0),
+        ..Options::default()
+    };
+    change(&mut port, &more)?;
+    std::thread::sleep(Duration::from_millis(3));
+    let (_, stats) = port.wire(WIRE)?;
+    ensure!(stats.in_flight == 24, "{stats:?}");
+    receiver.expect(24, after(DELAY + 24 * PACKET)).map(drop)
 }
 
 fn a_shorter_delay_overtakes_no_packet_in_flight(_: &Context) -> Result<()> {

@@ -294,6 +294,8 @@ mod tests {
             late_sum_ns: 7,
             late_max_ns: 7,
             late_histogram: [0; weft_core::wire::stats::LATENESS_BUCKETS],
+            in_flight_limit: 1_061_076,
+            held: 0,
         };
         let app = stats.to_bytes();
         let mut port = PortReading::default();

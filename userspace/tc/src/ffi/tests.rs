@@ -333,7 +333,7 @@ fn a_request_is_a_nest_of_what_was_said() {
     assert_eq!(pfabric::Options::parse(options(&buffer)), Ok(said));
 
     let mut buffer = Buffer::of_length(EMPTY);
-    let command = "rate 125000 delay 200000 overhead 2 mpu 6 slack 60000";
+    let command = "rate 125000 delay 200000 overhead 2 mpu 6 slack 60000 limit 100";
     assert_eq!(request(&weft_core::wire::QDISC, command, &mut buffer), 0);
     let said = wire::Options {
         rate: Some(1_250_000),
@@ -341,6 +341,7 @@ fn a_request_is_a_nest_of_what_was_said() {
         overhead: Some(20),
         mpu: Some(60),
         slack: Some(60_000),
+        limit: Some(1000),
     };
     assert_eq!(wire::Options::parse(options(&buffer)), Ok(said));
 }
@@ -396,6 +397,7 @@ fn options_are_printed_by_tcs_functions() {
         overhead: Some(24),
         mpu: Some(84),
         slack: Some(60_000),
+        limit: Some(0),
     };
     let dump = dump(|sink| said.put(sink));
     options::print(&weft_core::wire::QDISC, &dump, &TC).unwrap();
@@ -411,6 +413,7 @@ fn options_are_printed_by_tcs_functions() {
         "text mpu 84b ",
         "slack: 60000",
         "text slack 60000 ns ",
+        "limit: 0",
     ];
     assert_eq!(PRINTED.take(), expected);
 }

@@ -69,7 +69,7 @@ fn the_options_are_explained() {
             &weft_tc::options::usage(&weft_core::pfabric::QDISC),
             4,
         ),
-        (WIRE, &weft_tc::options::usage(&weft_core::wire::QDISC), 5),
+        (WIRE, &weft_tc::options::usage(&weft_core::wire::QDISC), 6),
     ] {
         assert_eq!(options(usage).len(), number, "{usage}");
         for option in options(usage) {
@@ -128,6 +128,7 @@ fn the_fields_in_json_are_explained() {
         overhead: 0,
         mpu: 0,
         slack: 0,
+        limit: 0,
     };
     let (_, json) = shown(
         &weft_core::wire::QDISC,
@@ -138,7 +139,7 @@ fn the_fields_in_json_are_explained() {
         &weft_core::wire::stats::Stats::default().to_bytes(),
     )
     .unwrap();
-    assert_eq!((keys(&json).len(), keys(&more).len()), (5, 8));
+    assert_eq!((keys(&json).len(), keys(&more).len()), (6, 10));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(WIRE, "STATISTICS"), key);
     }
@@ -190,11 +191,13 @@ fn what_tc_refuses_is_explained() {
         "overhead 1001",
         "mpu 2001",
         "slack 2s",
+        "limit 4294967295",
         "rate X",
         "delay X",
         "overhead X",
         "mpu X",
         "slack X",
+        "limit X",
         "X",
     ] {
         assert_explains(WIRE, &complaint(&weft_core::wire::QDISC, command));
@@ -278,11 +281,18 @@ fn what_the_kernel_refuses_is_explained() {
         let sentence = refusal.message.to_str().unwrap();
         assert_explains(WIRE, &format!("Error: {sentence}."));
     }
-    let refusal = wire::Config::new(&wire::Options::default()).unwrap_err();
-    assert_explains(
-        WIRE,
-        &format!("Error: {}.", refusal.message.to_str().unwrap()),
-    );
+    let long = wire::Options {
+        rate: Some(wire::MAX_RATE),
+        delay: Some(wire::MAX_DELAY),
+        ..wire::Options::default()
+    };
+    for options in [wire::Options::default(), long] {
+        let refusal = wire::Config::new(&options).unwrap_err();
+        assert_explains(
+            WIRE,
+            &format!("Error: {}.", refusal.message.to_str().unwrap()),
+        );
+    }
 }
 
 #[test]

@@ -122,6 +122,8 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("wire rate 50GBps delay 10000000000ns");
     assert_understood("wire rate 10mbit slack 60us");
     assert_understood("wire rate 10mbit slack 1s");
+    assert_understood("wire rate 10mbit limit 1.5mb overhead 0x18");
+    assert_understood("wire rate 400gbit delay 10s limit 4000000000");
 }
 
 #[test]
@@ -148,6 +150,8 @@ fn values_out_of_range_are_refused() {
     let slack = "Error: Slack must be at most 1 s.\n";
     assert_refused("wire rate 1gbit slack 1.1s", 1, slack);
     assert_refused("wire rate 1gbit slack 4294967297", 1, slack);
+    let limit = "Error: Limit must be at most 4000000000 bytes.\n";
+    assert_refused("wire rate 1gbit limit 4000000001", 1, limit);
 }
 
 #[test]
@@ -318,6 +322,7 @@ fn some_wire() -> Vec<u8> {
         overhead: 24,
         mpu: 84,
         slack: 60_000,
+        limit: 0,
     };
     let mut stats = weft_core::wire::stats::Stats {
         busy_ns: 3_645_000,

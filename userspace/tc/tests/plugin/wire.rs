@@ -42,13 +42,14 @@ fn every_option_is_said_as_it_is_given_in_any_order() {
         overhead: Some(24),
         mpu: Some(84),
         slack: Some(60_000),
+        limit: Some(1_048_576),
     };
     assert_eq!(
-        said("rate 10mbit delay 200us overhead 24 mpu 84 slack 60us"),
+        said("rate 10mbit delay 200us overhead 24 mpu 84 slack 60us limit 1024kb"),
         everything
     );
     assert_eq!(
-        said("slack 60us mpu 84 overhead 24 delay 200us rate 10mbit"),
+        said("limit 1024kb slack 60us mpu 84 overhead 24 delay 200us rate 10mbit"),
         everything
     );
 }
@@ -65,6 +66,8 @@ fn the_boundaries_of_each_range_are_accepted() {
     assert_eq!(said("mpu 2000").mpu, Some(2000));
     assert_eq!(said("slack 0").slack, Some(0));
     assert_eq!(said("slack 1s").slack, Some(1_000_000_000));
+    assert_eq!(said("limit 0").limit, Some(0));
+    assert_eq!(said("limit 4000000000").limit, Some(4_000_000_000));
 }
 
 #[test]
@@ -74,6 +77,7 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
     let overhead = "Error: Overhead must be at most 1000 bytes.\n";
     let mpu = "Error: MPU must be at most 2000 bytes.\n";
     let slack = "Error: Slack must be at most 1 s.\n";
+    let limit = "Error: Limit must be at most 4000000000 bytes.\n";
     for (command, sentence) in [
         ("rate 0bps", rate),
         ("rate 124bps", rate),
@@ -90,6 +94,8 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
         ("slack 4294967296", slack),
         ("slack 4294967297", slack),
         ("slack 18446744073709551615", slack),
+        ("limit 4000000001", limit),
+        ("limit 4294967295", limit),
     ] {
         assert_eq!(
             complaint(&weft_core::wire::QDISC, command),
@@ -122,6 +128,10 @@ fn an_illegal_value_is_named_with_what_is_expected() {
             "slack some",
             "Illegal \"slack\": \"some\" is not a time, for example 60us\n",
         ),
+        (
+            "limit all",
+            "Illegal \"limit\": \"all\" is not a number of bytes\n",
+        ),
     ] {
         assert_eq!(
             complaint(&weft_core::wire::QDISC, command),
@@ -144,6 +154,7 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
         "overhead BYTES",
         "mpu BYTES",
         "slack TIME",
+        "limit BYTES",
     ] {
         assert!(usage().contains(option), "{option}");
     }
@@ -181,6 +192,7 @@ fn an_option_given_twice_is_refused() {
         ("overhead 0 overhead 0", "overhead", "0"),
         ("mpu 64 rate 1gbit mpu 84", "mpu", "84"),
         ("slack 0 slack 60us", "slack", "60us"),
+        ("limit 0 limit 1kb", "limit", "1kb"),
     ] {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
@@ -200,12 +212,13 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         overhead: 0,
         mpu: 0,
         slack: 0,
+        limit: 0,
     };
     let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
     assert_eq!(text, "rate 10000000bit delay 0ns ");
     assert_eq!(
         json,
-        r#"{"rate":1250000,"delay":0,"overhead":0,"mpu":0,"slack":0}"#
+        r#"{"rate":1250000,"delay":0,"overhead":0,"mpu":0,"slack":0,"limit":0}"#
     );
 
     let config = Config {
@@ -213,16 +226,17 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         overhead: 24,
         mpu: 1024,
         slack: 60_000,
+        limit: 1 << 20,
         ..config
     };
     let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
     assert_eq!(
         text,
-        "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb slack 60000ns "
+        "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb slack 60000ns limit 1Mb "
     );
     assert_eq!(
         json,
-        r#"{"rate":1250000,"delay":200000,"overhead":24,"mpu":1024,"slack":60000}"#
+        r#"{"rate":1250000,"delay":200000,"overhead":24,"mpu":1024,"slack":60000,"limit":1048576}"#
     );
 }
 
@@ -250,8 +264,9 @@ fn a_wire_that_never_sent_has_no_lateness() {
     let zeros = vec!["0"; LATENESS_BUCKETS].join(",");
     assert_eq!(
         json,
-        r#"{"busy_ns":0,"in_flight_bytes":0,"in_flight":0,"late_count":0,"late_sum_ns":0,"#
+        r#"{"busy_ns":0,"in_flight_bytes":0,"in_flight":0,"in_flight_limit":0,"held":0,"#
             .to_owned()
+            + r#""late_count":0,"late_sum_ns":0,"#
             + r#""late_mean_ns":0,"late_max_ns":0,"late_histogram":["#
             + &zeros
             + "]}",
@@ -267,6 +282,8 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
         late_count: 13,
         late_sum_ns: 26_013,
         late_max_ns: 9000,
+        in_flight_limit: 1_061_076,
+        held: 3,
         ..Stats::default()
     };
     stats.late_histogram[0] = 5;
@@ -275,14 +292,15 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
     let (text, json) = statistics(&weft_core::wire::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
-        "  busy 1214400ns in_flight 15140b 10p\n  \
+        "  busy 1214400ns in_flight 15140b 10p held 3\n  \
          lateness count 13 mean 2001ns max 9000ns 0ns 5 <2ns 1 <16384ns 7",
     );
     let mut histogram = vec!["0"; LATENESS_BUCKETS];
     (histogram[0], histogram[1], histogram[14]) = ("5", "1", "7");
     assert_eq!(
         json,
-        r#"{"busy_ns":1214400,"in_flight_bytes":15140,"in_flight":10,"late_count":13,"#.to_owned()
+        r#"{"busy_ns":1214400,"in_flight_bytes":15140,"in_flight":10,"#.to_owned()
+            + r#""in_flight_limit":1061076,"held":3,"late_count":13,"#
             + r#""late_sum_ns":26013,"late_mean_ns":2001,"late_max_ns":9000,"late_histogram":["#
             + &histogram.join(",")
             + "]}",
