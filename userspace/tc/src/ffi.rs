@@ -11,6 +11,7 @@
 
 use crate::args::Complaint;
 use crate::options;
+use crate::quantity::exact;
 use crate::statistics;
 use crate::tc::{Output, Units};
 use std::borrow::Cow;
@@ -245,15 +246,22 @@ impl Units for Tc {
     }
 
     fn time(&self, text: &str) -> Option<u64> {
-        // iproute2 6.1 takes negative times.
-        self.quantity(text, self.get_time64)?.try_into().ok()
+        exact(text, |one| {
+            // iproute2 6.1 takes negative times.
+            self.quantity(one, self.get_time64)?.try_into().ok()
+        })
     }
 
     fn size(&self, text: &str) -> Option<u32> {
-        self.quantity(text, self.get_size)
+        let size = exact(text, |one| Some(self.quantity(one, self.get_size)?.into()));
+        size?.try_into().ok()
     }
 
     fn number(&self, text: &str) -> Option<u64> {
+        // C's strtoull() takes the sign and wraps around: as -1, all are out of range.
+        if text.starts_with('-') {
+            return Some(u64::MAX);
+        }
         let text = CString::new(text).ok()?;
         let mut value = 0;
         // SAFETY: a variable to write to and a string to read; base 0 is "as it is written".

@@ -9,14 +9,15 @@
 //! iproute2 6.1 to 7.2; see [`tc`] for how. What a qdisc's options and statistics are is in its table
 //! ([`weft_core::QDISCS`]): there is nothing of any one of them here.
 //!
-//! | module      | part                                                                      |
-//! |-------------|---------------------------------------------------------------------------|
-//! | [`tc`]      | what a qdisc's code may ask of `tc`: read quantities, print text and JSON |
-//! | [`args`]    | the command line, and what is said of a wrong one                         |
-//! | [`options`] | options by their table: words into a request, a dump into words         |
-//! | [`statistics`] | statistics by their table                                               |
-//! | [`size`]    | sizes in bytes, as iproute2 prints them                                   |
-//! | `ffi`       | the C side, with all the `unsafe` there is                                |
+//! | module | part |
+//! |---|---|
+//! | [`tc`] | what may be asked of `tc`: read quantities, print text and JSON |
+//! | [`args`] | the command line, and what is said of a wrong one |
+//! | [`options`] | options by their table: words into a request, a dump into words |
+//! | [`statistics`] | statistics by their table |
+//! | [`quantity`] | numbers with a unit, exactly |
+//! | [`size`] | sizes in bytes, as iproute2 prints them |
+//! | `ffi` | the C side, with all the `unsafe` there is |
 
 #![deny(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod args;
 #[allow(unsafe_code)]
 mod ffi;
 pub mod options;
+pub mod quantity;
 pub mod size;
 pub mod statistics;
 pub mod tc;

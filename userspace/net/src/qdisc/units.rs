@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Rates, sizes and times as `tc` reads them (iproute2's `get_rate64`, `get_size`, `get_time`,
-//! `get_time64`): a number that may have decimals and a unit in any case. What `tc` would round,
-//! cut off or wrap around is refused here only where it does not fit.
+//! `get_time64`): a number that may have decimals and a unit in any case. Of sizes and of times in
+//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit.
 
 /// In byte/s. A number alone is bit/s; `k` is 1000, `ki` 1024, `bps` bytes.
 pub(super) fn rate(text: &str) -> Option<u64> {
@@ -17,7 +17,8 @@ pub(super) fn rate(text: &str) -> Option<u64> {
         ("t", 1e12),
         ("ti", 1_099_511_627_776.0),
     ];
-    let (number, unit) = split(text)?;
+    let (number, unit) = split(text);
+    let number: f64 = number.parse().ok()?;
     let (power, bits) = match unit.strip_suffix("bit") {
         Some(power) => (power, 1.0),
         None if unit.is_empty() => ("", 1.0),
@@ -26,35 +27,44 @@ pub(super) fn rate(text: &str) -> Option<u64> {
     whole(number * bits * find(POWERS, power)? / 8.0)
 }
 
-/// In bytes. A number alone is bytes; `k` is 1024.
+/// In bytes, whole ones. A number alone is bytes; `k` is 1024.
 pub(super) fn size(text: &str) -> Option<u32> {
-    const UNITS: &[(&str, f64)] = &[
-        ("", 1.0),
-        ("b", 1.0),
-        ("k", 1024.0),
-        ("kb", 1024.0),
-        ("kbit", 128.0),
-        ("m", 1_048_576.0),
-        ("mb", 1_048_576.0),
-        ("mbit", 131_072.0),
-        ("g", 1_073_741_824.0),
-        ("gb", 1_073_741_824.0),
-        ("gbit", 134_217_728.0),
+    const UNITS: &[(&str, u64)] = &[
+        ("", 1),
+        ("b", 1),
+        ("k", 1 << 10),
+        ("kb", 1 << 10),
+        ("kbit", 1 << 7),
+        ("m", 1 << 20),
+        ("mb", 1 << 20),
+        ("mbit", 1 << 17),
+        ("g", 1 << 30),
+        ("gb", 1 << 30),
+        ("gbit", 1 << 27),
     ];
-    let (number, unit) = split(text)?;
-    whole(number * find(UNITS, &unit)?)?.try_into().ok()
+    let (number, unit) = split(text);
+    exact(number, find(UNITS, &unit)?)?.try_into().ok()
 }
 
 /// In µs; a number alone is µs.
 pub(super) fn microseconds(text: &str) -> Option<u32> {
     const UNITS: &[(&str, f64)] = &[("", 1.0), ("us", 1.0), ("ms", 1e3), ("s", 1e6)];
-    time(text, UNITS)?.try_into().ok()
+    let (number, unit) = split(text);
+    let number: f64 = number.parse().ok()?;
+    whole(number * find(UNITS, short(&unit))?)?.try_into().ok()
 }
 
-/// In ns; a number alone is ns.
+/// In ns, whole ones; a number alone is ns.
 pub(super) fn nanoseconds(text: &str) -> Option<u64> {
-    const UNITS: &[(&str, f64)] = &[("", 1.0), ("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-    time(text, UNITS)
+    const UNITS: &[(&str, u64)] = &[
+        ("", 1),
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    let (number, unit) = split(text);
+    exact(number, find(UNITS, short(&unit))?)
 }
 
 /// Decimal, or hexadecimal after `0x`.
@@ -72,31 +82,44 @@ pub(super) fn long_number(text: &str) -> Option<u64> {
 
 /// Between 0 and 1.
 pub(super) fn probability(text: &str) -> Option<f64> {
-    let (number, unit) = split(text)?;
+    let (number, unit) = split(text);
+    let number: f64 = number.parse().ok()?;
     (unit.is_empty() && number <= 1.0).then_some(number)
 }
 
-fn time(text: &str, units: &[(&str, f64)]) -> Option<u64> {
-    let (number, unit) = split(text)?;
-    // Also `sec`, `secs`, `msec`, and so on.
+/// A unit of time; also `sec`, `secs`, `msec`, and so on.
+fn short(unit: &str) -> &str {
     let short = unit.strip_suffix("ecs").or(unit.strip_suffix("ec"));
-    let unit = short.filter(|short| short.ends_with('s')).unwrap_or(&unit);
-    whole(number * find(units, unit)?)
+    short.filter(|short| short.ends_with('s')).unwrap_or(unit)
 }
 
-fn split(text: &str) -> Option<(f64, String)> {
+/// The number, and its unit in lower case.
+fn split(text: &str) -> (&str, String) {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    Some((number.parse().ok()?, unit.to_ascii_lowercase()))
+    (number, unit.to_ascii_lowercase())
 }
 
-fn find(units: &[(&str, f64)], unit: &str) -> Option<f64> {
+fn find<T: Copy>(units: &[(&str, T)], unit: &str) -> Option<T> {
     units
         .iter()
         .find(|(name, _)| *name == unit)
         .map(|&(_, scale)| scale)
+}
+
+/// A number times a scale, where that is whole.
+fn exact(number: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // Fails without a digit, and with a second point.
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let parts = 10_u128.checked_pow(fraction.len().try_into().ok()?)?;
+    let product = digits.checked_mul(scale.into())?;
+    (product % parts == 0)
+        .then_some(product / parts)?
+        .try_into()
+        .ok()
 }
 
 /// Without its fraction, as C's conversion has it.
@@ -131,9 +154,35 @@ mod tests {
         assert_eq!(size("1mb"), Some(1 << 20));
         assert_eq!(size("1514b"), Some(1514));
         assert_eq!(size("8kbit"), Some(1024));
-        for wrong in ["4gb", "1kib", "x", "1p"] {
+        assert_eq!(size("1.5kb"), Some(1536));
+        assert_eq!(size("4294967295"), Some(u32::MAX));
+        for wrong in [
+            "4gb",
+            "4294967296",
+            "1kib",
+            "x",
+            "1p",
+            "",
+            ".",
+            "-1",
+            "1.2.3",
+        ] {
             assert_eq!(size(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_byte_or_a_nanosecond_is_refused_not_cut_off() {
+        for wrong in ["1.5", "1.0001kb", "0.1"] {
+            assert_eq!(size(wrong), None, "{wrong}");
+        }
+        for wrong in ["1.5", "0.5ns", "1.0001us", "20000000000s", "-1", ""] {
+            assert_eq!(nanoseconds(wrong), None, "{wrong}");
+        }
+        // As doubles, 1000.9999999999999.
+        assert_eq!(nanoseconds("1.001us"), Some(1001));
+        assert_eq!(nanoseconds("0.000000001s"), Some(1));
+        assert_eq!(nanoseconds("18446744073709551615"), Some(u64::MAX));
     }
 
     #[test]

@@ -124,6 +124,7 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("wire rate 10mbit slack 1s");
     assert_understood("wire rate 10mbit limit 1.5mb overhead 0x18");
     assert_understood("wire rate 400gbit delay 10s limit 4000000000");
+    assert_understood("wire rate 10mbit delay 1.001us slack 0.000001s");
 }
 
 #[test]
@@ -133,6 +134,8 @@ fn values_out_of_range_are_refused() {
     assert_refused("pfabric limit 65537", 1, limit);
     assert_refused("pfabric limit 0xffffffffff", 1, limit);
     assert_refused("pfabric limit -1", 1, limit);
+    // 24 - 2^64, in which C's functions see 24.
+    assert_refused("pfabric limit -18446744073709551592", 1, limit);
     let rate = "Error: Rate must be between 1 kbit/s and 400 Gbit/s.\n";
     assert_refused("wire rate 999bit", 1, rate);
     assert_refused("wire rate 401gbit", 1, rate);
@@ -176,6 +179,42 @@ fn values_that_are_none_are_illegal() {
         assert_refused(&format!("wire delay {value}"), 1, &error);
         let error = illegal("slack", value, "a time, for example 60us");
         assert_refused(&format!("wire slack {value}"), 1, &error);
+    }
+    // What tc's own functions would cut off, or wrap around.
+    for value in [
+        "1.5",
+        "1.0001kb",
+        "0x1.8",
+        "1e-1",
+        "inf",
+        "nan",
+        "4294967296",
+        "24x",
+    ] {
+        for option in ["overhead", "mpu", "limit"] {
+            let error = illegal(option, value, "a number of bytes");
+            assert_refused(&format!("wire {option} {value}"), 1, &error);
+        }
+        for option in ["th", "limit", "buffer", "quantum"] {
+            let error = illegal(option, value, "a size of at most 4294967295 bytes");
+            assert_refused(&format!("bfc {option} {value}"), 1, &error);
+        }
+        let error = illegal("limit_bytes", value, "a size of at most 4294967295 bytes");
+        assert_refused(&format!("pfabric limit_bytes {value}"), 1, &error);
+    }
+    for value in ["1.5", "0.0001us", "1e-10s", "inf", "nan", "1usx"] {
+        let error = illegal("delay", value, "a time, for example 200us");
+        assert_refused(&format!("wire delay {value}"), 1, &error);
+        let error = illegal("slack", value, "a time, for example 60us");
+        assert_refused(&format!("wire slack {value}"), 1, &error);
+        let error = illegal("hrtt", value, "a time, for example 20us");
+        assert_refused(&format!("bfc hrtt {value}"), 1, &error);
+    }
+    for value in ["1.5", "24x"] {
+        let error = illegal("limit", value, "a number of packets");
+        assert_refused(&format!("pfabric limit {value}"), 1, &error);
+        let error = illegal("queues", value, "a number of queues");
+        assert_refused(&format!("bfc queues {value}"), 1, &error);
     }
     let error = illegal("elide", "weft-none", "a device");
     assert_refused("bfc elide weft-none", 1, &error);
