@@ -186,9 +186,16 @@ impl Link {
     ///
     /// To be called before an arrival joins the queue, before [`Link::deliver`], and before what
     /// either end holds is shown or changed.
+    #[inline]
     pub fn advance(&mut self, now: u64, ends: &mut impl Ends) {
+        if !self.sending || self.wire.busy_until() <= now {
+            self.catch_up(now, ends);
+        }
+    }
+
+    fn catch_up(&mut self, now: u64, ends: &mut impl Ends) {
         // No more than these can begin: nothing joins the queue meanwhile.
-        let mut left = None;
+        let mut waiting = ends.waiting();
         loop {
             if self.sending {
                 if self.wire.busy_until() > now {
@@ -197,11 +204,11 @@ impl Link {
                 ends.sent();
                 self.sending = false;
             }
-            let waiting = ends.waiting();
             if waiting == 0 {
                 self.stalled = false;
                 return;
             }
+            waiting = waiting.wrapping_sub(1);
             if ends.in_flight() >= self.limit {
                 self.held = self.held.wrapping_add(u64::from(!self.full));
                 self.full = true;
@@ -216,11 +223,9 @@ impl Link {
             self.began = wire.next_start();
             self.sending = ends.launch(|len, segments| wire.begin(len, segments).delivery);
             self.stalled = !self.sending;
-            let before = left.unwrap_or(waiting);
-            if self.stalled || before == 0 {
+            if self.stalled {
                 return;
             }
-            left = Some(before.wrapping_sub(1));
         }
     }
 

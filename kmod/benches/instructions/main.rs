@@ -12,6 +12,7 @@
 
 mod bfc;
 mod pfabric;
+mod wire;
 
 use std::convert::Infallible;
 use std::env;
@@ -29,7 +30,7 @@ struct Table {
     run: fn(&str, u32, u32) -> u32,
 }
 
-const TABLES: [Table; 2] = [pfabric::TABLE, bfc::TABLE];
+const TABLES: [Table; 3] = [pfabric::TABLE, bfc::TABLE, wire::TABLE];
 const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
 const STEPS: u32 = 20_000;
 
