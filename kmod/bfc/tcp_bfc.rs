@@ -132,11 +132,6 @@ impl CongestionControl for Bfc {
         self.apply(socket);
     }
 
-    fn before_transmit(&mut self, socket: &mut Socket<'_>) {
-        // If it was chosen during the handshake, the end of that set the route's first window.
-        self.apply(socket);
-    }
-
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         // A closed window says nothing about the fabric.
         if !socket.peer_window_closed() {

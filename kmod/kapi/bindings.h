@@ -126,7 +126,10 @@ void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
 
 /* Congestion control */
 void *weft_ca_room(struct sock *sk);
-void *weft_ca_priv(struct sock *sk);
+bool weft_ca_initialized(const struct sock *sk);
+const void *weft_ca_ops(const struct sock *sk);
+bool weft_tcp_connected(const struct sock *sk);
+bool weft_tcp_ends_handshake(const struct sock *sk);
 size_t weft_ca_info(u32 ext, int *attr, union tcp_cc_info *info, u16 state,
 		    u32 first, u32 second, u32 third);
 struct net *weft_sock_net(const struct sock *sk);

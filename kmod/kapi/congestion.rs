@@ -16,6 +16,23 @@
 //! end              release
 //! ```
 //!
+//! # The handshake is the kernel's
+//!
+//! The kernel calls `init` at the handshake's end (`tcp_init_transfer`); but of a socket that
+//! chooses its congestion control while it connects at once (`setsockopt` after `connect` or
+//! before its SYN-ACK comes, a sock_ops program at `connect`), and of a child that a SYN with data
+//! makes (fast open) when it makes it. Some callbacks come even without `init`. What a flow's state
+//! would write then (a timeout, a window) the handshake would use, or overwrite. So there is a
+//! state, [`CongestionControl::new`] is called, and all other callbacks are, only from the
+//! handshake's end on: if not in `init`, in the first callback that finds the connection
+//! established, which is before its first packet is sent. Until then nothing is written, and the
+//! connection is as the kernel would have it with a congestion control that never decides anything:
+//! what a fast-open child says before its SYN-ACK is acknowledged goes by the route's window.
+//!
+//! Whether there is a state says a mark behind it, the address of the congestion control's table,
+//! which nobody else writes there: the kernel may hand over a socket that another congestion
+//! control has begun with (`tcp_ca_dst_init`, where a route has its own).
+//!
 //! What [`CongestionControl::info`] says is kept beside the state, as atomics: a process that asks
 //! (`ss -ti`) does not lock the socket.
 
@@ -24,7 +41,7 @@ use core::{
     mem::MaybeUninit,
     num::NonZeroU32,
     ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
 use kernel::{error::to_result, prelude::*};
@@ -33,11 +50,12 @@ use super::{
     bindings::{
         rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
         tcp_register_congestion_control, tcp_reno_cong_avoid, tcp_reno_ssthresh,
-        tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_priv,
-        weft_ca_room, weft_rate_acked, weft_rate_rtt_us, weft_sock_net, weft_tcp_all_acked,
-        weft_tcp_is_cwnd_limited, weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd,
-        weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd, weft_tcp_snd_ssthresh, weft_tcp_snd_wnd,
-        weft_tcp_timer_fired, weft_tcp_unpaced, WEFT_CA_PRIV_SIZE, WEFT_CONG_NON_RESTRICTED,
+        tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_initialized,
+        weft_ca_ops, weft_ca_room, weft_rate_acked, weft_rate_rtt_us, weft_sock_net,
+        weft_tcp_all_acked, weft_tcp_connected, weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited,
+        weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
+        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
+        WEFT_CA_PRIV_SIZE, WEFT_CONG_NON_RESTRICTED,
     },
     layout,
     settings::{self, Namespaces, Settings},
@@ -53,7 +71,7 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// What can be set in each network namespace; `()` for nothing.
     type Settings: Settings;
 
-    /// A flow's state when the connection is established, or changes to this.
+    /// A flow's state when the handshake has ended, or the connection changes to this later.
     fn new(socket: &mut Socket<'_>) -> Self;
 
     /// The slow start threshold, in packets, after the kernel concludes that there is congestion.
@@ -261,16 +279,21 @@ struct Adapter<T: CongestionControl>(PhantomData<T>);
 
 impl<T: CongestionControl> Adapter<T> {
     /// Where [`Published`] begins, if it is there at all.
-    const STATE_SIZE: usize = WEFT_CA_PRIV_SIZE as usize
+    const PUBLISHED_AT: usize = WEFT_CA_PRIV_SIZE as usize
         - if T::HAS_INFO {
             size_of::<Published>()
         } else {
             0
         };
 
+    /// Where the mark is that there is a state.
+    const MARK_AT: usize = Self::PUBLISHED_AT - size_of::<AtomicUsize>();
+
     /// The kernel's room for a flow's state, and its alignment.
     const STATE_FITS: () = assert!(
-        size_of::<T>() <= Self::STATE_SIZE && align_of::<T>() <= align_of::<u64>(),
+        size_of::<T>() <= Self::MARK_AT
+            && align_of::<T>() <= align_of::<u64>()
+            && Self::MARK_AT % align_of::<AtomicUsize>() == 0,
         "the congestion control's state does not fit into icsk_ca_priv"
     );
 
@@ -291,7 +314,8 @@ impl<T: CongestionControl> Adapter<T> {
             cwnd_event: T::HAS_CWND_EVENT.then_some(Self::cwnd_event),
             cwnd_event_tx_start: T::HAS_TRANSMIT_START.then_some(Self::cwnd_event_tx_start),
             in_ack_event: T::HAS_IN_ACK_EVENT.then_some(Self::in_ack_event),
-            min_tso_segs: T::HAS_BEFORE_TRANSMIT.then_some(Self::min_tso_segs),
+            // Always: here a flow begins that could not in init, before it sends anything.
+            min_tso_segs: Some(Self::min_tso_segs),
             get_info: T::HAS_INFO.then_some(Self::get_info),
             init: Some(Self::init),
             release: T::HAS_RELEASE.then_some(Self::release),
@@ -312,13 +336,54 @@ impl<T: CongestionControl> Adapter<T> {
     /// `sk` is valid for as long as the result is used, and T has info.
     unsafe fn published<'a>(sk: *mut sock) -> &'a Published {
         // SAFETY: The bytes are in the room, aligned as its size is a multiple of theirs, and
-        // never anything else's (STATE_FITS). The kernel zeroes them before init, and nobody
-        // writes them but as atomics.
+        // no part of the state (STATE_FITS). Any bytes are a value, and nobody writes them but as
+        // atomics while the socket is this congestion control's.
         unsafe {
             &*weft_ca_room(sk)
                 .cast::<u8>()
-                .add(Self::STATE_SIZE)
+                .add(Self::PUBLISHED_AT)
                 .cast::<Published>()
+        }
+    }
+
+    /// The mark that a flow has a state.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid for as long as the result is used.
+    unsafe fn mark<'a>(sk: *mut sock) -> &'a AtomicUsize {
+        // SAFETY: As for published().
+        unsafe {
+            &*weft_ca_room(sk)
+                .cast::<u8>()
+                .add(Self::MARK_AT)
+                .cast::<AtomicUsize>()
+        }
+    }
+
+    /// Whether the flow has a state.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid and uses this congestion control.
+    #[inline]
+    unsafe fn has_begun(sk: *mut sock) -> bool {
+        // SAFETY: As the caller promises.
+        unsafe { Self::mark(sk).load(Ordering::Acquire) == weft_ca_ops(sk) as usize }
+    }
+
+    /// Makes the flow's state.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid, locked and uses this congestion control; its handshake has ended.
+    unsafe fn begin(sk: *mut sock) {
+        // SAFETY: As the caller promises; the state fits (STATE_FITS).
+        unsafe {
+            let state = T::new(&mut Socket::new(sk));
+            Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
+            // After what it publishes.
+            Self::mark(sk).store(weft_ca_ops(sk) as usize, Ordering::Release);
         }
     }
 
@@ -341,39 +406,61 @@ impl<T: CongestionControl> Adapter<T> {
         }
     }
 
-    /// Runs `f` on the flow's state and its socket, if it has a state yet.
+    /// Runs `f` on the flow's state and its socket.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid, locked and uses this congestion control; the flow has a state.
+    #[inline]
+    unsafe fn run<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> R {
+        // SAFETY: As the caller promises; begin() wrote the state. It is copied in and out, so that
+        // a reference to it never lives beside the socket that holds it.
+        unsafe {
+            let room = weft_ca_room(sk).cast::<T>();
+            let mut state = room.read();
+            let result = f(&mut state, &mut Socket::new(sk));
+            Self::store(sk, room, state);
+            result
+        }
+    }
+
+    /// Runs `f` on the flow's state and its socket; first makes the state if the handshake has
+    /// ended since init. `None`: it has not.
     ///
     /// # Safety
     ///
     /// `sk` is valid, locked and uses this congestion control.
     #[inline]
     unsafe fn with<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> Option<R> {
-        // SAFETY: As the caller promises. The state was written by init (else the room is null).
-        // It is copied in and out, so that a reference to it never lives beside the socket that
-        // holds it.
+        // SAFETY: As the caller promises.
         unsafe {
-            let room = weft_ca_priv(sk).cast::<T>();
-            if room.is_null() {
-                return None;
+            if !Self::has_begun(sk) {
+                if !weft_ca_initialized(sk) || !weft_tcp_connected(sk) {
+                    return None;
+                }
+                Self::begin(sk);
             }
-            let mut state = room.read();
-            let result = f(&mut state, &mut Socket::new(sk));
-            Self::store(sk, room, state);
-            Some(result)
+            Some(Self::run(sk, f))
         }
     }
 
     unsafe extern "C" fn init(sk: *mut sock) {
-        // SAFETY: The socket is valid and locked; the state fits (STATE_FITS).
+        // SAFETY: The kernel's argument.
         unsafe {
-            let state = T::new(&mut Socket::new(sk));
-            Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
+            if weft_tcp_connected(sk) || weft_tcp_ends_handshake(sk) {
+                Self::begin(sk);
+            }
         }
     }
 
     unsafe extern "C" fn release(sk: *mut sock) {
         // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.release(socket)) };
+        unsafe {
+            if Self::has_begun(sk) {
+                Self::run(sk, |state, socket| state.release(socket));
+                Self::mark(sk).store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     unsafe extern "C" fn cong_avoid(sk: *mut sock, ack: u32, acked: u32) {
@@ -405,7 +492,11 @@ impl<T: CongestionControl> Adapter<T> {
     unsafe extern "C" fn min_tso_segs(sk: *mut sock) -> u32 {
         // SAFETY: The kernel's argument. The number is what it would use by itself.
         unsafe {
-            Self::with(sk, |state, socket| state.before_transmit(socket));
+            Self::with(sk, |state, socket| {
+                if T::HAS_BEFORE_TRANSMIT {
+                    state.before_transmit(socket);
+                }
+            });
             weft_tcp_min_tso_segs(sk)
         }
     }
@@ -416,7 +507,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn ssthresh(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument. Before init, as for a SYN, the threshold stays.
+        // SAFETY: The kernel's argument. In the handshake the threshold stays.
         unsafe {
             Self::with(sk, |state, socket| state.ssthresh(socket))
                 .unwrap_or_else(|| weft_tcp_snd_ssthresh(sk))
@@ -424,7 +515,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn undo_cwnd(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument. Before init the window stays.
+        // SAFETY: The kernel's argument. In the handshake the window stays.
         unsafe {
             Self::with(sk, |state, socket| state.undo_cwnd(socket))
                 .unwrap_or_else(|| weft_tcp_snd_cwnd(sk))
@@ -462,6 +553,9 @@ impl<T: CongestionControl> Adapter<T> {
     ) -> usize {
         // SAFETY: The kernel's arguments; the socket is not locked, and only atomics are read.
         unsafe {
+            if !Self::has_begun(sk) {
+                return 0;
+            }
             let Published { state, numbers } = Self::published(sk);
             let [first, second, third] = numbers.each_ref().map(|it| it.load(Ordering::Relaxed));
             let state = state.load(Ordering::Relaxed) as u16;

@@ -288,13 +288,34 @@ void *weft_ca_room(struct sock *sk)
 	return inet_csk_ca(sk);
 }
 
-/*
- * The congestion control's state; NULL outside of init() and release(): some
- * callbacks run before, as of a connection whose SYN is sent again.
- */
-void *weft_ca_priv(struct sock *sk)
+/* Between init() and release(). Some callbacks run before, as for a lost SYN. */
+bool weft_ca_initialized(const struct sock *sk)
 {
-	return inet_csk(sk)->icsk_ca_initialized ? inet_csk_ca(sk) : NULL;
+	return inet_csk(sk)->icsk_ca_initialized;
+}
+
+/* The congestion control whose callbacks run. */
+const void *weft_ca_ops(const struct sock *sk)
+{
+	return READ_ONCE(inet_csk(sk)->icsk_ca_ops);
+}
+
+/* The handshake has ended: a fast-open child's when its SYN-ACK is acknowledged. */
+bool weft_tcp_connected(const struct sock *sk)
+{
+	return !(BIT(sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT |
+				      TCPF_SYN_RECV)) &&
+	       !rcu_access_pointer(tcp_sk(sk)->fastopen_rsk);
+}
+
+/*
+ * In init(): tcp_init_transfer() calls it just before the passive side is
+ * established. Where SYNs crossed, a SYN-ACK of this state may still be out.
+ */
+bool weft_tcp_ends_handshake(const struct sock *sk)
+{
+	return sk->sk_state == TCP_SYN_RECV && !tcp_sk(sk)->packets_out &&
+	       !rcu_access_pointer(tcp_sk(sk)->fastopen_rsk);
 }
 
 /* Asked for as dctcp's, or as vegas's: a request has no bit for more. */

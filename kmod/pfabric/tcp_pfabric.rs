@@ -159,8 +159,6 @@ impl CongestionControl for PFabric {
 
     fn before_transmit(&mut self, socket: &mut Socket<'_>) {
         self.recovery.before_transmit(socket);
-        // If it was chosen during the handshake, the end of that set the route's first window.
-        self.apply(socket);
     }
 
     fn transmit_start(&mut self, socket: &mut Socket<'_>) {

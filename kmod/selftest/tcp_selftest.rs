@@ -33,10 +33,11 @@ impl kernel::Module for Module {
     }
 }
 
-/// The whole of a flow's room in the socket, so that a field the kernel puts elsewhere shows.
+/// The whole of a flow's room in the socket but kapi's mark, so that a field the kernel puts
+/// elsewhere shows.
 #[derive(Clone, Copy)]
 struct Reno {
-    acked: [u64; 13],
+    acked: [u64; 12],
 }
 
 #[vtable]
@@ -46,7 +47,7 @@ impl CongestionControl for Reno {
     type Settings = ();
 
     fn new(_socket: &mut Socket<'_>) -> Self {
-        Self { acked: [0; 13] }
+        Self { acked: [0; 12] }
     }
 
     fn cong_avoid(&mut self, socket: &mut Socket<'_>, ack: u32, acked: u32) {

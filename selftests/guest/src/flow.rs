@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -147,6 +147,39 @@ pub(crate) fn first_burst_of_a_late_choice(port: &Port, name: &str) -> Result<us
     let data = segments.iter().position(|it| it.len > 0);
     let later = &segments[data.context("nothing was sent")?..];
     Ok(later.iter().take_while(|it| it.to.0 == FAR_IP).count())
+}
+
+/// Sets an option of TCP that takes a number.
+pub(crate) fn set_tcp(socket: &impl AsRawFd, option: i32, value: i32) -> Result<()> {
+    // SAFETY: The kernel reads so many bytes.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            option,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    Errno::result(result).with_context(|| format!("TCP option {option} = {value}"))?;
+    Ok(())
+}
+
+/// An option of TCP that is a number.
+pub(crate) fn get_tcp(socket: &impl AsRawFd, option: i32) -> Result<i32> {
+    let (mut value, mut size) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: The kernel writes at most `size` bytes, which there are.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            option,
+            (&raw mut value).cast(),
+            &raw mut size,
+        )
+    };
+    Errno::result(result).with_context(|| format!("TCP option {option}"))?;
+    Ok(value)
 }
 
 /// Nothing arrives at the far end, or does again.

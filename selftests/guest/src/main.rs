@@ -19,6 +19,7 @@ mod pause;
 mod port;
 mod random;
 mod scenario;
+mod sock_ops;
 mod tests;
 mod transfer;
 

@@ -15,6 +15,7 @@ mod pfabric_order;
 mod plugin;
 mod tcp_bfc;
 mod tcp_pfabric;
+mod tcp_pfabric_handshake;
 mod traffic;
 mod wire_children;
 mod wire_options;
@@ -39,6 +40,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     traffic,
     congestion,
     tcp_pfabric,
+    tcp_pfabric_handshake,
     tcp_bfc,
     plugin,
     leaks,

@@ -50,23 +50,23 @@ tests![
     the_module_stays_while_sockets_use_it,
 ];
 
-const MODULE: &str = "tcp_pfabric";
-const NAME: &str = "pfabric";
-const PORT: u16 = 1000;
-const MSS: u32 = 1448;
+pub(super) const MODULE: &str = "tcp_pfabric";
+pub(super) const NAME: &str = "pfabric";
+pub(super) const PORT: u16 = 1000;
+pub(super) const MSS: u32 = 1448;
 /// The timeout of the tests, and what becomes of it at 250 jiffies a second: between two in a row,
 /// and the least.
-const RTO_US: u32 = 45_000;
-const RTO: Duration = Duration::from_millis(44);
-const JIFFY: Duration = Duration::from_millis(4);
+pub(super) const RTO_US: u32 = 45_000;
+pub(super) const RTO: Duration = Duration::from_millis(44);
+pub(super) const JIFFY: Duration = Duration::from_millis(4);
 /// How late the tick may be, and how busy the sender.
-const SLACK: Duration = Duration::from_micros(500);
+pub(super) const SLACK: Duration = Duration::from_micros(500);
 /// The shortest time that a timeout takes.
 const LEAST: Duration = RTO.saturating_sub(JIFFY).saturating_sub(SLACK);
 
 /// A link whose near end sends without delay, packets as they are on the wire, and whose far end
 /// acknowledges each after a delay. Near sockets have a timeout of [`RTO_US`].
-fn port(delay: &str) -> Result<Port> {
+pub(super) fn port(delay: &str) -> Result<Port> {
     modules::load(MODULE)?;
     let port = Port::new()?;
     for end in [&port.near, &port.far] {
@@ -84,20 +84,20 @@ fn port(delay: &str) -> Result<Port> {
 }
 
 /// Sets a near setting.
-fn set(port: &Port, name: &str, value: u32) -> Result<()> {
+pub(super) fn set(port: &Port, name: &str, value: u32) -> Result<()> {
     let name = format!("net/ipv4/tcp_pfabric/{name}");
     port.near.write_sysctl(&name, &value.to_string())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Info {
-    state: u16,
-    in_a_row: u32,
-    timeouts: u32,
-    probes: u32,
+pub(super) struct Info {
+    pub(super) state: u16,
+    pub(super) in_a_row: u32,
+    pub(super) timeouts: u32,
+    pub(super) probes: u32,
 }
 
-fn info(flow: &Flow) -> Result<Info> {
+pub(super) fn info(flow: &Flow) -> Result<Info> {
     let (state, [in_a_row, timeouts, probes]) = flow.info()?;
     Ok(Info {
         state,
@@ -351,7 +351,7 @@ fn with_tail_loss_probes_on_only_timeouts_make_it_send_again(cx: &Context) -> Re
 }
 
 /// A flow of which nothing arrives any more; returns after `time`.
-fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
+pub(super) fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
     let flow = Flow::open(port, NAME)?;
     outage(port, true)?;
     flow.write(60_000)?;
@@ -360,7 +360,7 @@ fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
 }
 
 /// The silence before each segment that was sent again.
-fn silences(data: &[Segment]) -> Vec<Duration> {
+pub(super) fn silences(data: &[Segment]) -> Vec<Duration> {
     data.windows(2)
         .filter(|pair| pair[1].seq == data[0].seq)
         .map(|pair| Duration::from_nanos(pair[1].time - pair[0].time))

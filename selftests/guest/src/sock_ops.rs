@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A sock_ops program that gives every socket of the machine a congestion control as it connects,
+//! before its SYN (`BPF_SOCK_OPS_TCP_CONNECT_CB`).
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+/// `include/uapi/linux/bpf.h`.
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_ATTACH: libc::c_long = 8;
+const BPF_PROG_DETACH: libc::c_long = 9;
+const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
+const BPF_CGROUP_SOCK_OPS: u32 = 3;
+
+/// The start of `union bpf_attr` for BPF_PROG_LOAD.
+#[repr(C)]
+struct Load {
+    kind: u32,
+    instructions: u32,
+    code: u64,
+    license: u64,
+}
+
+/// For BPF_PROG_ATTACH and BPF_PROG_DETACH.
+#[repr(C)]
+struct Attach {
+    cgroup: i32,
+    program: i32,
+    kind: u32,
+    flags: u32,
+}
+
+fn bpf<T>(command: libc::c_long, attributes: &T) -> nix::Result<libc::c_long> {
+    // SAFETY: The kernel reads so many bytes of attributes, and of what they point to what they say.
+    Errno::result(unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_ref(attributes),
+            size_of::<T>(),
+        )
+    })
+}
+
+/// One instruction of BPF.
+fn op(code: u8, to: u64, from: u64, offset: i16, value: i32) -> u64 {
+    u64::from(code)
+        | to << 8
+        | from << 12
+        | u64::from(offset as u16) << 16
+        | u64::from(value as u32) << 32
+}
+
+/// The program, while this lives.
+pub(crate) struct Chooser {
+    program: OwnedFd,
+    cgroup: File,
+    /// Where the cgroups are mounted.
+    directory: PathBuf,
+}
+
+impl Chooser {
+    /// `name` has at most 7 bytes.
+    pub(crate) fn of(name: &str) -> Result<Self> {
+        let mut bytes = [0; 8];
+        ensure!(name.len() < bytes.len(), "{name} is too long");
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        let name = u64::from_le_bytes(bytes);
+        let code = [
+            op(0xbf, 6, 1, 0, 0),                  // r6 = the context
+            op(0x61, 2, 1, 0, 0),                  // r2 = its op
+            op(0x55, 2, 0, 10, 3),                 // past the call if that is not TCP_CONNECT_CB
+            op(0x18, 3, 0, 0, name as u32 as i32), // r3 = the name
+            op(0, 0, 0, 0, (name >> 32) as i32),
+            op(0x7b, 10, 3, -8, 0), // onto the stack
+            op(0xbf, 1, 6, 0, 0),
+            op(0xb7, 2, 0, 0, libc::IPPROTO_TCP),
+            op(0xb7, 3, 0, 0, libc::TCP_CONGESTION),
+            op(0xbf, 4, 10, 0, 0),
+            op(0x07, 4, 0, 0, -8),
+            op(0xb7, 5, 0, 0, 8),
+            op(0x85, 0, 0, 0, 49), // bpf_setsockopt(r1, …, r5)
+            op(0xb7, 0, 0, 0, 1),
+            op(0x95, 0, 0, 0, 0),
+        ];
+        let load = Load {
+            kind: BPF_PROG_TYPE_SOCK_OPS,
+            instructions: code.len() as u32,
+            code: code.as_ptr() as u64,
+            license: c"Dual MIT/GPL".as_ptr() as u64,
+        };
+        let program = bpf(BPF_PROG_LOAD, &load).context("BPF_PROG_LOAD")?;
+        // SAFETY: The kernel made this descriptor just now, for us.
+        let program = unsafe { OwnedFd::from_raw_fd(program as i32) };
+        let directory = Path::new("/run").join(format!("weft-cgroup-{}", std::process::id()));
+        std::fs::create_dir_all(&directory)?;
+        let none = None::<&str>;
+        mount(none, &directory, Some("cgroup2"), MsFlags::empty(), none).context("cgroup2")?;
+        let chooser = Self {
+            program,
+            cgroup: File::open(&directory)?,
+            directory,
+        };
+        bpf(BPF_PROG_ATTACH, &chooser.attach()).context("BPF_PROG_ATTACH")?;
+        Ok(chooser)
+    }
+
+    fn attach(&self) -> Attach {
+        Attach {
+            cgroup: self.cgroup.as_raw_fd(),
+            program: self.program.as_raw_fd(),
+            kind: BPF_CGROUP_SOCK_OPS,
+            flags: 0,
+        }
+    }
+}
+
+impl Drop for Chooser {
+    fn drop(&mut self) {
+        // If it was never attached there is nothing to detach.
+        let _ = bpf(BPF_PROG_DETACH, &self.attach());
+        let _ = umount2(&self.directory, MntFlags::MNT_DETACH);
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
