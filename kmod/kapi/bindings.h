@@ -154,14 +154,13 @@ u32 weft_tcp_delivered(const struct sock *sk);
 u32 weft_tcp_retransmits(const struct sock *sk);
 u32 weft_tcp_lost(const struct sock *sk);
 u64 weft_tcp_now_us(const struct sock *sk);
-u32 weft_tcp_rto_max(const struct sock *sk);
-void weft_tcp_set_rto_max(struct sock *sk, u32 jiffies);
 void weft_tcp_set_rto(struct sock *sk, u32 jiffies);
 void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes);
-void weft_tcp_set_patience(struct sock *sk, u32 ms);
-void weft_tcp_forget_patience(struct sock *sk, u32 ms);
 void weft_tcp_allow_tlp(struct sock *sk);
-void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max);
+void weft_tcp_count_timeouts(struct sock *sk);
+void weft_tcp_call_when_sent(struct sock *sk);
+bool weft_tcp_refused(struct sock *sk, u32 rto);
+void weft_tcp_timeout_only(struct sock *sk, u32 rto);
 void weft_tcp_unmark_lost(struct sock *sk, u64 since_us);
 
 /* Layouts as the C compiler sees them, compared with Rust's at load. */

@@ -454,16 +454,6 @@ u64 weft_tcp_now_us(const struct sock *sk)
 	return tcp_sk(sk)->tcp_mstamp;
 }
 
-u32 weft_tcp_rto_max(const struct sock *sk)
-{
-	return tcp_rto_max(sk);
-}
-
-void weft_tcp_set_rto_max(struct sock *sk, u32 jiffies)
-{
-	WRITE_ONCE(inet_csk(sk)->icsk_rto_max, jiffies);
-}
-
 void weft_tcp_set_rto(struct sock *sk, u32 jiffies)
 {
 	inet_csk(sk)->icsk_rto = jiffies;
@@ -475,20 +465,67 @@ void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes)
 	tcp_sk(sk)->snd_wnd = bytes;
 }
 
-void weft_tcp_set_patience(struct sock *sk, u32 ms)
+/* A byte, which more timeouts in a row than it can count do not make wrap. */
+void weft_tcp_count_timeouts(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 
-	if (!icsk->icsk_user_timeout)
-		WRITE_ONCE(icsk->icsk_user_timeout, ms);
+	/* The kernel is about to add one. */
+	if (icsk->icsk_retransmits == U8_MAX)
+		WRITE_ONCE(icsk->icsk_retransmits, U8_MAX - 1);
 }
 
-void weft_tcp_forget_patience(struct sock *sk, u32 ms)
+/*
+ * When the next packet leaves the host's queues, tcp_wfree() has tcp_tsq_write()
+ * called, as tcp_small_queue_check() would.
+ */
+void weft_tcp_call_when_sent(struct sock *sk)
+{
+	set_bit(TSQ_THROTTLED, &sk->sk_tsq_flags);
+}
+
+static void weft_tcp_timer_within(struct sock *sk, int what, u32 jiffies_away)
+{
+	if (time_after(tcp_timeout_expires(sk), jiffies + jiffies_away))
+		tcp_reset_xmit_timer(sk, what, jiffies_away, false);
+}
+
+/*
+ * If a packet that was sent with no other in flight was refused by the host's
+ * own queue: nothing is in flight, and the timer is the one for that. Returns
+ * whether it is new, which the kernel does not count as sent.
+ */
+bool weft_tcp_refused(struct sock *sk, u32 rto)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *skb;
 
-	if (icsk->icsk_user_timeout == ms)
-		WRITE_ONCE(icsk->icsk_user_timeout, 0);
+	if (!tp->packets_out) {
+		skb = tcp_send_head(sk);
+		if (!skb || icsk->icsk_pending != ICSK_TIME_PROBE0 ||
+		    !before(TCP_SKB_CB(skb)->seq, tcp_wnd_end(tp)))
+			return false;
+		if (icsk->icsk_probes_tstamp) {
+			u32 tries = (tcp_jiffies32 - icsk->icsk_probes_tstamp) /
+				    TCP_RESOURCE_PROBE_INTERVAL;
+
+			if (icsk->icsk_probes_out > tries)
+				WRITE_ONCE(icsk->icsk_probes_out, tries);
+		}
+		weft_tcp_timer_within(sk, ICSK_TIME_PROBE0, rto);
+		return true;
+	}
+
+	skb = tcp_rtx_queue_head(sk);
+	if (!skb || icsk->icsk_pending != ICSK_TIME_RETRANS ||
+	    icsk->icsk_ca_state != TCP_CA_Loss || tcp_packets_in_flight(tp) ||
+	    (TCP_SKB_CB(skb)->sacked & (TCPCB_LOST | TCPCB_SACKED_RETRANS)) != TCPCB_LOST)
+		return false;
+	TCP_SKB_CB(skb)->sacked |= TCPCB_RETRANS;
+	tp->retrans_out += tcp_skb_pcount(skb);
+	weft_tcp_timer_within(sk, ICSK_TIME_RETRANS, rto);
+	return false;
 }
 
 void weft_tcp_allow_tlp(struct sock *sk)
@@ -496,9 +533,8 @@ void weft_tcp_allow_tlp(struct sock *sk)
 	tcp_sk(sk)->tlp_high_seq = 0;
 }
 
-void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max)
+void weft_tcp_timeout_only(struct sock *sk, u32 rto)
 {
-	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	/* No packet sent later was acknowledged: none is lost. */
@@ -511,8 +547,9 @@ void weft_tcp_timeout_only(struct sock *sk, u32 rto, u32 rto_max)
 	/* A tail loss probe is out, and will not be acknowledged. Not 0. */
 	tp->tlp_high_seq = (tp->snd_una + BIT(30)) | 1;
 	tp->tlp_retrans = 0;
-	icsk->icsk_rto = rto;
-	WRITE_ONCE(icsk->icsk_rto_max, rto_max);
+	/* To ask whether a closed window still is has the kernel's backoff. */
+	if (tp->snd_wnd)
+		inet_csk(sk)->icsk_rto = rto;
 }
 
 /*

@@ -15,7 +15,7 @@
 //! | F-RTO, Eifel, undo by D-SACK | `tcp_process_loss`, `tcp_may_undo` | `frto` and `undo_marker` are 0 before they look |
 //! | exponential backoff | end of `tcp_retransmit_timer`, which doubles `icsk_rto` | it is half the timeout by then ([`TimeoutOnly::on_timeout`]) |
 //! | estimated timeout, route's and socket's minimum | `tcp_set_rto` | `icsk_rto` is overwritten before the timer is set |
-//! | half a second after a retransmission that the host's own qdisc drops | `TCP_RESOURCE_PROBE_INTERVAL` | `icsk_rto_max`, which bounds every timer, is a jiffy above the timeout |
+//! | half a second after a packet that the host's own queue refuses | `TCP_RESOURCE_PROBE_INTERVAL`, `tcp_probe0_base` | the packet counts as sent, see below |
 //! | PRR, CWR, slow start after idle | `tcp_cong_control`, `tcp_slow_start_after_idle_check` | not called for a congestion control that has `delivered` |
 //! | pacing | `tcp_update_pacing_rate` | the same, and the rate is the socket's maximum |
 //! | another flow hash after a timeout | `sk_rethink_txhash` | `sk_txrehash` is 0: the flow stays one flow for the queues on its way, and IPv6 stays on its path |
@@ -29,19 +29,55 @@
 //! ms, 28 ms …), and the first one after progress comes up to a jiffy sooner. Above 63 jiffies the
 //! timer wheel is 8 jiffies coarse, and fires later by up to so many.
 //!
-//! The bound a jiffy above it leaves a closed socket, whose data is still to be delivered, alive:
-//! one whose timeout has reached the bound is given up (`tcp_write_timeout`). Where the peer
-//! closes its window the bound is as it was, for there it says how long to ask.
-//!
-//! The kernel also reckons from the bound how long `tcp_retries2` timeouts take
-//! (`tcp_model_timeout`), and gives a connection up that had no answer for so long: with a short
-//! bound, after seconds. A flow that waits its turn is not dead, so the time is said: half an hour,
-//! where the application has not said another (`TCP_USER_TIMEOUT`).
-//!
 //! It counts from the last progress, unless another timer has taken its place: that gives it back
 //! counting from when the first packet was sent last. The tail loss probe's does where the
 //! namespace has them (`sysctl net.ipv4.tcp_early_retrans`, 3 by default; 0 is better), RACK's
 //! after an ACK that was overtaken by a later one and yet has news.
+//!
+//! # How long a connection lives
+//!
+//! Linux gives a connection up by time, and that time is nobody's but the kernel's, the
+//! namespace's and the application's: `icsk_user_timeout` and `icsk_rto_max` are as they were.
+//! `retransmits_timed_out` asks whether as long has passed since the first retransmission
+//! (`retrans_stamp`) as n timeouts would take that begin with 200 ms (`TCP_RTO_MIN`) and double up
+//! to `icsk_rto_max`: 924.6 s for the default of `tcp_retries2`, 15, however many fixed timeouts
+//! there were. Likewise for a closed socket and `tcp_orphan_retries`, 102 s by default; it is
+//! `alive` as long as its timeout is shorter than `icsk_rto_max`. Keepalive and zero-window probes
+//! never meet what is written here.
+//!
+//! (To lower `icsk_rto_max` to the timeout would bound every timer at once, and did: but
+//! `tcp_model_timeout` divides it by 200 ms and takes the logarithm, and probes of a closed window,
+//! orphans and `TCP_RTO_MAX_MS` go by it. A long `icsk_user_timeout`, to make up for that, is what
+//! an application says for whom `KEEPCNT` and the answers to zero-window probes do not count.)
+//!
+//! `icsk_retransmits`, a byte, counts timeouts in a row, which doubling keeps below 30: here it is
+//! kept from wrapping. At 0 the kernel would take the timeout for a first one.
+//!
+//! A timeout while the peer's window is closed is the kernel's way to ask whether it still is: it
+//! keeps its backoff.
+//!
+//! # A packet that the host's own queue refuses
+//!
+//! For the paper it is lost like any other. Linux leaves it unsent, and asks again after half a
+//! second if it was sent by a timeout, after 200 ms, then each half second, if it was new and
+//! nothing is in flight. No callback tells; but the kernel calls a socket back when one of its
+//! packets has left the host's queues, be it because it was dropped, if it asked for that
+//! (`TSQ_THROTTLED`, by which it keeps short what one flow has there). So each packet with
+//! data that is sent when no other is in flight asks for it ([`TimeoutOnly::transmit_start`]), and the call finds
+//! ([`TimeoutOnly::before_transmit`]) what became of it:
+//!
+//! - a retransmission by a timeout counts as sent and lost: the timer is a timeout away;
+//! - a new packet is tried again at once, as the call does that, and then after a timeout. How
+//!   often it may be tried until the connection is given up (`tcp_retries2`, by number) is
+//!   reckoned as if it were tried each half second, so that the time is Linux's.
+//!
+//! # What still makes a timeout another
+//!
+//! - An ICMP message after a timeout that the peer cannot be reached: `tcp_ld_RTO_revert` sets the
+//!   timer once by its own estimate, 200 ms or more.
+//! - `TCP_THIN_LINEAR_TIMEOUTS` and its sysctl, off by default: with fewer than four packets out,
+//!   the first six timeouts in a row are the estimate.
+//! - A timeout longer than `TCP_RTO_MAX_MS` is that.
 //!
 //! # A probe
 //!
@@ -53,10 +89,10 @@
 use super::{
     bindings::{
         weft_jiffy_us, weft_sk_set_txrehash, weft_sk_txrehash, weft_tcp_allow_tlp,
-        weft_tcp_delivered, weft_tcp_forget_patience, weft_tcp_lost, weft_tcp_now_us,
-        weft_tcp_retransmits, weft_tcp_rto_max, weft_tcp_set_patience, weft_tcp_set_rto,
-        weft_tcp_set_rto_max, weft_tcp_set_snd_wnd, weft_tcp_snd_wnd, weft_tcp_timeout_only,
-        weft_tcp_unmark_lost, weft_tcp_unpaced,
+        weft_tcp_call_when_sent, weft_tcp_count_timeouts, weft_tcp_delivered, weft_tcp_lost,
+        weft_tcp_now_us, weft_tcp_refused, weft_tcp_retransmits, weft_tcp_set_rto,
+        weft_tcp_set_snd_wnd, weft_tcp_snd_wnd, weft_tcp_timeout_only, weft_tcp_unmark_lost,
+        weft_tcp_unpaced,
     },
     congestion::Socket,
 };
@@ -64,11 +100,19 @@ use super::{
 /// The longest timeout: the kernel's, in µs.
 pub const MAX_TIMEOUT_US: u32 = 120_000_000;
 
-/// How long a connection lives without an answer, in ms. The kernel counts it in µs, with a sign.
-const PATIENCE_MS: u32 = 1_800_000;
-
 /// A peer's window that lets one byte through.
 const ONE_BYTE: u32 = 1;
+
+/// What is known of a packet that was sent with no other in flight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// Enough.
+    Settled,
+    /// The kernel calls when it has left the host, or was refused.
+    Sent,
+    /// It was refused, and is being sent once more.
+    Again,
+}
 
 /// One socket's.
 ///
@@ -77,8 +121,6 @@ const ONE_BYTE: u32 = 1;
 pub struct TimeoutOnly {
     /// In jiffies, even.
     timeout: u32,
-    /// `icsk_rto_max` before, in jiffies.
-    bound_before: u32,
     /// `sk_txrehash` before.
     rehash_before: u8,
     /// How many packets had been acknowledged when that was last asked for; wraps.
@@ -87,6 +129,8 @@ pub struct TimeoutOnly {
     lost: u32,
     /// The peer's window, in bytes, while it is closed to one byte for a probe; else 0.
     peer_window: u32,
+    /// What is known of the packet that was sent last with no other in flight.
+    first: First,
     /// When the last timeout was, in µs of `tp->tcp_mstamp`; 0: there was none.
     last_us: u64,
 }
@@ -108,11 +152,11 @@ impl TimeoutOnly {
             weft_tcp_unpaced(sk);
             Self {
                 timeout: halves.max(1).saturating_mul(2),
-                bound_before: weft_tcp_rto_max(sk),
                 rehash_before,
                 delivered: weft_tcp_delivered(sk),
                 lost: weft_tcp_lost(sk),
                 peer_window: 0,
+                first: First::Settled,
                 last_us: 0,
             }
         };
@@ -123,6 +167,7 @@ impl TimeoutOnly {
     /// An ACK was taken apart, and nothing was concluded from it yet.
     pub fn in_ack_event(&mut self, socket: &mut Socket<'_>) {
         self.open_peer_window(socket);
+        self.first = First::Settled;
         self.rule(socket);
     }
 
@@ -150,6 +195,13 @@ impl TimeoutOnly {
                 self.lost = lost;
                 weft_tcp_unmark_lost(sk, self.last_us);
             }
+            if self.first == First::Sent {
+                self.first = if weft_tcp_refused(sk, self.timeout) {
+                    First::Again
+                } else {
+                    First::Settled
+                };
+            }
         }
     }
 
@@ -160,9 +212,16 @@ impl TimeoutOnly {
         // SAFETY: As in new().
         unsafe {
             // In a timeout the kernel is about to double it.
-            if weft_tcp_retransmits(sk) == 0 {
+            if weft_tcp_retransmits(sk) == 0 && weft_tcp_snd_wnd(sk) != 0 {
                 weft_tcp_set_rto(sk, self.timeout);
             }
+            self.first = if self.first == First::Again {
+                // Else it would be tried again and again, and nothing else would.
+                First::Settled
+            } else {
+                weft_tcp_call_when_sent(sk);
+                First::Sent
+            };
         }
     }
 
@@ -175,13 +234,14 @@ impl TimeoutOnly {
         unsafe {
             self.lost = weft_tcp_lost(sk);
             self.last_us = weft_tcp_now_us(sk);
-            weft_tcp_set_rto(sk, self.timeout / 2);
-            if one_byte {
-                let window = weft_tcp_snd_wnd(sk);
-                if window > ONE_BYTE {
-                    self.peer_window = window;
-                    weft_tcp_set_snd_wnd(sk, ONE_BYTE);
-                }
+            weft_tcp_count_timeouts(sk);
+            let window = weft_tcp_snd_wnd(sk);
+            if window != 0 {
+                weft_tcp_set_rto(sk, self.timeout / 2);
+            }
+            if one_byte && window > ONE_BYTE {
+                self.peer_window = window;
+                weft_tcp_set_snd_wnd(sk, ONE_BYTE);
             }
         }
     }
@@ -192,10 +252,8 @@ impl TimeoutOnly {
         let sk = socket.as_ptr();
         // SAFETY: As in new().
         unsafe {
-            weft_tcp_set_rto_max(sk, self.bound_before);
             weft_sk_set_txrehash(sk, self.rehash_before);
             weft_tcp_allow_tlp(sk);
-            weft_tcp_forget_patience(sk, PATIENCE_MS);
         }
     }
 
@@ -203,15 +261,7 @@ impl TimeoutOnly {
     fn rule(&self, socket: &mut Socket<'_>) {
         let sk = socket.as_ptr();
         // SAFETY: As in new().
-        unsafe {
-            let bound = if weft_tcp_snd_wnd(sk) == 0 {
-                self.bound_before
-            } else {
-                self.timeout.saturating_add(1)
-            };
-            weft_tcp_timeout_only(sk, self.timeout, bound);
-            weft_tcp_set_patience(sk, PATIENCE_MS);
-        }
+        unsafe { weft_tcp_timeout_only(sk, self.timeout) }
     }
 
     fn open_peer_window(&mut self, socket: &mut Socket<'_>) {

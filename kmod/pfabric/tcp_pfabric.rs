@@ -19,7 +19,10 @@
 //! - A probe's byte is the first of the packet it is for: from then on that is two packets, a byte
 //!   and the rest. Headers and all a probe has 67 bytes on Ethernet (IPv4, timestamps), 75 with
 //!   weft's tag, where the paper's smallest has 64.
-//! - The handshake is Linux's: its packets time out after 1 s, twice that, and so on.
+//! - The handshake is Linux's: its packets time out after 1 s, twice that, and so on. So is giving
+//!   up, which Linux does by time (`tcp_retries2`, 924.6 s by default).
+//! - A packet that the host's own queue refuses is not lost but stays with the flow: it is tried
+//!   again at once, if it is a new one, and after a timeout.
 //! - The receiver is Linux's: whether it acknowledges each packet at once is the route's business
 //!   (`quickack 1`); else a last packet's ACK can take 40 ms and cause a timeout.
 //! - A receiver that breaks its promise to keep what it acknowledged selectively (it was out of

@@ -16,6 +16,7 @@ mod plugin;
 mod tcp_bfc;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
+mod tcp_pfabric_lifetime;
 mod traffic;
 mod wire_children;
 mod wire_options;
@@ -41,6 +42,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     congestion,
     tcp_pfabric,
     tcp_pfabric_handshake,
+    tcp_pfabric_lifetime,
     tcp_bfc,
     plugin,
     leaks,
