@@ -18,6 +18,7 @@
 
 pub mod flow;
 pub mod flow_table;
+pub mod header;
 pub mod histogram;
 pub mod index_pool;
 pub mod mechanism;

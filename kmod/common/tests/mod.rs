@@ -3,6 +3,7 @@
 
 mod flow;
 mod flow_table;
+mod header;
 pub(crate) mod heap;
 mod histogram;
 mod index_pool;
