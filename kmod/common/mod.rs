@@ -16,6 +16,7 @@
 //! | [`tag`] | the 8 bytes by which a packet carries its rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
+pub mod discipline;
 pub mod flow;
 pub mod flow_table;
 pub mod header;
@@ -25,6 +26,7 @@ pub mod mechanism;
 pub mod nla;
 pub mod options;
 pub mod rank_trie;
+pub mod shared;
 pub mod statistics;
 pub mod store;
 pub mod tag;

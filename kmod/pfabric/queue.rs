@@ -74,6 +74,7 @@
 //!   packet longer than the limit in bytes is rejected at once.
 //! - Flops and comparators that look at all packets at once are replaced by a trie and a hash table.
 
+use crate::common::discipline::{Discipline, Fate, Next};
 use crate::common::flow_table::{FlowLinks, FlowTable};
 use crate::common::index_pool::{IndexPool, MAX_CAPACITY};
 use crate::common::rank_trie::{Place, RankLinks, RankTrie};
@@ -167,6 +168,52 @@ pub struct PFabric<P, S: Store> {
     max_bytes: u64,
     limits: Limits,
     counters: Counters,
+}
+
+/// What a queue is told of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The lower, the more urgent.
+    pub rank: u32,
+    /// Hash of its flow.
+    pub flow: u32,
+    /// Bytes, at least 1.
+    pub len: u32,
+}
+
+impl<P, S: Store> Discipline for PFabric<P, S> {
+    type Packet = P;
+    type Arrival = Arrival;
+    type Shared = ();
+
+    #[inline(always)] // once in a module
+    fn enqueue(
+        &mut self,
+        (): &mut (),
+        packet: P,
+        arrival: &Arrival,
+        _now: impl FnOnce() -> u64,
+        mut evict: impl FnMut(P),
+    ) -> Fate<P> {
+        let Arrival { rank, flow, len } = *arrival;
+        match self.enqueue(packet, rank, flow, len, |packet, _| evict(packet)) {
+            Ok(()) => Fate::Queued,
+            Err(packet) => Fate::Refused(packet),
+        }
+    }
+
+    #[inline(always)] // as enqueue
+    fn dequeue(&mut self, (): &mut (), _now: impl FnOnce() -> u64) -> Next<P> {
+        self.dequeue().map_or(Next::Nothing, Next::Packet)
+    }
+
+    fn clear(&mut self, (): &mut (), drop: impl FnMut(P)) {
+        self.clear(drop);
+    }
+
+    fn packets(&self) -> u32 {
+        self.len()
+    }
 }
 
 impl<P, S: Store> PFabric<P, S> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of what mechanisms share, and what all tests share: [`heap`], [`message`].
 
+mod discipline;
 mod flow;
 mod flow_table;
 mod header;
