@@ -38,22 +38,22 @@ use crate::bfc::{
     options::{Assign, Config, Scheduler, STICKY_AUTO},
     stats::{QueueStats, Stats},
 };
+use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};
+use crate::common::shared::{self, FRAME};
 use crate::common::tag::{self, Tag};
 use kapi::{
+    admission::{Admission, Verdict},
     clock::{now, random, time_of_day},
-    device::Group,
     flow::Flows,
-    namespace::{self, Id, NamespaceRef, FRAME},
     netlink::Dump,
-    qdisc::{Qdisc, QueueView, Registration, Sch, Setup, Verdict},
-    skb::{Fifo, Purge, Skb, ToFree, WithHeader},
+    qdisc::{Qdisc, QueueView, Registration, Rtnl, Sch, Setup},
+    skb::{Fifo, Purge, Skb, WithHeader},
     store::KernelStore,
-    watchdog::Watchdog,
 };
 
 module! {
-    type: Module,
+    type: Registration<Port>,
     name: "sch_bfc",
     authors: ["The weft developers"],
     description: "Backpressure Flow Control: per-hop, per-flow pauses with bounded state",
@@ -61,38 +61,18 @@ module! {
     alias: ["net-sch-bfc"],
 }
 
-struct Module {
-    // In this order: qdiscs hold references into the namespaces.
-    _qdisc: Registration<Port>,
-    _namespaces: namespace::Registration<Fabric>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        let namespaces = namespace::Registration::register()?;
-        Ok(Self {
-            _qdisc: Registration::register(module)?,
-            _namespaces: namespaces,
-        })
-    }
-}
-
 // ---- A namespace ------------------------------------------------------------------------------
 
 /// What the ports of a namespace share.
 struct Fabric(Switch<KernelStore>);
 
-static ID: Id = Id::new();
-
 const NS_PER_US: u64 = 1_000;
 
-impl namespace::Shared for Fabric {
+impl shared::Shared for Fabric {
     const ETHERTYPE: u16 = frame::ETHERTYPE;
     const GROUP: [u8; 6] = frame::GROUP;
 
-    fn id() -> &'static Id {
-        &ID
-    }
+    type Error = Error;
 
     fn new() -> Result<Self> {
         Ok(Self(Switch::new(Room::new(0)?)))
@@ -153,53 +133,34 @@ impl namespace::Shared for Fabric {
     }
 }
 
-/// A port's membership in its namespace's switch; it leaves when dropped.
-struct Member {
-    fabric: NamespaceRef<Fabric>,
-    place: Place,
-    /// Its device receives pause frames.
-    _group: Group,
-}
-
-impl Member {
-    fn join(setup: &Setup, config: &Config) -> Result<Self> {
-        let group = Group::join(setup, frame::GROUP)?;
-        let fabric = NamespaceRef::<Fabric>::new(setup)?;
-        // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
-        if let Some(ports) = fabric.with(|fabric| fabric.0.wanted_room()) {
-            let room = Room::new(ports)?;
-            drop(fabric.with(|fabric| fabric.0.grow(room)));
-        }
-        let mut counters = Counters::new()?;
-        let (sequence, now) = (time_of_day(), now());
-        let (device, queues) = (group.device(), data_queues(config));
-        let joined = fabric.with(|fabric| {
-            let switch = &mut fabric.0;
-            switch.join(device, queues, &link(config), sequence, now, &mut counters)
-        });
-        match joined {
-            Ok(place) => Ok(Self {
-                fabric,
-                place,
-                _group: group,
-            }),
-            Err(refused) => {
-                setup.explain(match refused {
-                    Refused::Full => c"A namespace has at most 1024 ports with bfc",
-                    Refused::Numbers => c"The bfc queues of a device are at most 1023 in all",
-                });
-                Err(ENOSPC)
-            }
-        }
+/// Makes a port a member of its namespace's switch, until [`leave`].
+fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
+    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    if let Some(ports) = setup.shared(|fabric| fabric.0.wanted_room()) {
+        let room = Room::new(ports)?;
+        drop(setup.shared(|fabric| fabric.0.grow(room)));
     }
+    let mut counters = Counters::new()?;
+    let (sequence, now) = (time_of_day(), now());
+    let (device, queues) = (setup.device(), data_queues(config));
+    let joined = setup.shared(|fabric| {
+        let switch = &mut fabric.0;
+        switch.join(device, queues, &link(config), sequence, now, &mut counters)
+    });
+    joined.map_err(|refused| {
+        setup.explain(match refused {
+            Refused::Full => c"A namespace has at most 1024 ports with bfc",
+            Refused::Numbers => c"The bfc queues of a device are at most 1023 in all",
+        });
+        ENOSPC
+    })
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.fabric.with(|fabric| fabric.0.leave(&self.place));
-        while let Some(counters) = self.fabric.with(|fabric| fabric.0.reap()) {
-            drop(counters);
-        }
+/// Takes a port whose packets have left out of its switch.
+fn leave(rtnl: &Rtnl<'_, Port>, place: &Place) {
+    rtnl.shared(|fabric| fabric.0.leave(place));
+    while let Some(counters) = rtnl.shared(|fabric| fabric.0.reap()) {
+        drop(counters);
     }
 }
 
@@ -239,43 +200,14 @@ impl fifo::Fifo for Line {
 
 type Queues = Memory<Line, KernelStore>;
 
-/// A port's queues, and its place in the switch.
-struct Joined {
-    egress: Egress<Line, KernelStore>,
-    member: Member,
-}
-
-impl Joined {
-    fn new(setup: &Setup, config: &Config, queues: Option<Queues>) -> Result<Self> {
-        let member = Member::join(setup, config)?;
-        let queues = queues.ok_or(EINVAL)?;
-        let tuning = tuning(config, setup.mtu());
-        Ok(Self {
-            egress: Egress::new(queues, tuning, member.place, random()),
-            member,
-        })
-    }
-}
-
-impl Drop for Joined {
-    /// Packets that are still inside count no longer, wherever they came from.
-    fn drop(&mut self) {
-        let Self { egress, member } = self;
-        let clear = |fabric: &mut Fabric| egress.clear(&mut fabric.0, now(), drop);
-        member.fabric.with(clear);
-    }
-}
-
-#[pin_data]
 struct Port {
     config: Config,
     /// For a quantum that is not said, in bytes.
     mtu: u32,
     flows: Flows,
-    joined: Joined,
+    egress: Egress<Line, KernelStore>,
+    place: Place,
     dropped_memory: u64,
-    #[pin]
-    watchdog: Watchdog,
 }
 
 fn data_queues(config: &Config) -> u16 {
@@ -390,6 +322,8 @@ impl Qdisc for Port {
     const KIND: &'static str = crate::bfc::KIND;
     // A paused queue holds back packets of an empty port, and each packet is to be marked.
     const CAN_BYPASS: bool = false;
+    const WATCHDOG: bool = true;
+    type Shared = Fabric;
     type Config = Config;
     type Prepared = Option<Queues>;
     type Stats = [u8; Stats::SIZE];
@@ -407,32 +341,31 @@ impl Qdisc for Port {
         }
     }
 
-    fn new(config: Config, queues: Option<Queues>, setup: &Setup) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
+    fn new(config: Config, queues: Option<Queues>, setup: &mut Setup<'_, Self>) -> Result<Self> {
+        let queues = queues.ok_or(EINVAL)?;
+        let mtu = setup.mtu();
+        let place = join(setup, &config)?;
+        Ok(Self {
             config,
-            mtu: setup.mtu(),
+            mtu,
             flows: Flows::new(),
-            joined: Joined::new(setup, &config, queues)?,
+            egress: Egress::new(queues, tuning(&config, mtu), place, random()),
+            place,
             dropped_memory: 0,
-            watchdog <- Watchdog::new(setup),
         })
     }
 
     fn apply(
-        self: Pin<&mut Self>,
-        _sch: &mut Sch,
+        &mut self,
+        sch: &mut Sch<'_, Self>,
         config: Config,
         _none: Option<Queues>,
-        _purge: &mut Purge,
+        _purge: &mut Purge<'_>,
     ) -> Option<Queues> {
-        let this = self.project();
-        let Joined { egress, member } = this.joined;
-        egress.tune(tuning(&config, *this.mtu));
-        let port = member.place.port;
-        member
-            .fabric
-            .with(|fabric| fabric.0.set_link(port, &link(&config)));
-        *this.config = config;
+        self.egress.tune(tuning(&config, self.mtu));
+        let port = self.place.port;
+        sch.shared(|fabric| fabric.0.set_link(port, &link(&config)));
+        self.config = config;
         None
     }
 
@@ -444,11 +377,11 @@ impl Qdisc for Port {
         config.put(dump)
     }
 
-    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
-        let Joined { egress, member } = &self.joined;
+    fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
+        let Self { egress, place, .. } = self;
         let (counters, census) = (egress.counters(), egress.census());
-        let port = member.place.port;
-        let (shared, threshold, hrtt, buffer) = member.fabric.with(|fabric| {
+        let port = place.port;
+        let (shared, threshold, hrtt, buffer) = sch.shared(|fabric| {
             let switch = &fabric.0;
             let threshold = egress.threshold(switch);
             (
@@ -495,102 +428,82 @@ impl Qdisc for Port {
     }
 
     #[inline(always)] // into the kernel's callback, its only caller
-    fn enqueue(
-        self: Pin<&mut Self>,
-        sch: &mut Sch,
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
         mut skb: Skb,
-        to_free: &mut ToFree<'_>,
-    ) -> Verdict {
-        let this = self.project();
-        let Joined { egress, member } = this.joined;
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
+        let egress = &mut self.egress;
         let packet = skb.packet();
         if skb.protocol() == frame::ETHERTYPE {
             return match egress.enqueue_control(skb, packet.len) {
-                Ok(()) => {
-                    sch.queued(packet.len);
-                    Verdict::QUEUED
-                }
-                Err((skb, _)) => to_free.drop(sch, skb).into(),
+                Ok(()) => admission.queued(sch),
+                Err((skb, _)) => admission.refuse(sch, skb),
             };
         }
         let mut arrival = Arrival {
             len: packet.len,
             rank: packet.priority,
-            flow: this.flows.of(&mut skb),
+            flow: self.flows.of(sch, &mut skb),
             device: skb.ingress(),
             upstream_queue: 0,
         };
         let arriving = match Arriving::read(skb) {
             Ok(arriving) => arriving,
             Err(skb) => {
-                *this.dropped_memory = this.dropped_memory.wrapping_add(1);
-                return to_free.drop(sch, skb).into();
+                self.dropped_memory = self.dropped_memory.wrapping_add(1);
+                return admission.refuse(sch, skb);
             }
         };
         arrival.upstream_queue = arriving.upstream_queue();
-        let result = member.fabric.with_locked(sch, |fabric| {
+        let result = sch.shared(|fabric| {
             egress.enqueue(&mut fabric.0, arriving, &arrival, now(), Arriving::mark)
         });
         match result {
-            Ok(()) => {
-                sch.queued(packet.len);
-                Verdict::QUEUED
-            }
-            Err((arriving, _)) => to_free.drop(sch, arriving.into_skb()).into(),
+            Ok(()) => admission.queued(sch),
+            Err((arriving, _)) => admission.refuse(sch, arriving.into_skb()),
         }
     }
 
     #[inline(always)] // as enqueue
-    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
-        let this = self.project();
-        let Joined { egress, member } = this.joined;
-        // The device asks until it gets nothing: once too often each time.
-        if egress.is_empty() {
-            return None;
-        }
-        let port = member.place.port;
-        let (skb, lapse) = member.fabric.with_locked(sch, |fabric| {
-            let skb = egress.dequeue(&mut fabric.0, now());
-            let lapse = if skb.is_none() {
-                fabric.0.lapse(port)
-            } else {
-                None
-            };
-            (skb, lapse)
-        });
-        if let Some(skb) = &skb {
-            sch.dequeued(skb);
-        } else if let Some(at) = lapse {
-            this.watchdog.schedule(at, 0);
-            sch.overlimit();
-        }
-        skb
+    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
+        let (egress, port) = (&mut self.egress, self.place.port);
+        sch.shared(|fabric| match egress.dequeue(&mut fabric.0, now()) {
+            Some(skb) => Next::Packet(skb),
+            None => match fabric.0.lapse(port) {
+                Some(until) => Next::Wait { until, slack: 0 },
+                None => Next::Nothing,
+            },
+        })
     }
 
-    fn reset(self: Pin<&mut Self>, purge: &mut Purge) {
-        let this = self.project();
-        this.watchdog.cancel();
-        let Joined { egress, member } = this.joined;
-        let clear = |fabric: &mut Fabric| {
-            egress.clear(&mut fabric.0, now(), |skb| purge.free(skb));
-        };
-        member.fabric.with(clear);
+    fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        let egress = &mut self.egress;
+        rtnl.shared(|fabric| egress.clear(&mut fabric.0, now(), |skb| purge.free(skb)));
+    }
+
+    fn destroy(&mut self, rtnl: &mut Rtnl<'_, Self>) {
+        leave(rtnl, &self.place);
     }
 
     fn queues(&self) -> u32 {
-        self.joined.egress.queues().into()
+        self.egress.queues().into()
     }
 
-    fn queue(&self, queue: u32) -> Option<QueueView<Self::QueueStats>> {
+    fn queue(
+        &mut self,
+        _sch: &mut Sch<'_, Self>,
+        queue: u32,
+    ) -> Option<QueueView<Self::QueueStats>> {
         let number = u16::try_from(queue).ok()?;
-        let Joined { egress, member } = &self.joined;
-        let state = egress.queue(number, now())?;
+        let state = self.egress.queue(number, now())?;
         if state.packets == 0 && state.sent == 0 && !state.paused {
             return None;
         }
         let number = match number {
             egress::CONTROL => 0,
-            queue => member.place.base.wrapping_add(queue),
+            queue => self.place.base.wrapping_add(queue),
         };
         let stats = QueueStats {
             number: number.into(),

@@ -3,14 +3,17 @@
 //!
 //! | file | what it is | source |
 //! |---|---|---|
+//! | [`discipline`] | a queueing discipline over an abstract packet | |
 //! | [`flow`] | which packets are of one flow, by their headers | |
 //! | [`flow_table`] | packets by flow, in order of arrival | pFabric's comparison of flow numbers |
+//! | [`header`] | where in a packet a header is | |
 //! | [`histogram`] | how late timers are | |
 //! | [`index_pool`] | which elements of an array are in use | |
 //! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
 //! | [`options`] | what a qdisc is told, as a table | |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
+//! | [`shared`] | what the ports of a namespace share | |
 //! | [`statistics`] | what a qdisc tells of itself, as a table | |
 //! | [`store`] | memory as an argument | |
 //! | [`tag`] | the 8 bytes by which a packet carries its rank and its upstream queue | |

@@ -18,18 +18,19 @@ mod kapi;
 #[path = "mod.rs"]
 mod hold;
 
+use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};
 use crate::common::xorshift::Xorshift32;
 use crate::hold::options::Config;
 use kapi::{
-    child::Child,
+    admission::{Admission, Verdict},
     netlink::Dump,
-    qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
-    skb::{Purge, Skb, ToFree},
+    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    skb::{Purge, Skb},
 };
 
 module! {
-    type: Module,
+    type: Registration<Hold>,
     name: "sch_hold",
     authors: ["The weft developers"],
     description: "Keeps a constant backlog in its child, for tests and benchmarks",
@@ -37,22 +38,8 @@ module! {
     alias: ["net-sch-hold"],
 }
 
-struct Module {
-    _registration: Registration<Hold>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
-}
-
-#[pin_data]
 struct Hold {
     config: Config,
-    child: Child,
     /// Generator of priorities.
     random: Xorshift32,
 }
@@ -61,6 +48,8 @@ struct Hold {
 impl Qdisc for Hold {
     const KIND: &'static str = crate::hold::options::KIND;
     const CAN_BYPASS: bool = false;
+    const CHILD: bool = true;
+    type Shared = ();
     type Config = Config;
     type Prepared = ();
     type Stats = [u8; 0];
@@ -74,16 +63,15 @@ impl Qdisc for Hold {
         Ok(())
     }
 
-    fn new(config: Config, (): (), setup: &Setup) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
+    fn new(config: Config, (): (), _setup: &mut Setup<'_, Self>) -> Result<Self> {
+        Ok(Self {
             config,
-            child: Child::new(setup)?,
             random: Xorshift32::new(1),
         })
     }
 
-    fn apply(self: Pin<&mut Self>, _sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
-        *self.project().config = config;
+    fn apply(&mut self, _sch: &mut Sch<'_, Self>, config: Config, (): (), _purge: &mut Purge<'_>) {
+        self.config = config;
     }
 
     fn config(&self) -> Config {
@@ -94,44 +82,33 @@ impl Qdisc for Hold {
         config.put(dump)
     }
 
-    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
+    fn stats(&mut self, _sch: &mut Sch<'_, Self>) -> Self::Stats {
         []
     }
 
     #[inline(always)] // into the kernel's callback, its only caller
-    fn enqueue(
-        self: Pin<&mut Self>,
-        sch: &mut Sch,
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
         mut skb: Skb,
-        to_free: &mut ToFree<'_>,
-    ) -> Verdict {
-        let this = self.project();
-        if this.config.random_priority != 0 {
-            skb.set_priority(this.random.draw() & this.config.random_priority);
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
+        if self.config.random_priority != 0 {
+            skb.set_priority(self.random.draw() & self.config.random_priority);
         }
-        if this.config.txtime != 0 {
-            skb.set_txtime(this.config.txtime);
+        if self.config.txtime != 0 {
+            skb.set_txtime(self.config.txtime);
         }
-        let len = skb.packet().len;
-        this.child.enqueue(sch, skb, len, to_free)
+        sch.child_enqueue(skb, admission)
     }
 
     #[inline(always)] // as enqueue
-    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
-        let this = self.project();
-        if this.child.len() <= this.config.backlog {
-            return None;
+    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
+        if sch.child_len() <= self.config.backlog {
+            return Next::Nothing;
         }
-        let skb = this.child.dequeue(sch)?;
-        sch.dequeued(&skb);
-        Some(skb)
+        sch.child_dequeue().map_or(Next::Nothing, Next::Packet)
     }
 
-    fn reset(self: Pin<&mut Self>, _purge: &mut Purge) {
-        self.project().child.reset();
-    }
-
-    fn child(self: Pin<&mut Self>) -> &mut Child {
-        self.project().child
-    }
+    fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, _purge: &mut Purge<'_>) {}
 }

@@ -19,7 +19,6 @@
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/sysctl.h>
-#include <linux/workqueue.h>
 #include <net/gen_stats.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
@@ -44,6 +43,7 @@ enum {
 #define WEFT_CB(field) (WEFT_SKB(cb) + offsetof(struct qdisc_skb_cb, field))
 enum {
 	WEFT_SKB_NEXT = WEFT_SKB(next),
+	WEFT_SKB_DEV = WEFT_SKB(dev),
 	WEFT_SKB_PRIORITY = WEFT_SKB(priority),
 	WEFT_SKB_PROTOCOL = WEFT_SKB(protocol),
 	WEFT_SKB_IIF = WEFT_SKB(skb_iif),
@@ -57,6 +57,7 @@ enum {
 	WEFT_CB_PKT_SEGS = WEFT_CB(pkt_segs),
 	WEFT_CB_DATA = WEFT_CB(data),
 	WEFT_CB_DATA_SIZE = QDISC_CB_PRIV_LEN,
+	WEFT_NETDEV_QUEUE_DEV = offsetof(struct netdev_queue, dev),
 };
 
 /* sk_buff */
@@ -68,14 +69,13 @@ void weft_skb_set_due(struct sk_buff *skb, u64 ns);
 u64 weft_skb_due(const struct sk_buff *skb);
 void weft_skb_free(struct sk_buff *skb);
 void weft_skb_consume(struct sk_buff *skb);
-u8 *weft_skb_writable_header(struct sk_buff *skb, u32 len);
+bool weft_skb_make_writable(struct sk_buff *skb, u32 len);
 
 /* Qdisc */
 void weft_qdisc_lock(struct Qdisc *sch);
 void weft_qdisc_unlock(struct Qdisc *sch);
 void weft_qdisc_drop(struct sk_buff *skb, struct Qdisc *sch,
 		     struct sk_buff **to_free);
-void weft_qdisc_dequeued(struct Qdisc *sch, struct sk_buff *skb);
 struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch);
 u32 weft_qdisc_tx_queue_len(struct Qdisc *sch);
 u32 weft_qdisc_mtu(struct Qdisc *sch);
@@ -83,17 +83,14 @@ struct net_device *weft_qdisc_dev(struct Qdisc *sch);
 
 /* A classful qdisc's child */
 bool weft_net_xmit_is_drop(int code);
-struct Qdisc *weft_child_create(struct Qdisc *sch,
-				struct netlink_ext_ack *extack);
-void weft_child_purge(struct Qdisc *child);
-void weft_class_walk(struct Qdisc *sch, struct qdisc_walker *walker);
-int weft_class_stats(struct gnet_dump *d, struct Qdisc *child);
+void weft_qdisc_purge(struct Qdisc *sch);
 
-/* Queues shown as classes */
+/* Classes */
 bool weft_class_step(struct Qdisc *sch, unsigned long class,
 		     struct qdisc_walker *walker);
-int weft_queue_stats(struct gnet_dump *d, u64 bytes, u64 packets, u32 backlog,
-		     u32 qlen);
+int weft_qdisc_copy_queue_stats(struct gnet_dump *d, struct Qdisc *sch);
+void weft_basic_stats(struct gnet_stats_basic_sync *basic, u64 bytes,
+		      u64 packets);
 
 /* What the devices of a namespace share */
 void weft_lock_init(spinlock_t *lock);
@@ -101,20 +98,26 @@ void weft_lock(spinlock_t *lock);
 void weft_unlock(spinlock_t *lock);
 void weft_lock_bh_off(spinlock_t *lock);
 void weft_unlock_bh_off(spinlock_t *lock);
-void weft_work_init(struct work_struct *work, work_func_t func);
-void weft_work_queue(struct work_struct *work);
 void *weft_net_generic(const struct net *net, unsigned int id);
 struct net *weft_dev_net(const struct net_device *dev);
 u32 weft_dev_index(const struct net_device *dev);
 void weft_dev_schedule(struct net_device *dev);
-u64 weft_real_ns(void);
 
 /* Ethernet frames of one's own */
-int weft_frame_send(struct net *net, u32 index, u16 type, const u8 *group,
-		    const void *payload, u32 len);
-int weft_frame_read(const struct sk_buff *skb, const struct net_device *dev,
-		    const struct net_device *orig_dev, const u8 *group,
-		    u8 *from, void *payload, u32 size);
+bool weft_dev_is_running(const struct net_device *dev);
+u16 weft_dev_type(const struct net_device *dev);
+int weft_dev_hard_header(struct sk_buff *skb, struct net_device *dev, u16 type,
+			 const u8 *to, u32 len);
+int weft_dev_queue_xmit(struct sk_buff *skb);
+struct sk_buff *weft_frame_alloc(struct net_device *dev, u32 len);
+void weft_skb_set_protocol(struct sk_buff *skb, u16 type);
+bool weft_skb_mac_header_was_set(const struct sk_buff *skb);
+const u8 *weft_skb_mac_header(const struct sk_buff *skb);
+u8 weft_skb_pkt_type(const struct sk_buff *skb);
+
+/* Where we are */
+bool weft_may_sleep(void);
+bool weft_within_module(const void *place, struct module *module);
 
 /* Netlink */
 const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr);

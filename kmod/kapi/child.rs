@@ -7,20 +7,22 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 
 use super::{
+    admission::{dropped, Admission, Verdict},
     bindings::{
-        noop_qdisc, qdisc_put, qdisc_reset, weft_child_create, weft_child_purge,
-        weft_net_xmit_is_drop, Qdisc, NET_XMIT_SUCCESS,
+        netlink_ext_ack, noop_qdisc, pfifo_qdisc_ops, qdisc_create_dflt, qdisc_hash_add, qdisc_put,
+        qdisc_reset, weft_net_xmit_is_drop, weft_qdisc_purge, Qdisc, NET_XMIT_SUCCESS,
     },
-    qdisc::{Sch, Setup, Verdict},
-    skb::{Skb, ToFree},
+    qdisc::{self, Sch},
+    skb::Skb,
 };
 
-/// A child qdisc, class `:1` of its parent.
+/// A child qdisc, class `:1` of its parent. The adapter owns it, and lends it with the qdisc lock:
+/// see [`Sch`].
 ///
 /// # Invariants
 ///
 /// `qdisc` is valid and this value holds one reference to it (`noop_qdisc` counts none).
-pub struct Child {
+pub(super) struct Child {
     qdisc: NonNull<Qdisc>,
     timeless: bool,
 }
@@ -43,85 +45,46 @@ unsafe fn is_timeless(qdisc: NonNull<Qdisc>) -> bool {
         .any(|kind| name.clone().eq(kind.iter().copied()))
 }
 
-// SAFETY: Qdiscs are bound to no thread; access is under the qdisc lock or RTNL.
-unsafe impl Send for Child {}
-
 impl Child {
     /// The default child: a pfifo with the device's transmit queue length.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(setup: &Setup) -> Result<Self> {
-        // SAFETY: `setup` is a qdisc in its init callback, under RTNL.
-        let child = unsafe { weft_child_create(setup.as_ptr(), setup.extack()) };
-        let qdisc = NonNull::new(child).ok_or(ENOMEM)?;
+    ///
+    /// # Safety
+    ///
+    /// `sch` is a valid qdisc in its init callback, under RTNL; `extack` is null or valid.
+    pub(super) unsafe fn new(sch: *mut Qdisc, extack: *mut netlink_ext_ack) -> Result<Self> {
+        // SAFETY: As the caller promises; a qdisc has a queue. The class is `:1` of its number.
+        let child = unsafe {
+            let class = ((*sch).handle & 0xffff_0000) | 1;
+            let queue = (*sch).dev_queue;
+            let child = qdisc_create_dflt(queue, &raw const pfifo_qdisc_ops, class, extack);
+            NonNull::new(child).ok_or(ENOMEM)?
+        };
+        // SAFETY: It was just created, under RTNL.
+        unsafe { qdisc_hash_add(child.as_ptr(), true) };
         // INVARIANT: The reference of creation is ours.
         Ok(Self {
-            qdisc,
-            // SAFETY: It was just created.
-            timeless: unsafe { is_timeless(qdisc) },
+            qdisc: child,
+            // SAFETY: As above.
+            timeless: unsafe { is_timeless(child) },
         })
     }
 
-    /// Whether it is of a kind that reads no clock and withholds nothing: it gives the same packet
-    /// whenever it is asked.
-    #[inline]
-    pub fn is_timeless(&self) -> bool {
-        self.timeless
-    }
-
-    /// Hands a packet to the child and accounts for it in `sch`.
-    #[inline]
-    pub fn enqueue(
-        &mut self,
-        sch: &mut Sch,
-        skb: Skb,
-        len: u32,
-        to_free: &mut ToFree<'_>,
-    ) -> Verdict {
-        let child = self.qdisc.as_ptr();
-        // SAFETY: `child` is valid (invariant) and `sch` proves that the qdisc lock is held.
-        // Every qdisc has an enqueue function.
-        let code = match unsafe { (*child).enqueue } {
-            // SAFETY: As above; the packet passes to the child, or by it to `to_free`.
-            Some(enqueue) => unsafe { enqueue(skb.into_raw(), child, to_free.as_ptr()) },
-            None => return Verdict::from(to_free.drop(sch, skb)),
-        };
-        if code == NET_XMIT_SUCCESS as c_int {
-            sch.queued(len);
-        // SAFETY: A C function without preconditions.
-        } else if unsafe { weft_net_xmit_is_drop(code) } {
-            sch.count_drop();
-        }
-        Verdict::from_child(code)
-    }
-
-    /// Takes the child's next packet. The parent still accounts for it.
-    #[inline]
-    pub fn dequeue(&mut self, _sch: &mut Sch) -> Option<Skb> {
-        let child = self.qdisc.as_ptr();
-        // Nobody but the parent peeks, and this one never does: nothing is kept aside in gso_skb.
-        // SAFETY: Valid (invariant), and `_sch` proves that the qdisc lock is held.
-        let skb = NonNull::new(unsafe { (*child).dequeue?(child) })?;
-        // SAFETY: A dequeued packet is on no list and the caller's.
-        Some(unsafe { Skb::from_raw(skb) })
-    }
-
-    /// Packets in the child.
-    #[inline]
-    pub fn len(&self) -> u32 {
-        // SAFETY: Valid (invariant).
-        unsafe { (*self.qdisc.as_ptr()).q.qlen }
-    }
-
     /// Empties the child; for reset.
-    pub fn reset(&mut self) {
+    ///
+    /// # Safety
+    ///
+    /// In the parent's reset callback.
+    pub(super) unsafe fn reset(&mut self) {
         // SAFETY: Valid (invariant), in a reset callback as the parent's.
         unsafe { qdisc_reset(self.qdisc.as_ptr()) }
     }
 
     /// The child's address.
+    #[inline]
     pub(super) fn as_ptr(&self) -> *mut Qdisc {
         self.qdisc.as_ptr()
     }
@@ -141,7 +104,7 @@ impl Child {
         // INVARIANT: As the caller promises; noop_qdisc is static.
         let old = core::mem::replace(&mut self.qdisc, new).as_ptr();
         // SAFETY: `old` is valid (invariant) and still hangs in the tree by its `parent`.
-        unsafe { weft_child_purge(old) };
+        unsafe { weft_qdisc_purge(old) };
         old
     }
 }
@@ -150,5 +113,56 @@ impl Drop for Child {
     fn drop(&mut self) {
         // SAFETY: The reference is ours (invariant); a qdisc is destroyed under RTNL.
         unsafe { qdisc_put(self.qdisc.as_ptr()) }
+    }
+}
+
+/// The child of a qdisc that has one ([`qdisc::Qdisc::CHILD`]).
+impl<T: qdisc::Qdisc> Sch<'_, T> {
+    /// Whether the child is of a kind that reads no clock and withholds nothing: it gives the same
+    /// packet whenever it is asked.
+    #[inline]
+    pub fn child_is_timeless(&self) -> bool {
+        self.child().timeless
+    }
+
+    /// Packets in the child.
+    #[inline]
+    pub fn child_len(&self) -> u32 {
+        // SAFETY: Valid (invariant of Child).
+        unsafe { (*self.child().as_ptr()).q.qlen }
+    }
+
+    /// Hands the arriving packet to the child, whose answer is that of its parent.
+    #[inline]
+    pub fn child_enqueue<'a>(&mut self, skb: Skb, mut admission: Admission<'a>) -> Verdict<'a> {
+        let child = self.child().as_ptr();
+        // SAFETY: `child` is valid (invariant of Child) and `self` proves that the qdisc lock is held.
+        // Every qdisc has an enqueue function. The packet, which has the device of the tree from now
+        // on, passes to the child, or by it to `to_free`.
+        let code = unsafe {
+            let Some(enqueue) = (*child).enqueue else {
+                return admission.refuse(self, skb);
+            };
+            skb.leave(self.as_ptr());
+            enqueue(skb.into_raw(), child, admission.to_free())
+        };
+        // SAFETY: A C function without preconditions; the qdisc is valid and locked.
+        unsafe {
+            if code != NET_XMIT_SUCCESS as c_int && weft_net_xmit_is_drop(code) {
+                dropped(self.as_ptr(), 1);
+            }
+        }
+        admission.answer(self, code)
+    }
+
+    /// Takes the child's next packet, which counts as being in this qdisc until it leaves that.
+    #[inline]
+    pub fn child_dequeue(&mut self) -> Option<Skb> {
+        let child = self.child().as_ptr();
+        // Nobody but the parent peeks, and this one never does: nothing is kept aside in gso_skb.
+        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held.
+        let skb = NonNull::new(unsafe { (*child).dequeue?(child) })?;
+        // SAFETY: A dequeued packet is on no list and the caller's.
+        Some(unsafe { Skb::from_raw(skb) })
     }
 }

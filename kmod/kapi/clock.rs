@@ -2,9 +2,13 @@
 
 //! What a module takes from outside for the algorithms: time and chance.
 
-use super::bindings::{get_random_u32, ktime_get, weft_real_ns};
+use kernel::time::{ClockSource, RealTime, Tai};
+
+use super::bindings::{get_random_u32, ktime_get};
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
+///
+/// `kernel::time::Monotonic` would be a call more, several times for each packet.
 #[inline]
 pub fn now() -> u64 {
     // SAFETY: A C function without preconditions outside of early boot and suspend. The clock is
@@ -14,8 +18,14 @@ pub fn now() -> u64 {
 
 /// The time of day, in nanoseconds since 1970 (`CLOCK_REALTIME`).
 pub fn time_of_day() -> u64 {
-    // SAFETY: As above.
-    unsafe { weft_real_ns() }
+    // Never negative.
+    RealTime::ktime_get() as u64
+}
+
+/// Nanoseconds of `CLOCK_TAI`.
+pub(super) fn tai() -> u64 {
+    // Never negative.
+    Tai::ktime_get() as u64
 }
 
 /// A number that nobody can guess.

@@ -6,24 +6,18 @@ use core::ptr::NonNull;
 
 use kernel::{error::to_result, prelude::*};
 
-use super::{
-    bindings::{dev_mc_add, dev_mc_del, net_device, weft_dev_index, weft_qdisc_dev},
-    qdisc::Setup,
-};
+use super::bindings::{dev_mc_add, dev_mc_del, net_device, weft_qdisc_dev, Qdisc};
 
 /// A group address that the device receives, until dropped.
 ///
 /// # Invariants
 ///
 /// `device` is valid: a qdisc keeps its device until after its destroy callback, and this value is
-/// part of a qdisc. The address was added once for this value.
-pub struct Group {
+/// dropped there. The address was added once for this value.
+pub(super) struct Group {
     device: NonNull<net_device>,
     address: [u8; 6],
 }
-
-// SAFETY: The device's list of addresses has a lock of its own.
-unsafe impl Send for Group {}
 
 impl Group {
     /// Makes the device of a qdisc receive frames to `address`.
@@ -31,20 +25,18 @@ impl Group {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn join(setup: &Setup, address: [u8; 6]) -> Result<Self> {
-        // SAFETY: `setup` is a valid qdisc.
-        let device = NonNull::new(unsafe { weft_qdisc_dev(setup.as_ptr()) }).ok_or(ENODEV)?;
+    ///
+    /// # Safety
+    ///
+    /// `sch` is valid, and its destroy callback does not end before the value is dropped.
+    pub(super) unsafe fn join(sch: *mut Qdisc, address: [u8; 6]) -> Result<Self> {
+        // SAFETY: As the caller promises.
+        let device = NonNull::new(unsafe { weft_qdisc_dev(sch) }).ok_or(ENODEV)?;
         // SAFETY: The device is valid. Of the address as many bytes are read as the device's have:
         // 6 for Ethernet, more for some that have no use of it; hence the longer array.
         to_result(unsafe { dev_mc_add(device.as_ptr(), padded(address).as_ptr()) })?;
         // INVARIANT: Added just now.
         Ok(Self { device, address })
-    }
-
-    /// The device's index.
-    pub fn device(&self) -> u32 {
-        // SAFETY: Valid (invariant).
-        unsafe { weft_dev_index(self.device.as_ptr()) }
     }
 }
 

@@ -2,7 +2,11 @@
 
 //! The flow of a packet, for qdiscs that keep flows apart.
 
-use super::{clock::random, skb::Skb};
+use super::{
+    clock::random,
+    qdisc::{Qdisc, Sch},
+    skb::Skb,
+};
 use crate::common::flow::Key;
 
 /// Tells a qdisc's flows apart.
@@ -23,14 +27,14 @@ impl Flows {
 
     /// The packet's flow: equal for the packets of one flow, random bits otherwise.
     #[inline]
-    pub fn of(&mut self, skb: &mut Skb) -> u32 {
+    pub fn of<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: &mut Skb) -> u32 {
         if let Some(hash) = skb.hash() {
             return hash;
         }
         let key = self.key.get_or_insert_with(random_key);
         match key.flow(skb.protocol(), skb.network_header()) {
             Some(flow) => flow,
-            None => skb.dissected_hash(),
+            None => skb.dissected_hash(sch),
         }
     }
 }

@@ -2,12 +2,18 @@
 /*
  * Inline functions and macros of the kernel's headers, made callable from Rust.
  *
- * Nothing is decided here: each function is the C expression its name says.
- * Those on the packet path do in one call what would else be several, as a
- * call from Rust into C cannot be inlined.
+ * Nothing is decided here: each function is the C expression its name says,
+ * or says itself why it is more. Those on the packet path do in one call what
+ * would else be several, as a call from Rust into C cannot be inlined.
+ *
+ * In the place of the kernel's own Rust:
+ * - weft_lock*(): kernel::sync::SpinLock does not turn bottom halves off, and
+ *   its guard asks lockdep by a call of its own.
+ * - the hrtimer of what a namespace shares, see kapi/namespace.rs.
  */
 #include "bindings.h"
 
+/* Bit-fields have no address. U64_MAX: nobody has computed it. */
 u64 weft_skb_hash(const struct sk_buff *skb)
 {
 	return skb->l4_hash || skb->sw_hash ? skb->hash : U64_MAX;
@@ -25,7 +31,7 @@ void weft_skb_orphan(struct sk_buff *skb)
 
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns)
 {
-	skb_set_delivery_time(skb, ktime_get_clocktai_ns() + ns, SKB_CLOCK_TAI);
+	skb_set_delivery_time(skb, ns, SKB_CLOCK_TAI);
 }
 
 void weft_skb_set_due(struct sk_buff *skb, u64 ns)
@@ -33,6 +39,7 @@ void weft_skb_set_due(struct sk_buff *skb, u64 ns)
 	skb_set_delivery_time(skb, ns, SKB_CLOCK_MONOTONIC);
 }
 
+/* As weft_skb_hash(). */
 u64 weft_skb_due(const struct sk_buff *skb)
 {
 	return skb->tstamp_type == SKB_CLOCK_MONOTONIC ? skb->tstamp : U64_MAX;
@@ -48,13 +55,16 @@ void weft_skb_consume(struct sk_buff *skb)
 	consume_skb(skb);
 }
 
-/* A checksum over the whole packet, computed by the device, no longer holds. */
-u8 *weft_skb_writable_header(struct sk_buff *skb, u32 len)
+/*
+ * A checksum over the whole packet, computed by the device, no longer holds
+ * when the packet is written to: both in one call, for each packet.
+ */
+bool weft_skb_make_writable(struct sk_buff *skb, u32 len)
 {
-	if (skb_ensure_writable(skb, skb_network_offset(skb) + len))
-		return NULL;
+	if (skb_ensure_writable(skb, len))
+		return false;
 	skb_forward_csum(skb);
-	return skb_network_header(skb);
+	return true;
 }
 
 void weft_qdisc_lock(struct Qdisc *sch)
@@ -71,11 +81,6 @@ void weft_qdisc_drop(struct sk_buff *skb, struct Qdisc *sch,
 		     struct sk_buff **to_free)
 {
 	qdisc_drop_reason(skb, sch, to_free, QDISC_DROP_OVERLIMIT);
-}
-
-void weft_qdisc_dequeued(struct Qdisc *sch, struct sk_buff *skb)
-{
-	qdisc_update_stats_at_dequeue(sch, skb);
 }
 
 struct sk_buff *weft_qdisc_peek_dequeued(struct Qdisc *sch)
@@ -103,34 +108,9 @@ bool weft_net_xmit_is_drop(int code)
 	return net_xmit_drop_count(code);
 }
 
-struct Qdisc *weft_child_create(struct Qdisc *sch,
-				struct netlink_ext_ack *extack)
+void weft_qdisc_purge(struct Qdisc *sch)
 {
-	struct Qdisc *child;
-
-	child = qdisc_create_dflt(sch->dev_queue, &pfifo_qdisc_ops,
-				  TC_H_MAKE(sch->handle, 1), extack);
-	if (child)
-		qdisc_hash_add(child, true);
-	return child;
-}
-
-void weft_child_purge(struct Qdisc *child)
-{
-	qdisc_purge_queue(child);
-}
-
-void weft_class_walk(struct Qdisc *sch, struct qdisc_walker *walker)
-{
-	if (!walker->stop)
-		tc_qdisc_stats_dump(sch, 1, walker);
-}
-
-int weft_class_stats(struct gnet_dump *d, struct Qdisc *child)
-{
-	if (gnet_stats_copy_basic(d, child->cpu_bstats, &child->bstats, true) < 0)
-		return -1;
-	return qdisc_qstats_copy(d, child) < 0 ? -1 : 0;
+	qdisc_purge_queue(sch);
 }
 
 bool weft_class_step(struct Qdisc *sch, unsigned long class,
@@ -139,17 +119,16 @@ bool weft_class_step(struct Qdisc *sch, unsigned long class,
 	return tc_qdisc_stats_dump(sch, class, walker);
 }
 
-int weft_queue_stats(struct gnet_dump *d, u64 bytes, u64 packets, u32 backlog,
-		     u32 qlen)
+int weft_qdisc_copy_queue_stats(struct gnet_dump *d, struct Qdisc *sch)
 {
-	struct gnet_stats_queue queue = { .backlog = backlog };
-	struct gnet_stats_basic_sync basic;
+	return qdisc_qstats_copy(d, sch);
+}
 
-	gnet_stats_basic_sync_init(&basic);
-	_bstats_update(&basic, bytes, packets);
-	if (gnet_stats_copy_basic(d, NULL, &basic, false) < 0)
-		return -1;
-	return gnet_stats_copy_queue(d, NULL, &queue, qlen);
+void weft_basic_stats(struct gnet_stats_basic_sync *basic, u64 bytes,
+		      u64 packets)
+{
+	gnet_stats_basic_sync_init(basic);
+	_bstats_update(basic, bytes, packets);
 }
 
 void weft_lock_init(spinlock_t *lock)
@@ -177,16 +156,6 @@ void weft_unlock_bh_off(spinlock_t *lock)
 	spin_unlock(lock);
 }
 
-void weft_work_init(struct work_struct *work, work_func_t func)
-{
-	INIT_WORK(work, func);
-}
-
-void weft_work_queue(struct work_struct *work)
-{
-	queue_work(system_bh_wq, work);
-}
-
 struct net *weft_dev_net(const struct net_device *dev)
 {
 	return dev_net(dev);
@@ -202,59 +171,71 @@ void weft_dev_schedule(struct net_device *dev)
 	netif_tx_schedule_all(dev);
 }
 
-u64 weft_real_ns(void)
+bool weft_dev_is_running(const struct net_device *dev)
 {
-	return ktime_get_real_ns();
+	return netif_running(dev);
 }
 
-int weft_frame_send(struct net *net, u32 index, u16 type, const u8 *group,
-		    const void *payload, u32 len)
+u16 weft_dev_type(const struct net_device *dev)
 {
-	struct net_device *dev;
+	return dev->type;
+}
+
+int weft_dev_hard_header(struct sk_buff *skb, struct net_device *dev, u16 type,
+			 const u8 *to, u32 len)
+{
+	return dev_hard_header(skb, dev, type, to, dev->dev_addr, len);
+}
+
+int weft_dev_queue_xmit(struct sk_buff *skb)
+{
+	return dev_queue_xmit(skb);
+}
+
+/* An empty packet with the room that a device's frame of len bytes takes. */
+struct sk_buff *weft_frame_alloc(struct net_device *dev, u32 len)
+{
+	u32 head = LL_RESERVED_SPACE(dev);
 	struct sk_buff *skb;
-	int err = -ENODEV;
 
-	rcu_read_lock();
-	dev = dev_get_by_index_rcu(net, index);
-	if (!dev || !netif_running(dev) || dev->type != ARPHRD_ETHER)
-		goto out;
-	err = -ENOMEM;
-	skb = alloc_skb(LL_RESERVED_SPACE(dev) + len + dev->needed_tailroom,
-			GFP_ATOMIC);
-	if (!skb)
-		goto out;
-	skb_reserve(skb, LL_RESERVED_SPACE(dev));
-	skb_reset_network_header(skb);
-	skb_put_data(skb, payload, len);
-	skb->dev = dev;
-	skb->protocol = htons(type);
-	skb->priority = TC_PRIO_CONTROL;
-	if (dev_hard_header(skb, dev, type, group, dev->dev_addr, len) < 0) {
-		kfree_skb(skb);
-		goto out;
+	skb = alloc_skb(head + len + dev->needed_tailroom, GFP_ATOMIC);
+	if (skb) {
+		skb_reserve(skb, head);
+		skb_reset_network_header(skb);
+		skb->dev = dev;
 	}
-	err = dev_queue_xmit(skb);
-	if (err > 0)
-		err = net_xmit_errno(err);
-out:
-	rcu_read_unlock();
-	return err;
+	return skb;
 }
 
-int weft_frame_read(const struct sk_buff *skb, const struct net_device *dev,
-		    const struct net_device *orig_dev, const u8 *group,
-		    u8 *from, void *payload, u32 size)
+void weft_skb_set_protocol(struct sk_buff *skb, u16 type)
 {
-	if (dev->type != ARPHRD_ETHER || dev != orig_dev ||
-	    !skb_mac_header_was_set(skb) || skb->pkt_type != PACKET_MULTICAST ||
-	    !ether_addr_equal(eth_hdr(skb)->h_dest, group))
-		return -EPROTO;
-	if (skb->len > size)
-		return -EMSGSIZE;
-	ether_addr_copy(from, eth_hdr(skb)->h_source);
-	if (skb_copy_bits(skb, 0, payload, skb->len))
-		return -EFAULT;
-	return skb->len;
+	skb->protocol = htons(type);
+}
+
+bool weft_skb_mac_header_was_set(const struct sk_buff *skb)
+{
+	return skb_mac_header_was_set(skb);
+}
+
+const u8 *weft_skb_mac_header(const struct sk_buff *skb)
+{
+	return skb_mac_header(skb);
+}
+
+u8 weft_skb_pkt_type(const struct sk_buff *skb)
+{
+	return skb->pkt_type;
+}
+
+/* A qdisc's lock counts in preempt_count() on every kernel: it is a _bh lock. */
+bool weft_may_sleep(void)
+{
+	return !in_atomic() && !irqs_disabled();
+}
+
+bool weft_within_module(const void *place, struct module *module)
+{
+	return within_module((unsigned long)place, module);
 }
 
 const struct nlattr *weft_nla_find(const struct nlattr *nest, int attr)
@@ -604,7 +585,7 @@ size_t weft_layout(int which)
 	case 18: return WEFT_CB_DATA;
 	case 19: return offsetof(struct Qdisc, privdata);
 	case 20: return sizeof(spinlock_t);
-	case 21: return sizeof(struct work_struct);
+	case 21: return WEFT_SKB_DEV;
 	case 22: return sizeof(struct hrtimer);
 	case 23: return sizeof(struct pernet_operations);
 	case 24: return sizeof(struct packet_type);
@@ -619,6 +600,12 @@ size_t weft_layout(int which)
 	case 33: return sizeof(struct ctl_table);
 	case 34: return offsetof(struct ctl_table, extra2);
 	case 35: return offsetof(struct pernet_operations, size);
+	case 36: return offsetof(struct Qdisc, dev_queue);
+	case 37: return offsetof(struct Qdisc, bstats);
+	case 38: return WEFT_NETDEV_QUEUE_DEV;
+	case 39: return offsetof(struct Qdisc, handle);
+	case 40: return sizeof(struct gnet_stats_basic_sync);
+	case 41: return sizeof(struct gnet_stats_queue);
 	}
 	return 0;
 }

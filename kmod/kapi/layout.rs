@@ -10,15 +10,16 @@ use core::mem::{offset_of, size_of};
 use kernel::prelude::*;
 
 use super::bindings::{
-    ctl_table, hrtimer, netlink_ext_ack, packet_type, pernet_operations, qdisc_watchdog, sk_buff,
-    spinlock_t, tcmsg, tcp_congestion_ops, weft_layout, work_struct, Qdisc, Qdisc_class_ops,
-    Qdisc_ops, WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
-    WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER,
-    WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+    ctl_table, gnet_stats_basic_sync, gnet_stats_queue, hrtimer, netlink_ext_ack, packet_type,
+    pernet_operations, qdisc_watchdog, sk_buff, spinlock_t, tcmsg, tcp_congestion_ops, weft_layout,
+    Qdisc, Qdisc_class_ops, Qdisc_ops, WEFT_CB_DATA, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS,
+    WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV,
+    WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT,
+    WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
 };
 
 /// What is compared, in the order of `weft_layout()` in `helpers.c`.
-const LAYOUT: [(&str, usize); 36] = [
+const LAYOUT: [(&str, usize); 42] = [
     ("sizeof(struct Qdisc)", size_of::<Qdisc>()),
     ("offsetof(struct Qdisc, flags)", offset_of!(Qdisc, flags)),
     ("offsetof(struct Qdisc, q)", offset_of!(Qdisc, q)),
@@ -70,7 +71,7 @@ const LAYOUT: [(&str, usize); 36] = [
         offset_of!(Qdisc, privdata),
     ),
     ("sizeof(spinlock_t)", size_of::<spinlock_t>()),
-    ("sizeof(struct work_struct)", size_of::<work_struct>()),
+    ("offsetof(struct sk_buff, dev)", WEFT_SKB_DEV as usize),
     ("sizeof(struct hrtimer)", size_of::<hrtimer>()),
     (
         "sizeof(struct pernet_operations)",
@@ -105,6 +106,24 @@ const LAYOUT: [(&str, usize); 36] = [
     (
         "offsetof(struct pernet_operations, size)",
         offset_of!(pernet_operations, size),
+    ),
+    (
+        "offsetof(struct Qdisc, dev_queue)",
+        offset_of!(Qdisc, dev_queue),
+    ),
+    ("offsetof(struct Qdisc, bstats)", offset_of!(Qdisc, bstats)),
+    (
+        "offsetof(struct netdev_queue, dev)",
+        WEFT_NETDEV_QUEUE_DEV as usize,
+    ),
+    ("offsetof(struct Qdisc, handle)", offset_of!(Qdisc, handle)),
+    (
+        "sizeof(struct gnet_stats_basic_sync)",
+        size_of::<gnet_stats_basic_sync>(),
+    ),
+    (
+        "sizeof(struct gnet_stats_queue)",
+        size_of::<gnet_stats_queue>(),
     ),
 ];
 

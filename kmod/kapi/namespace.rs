@@ -3,9 +3,9 @@
 //! What the qdiscs of one network namespace share, and frames of their own to their neighbours.
 //!
 //! ```text
-//!   qdisc of device a ──┐ with()                        ┌── timer (next_event)
+//!   qdisc of device a ──┐ shared()                      ┌── timer (next_event)
 //!   qdisc of device b ──┼────────▶ [ lock | state ] ◀───┤
-//!   frames received  ───┘ receive()       │             └── work, queued when with() left news
+//!   frames received  ───┘ receive()       │             └── work, queued when shared() left news
 //!                                         ▼ next_frame()
 //!                                    dev_queue_xmit(): through the device's own qdiscs
 //! ```
@@ -25,102 +25,112 @@
 //!
 //! ```text
 //!   register ─▶ init: one state per namespace, old and new
-//!               a device's qdiscs come and go                    they hold a [`NamespaceRef`]
+//!               a device's qdiscs come and go                    the adapter lends it to them
 //!               a namespace ends: its devices, with them their qdiscs, then exit: its state
 //!   module unloaded, when no qdisc is left ─▶ no more frames, exit in all namespaces
 //! ```
 
 use core::{
     cell::UnsafeCell,
-    marker::PhantomData,
-    mem::MaybeUninit,
-    ptr::{addr_of_mut, NonNull},
+    mem::{offset_of, MaybeUninit},
+    ptr::{addr_of, addr_of_mut, null_mut},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use kernel::{
+    bindings::{cancel_work_sync, work_struct},
     error::{from_result, to_result},
+    new_work,
     prelude::*,
     types::Opaque,
+    workqueue::{self, RawWorkItem, Work, WorkItem, WorkItemPointer},
 };
 
 use super::{
     bindings::{
-        self, cancel_work_sync, dev_add_pack, dev_remove_pack, hrtimer, hrtimer_cancel,
-        hrtimer_setup, hrtimer_start_range_ns, net, net_device, packet_type, pernet_operations,
+        self, dev_add_pack, dev_remove_pack, hrtimer, hrtimer_cancel, hrtimer_setup,
+        hrtimer_start_range_ns, net, net_device, packet_type, pernet_operations,
         register_pernet_subsys, sk_buff, spinlock_t, unregister_pernet_subsys, weft_dev_index,
-        weft_dev_net, weft_dev_schedule, weft_frame_read, weft_frame_send, weft_lock,
-        weft_lock_bh_off, weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume,
-        weft_unlock, weft_unlock_bh_off, weft_work_init, weft_work_queue, work_struct,
+        weft_dev_net, weft_dev_schedule, weft_lock, weft_lock_bh_off, weft_lock_init,
+        weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_unlock, weft_unlock_bh_off, Qdisc,
     },
     clock::now,
-    layout,
-    qdisc::{Sch, Setup},
+    frame, layout,
 };
-
-/// Bytes of the longest frame, without its Ethernet header.
-pub const FRAME: usize = 256;
+use crate::common::shared::{self, FRAME};
 
 /// Frames that are sent in one go: bounds the time in one softirq.
 const BUDGET: u32 = 64;
 
 /// The state that the qdiscs of a namespace share.
 ///
-/// All methods with `self` run under the state's lock, with bottom halves off: they must not sleep,
-/// allocate, panic, or loop without a bound.
-pub trait Shared: Sized + Send + 'static {
-    /// The EtherType of the frames.
-    const ETHERTYPE: u16;
+/// All its methods with `self` run under the state's lock, with bottom halves off: they must not
+/// sleep, allocate, panic, or loop without a bound.
+pub trait Shared: shared::Shared<Error = Error> + Send + 'static {}
 
-    /// The group address to which they are sent.
-    const GROUP: [u8; 6];
+impl<T: shared::Shared<Error = Error> + Send + 'static> Shared for T {}
 
-    /// Where the number of this kind of state is kept.
-    fn id() -> &'static Id;
+/// What a kind of qdisc shares: nothing, `()`, or something [`Shared`].
+pub trait Sharing: private::Sharing {}
 
-    /// The state of a new namespace.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn new() -> Result<Self>;
+impl<T: private::Sharing> Sharing for T {}
 
-    /// A frame came in by a device, from an address, `now` in ns; `None` for one that is too long or
-    /// not to the group. Whether the device's qdiscs are to be run.
-    fn receive(&mut self, device: u32, from: [u8; 6], payload: Option<&[u8]>, now: u64) -> bool;
+pub(super) mod private {
+    use super::*;
 
-    /// Whether there is a frame to be sent at once.
-    fn has_news(&self) -> bool;
+    /// For kapi only.
+    pub trait Sharing {
+        /// The group address that the devices receive.
+        const GROUP: Option<[u8; 6]>;
 
-    /// The time is `now` ns: what is due comes up.
-    fn tick(&mut self, now: u64);
+        /// Where the state is for a qdisc; null for none.
+        ///
+        /// # Safety
+        ///
+        /// `sch` is a valid qdisc, of a kind that is registered, and what it shares too.
+        unsafe fn find(sch: *mut Qdisc) -> *mut c_void;
 
-    /// Writes the next frame to be sent; the device by which it goes, and its length.
-    fn next_frame(&mut self, now: u64, frame: &mut [u8; FRAME]) -> Option<(u32, usize)>;
-
-    /// The frame that was last taken could not be sent by its device.
-    fn unsent(&mut self, device: u32, now: u64);
-
-    /// When `tick` is to be called, in ns, if at all.
-    fn next_event(&self) -> Option<u64>;
-}
-
-/// The number under which the kernel keeps one kind of state (`net_generic()`).
-pub struct Id(UnsafeCell<c_uint>);
-
-impl Id {
-    /// No number yet.
-    pub const fn new() -> Self {
-        Self(UnsafeCell::new(0))
+        /// Makes a state for each namespace there is and will be.
+        ///
+        /// # Safety
+        ///
+        /// What is returned is dropped before the module goes.
+        unsafe fn register() -> Result<Option<Registration>>;
     }
 
-    fn get(&self) -> c_uint {
-        // SAFETY: Written by register_pernet_subsys() only, before anybody who reads it is called.
-        unsafe { *self.0.get() }
+    impl Sharing for () {
+        const GROUP: Option<[u8; 6]> = None;
+
+        unsafe fn find(_sch: *mut Qdisc) -> *mut c_void {
+            null_mut()
+        }
+
+        unsafe fn register() -> Result<Option<Registration>> {
+            Ok(None)
+        }
+    }
+
+    impl<T: Shared> Sharing for T {
+        const GROUP: Option<[u8; 6]> = Some(<T as shared::Shared>::GROUP);
+
+        unsafe fn find(sch: *mut Qdisc) -> *mut c_void {
+            // SAFETY: As the caller promises: a qdisc has a device, that a namespace, and that a
+            // state.
+            unsafe { Namespace::<T>::of(weft_dev_net(weft_qdisc_dev(sch))).cast() }
+        }
+
+        unsafe fn register() -> Result<Option<Registration>> {
+            Registration::new::<T>().map(Some)
+        }
     }
 }
 
-// SAFETY: See `get`.
-unsafe impl Sync for Id {}
+/// The number under which the kernel keeps the state of each namespace (`net_generic()`). kapi is
+/// compiled into every module: it is the module's.
+static ID: AtomicU32 = AtomicU32::new(0);
+
+/// Whether [`ID`] is some [`Registration`]'s: a module has one, so the number stands for one type.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// One namespace's state, in memory that the kernel allocates with the namespace, zeroed.
 ///
@@ -128,9 +138,11 @@ unsafe impl Sync for Id {}
 ///
 /// From init to exit all fields are initialised and `net` is valid. `live` and `state` are accessed
 /// under `lock` only; `live` is false before init and during exit.
-struct Namespace<T> {
+struct Namespace<T: Shared> {
     lock: Opaque<spinlock_t>,
-    work: Opaque<work_struct>,
+    work: Work<Self>,
+    // Not kernel::time::hrtimer's: that is told a time as an `Instant`, which only `Instant::now()`
+    // makes, and it starts timers in a Box, an Arc or on the stack.
     timer: Opaque<hrtimer>,
     net: *mut net,
     live: UnsafeCell<bool>,
@@ -145,7 +157,7 @@ impl<T: Shared> Namespace<T> {
     /// `net` is valid and its init for this kind has run.
     unsafe fn of(net: *const net) -> *mut Self {
         // SAFETY: As the caller promises, there is an id and memory of `size_of::<Self>()`.
-        unsafe { weft_net_generic(net, T::id().get()).cast() }
+        unsafe { weft_net_generic(net, ID.load(Ordering::Relaxed)).cast() }
     }
 
     /// Runs `f` with the lock held.
@@ -160,8 +172,8 @@ impl<T: Shared> Namespace<T> {
     }
 
     fn queue_work(&self) {
-        // SAFETY: Initialised (invariant).
-        unsafe { weft_work_queue(self.work.get()) }
+        // If it is queued already, that will do.
+        workqueue::system_bh().enqueue(Pump(self));
     }
 
     /// Sends what there is to send, and sets the timer for what will be.
@@ -173,11 +185,9 @@ impl<T: Shared> Namespace<T> {
             else {
                 break;
             };
-            let len = len.min(FRAME) as u32;
-            let (group, frame) = (T::GROUP.as_ptr(), frame.as_ptr().cast());
-            // SAFETY: `net` is valid (invariant), group and frame are arrays of at least the lengths
-            // that are read. No lock is held.
-            if unsafe { weft_frame_send(self.net, device, T::ETHERTYPE, group, frame, len) } != 0 {
+            let frame = frame.get(..len).unwrap_or_default();
+            // SAFETY: `net` is valid (invariant). No lock is held.
+            if !unsafe { frame::send(self.net, device, T::ETHERTYPE, &T::GROUP, frame) } {
                 self.locked(|state, _| state.unsent(device, now()));
             }
         }
@@ -205,14 +215,11 @@ impl<T: Shared> Namespace<T> {
             // it yet. It stays where it is.
             unsafe {
                 let this = Self::of(net);
-                let field = |offset: usize| this.wrapping_byte_add(offset);
-                let lock = field(core::mem::offset_of!(Self, lock)).cast::<Opaque<spinlock_t>>();
-                let work = field(core::mem::offset_of!(Self, work)).cast::<Opaque<work_struct>>();
-                let timer = field(core::mem::offset_of!(Self, timer)).cast::<Opaque<hrtimer>>();
-                weft_lock_init((*lock).get());
-                weft_work_init((*work).get(), Some(Self::work));
+                weft_lock_init(Opaque::cast_into(addr_of!((*this).lock)));
+                let Ok(()) = new_work!("weft").__pinned_init(addr_of_mut!((*this).work));
+                let timer = Opaque::cast_into(addr_of!((*this).timer));
                 let clock = bindings::CLOCK_MONOTONIC as c_int;
-                hrtimer_setup((*timer).get(), Some(Self::timer), clock, MODE);
+                hrtimer_setup(timer, Some(Self::timer), clock, MODE);
                 addr_of_mut!((*this).net).write(net);
                 addr_of_mut!((*this).state).write(UnsafeCell::new(MaybeUninit::new(state)));
                 addr_of_mut!((*this).live).write(UnsafeCell::new(true));
@@ -230,22 +237,16 @@ impl<T: Shared> Namespace<T> {
             *this.live.get() = false;
             weft_unlock(this.lock.get());
             // Whoever began before that may still queue the work or start the timer, once.
-            cancel_work_sync(this.work.get());
+            cancel_work_sync(Work::raw_get(&raw const this.work));
             hrtimer_cancel(this.timer.get());
-            cancel_work_sync(this.work.get());
+            cancel_work_sync(Work::raw_get(&raw const this.work));
             (*this.state.get()).assume_init_drop();
         }
     }
 
-    unsafe extern "C" fn work(work: *mut work_struct) {
-        let this = work.wrapping_byte_sub(core::mem::offset_of!(Self, work));
-        // SAFETY: The work is part of a namespace's state, whose exit waits for it.
-        unsafe { (*this.cast::<Self>()).pump() }
-    }
-
     unsafe extern "C" fn timer(timer: *mut hrtimer) -> bindings::hrtimer_restart {
-        let this = timer.wrapping_byte_sub(core::mem::offset_of!(Self, timer));
-        // SAFETY: As above.
+        let this = timer.wrapping_byte_sub(offset_of!(Self, timer));
+        // SAFETY: The timer is part of a namespace's state, whose exit waits for it.
         unsafe { (*this.cast::<Self>()).pump() }
         bindings::hrtimer_restart_HRTIMER_NORESTART
     }
@@ -256,25 +257,18 @@ impl<T: Shared> Namespace<T> {
         _kind: *mut packet_type,
         origin: *mut net_device,
     ) -> c_int {
-        let (mut from, mut payload) = ([0; 6], [0; FRAME]);
+        let mut payload = [0; FRAME];
         // SAFETY: The kernel's arguments, under RCU: packet and devices are valid, and the packet's
         // reference is ours. A device's namespace is alive as long as it is, and since its init has
         // run before frames were registered for, there is state.
         unsafe {
-            let (group, buffer) = (T::GROUP.as_ptr(), payload.as_mut_ptr().cast());
-            let read = weft_frame_read(
-                skb,
-                device,
-                origin,
-                group,
-                from.as_mut_ptr(),
-                buffer,
-                FRAME as u32,
-            );
+            let read = frame::read(skb, device, origin, &T::GROUP, &mut payload);
             weft_skb_consume(skb);
-            let payload = usize::try_from(read)
-                .ok()
-                .and_then(|len| payload.get(..len));
+            let (from, len) = read.unzip();
+            let (from, payload) = (
+                from.unwrap_or_default(),
+                len.and_then(|len| payload.get(..len)),
+            );
             let this = &*Self::of(weft_dev_net(device));
             let index = weft_dev_index(device);
             if this.locked(|state, _| state.receive(index, from, payload, now())) {
@@ -288,70 +282,84 @@ impl<T: Shared> Namespace<T> {
 /// Absolute times, and the callback in softirq.
 const MODE: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
 
-/// A qdisc's way to what it shares with the other qdiscs of its namespace.
-///
-/// # Invariants
-///
-/// Points to the state of the namespace that the qdisc's device is in, between init and exit: a
-/// device that changes its namespace, or whose namespace ends, loses its qdiscs first.
-pub struct NamespaceRef<T: Shared>(NonNull<Namespace<T>>);
+/// A namespace whose work is queued, or runs: between init and exit, which waits for it.
+struct Pump<T: Shared>(*const Namespace<T>);
 
-// SAFETY: The state is Send, and all access to it is under its lock.
-unsafe impl<T: Shared> Send for NamespaceRef<T> {}
+// SAFETY: A namespace's state is accessed under its lock only.
+unsafe impl<T: Shared> Send for Pump<T> {}
 
-impl<T: Shared> Clone for NamespaceRef<T> {
-    fn clone(&self) -> Self {
-        Self(self.0)
+// SAFETY: The work is part of the namespace's state, in which it stays valid until exit, and that
+// waits until it is not queued and has run.
+unsafe impl<T: Shared> RawWorkItem<0> for Pump<T> {
+    type EnqueueOutput = ();
+
+    unsafe fn __enqueue<F>(self, queue_work_on: F)
+    where
+        F: FnOnce(*mut work_struct) -> bool,
+    {
+        // SAFETY: Valid and initialised, as whoever queues it is between init and exit.
+        queue_work_on(unsafe { Work::raw_get(addr_of!((*self.0).work)) });
     }
 }
 
-impl<T: Shared> NamespaceRef<T> {
-    /// The state of the namespace of a qdisc's device.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV`: never, as the kind is registered before the module's qdiscs are.
-    pub fn new(setup: &Setup) -> Result<Self> {
-        // SAFETY: `setup` is a valid qdisc, of a valid device in a valid namespace. Qdiscs are
-        // registered after this kind of state is, see `Registration`.
-        let namespace = unsafe { Namespace::of(weft_dev_net(weft_qdisc_dev(setup.as_ptr()))) };
-        // INVARIANT: As above; the reference becomes part of the qdisc.
-        Ok(Self(NonNull::new(namespace).ok_or(ENODEV)?))
+// SAFETY: `__enqueue` queues the work of a namespace, which `Work::new` made with this `run`.
+unsafe impl<T: Shared> WorkItemPointer<0> for Pump<T> {
+    unsafe extern "C" fn run(work: *mut work_struct) {
+        let this = work.wrapping_byte_sub(offset_of!(Namespace<T>, work));
+        Namespace::run(Pump(this.cast::<Namespace<T>>()));
     }
+}
 
-    /// Runs `f` with the state's lock held, and sees to the frames that are to be sent after it.
-    #[inline]
-    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: Alive (invariant).
-        let namespace = unsafe { self.0.as_ref() };
-        let (result, news) = namespace.locked(|state, _| {
-            let result = f(state);
-            (result, state.has_news())
-        });
+impl<T: Shared> WorkItem<0> for Namespace<T> {
+    type Pointer = Pump<T>;
+
+    fn run(pump: Pump<T>) {
+        // SAFETY: As the type says.
+        unsafe { (*pump.0).pump() }
+    }
+}
+
+/// Runs `f` on what is shared, with its lock held, and sees to the frames that are to be sent after it.
+///
+/// # Safety
+///
+/// `namespace` was found for `T`, and is used between init and exit: a device that changes its
+/// namespace, or whose namespace ends, loses its qdiscs first. The lock is not held.
+pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&mut T) -> R) -> R {
+    // SAFETY: As the caller promises.
+    let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
+    let (result, news) = namespace.locked(|state, _| {
+        let result = f(state);
+        (result, state.has_news())
+    });
+    if news {
+        namespace.queue_work();
+    }
+    result
+}
+
+/// The same for whoever has bottom halves off already, as a qdisc lock's holder has.
+///
+/// # Safety
+///
+/// As for `with`, and bottom halves are off.
+#[inline(always)] // once per callback of a packet
+pub(super) unsafe fn with_bh_off<T: Shared, R>(
+    namespace: *mut c_void,
+    f: impl FnOnce(&mut T) -> R,
+) -> R {
+    // SAFETY: As the caller promises; the lock gives exclusive access.
+    unsafe {
+        let namespace = &*namespace.cast::<Namespace<T>>();
+        weft_lock_bh_off(namespace.lock.get());
+        let state = (*namespace.state.get()).assume_init_mut();
+        let result = f(state);
+        let news = state.has_news();
+        weft_unlock_bh_off(namespace.lock.get());
         if news {
             namespace.queue_work();
         }
         result
-    }
-
-    /// The same for whoever holds a qdisc lock, and so has bottom halves off already.
-    #[inline(always)] // once per callback of a packet
-    pub fn with_locked<R>(&self, _sch: &mut Sch, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: Alive (invariant). The qdisc lock, which is held as long as there is a `Sch`, is
-        // taken with bottom halves off: so the lock of the state can be taken as it is. It gives
-        // exclusive access.
-        unsafe {
-            let namespace = self.0.as_ref();
-            weft_lock_bh_off(namespace.lock.get());
-            let state = (*namespace.state.get()).assume_init_mut();
-            let result = f(state);
-            let news = state.has_news();
-            weft_unlock_bh_off(namespace.lock.get());
-            if news {
-                namespace.queue_work();
-            }
-            result
-        }
     }
 }
 
@@ -360,31 +368,47 @@ impl<T: Shared> NamespaceRef<T> {
 ///
 /// # Invariants
 ///
-/// Both structures are registered and stay where they are.
-pub struct Registration<T: Shared> {
+/// Both structures are registered and stay where they are; [`ID`] is the number of the type that they
+/// were registered for.
+pub struct Registration {
     operations: KBox<pernet_operations>,
     frames: KBox<packet_type>,
-    _kind: PhantomData<T>,
+    // Dropped last.
+    _id: Taken,
 }
 
-// SAFETY: Taking the kind away is possible from any thread.
-unsafe impl<T: Shared> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared registration.
-unsafe impl<T: Shared> Sync for Registration<T> {}
+/// Who may have [`ID`].
+struct Taken;
 
-impl<T: Shared> Registration<T> {
+impl Taken {
+    fn new() -> Result<Self> {
+        if TAKEN.swap(true, Ordering::Acquire) {
+            return Err(EBUSY);
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+impl Registration {
     /// Makes a state for each namespace there is and will be, and starts to receive frames.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EINVAL` where Rust and C disagree on a layout (see the kernel log), or what the
-    /// state of a namespace fails with.
-    pub fn register() -> Result<Self> {
+    /// `EBUSY` where the module has one, `ENOMEM`, `EINVAL` where Rust and C disagree on a layout (see
+    /// the kernel log), or what the state of a namespace fails with.
+    fn new<T: Shared>() -> Result<Self> {
         layout::check()?;
+        let id = Taken::new()?;
         let operations = pernet_operations {
             init: Some(Namespace::<T>::init),
             exit: Some(Namespace::<T>::exit),
-            id: T::id().0.get(),
+            id: ID.as_ptr(),
             size: size_of::<Namespace<T>>(),
             // SAFETY: All other fields are pointers, for which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
@@ -406,12 +430,12 @@ impl<T: Shared> Registration<T> {
         Ok(Self {
             operations,
             frames,
-            _kind: PhantomData,
+            _id: id,
         })
     }
 }
 
-impl<T: Shared> Drop for Registration<T> {
+impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: Registered (invariant). dev_remove_pack() waits for frames that are being received.
         unsafe {

@@ -5,26 +5,37 @@
 //! ```text
 //!  kernel ── enqueue ──▶ Skb ──▶ a queue of the module ──▶ Skb ── dequeue ──▶ kernel
 //!                         │
-//!                         ├─ ToFree::drop()   under the qdisc lock: freed after it is released
-//!                         ├─ Purge::free()    in reset: freed when RTNL is released
+//!                         ├─ Admission        under the qdisc lock: freed after it is released
+//!                         ├─ Purge            in reset and change: freed when RTNL is released
 //!                         └─ Drop             last resort: freed on the spot
 //! ```
+//!
+//! # The device
+//!
+//! A packet refers to its device without a reference: the kernel empties the qdiscs of a device that
+//! goes. A module can keep a packet where nobody finds it (in a static), so the device is not looked
+//! at as long as Rust has the packet, and is the qdisc's own again when it leaves ([`Skb::leave`]).
 
-use core::{marker::PhantomData, ptr::NonNull};
+use core::{
+    marker::PhantomData,
+    ptr::{addr_of, NonNull},
+};
 
 use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, weft_qdisc_drop, weft_skb_dissected_hash, weft_skb_due,
-        weft_skb_free, weft_skb_hash, weft_skb_orphan, weft_skb_set_due, weft_skb_set_txtime,
-        weft_skb_writable_header, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
-        WEFT_CB_PKT_SEGS, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_HEAD,
-        WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
-        WEFT_SKB_PROTOCOL,
+        rtnl_kfree_skbs, sk_buff, weft_skb_dissected_hash, weft_skb_due, weft_skb_free,
+        weft_skb_hash, weft_skb_make_writable, weft_skb_orphan, weft_skb_set_due,
+        weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
+        WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
+        WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
+        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
     },
-    qdisc::Sch,
+    clock,
+    qdisc::{Qdisc, Sch},
 };
+use crate::common::header;
 
 /// A packet that belongs to whoever holds this value.
 ///
@@ -59,7 +70,27 @@ impl Skb {
         Self(skb)
     }
 
+    /// Makes the packet's device that of a qdisc, by which it is to leave or which is asked about it.
+    ///
+    /// # Safety
+    ///
+    /// `sch` is valid.
+    #[inline]
+    pub(super) unsafe fn leave(&self, sch: *mut CQdisc) {
+        // SAFETY: As the caller promises: a qdisc has a queue and that a device. The packet is valid
+        // (invariant), and nobody else reads its device while it is ours.
+        unsafe {
+            let queue = addr_of!((*sch).dev_queue).read();
+            let device = queue
+                .wrapping_byte_add(WEFT_NETDEV_QUEUE_DEV as usize)
+                .cast::<*mut c_void>()
+                .read();
+            field::<*mut c_void>(self.0, WEFT_SKB_DEV).write(device);
+        }
+    }
+
     /// Hands the packet on; the receiver is to free it.
+    #[inline]
     pub(super) fn into_raw(self) -> *mut sk_buff {
         let skb = self.0.as_ptr();
         core::mem::forget(self);
@@ -95,9 +126,13 @@ impl Skb {
     }
 
     /// The flow hash, by the flow dissector if the packet has none. It has one from then on.
-    pub fn dissected_hash(&mut self) -> u32 {
-        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
-        unsafe { weft_skb_dissected_hash(self.0.as_ptr()) }
+    pub fn dissected_hash<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>) -> u32 {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. The dissector
+        // asks the device's namespace for programs; a qdisc's device is alive.
+        unsafe {
+            self.leave(sch.as_ptr());
+            weft_skb_dissected_hash(self.0.as_ptr())
+        }
     }
 
     /// The index of the device by which the packet came into this namespace; 0: it was made here.
@@ -115,23 +150,25 @@ impl Skb {
     }
 
     /// The packet from its network header on, as far as it is in one piece: for a whole packet at
-    /// least its headers, as those who made or forwarded it have read them there.
+    /// least its headers, as those who made or forwarded it have read them there. Empty where that
+    /// header is said to be outside of the packet.
     #[inline]
     pub fn network_header(&self) -> &[u8] {
-        // SAFETY: As in `packet`. `head` to `data + len - data_len` is one allocation that the packet
-        // owns or shares, and nobody writes to it while others can see it; what begins beyond the end
-        // is left alone.
+        // SAFETY: As in `packet`. `data` to `data + len - data_len` is part of one allocation that the
+        // packet owns or shares, was written by whoever made the packet, and nobody writes to it while
+        // others can see it. What begins before that, where nobody may have written, or beyond it, is
+        // left alone.
         unsafe {
             let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
             let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
             let len = field::<u32>(self.0, WEFT_SKB_LEN).read();
             let linear = len.wrapping_sub(field::<u32>(self.0, WEFT_SKB_DATA_LEN).read());
-            let start = usize::from(field::<u16>(self.0, WEFT_SKB_NETWORK_HEADER).read());
-            let end = (data as usize)
-                .wrapping_sub(head as usize)
-                .wrapping_add(linear as usize);
-            match end.checked_sub(start) {
-                Some(len) => core::slice::from_raw_parts(head.wrapping_add(start), len),
+            let header = usize::from(field::<u16>(self.0, WEFT_SKB_NETWORK_HEADER).read());
+            let room = (data as usize).wrapping_sub(head as usize);
+            match header::linear_from(room, header, linear as usize) {
+                Some(bytes) => {
+                    core::slice::from_raw_parts(data.wrapping_add(bytes.start), bytes.len())
+                }
                 None => &[],
             }
         }
@@ -144,8 +181,27 @@ impl Skb {
     /// The packet, where there is no memory for a copy or the packet is shorter.
     #[inline]
     pub fn with_header(self, len: u32) -> Result<WithHeader, Self> {
-        // SAFETY: The packet is valid (invariant) and owning it makes this the only user.
-        let header = unsafe { weft_skb_writable_header(self.0.as_ptr(), len) };
+        // SAFETY: As in `packet`.
+        let bytes = unsafe {
+            let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
+            let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
+            let header = usize::from(field::<u16>(self.0, WEFT_SKB_NETWORK_HEADER).read());
+            let room = (data as usize).wrapping_sub(head as usize);
+            let packet = field::<u32>(self.0, WEFT_SKB_LEN).read();
+            header::within(room, header, len, packet)
+        };
+        let Some(bytes) = bytes else {
+            return Err(self);
+        };
+        // SAFETY: The packet is valid (invariant) and owning it makes this the only user. It may get
+        // other memory, but the header stays as far from its first byte as it is.
+        let header = unsafe {
+            if !weft_skb_make_writable(self.0.as_ptr(), bytes.end) {
+                return Err(self);
+            }
+            let data: *mut u8 = field::<*mut u8>(self.0, WEFT_SKB_DATA).read();
+            data.wrapping_add(bytes.start as usize)
+        };
         match NonNull::new(header) {
             // INVARIANT: `len` bytes from `header` on are in one piece and nobody else's.
             Some(header) => Ok(WithHeader {
@@ -167,7 +223,7 @@ impl Skb {
     /// Sets the packet's transmit time (`CLOCK_TAI`, as `SO_TXTIME` does) to `ns` from now.
     pub fn set_txtime(&mut self, ns: u64) {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
-        unsafe { weft_skb_set_txtime(self.0.as_ptr(), ns) }
+        unsafe { weft_skb_set_txtime(self.0.as_ptr(), clock::tai().wrapping_add(ns)) }
     }
 
     /// The time at which the packet was meant to get here, in ns of `CLOCK_MONOTONIC`: the last
@@ -230,8 +286,11 @@ impl WithHeader {
     }
 }
 
-/// A stamp fits into the qdisc's part of `skb->cb`.
-const STAMP_FITS: () = assert!(WEFT_CB_DATA_SIZE as usize >= size_of::<u64>());
+/// A stamp fits into the qdisc's part of `skb->cb`, and is aligned as the packet is.
+const STAMP_FITS: () = assert!(
+    WEFT_CB_DATA_SIZE as usize >= size_of::<u64>()
+        && (WEFT_CB_DATA as usize).is_multiple_of(align_of::<u64>())
+);
 
 /// The field of a packet at an offset from `bindings.h`.
 #[inline]
@@ -263,60 +322,32 @@ impl Drop for Skb {
     }
 }
 
-/// Where packets dropped under the qdisc lock go: the kernel frees them after releasing it.
-pub struct ToFree<'a> {
-    list: *mut *mut sk_buff,
-    _scope: PhantomData<&'a mut *mut sk_buff>,
+/// Where packets go when a qdisc is reset or changed under RTNL: freed when that is released. In a
+/// change they count as dropped.
+pub struct Purge<'a> {
+    pub(super) packets: u32,
+    pub(super) bytes: u32,
+    // RTNL is this thread's.
+    _rtnl: PhantomData<&'a mut *mut CQdisc>,
 }
 
-/// Proof that the arriving packet was given to [`ToFree`].
-#[must_use]
-pub struct Dropped(());
-
-impl ToFree<'_> {
+impl Purge<'_> {
     /// # Safety
     ///
-    /// `list` is the `to_free` argument of a running enqueue callback and outlives the value.
-    pub(super) unsafe fn from_raw(list: *mut *mut sk_buff) -> Self {
-        Self {
-            list,
-            _scope: PhantomData,
-        }
-    }
-
-    pub(super) fn as_ptr(&mut self) -> *mut *mut sk_buff {
-        self.list
-    }
-
-    /// Drops a packet for want of room: counts it in the qdisc's `dropped`.
-    #[inline]
-    pub fn drop(&mut self, sch: &mut Sch, skb: Skb) -> Dropped {
-        // SAFETY: The packet is ours and on no list (Skb's invariant), `list` is the kernel's
-        // (from_raw), and `sch` proves that the qdisc lock is held.
-        unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.list) };
-        Dropped(())
-    }
-}
-
-/// Where packets go when a qdisc is reset or changed under RTNL: freed when that is released.
-pub struct Purge(PhantomData<*mut Qdisc>);
-
-impl Purge {
-    /// # Safety
-    ///
-    /// To be made only in a reset or change callback, that is under RTNL.
+    /// To be made only in a reset or change callback, that is under RTNL, which the value does not
+    /// outlive.
     pub(super) unsafe fn new() -> Self {
-        Self(PhantomData)
-    }
-
-    /// Drops a packet for want of room: counts it in the qdisc's `dropped`.
-    pub fn drop(&mut self, sch: &mut Sch, skb: Skb) {
-        sch.count_drop();
-        self.free(skb);
+        Self {
+            packets: 0,
+            bytes: 0,
+            _rtnl: PhantomData,
+        }
     }
 
     /// Takes one packet.
     pub fn free(&mut self, skb: Skb) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(skb.packet().len);
         let skb = skb.into_raw();
         // SAFETY: The packet was ours and on no list, RTNL is held (new).
         unsafe {

@@ -4,6 +4,7 @@
 
 use kernel::{alloc::flags::GFP_KERNEL, prelude::*};
 
+use super::bindings::weft_may_sleep;
 use crate::common::store::Store;
 
 /// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
@@ -17,8 +18,12 @@ impl Store for KernelStore {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where the kernel has no `n` elements' room.
+    /// `ENOMEM` where the kernel has no `n` elements' room, `EAGAIN` under a lock.
     fn allocate<T>(n: usize, mut make: impl FnMut() -> T) -> Result<KVVec<T>> {
+        // SAFETY: A C function without preconditions.
+        if !unsafe { weft_may_sleep() } {
+            return Err(EAGAIN);
+        }
         let mut elements = KVVec::with_capacity(n, GFP_KERNEL)?;
         for _ in 0..n {
             // Always within the capacity reserved above.

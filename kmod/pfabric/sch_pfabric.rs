@@ -18,20 +18,23 @@ mod kapi;
 #[path = "mod.rs"]
 mod pfabric;
 
+use crate::common::discipline::{Discipline, Next};
 use crate::common::nla::{NoRoom, Refusal};
 use crate::pfabric::options::Config;
-use crate::pfabric::queue::{Limits, PFabric};
+use crate::pfabric::queue::{Arrival, Limits, PFabric};
 use crate::pfabric::stats::Stats;
 use kapi::{
+    admission::{Admission, Verdict},
+    clock::now,
     flow::Flows,
     netlink::Dump,
-    qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
-    skb::{Purge, Skb, ToFree},
+    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    skb::{Purge, Skb},
     store::KernelStore,
 };
 
 module! {
-    type: Module,
+    type: Registration<Switch>,
     name: "sch_pfabric",
     authors: ["The weft developers"],
     description: "pFabric: priority scheduling and dropping with starvation prevention",
@@ -39,21 +42,8 @@ module! {
     alias: ["net-sch-pfabric"],
 }
 
-struct Module {
-    _registration: Registration<Switch>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
-}
-
 type Queue = PFabric<Skb, KernelStore>;
 
-#[pin_data]
 struct Switch {
     config: Config,
     flows: Flows,
@@ -65,6 +55,7 @@ impl Qdisc for Switch {
     const KIND: &'static str = crate::pfabric::options::KIND;
     // In an empty queue the arriving packet is the most urgent one.
     const CAN_BYPASS: bool = true;
+    type Shared = ();
     type Config = Config;
     type Prepared = Queue;
     type Stats = [u8; Stats::SIZE];
@@ -82,8 +73,8 @@ impl Qdisc for Switch {
         })
     }
 
-    fn new(config: Config, queue: Queue, _setup: &Setup) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
+    fn new(config: Config, queue: Queue, _setup: &mut Setup<'_, Self>) -> Result<Self> {
+        Ok(Self {
             config,
             flows: Flows::new(),
             queue,
@@ -91,21 +82,15 @@ impl Qdisc for Switch {
     }
 
     fn apply(
-        self: Pin<&mut Self>,
-        sch: &mut Sch,
+        &mut self,
+        _sch: &mut Sch<'_, Self>,
         config: Config,
         mut queue: Queue,
-        purge: &mut Purge,
+        purge: &mut Purge<'_>,
     ) -> Queue {
-        let this = self.project();
-        let mut evicted = Evicted::default();
-        queue.take_over(this.queue, |skb, len| {
-            evicted.count(len);
-            purge.drop(sch, skb);
-        });
-        evicted.report(sch);
-        *this.config = config;
-        core::mem::replace(this.queue, queue)
+        queue.take_over(&mut self.queue, |skb, _| purge.free(skb));
+        self.config = config;
+        core::mem::replace(&mut self.queue, queue)
     }
 
     fn config(&self) -> Config {
@@ -116,7 +101,7 @@ impl Qdisc for Switch {
         config.put(dump)
     }
 
-    fn stats(self: Pin<&mut Self>, _sch: &mut Sch) -> Self::Stats {
+    fn stats(&mut self, _sch: &mut Sch<'_, Self>) -> Self::Stats {
         let counters = self.queue.counters();
         Stats {
             evicted: counters.evicted,
@@ -132,66 +117,31 @@ impl Qdisc for Switch {
     }
 
     #[inline(always)] // into the kernel's callback, its only caller
-    fn enqueue(
-        self: Pin<&mut Self>,
-        sch: &mut Sch,
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
         mut skb: Skb,
-        to_free: &mut ToFree<'_>,
-    ) -> Verdict {
-        let this = self.project();
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
         let packet = skb.packet();
-        let flow = this.flows.of(&mut skb);
-        let mut evicted = Evicted::default();
-        let result = this
-            .queue
-            .enqueue(skb, packet.priority, flow, packet.len, |skb, len| {
-                evicted.count(len);
-                // Counts as dropped here; the parents are told below.
-                let _ = to_free.drop(sch, skb);
-            });
-        match result {
-            Ok(()) => {
-                sch.queued(packet.len);
-                evicted.report(sch);
-                Verdict::QUEUED
-            }
-            Err(skb) => {
-                evicted.report(sch);
-                to_free.drop(sch, skb).into()
-            }
-        }
+        let arrival = Arrival {
+            rank: packet.priority,
+            flow: self.flows.of(sch, &mut skb),
+            len: packet.len,
+        };
+        admission.by(sch, &mut self.queue, skb, &arrival)
     }
 
     #[inline(always)] // as enqueue
-    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
-        let skb = self.project().queue.dequeue()?;
-        sch.dequeued(&skb);
-        Some(skb)
+    fn dequeue(&mut self, _sch: &mut Sch<'_, Self>) -> Next<Skb> {
+        Discipline::dequeue(&mut self.queue, &mut (), now)
     }
 
     fn peek(&self) -> Option<&Skb> {
         self.queue.peek()
     }
 
-    fn reset(self: Pin<&mut Self>, purge: &mut Purge) {
-        self.project().queue.clear(|skb| purge.free(skb));
-    }
-}
-
-/// What was dropped from inside the queue in one operation.
-#[derive(Default)]
-struct Evicted {
-    packets: u32,
-    bytes: u32,
-}
-
-impl Evicted {
-    fn count(&mut self, bytes: u32) {
-        self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.wrapping_add(bytes);
-    }
-
-    fn report(self, sch: &mut Sch) {
-        sch.evicted(self.packets, self.bytes);
+    fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        self.queue.clear(|skb| purge.free(skb));
     }
 }

@@ -20,22 +20,22 @@ mod kapi;
 #[path = "mod.rs"]
 mod wire;
 
+use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};
 use crate::wire::line::Params;
 use crate::wire::link::{self, Ends, Link};
 use crate::wire::options::Config;
 use crate::wire::stats::Stats;
 use kapi::{
-    child::Child,
+    admission::{Admission, Verdict},
     clock::now,
     netlink::Dump,
-    qdisc::{Qdisc, Registration, Sch, Setup, Verdict},
-    skb::{Fifo, Purge, Skb, ToFree},
-    watchdog::Watchdog,
+    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    skb::{Fifo, Purge, Skb},
 };
 
 module! {
-    type: Module,
+    type: Registration<Wire>,
     name: "sch_wire",
     authors: ["The weft developers"],
     description: "One wire: serialization at a rate, then a propagation delay",
@@ -43,46 +43,29 @@ module! {
     alias: ["net-sch-wire"],
 }
 
-struct Module {
-    _registration: Registration<Wire>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
-}
-
-#[pin_data]
 struct Wire {
     config: Config,
     link: Link,
-    child: Child,
     in_flight: Fifo,
     in_flight_bytes: u32,
-    #[pin]
-    watchdog: Watchdog,
 }
 
 /// The queue behind the wire and the packets on it, for [`Link`].
-struct Line<'a> {
-    sch: &'a mut Sch,
-    child: &'a mut Child,
+struct Line<'a, 's> {
+    sch: &'a mut Sch<'s, Wire>,
     in_flight: &'a mut Fifo,
     in_flight_bytes: &'a mut u32,
 }
 
-impl Ends for Line<'_> {
+impl Ends for Line<'_, '_> {
     #[inline]
     fn waiting(&self) -> u32 {
-        self.child.len()
+        self.sch.child_len()
     }
 
     #[inline]
     fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool {
-        let Some(skb) = self.child.dequeue(self.sch) else {
+        let Some(skb) = self.sch.child_dequeue() else {
             return false;
         };
         let packet = skb.packet();
@@ -93,7 +76,7 @@ impl Ends for Line<'_> {
 
     #[inline]
     fn timeless(&self) -> bool {
-        self.child.is_timeless()
+        self.sch.child_is_timeless()
     }
 
     #[inline]
@@ -132,6 +115,9 @@ impl Qdisc for Wire {
     const KIND: &'static str = crate::wire::options::KIND;
     // Every packet takes its time.
     const CAN_BYPASS: bool = false;
+    const CHILD: bool = true;
+    const WATCHDOG: bool = true;
+    type Shared = ();
     type Config = Config;
     type Prepared = ();
     type Stats = [u8; Stats::SIZE];
@@ -145,32 +131,28 @@ impl Qdisc for Wire {
         Ok(())
     }
 
-    fn new(config: Config, (): (), setup: &Setup) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
+    fn new(config: Config, (): (), _setup: &mut Setup<'_, Self>) -> Result<Self> {
+        Ok(Self {
             config,
             link: Link::new(params(&config), config.bytes_in_flight()),
-            child: Child::new(setup)?,
             in_flight: Fifo::new(),
             in_flight_bytes: 0,
-            watchdog <- Watchdog::new(setup),
         })
     }
 
-    fn apply(self: Pin<&mut Self>, sch: &mut Sch, config: Config, (): (), _purge: &mut Purge) {
-        let this = self.project();
+    fn apply(&mut self, sch: &mut Sch<'_, Self>, config: Config, (): (), _purge: &mut Purge<'_>) {
         let mut line = Line {
             sch,
-            child: this.child,
-            in_flight: this.in_flight,
-            in_flight_bytes: this.in_flight_bytes,
+            in_flight: &mut self.in_flight,
+            in_flight_bytes: &mut self.in_flight_bytes,
         };
         let limit = config.bytes_in_flight();
-        this.link
+        self.link
             .set_params(now(), params(&config), limit, &mut line);
-        if let Some(at) = this.link.next_event(&line) {
-            this.watchdog.schedule(at, config.slack);
+        if let Some(at) = self.link.next_event(&line) {
+            sch.wake_at(at, config.slack);
         }
-        *this.config = config;
+        self.config = config;
     }
 
     fn config(&self) -> Config {
@@ -181,38 +163,40 @@ impl Qdisc for Wire {
         config.put(dump)
     }
 
-    fn stats(self: Pin<&mut Self>, sch: &mut Sch) -> Self::Stats {
-        let this = self.project();
+    fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
         // What began and nobody needed to see: the child, which is dumped next, holds it no more.
         let mut line = Line {
             sch,
-            child: this.child,
-            in_flight: &mut *this.in_flight,
-            in_flight_bytes: &mut *this.in_flight_bytes,
+            in_flight: &mut self.in_flight,
+            in_flight_bytes: &mut self.in_flight_bytes,
         };
-        this.link.advance(now(), &mut line);
-        if let Some(at) = this.link.next_event(&line) {
-            this.watchdog.schedule(at, this.config.slack);
+        self.link.advance(now(), &mut line);
+        if let Some(at) = self.link.next_event(&line) {
+            sch.wake_at(at, self.config.slack);
         }
-        let lateness = this.link.lateness();
+        let lateness = self.link.lateness();
         Stats {
-            busy_ns: this.link.busy_ns(),
-            in_flight: this.in_flight.len(),
-            in_flight_bytes: *this.in_flight_bytes,
+            busy_ns: self.link.busy_ns(),
+            in_flight: self.in_flight.len(),
+            in_flight_bytes: self.in_flight_bytes,
             late_count: lateness.count(),
             late_sum_ns: lateness.sum_ns(),
             late_max_ns: lateness.max_ns(),
             late_histogram: *lateness.buckets(),
-            in_flight_limit: this.config.bytes_in_flight().into(),
-            held: this.link.held(),
+            in_flight_limit: self.config.bytes_in_flight().into(),
+            held: self.link.held(),
         }
         .to_bytes()
     }
 
     #[inline(always)] // into the kernel's callback, its only caller
-    fn enqueue(self: Pin<&mut Self>, sch: &mut Sch, skb: Skb, to_free: &mut ToFree<'_>) -> Verdict {
-        let this = self.project();
-        let slack = this.config.slack;
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
+        skb: Skb,
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
+        let slack = self.config.slack;
         let arrival = match slack {
             0 => now(),
             slack => link::arrival(now(), skb.due(), slack),
@@ -220,66 +204,52 @@ impl Qdisc for Wire {
         if sch.len() != 0 {
             let mut line = Line {
                 sch: &mut *sch,
-                child: &mut *this.child,
-                in_flight: &mut *this.in_flight,
-                in_flight_bytes: &mut *this.in_flight_bytes,
+                in_flight: &mut self.in_flight,
+                in_flight_bytes: &mut self.in_flight_bytes,
             };
-            this.link.advance(arrival, &mut line);
+            self.link.advance(arrival, &mut line);
         }
-        let first = this.child.len() == 0;
-        let len = skb.packet().len;
-        let verdict = this.child.enqueue(sch, skb, len, to_free);
-        if this.child.len() != 0 {
-            this.link.arrived(arrival, first);
+        let first = sch.child_len() == 0;
+        let verdict = sch.child_enqueue(skb, admission);
+        if sch.child_len() != 0 {
+            self.link.arrived(arrival, first);
         }
         verdict
     }
 
     #[inline(always)] // as enqueue
-    fn dequeue(self: Pin<&mut Self>, sch: &mut Sch) -> Option<Skb> {
-        // The device asks until it gets nothing: once too often each time.
-        if sch.len() == 0 {
-            return None;
-        }
-        let this = self.project();
+    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
         let mut line = Line {
-            sch: &mut *sch,
-            child: this.child,
-            in_flight: this.in_flight,
-            in_flight_bytes: this.in_flight_bytes,
+            sch,
+            in_flight: &mut self.in_flight,
+            in_flight_bytes: &mut self.in_flight_bytes,
         };
         let now = now();
-        this.link.advance(now, &mut line);
-        if this.link.deliver(now, &line) {
+        self.link.advance(now, &mut line);
+        if self.link.deliver(now, &line) {
             if let Some(mut skb) = line.in_flight.pop() {
                 *line.in_flight_bytes = line.in_flight_bytes.wrapping_sub(skb.packet().len);
-                if this.config.slack != 0 {
+                if self.config.slack != 0 {
                     let due = skb.stamp();
                     skb.set_due(due);
                 }
-                sch.dequeued(&skb);
-                return Some(skb);
+                return Next::Packet(skb);
             }
         }
-        if let Some(at) = this.link.next_event(&line) {
-            this.watchdog.schedule(at, this.config.slack);
-            sch.overlimit();
+        match self.link.next_event(&line) {
+            Some(until) => Next::Wait {
+                until,
+                slack: self.config.slack,
+            },
+            None => Next::Nothing,
         }
-        None
     }
 
-    fn reset(self: Pin<&mut Self>, purge: &mut Purge) {
-        let this = self.project();
-        this.watchdog.cancel();
-        this.child.reset();
-        while let Some(skb) = this.in_flight.pop() {
+    fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        while let Some(skb) = self.in_flight.pop() {
             purge.free(skb);
         }
-        *this.in_flight_bytes = 0;
-        this.link.reset();
-    }
-
-    fn child(self: Pin<&mut Self>) -> &mut Child {
-        self.project().child
+        self.in_flight_bytes = 0;
+        self.link.reset();
     }
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What becomes of an arriving packet, and the counters that follow from it.
+//!
+//! A parent trusts its child's counters and its answers: a packet too many in `qlen`, or an answer
+//! that does not fit it, has been a use after free in hfsc, drr and qfq more than once. So a module
+//! says what happens to packets, and what is counted follows from that in here.
+
+use core::{marker::PhantomData, ptr::addr_of_mut};
+
+use kernel::prelude::*;
+
+use super::{
+    bindings::{
+        self, qdisc_tree_reduce_backlog, sk_buff, weft_qdisc_drop, NET_XMIT_DROP, NET_XMIT_SUCCESS,
+    },
+    clock::now,
+    qdisc::{Qdisc, Sch},
+    skb::Skb,
+};
+use crate::common::discipline::{Discipline, Fate};
+
+/// The arrival of one packet: what becomes of it is said once, by what gives the [`Verdict`]; and
+/// where packets go that are dropped meanwhile, for the kernel to free them when it has released the
+/// qdisc lock.
+pub struct Admission<'a> {
+    to_free: *mut *mut sk_buff,
+    /// Bytes of the arriving packet.
+    len: u32,
+    evicted: u32,
+    evicted_bytes: u32,
+    _scope: PhantomData<&'a mut *mut sk_buff>,
+}
+
+/// What a qdisc answers for an arriving packet. There is one for each [`Admission`].
+#[must_use]
+pub struct Verdict<'a> {
+    code: c_int,
+    _admission: PhantomData<&'a mut *mut sk_buff>,
+}
+
+impl<'a> Admission<'a> {
+    /// # Safety
+    ///
+    /// `to_free` is the argument of a running enqueue callback, which the value does not outlive, and
+    /// `skb` the packet that arrives.
+    #[inline]
+    pub(super) unsafe fn new(to_free: *mut *mut sk_buff, skb: &Skb) -> Self {
+        Self {
+            to_free,
+            len: skb.packet().len,
+            evicted: 0,
+            evicted_bytes: 0,
+            _scope: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(super) fn to_free(&mut self) -> *mut *mut sk_buff {
+        self.to_free
+    }
+
+    /// The packet is inside.
+    #[inline]
+    pub fn queued<T: Qdisc>(self, sch: &mut Sch<'_, T>) -> Verdict<'a> {
+        self.answer(sch, NET_XMIT_SUCCESS as c_int)
+    }
+
+    /// The packet is dropped for want of room.
+    #[inline]
+    pub fn refuse<T: Qdisc>(mut self, sch: &mut Sch<'_, T>, skb: Skb) -> Verdict<'a> {
+        self.drop(sch, skb);
+        self.answer(sch, NET_XMIT_DROP as c_int)
+    }
+
+    /// What a discipline says is done, with the packets that it gives back.
+    #[inline(always)] // into the module's enqueue
+    pub fn by<T, D>(
+        mut self,
+        sch: &mut Sch<'_, T>,
+        discipline: &mut D,
+        skb: Skb,
+        arrival: &D::Arrival,
+    ) -> Verdict<'a>
+    where
+        T: Qdisc,
+        D: Discipline<Packet = Skb, Shared = ()>,
+    {
+        match discipline.enqueue(&mut (), skb, arrival, now, |skb| self.evict(sch, skb)) {
+            Fate::Queued => self.queued(sch),
+            Fate::Refused(skb) => self.refuse(sch, skb),
+        }
+    }
+
+    /// A packet that was inside is dropped to make room.
+    pub fn evict<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
+        self.evicted = self.evicted.wrapping_add(1);
+        self.evicted_bytes = self.evicted_bytes.wrapping_add(skb.packet().len);
+        self.drop(sch, skb);
+    }
+
+    /// Counts in `dropped`.
+    #[inline]
+    fn drop<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
+        // SAFETY: The packet is ours and on no list (Skb's invariant), `to_free` is the kernel's
+        // (new), and `sch` proves that the qdisc lock is held.
+        unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.to_free) };
+    }
+
+    /// Counts what happened: the arriving packet first, for a qdisc that seems empty when packets
+    /// are evicted tells its parents to stop asking it.
+    #[inline]
+    pub(super) fn answer<T: Qdisc>(self, sch: &mut Sch<'_, T>, code: c_int) -> Verdict<'a> {
+        if code == NET_XMIT_SUCCESS as c_int {
+            // SAFETY: Valid and locked (invariant of Sch).
+            unsafe { queued(sch.as_ptr(), self.len) };
+        }
+        if self.evicted != 0 {
+            // SAFETY: As above.
+            unsafe { evicted(sch.as_ptr(), self.evicted, self.evicted_bytes) };
+        }
+        Verdict {
+            code,
+            _admission: PhantomData,
+        }
+    }
+}
+
+impl Verdict<'_> {
+    #[inline]
+    pub(super) fn code(&self) -> c_int {
+        self.code
+    }
+}
+
+/// One packet more.
+///
+/// # Safety
+///
+/// `sch` is valid and locked.
+#[inline]
+unsafe fn queued(sch: *mut bindings::Qdisc, bytes: u32) {
+    // SAFETY: As the caller promises. Volatile, as dumps read without the lock (WRITE_ONCE in C).
+    // Bytes wrap as in C.
+    unsafe {
+        let qlen = addr_of_mut!((*sch).q.qlen);
+        qlen.write_volatile((*qlen).wrapping_add(1));
+        let backlog = addr_of_mut!((*sch).qstats.backlog);
+        backlog.write_volatile((*backlog).wrapping_add(bytes));
+    }
+}
+
+/// A packet leaves by dequeue: one less inside, one more sent. As `qdisc_update_stats_at_dequeue()`
+/// for a qdisc without counters for each CPU, in the place of a call.
+///
+/// # Safety
+///
+/// `sch` is valid and locked.
+#[inline]
+pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb) {
+    const { assert!(usize::BITS == 64, "u64_stats_t has a sequence number") };
+    let packet = skb.packet();
+    // SAFETY: As above. u64_stats_t is one word, which dumps read without the lock.
+    unsafe {
+        let backlog = addr_of_mut!((*sch).qstats.backlog);
+        backlog.write_volatile((*backlog).wrapping_sub(packet.len));
+        let bytes = addr_of_mut!((*sch).bstats.bytes).cast::<u64>();
+        bytes.write_volatile((*bytes).wrapping_add(packet.len.into()));
+        let packets = addr_of_mut!((*sch).bstats.packets).cast::<u64>();
+        packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
+        let qlen = addr_of_mut!((*sch).q.qlen);
+        qlen.write_volatile((*qlen).saturating_sub(1));
+    }
+}
+
+/// Packets were dropped from inside, after they were accepted: all parents are told.
+///
+/// # Safety
+///
+/// As for `queued`.
+#[cold]
+pub(super) unsafe fn evicted(sch: *mut bindings::Qdisc, packets: u32, bytes: u32) {
+    // SAFETY: As above. The parents are of the same tree, hence under the same lock.
+    unsafe {
+        let qlen = addr_of_mut!((*sch).q.qlen);
+        // No more than are inside, whatever the module says.
+        let packets = packets.min(*qlen);
+        qlen.write_volatile((*qlen).wrapping_sub(packets));
+        let backlog = addr_of_mut!((*sch).qstats.backlog);
+        backlog.write_volatile((*backlog).wrapping_sub(bytes));
+        qdisc_tree_reduce_backlog(sch, packets as c_int, bytes as c_int);
+    }
+}
+
+/// Packets were dropped, on arrival or later.
+///
+/// # Safety
+///
+/// As for `queued`.
+pub(super) unsafe fn dropped(sch: *mut bindings::Qdisc, packets: u32) {
+    // SAFETY: As above.
+    unsafe {
+        let drops = addr_of_mut!((*sch).qstats.drops);
+        drops.write_volatile((*drops).wrapping_add(packets));
+    }
+}
