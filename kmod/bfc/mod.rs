@@ -46,6 +46,7 @@
 //! | [`flows`] | the flow table: which queue a flow has | §3.3.1 |
 //! | [`rounds`] | deficit round robin | Shreedhar, Varghese (SIGCOMM 1995) |
 //! | [`switch`] | what the ports of a switch share: counters, neighbours, the buffer | §3.3.2 |
+//! | [`deadlines`] | which port's bitmap is due next | |
 //! | [`ingress`] | one port's pause counters, and what the upstream neighbour is told | §3.3.2 |
 //! | [`neighbour`] | what the downstream neighbour says, and whether it does | §3.3 |
 //! | [`elision`] | between which ports there is no backpressure, lest a cycle of it deadlocks | App. B |
@@ -74,6 +75,7 @@
 //!   the flow's remaining size, there is one class, and no label.
 //! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends one.
 
+pub mod deadlines;
 pub mod egress;
 pub mod elision;
 pub mod fifo;

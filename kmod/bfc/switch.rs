@@ -17,9 +17,10 @@
 //!
 //! # Cost
 //!
-//! Everything that happens per packet takes constant time; ports are found by a hash table that is
-//! at most half full. A port has 4 KiB of counters and some 700 bytes besides.
+//! Everything that happens per packet, and per pause or resume, takes constant time; ports are found
+//! by a hash table that is at most half full, and whose bitmap is due next by a heap. A port has 4 KiB of counters and some 700 bytes besides.
 
+use super::deadlines::Deadlines;
 use super::ingress::{Counters, Ingress, Tell};
 use super::neighbour::{Heard, Neighbour, Verdict};
 use super::queue_set::{QueueSet, MAX_QUEUES};
@@ -146,6 +147,8 @@ pub struct Room<S: Store> {
     table: S::Of<u16>,
     /// 32 - log2 of the table's length.
     shift: u32,
+    /// When the next bitmaps of ports with a member are due.
+    deadlines: Deadlines<S>,
 }
 
 impl<S: Store> Room<S> {
@@ -161,6 +164,7 @@ impl<S: Store> Room<S> {
             ports: S::allocate(ports.into(), Port::vacant)?,
             table: S::allocate(1_usize.wrapping_shl(bits), || NONE)?,
             shift: u32::BITS.wrapping_sub(bits),
+            deadlines: Deadlines::new(ports)?,
         })
     }
 
@@ -181,6 +185,15 @@ impl<S: Store> Room<S> {
             }
         }
         None
+    }
+
+    /// Says when a port's next bitmap is due, where that may have changed.
+    #[inline]
+    fn schedule(&mut self, number: u16) {
+        let port = self.ports.get(usize::from(number));
+        let port = port.filter(|port| port.members != 0);
+        let due = port.and_then(|port| port.ingress.next_refresh());
+        self.deadlines.set(number, due);
     }
 
     /// Puts all ports into the table anew.
@@ -325,6 +338,7 @@ impl<S: Store> Switch<S> {
                 continue;
             }
             let Some(tell) = port.ingress.tell(now) else {
+                self.room.schedule(number);
                 continue;
             };
             let counters = &mut port.counters;
@@ -335,40 +349,43 @@ impl<S: Store> Switch<S> {
             };
             *counter = counter.wrapping_add(1);
             port.sequence = port.sequence.wrapping_add(1);
-            return Some(Frame {
+            let frame = Frame {
                 device: port.device,
                 sequence: port.sequence,
                 hold: port.ingress.hold(),
                 tell,
-            });
+            };
+            self.room.schedule(number);
+            return Some(frame);
         }
         None
     }
 
     /// A frame could not be sent: its port tells the whole state when the next bitmap is due.
     pub fn unsent(&mut self, device: u32, now: u64) {
-        let port = self.room.find(device);
-        if let Some(port) = port.and_then(|port| self.room.ports.get_mut(usize::from(port))) {
+        let Some(number) = self.room.find(device) else {
+            return;
+        };
+        if let Some(port) = self.room.ports.get_mut(usize::from(number)) {
             port.counters.unsent = port.counters.unsent.wrapping_add(1);
             let at = port.ingress.after(now);
             port.ingress.tell_again(at);
         }
+        self.room.schedule(number);
     }
 
     /// Looks for bitmaps that are due at `now` ns: [`next_frame`](Self::next_frame) then has them.
-    /// Takes time in proportion to the ports.
     pub fn refresh(&mut self, now: u64) {
-        for (number, port) in (0..MAX_PORTS).zip(self.room.ports.iter()) {
-            if port.ingress.next_refresh().is_some_and(|due| due <= now) {
-                self.telling.insert(number);
-            }
+        while let Some((_, number)) = self.room.deadlines.first().filter(|(due, _)| *due <= now) {
+            self.telling.insert(number);
+            // Until it is told.
+            self.room.deadlines.set(number, None);
         }
     }
 
-    /// When the next bitmap is due, in ns, if one is. Takes time in proportion to the ports.
+    /// When the next bitmap is due, in ns, if one is that [`refresh`](Self::refresh) has not found.
     pub fn next_refresh(&self) -> Option<u64> {
-        let ports = self.room.ports.iter().filter(|port| port.members != 0);
-        ports.filter_map(|port| port.ingress.next_refresh()).min()
+        self.room.deadlines.first().map(|(due, _)| due)
     }
 
     /// A frame came in by a device at `now` ns. `None`: nobody there is interested.
@@ -440,6 +457,9 @@ impl<S: Store> Switch<S> {
             core::mem::swap(new, old);
         }
         room.index();
+        for number in 0..room.ports.len() {
+            room.schedule(number as u16);
+        }
         core::mem::replace(&mut self.room, room)
     }
 
@@ -492,6 +512,7 @@ impl<S: Store> Switch<S> {
         }
         port.members = port.members.wrapping_add(1);
         self.room.index();
+        self.room.schedule(number);
         self.set_link(number, link);
         Ok(Place {
             port: number,
@@ -521,6 +542,7 @@ impl<S: Store> Switch<S> {
                 port.hrtt = 0;
             }
         }
+        self.room.schedule(place.port);
         self.find_longest();
     }
 

@@ -9,6 +9,13 @@
 //!   queues, whose pause counters go from 0 to 1 and back where the backlog is short.
 //! - `srf`: as `switch`, in order of the flows' remaining sizes.
 //! - `new`: as `switch`, but each packet is of a flow that was not there before.
+//!
+//! And of what becomes of a pause, where n is not packets but ports, 1,024 at most:
+//!
+//! - `pause`: one upstream queue is paused and resumed, and each time the switch is asked, as when
+//!   its frames are sent, which bitmaps are due, for its frames, and when it is to be asked again.
+//!   At every port a queue is paused all the time, so that each has a bitmap to send some day.
+//! - `bitmap`: one port's bitmap is due, and is sent. All ports send theirs in turn.
 
 use crate::{Heap, Packet, Random, Table};
 use std::collections::VecDeque;
@@ -18,11 +25,19 @@ use weft_core::bfc::elision::Elision;
 use weft_core::bfc::fifo::{self, Note};
 use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Counters;
-use weft_core::bfc::switch::{Link, Room, Switch};
+use weft_core::bfc::switch::{Link, Room, Switch, MAX_PORTS};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "bfc",
-    scenarios: &["host", "switch", "congested", "srf", "new"],
+    scenarios: &[
+        "host",
+        "switch",
+        "congested",
+        "srf",
+        "new",
+        "pause",
+        "bitmap",
+    ],
     run,
 };
 
@@ -139,8 +154,96 @@ fn measured_swap(port: &mut Port, arrivals: &[Arrival]) {
     swap(black_box(port), arrivals);
 }
 
+/// A switch of which each port pauses an upstream queue.
+struct Ports {
+    switch: Switch<Heap>,
+    now: u64,
+}
+
+impl Ports {
+    /// ns between two bitmaps of a port.
+    const REFRESH: u64 = 1_000_000_000;
+
+    fn new(ports: u32) -> Self {
+        let ports = ports.min(MAX_PORTS.into()) as u16;
+        let Ok(room) = Room::new(ports);
+        let mut switch = Switch::new(room);
+        let link = Link {
+            hrtt: 2_000,
+            refresh: Self::REFRESH,
+        };
+        let mut this = Self {
+            switch: {
+                for device in 1..=u32::from(ports) {
+                    let Ok(mut counters) = Counters::new();
+                    let place = switch.join(device, 31, &link, 0, 0, &mut counters);
+                    let place = place.expect("there is room for all");
+                    assert!(switch.count(place.port, 1));
+                }
+                switch
+            },
+            now: 0,
+        };
+        // Their bitmaps are due one after the other.
+        while this.switch.next_frame(this.now).is_some() {
+            this.now += Self::REFRESH / u64::from(ports);
+        }
+        this
+    }
+
+    /// What is done when frames are to be sent; how many there were.
+    #[inline]
+    fn pump(&mut self) -> u32 {
+        let mut frames = 0;
+        self.switch.refresh(self.now);
+        while let Some(frame) = self.switch.next_frame(self.now) {
+            black_box(frame);
+            frames += 1;
+        }
+        black_box(self.switch.next_refresh());
+        frames
+    }
+}
+
+#[inline(never)]
+fn measured_pauses(ports: &mut Ports, steps: u32) -> u32 {
+    let mut frames = 0;
+    for _ in 0..steps {
+        ports.switch.count(0, 2);
+        frames += ports.pump();
+        ports.switch.uncount(0, 2);
+        frames += ports.pump();
+    }
+    frames
+}
+
+#[inline(never)]
+fn measured_bitmaps(ports: &mut Ports, steps: u32) -> u32 {
+    let mut frames = 0;
+    for _ in 0..steps {
+        ports.now = ports.switch.next_refresh().unwrap_or(ports.now);
+        frames += ports.pump();
+    }
+    frames
+}
+
+/// Runs a scenario of pauses.
+fn tell(scenario: &str, n: u32, steps: u32) -> u32 {
+    let ports = &mut Ports::new(n);
+    ports.pump();
+    let (frames, steps) = match scenario {
+        "pause" => (measured_pauses(ports, steps), 2 * steps),
+        _ => (measured_bitmaps(ports, steps), steps),
+    };
+    assert!(frames >= steps, "{frames} frames in {steps} steps");
+    steps
+}
+
 /// Runs `steps` steps of a scenario at a backlog of `n`.
 fn run(scenario: &str, n: u32, steps: u32) -> u32 {
+    if matches!(scenario, "pause" | "bitmap") {
+        return tell(scenario, n, steps);
+    }
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let scheduler = match scenario {
         "srf" => Scheduler::Srf,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Tests of `bfc`, one file for each of its own, and a naive model.
 
+mod deadlines;
 mod egress;
 mod elision;
 mod flows;

@@ -168,6 +168,51 @@ fn bitmaps_are_sent_when_they_are_due() {
     assert_eq!(bitmaps, 4, "then there is no timer any more");
 }
 
+/// What each port tells, and when, in the order of time: which of them is due is found among all.
+#[test]
+fn each_of_1024_ports_sends_its_bitmaps_in_its_own_time() {
+    let refresh = |device: u32| 1_000 + 37 * u64::from(device % 100);
+    let mut switch = empty_switch();
+    let mut ports = std::collections::BTreeMap::new();
+    for device in 1..=u32::from(MAX_PORTS) {
+        let link = Link {
+            refresh: refresh(device),
+            ..LINK
+        };
+        let place = join(&mut switch, device, 1, &link, 0, 0).unwrap();
+        assert!(switch.count(place.port, 1));
+        ports.insert(device, place);
+    }
+    let mut heard = std::collections::BTreeMap::<u32, Vec<u64>>::new();
+    let mut hear = |switch: &mut super::rig::Switch, now| {
+        switch.refresh(now);
+        while let Some(frame) = switch.next_frame(now) {
+            heard.entry(frame.device).or_default().push(now);
+        }
+    };
+    // They begin one after the other.
+    for now in 0..u64::from(MAX_PORTS) {
+        assert!(switch.next_frame(now).is_some());
+    }
+    let mut now = 0;
+    while now < 100_000 {
+        now = switch.next_refresh().expect("all of them pause");
+        hear(&mut switch, now);
+        // Some go away meanwhile.
+        if let Some(place) = ports.remove(&(now as u32 % 5_000)) {
+            switch.leave(&place);
+        }
+    }
+    assert!(ports.len() < 1_000, "{} are left", ports.len());
+    for device in ports.keys() {
+        let times = &heard[device];
+        assert!(times.len() > 20);
+        for pair in times.windows(2) {
+            assert_eq!(pair[1] - pair[0], refresh(*device), "{device}: {times:?}");
+        }
+    }
+}
+
 #[test]
 fn a_frame_that_could_not_be_sent_is_made_up_for() {
     let mut rig = Rig::new(2);
