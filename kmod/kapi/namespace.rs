@@ -3,17 +3,18 @@
 //! What the qdiscs of one network namespace share, and frames of their own to their neighbours.
 //!
 //! ```text
-//!   qdisc of device a ──┐ shared()                      ┌── timer (next_event)
-//!   qdisc of device b ──┼────────▶ [ lock | state ] ◀───┤
-//!   frames received  ───┘ receive()       │             └── work, queued when shared() left news
-//!                                         ▼ next_frame()
+//!   qdisc of device a ──┐ shared()                      ┌── work, queued when shared() left news
+//!   qdisc of device b ──┼────────▶ [ lock | state ] ◀───┤   and by the timer (next_event)
+//!   frames received  ───┘ receive()       │             │
+//!                                         ▼ next_frame()▼
 //!                                    dev_queue_xmit(): through the device's own qdiscs
 //! ```
 //!
 //! A frame is never sent from where the news came up, which is under a qdisc lock: two devices
-//! whose qdiscs send to each other's would deadlock. The work and the timer send it, in softirq
-//! and without any lock; the work runs as soon as the softirq or the lock section in which it was
-//! queued is over.
+//! whose qdiscs send to each other's would deadlock. The work sends it, in softirq and without any
+//! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else does:
+//! a work runs on one CPU at a time, so frames leave in the order in which they were taken. The timer
+//! only queues the work.
 //!
 //! # Lock order
 //!
@@ -176,7 +177,7 @@ impl<T: Shared> Namespace<T> {
         workqueue::system_bh().enqueue(Pump(self));
     }
 
-    /// Sends what there is to send, and sets the timer for what will be.
+    /// Sends what there is to send, and sets the timer for what will be. Called by the work only.
     fn pump(&self) {
         let mut frame = [0; FRAME];
         self.locked(|state, _| state.tick(now()));
@@ -202,8 +203,7 @@ impl<T: Shared> Namespace<T> {
         }
         if let Some(at) = next {
             let at = i64::try_from(at).unwrap_or(i64::MAX);
-            // SAFETY: Initialised (invariant); a timer may be started from anywhere, also from its
-            // own callback.
+            // SAFETY: Initialised (invariant); a timer may be started from anywhere.
             unsafe { hrtimer_start_range_ns(self.timer.get(), at, 0, MODE) }
         }
     }
@@ -247,7 +247,8 @@ impl<T: Shared> Namespace<T> {
     unsafe extern "C" fn timer(timer: *mut hrtimer) -> bindings::hrtimer_restart {
         let this = timer.wrapping_byte_sub(offset_of!(Self, timer));
         // SAFETY: The timer is part of a namespace's state, whose exit waits for it.
-        unsafe { (*this.cast::<Self>()).pump() }
+        // What is due is sent by the work, lest two CPUs send in no order.
+        unsafe { (*this.cast::<Self>()).queue_work() }
         bindings::hrtimer_restart_HRTIMER_NORESTART
     }
 
