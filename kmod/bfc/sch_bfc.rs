@@ -261,6 +261,10 @@ fn tuning(config: &Config, mtu: u32) -> Tuning {
     }
 }
 
+/// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
 /// An arriving packet: one with a tag is to be given another upstream queue.
 enum Arriving {
     Untagged(Skb),
@@ -272,14 +276,18 @@ enum Arriving {
 }
 
 impl Arriving {
-    /// Reads the tag, and makes sure that it can be written.
+    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may look
+    /// like one.
     ///
     /// # Errors
     ///
     /// The packet, where there is no memory for that.
     #[inline]
-    fn read(skb: Skb) -> Result<Self, Skb> {
-        let Some((at, tag)) = tag::read(skb.network_header()) else {
+    fn read(skb: Skb, protocol: u16) -> Result<Self, Skb> {
+        let header = skb.network_header();
+        let version = header.first().map(|first| first >> 4);
+        let is_ip = matches!((protocol, version), (IPV4, Some(4)) | (IPV6, Some(6)));
+        let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
             return Ok(Self::Untagged(skb));
         };
         let skb = skb.with_header(at.wrapping_add(tag::WORD) as u32)?;
@@ -436,7 +444,8 @@ impl Qdisc for Port {
     ) -> Verdict<'a> {
         let egress = &mut self.egress;
         let packet = skb.packet();
-        if skb.protocol() == frame::ETHERTYPE {
+        let protocol = skb.protocol();
+        if protocol == frame::ETHERTYPE {
             return match egress.enqueue_control(skb, packet.len) {
                 Ok(()) => admission.queued(sch),
                 Err((skb, _)) => admission.refuse(sch, skb),
@@ -449,7 +458,7 @@ impl Qdisc for Port {
             device: skb.ingress(),
             upstream_queue: 0,
         };
-        let arriving = match Arriving::read(skb) {
+        let arriving = match Arriving::read(skb, protocol) {
             Ok(arriving) => arriving,
             Err(skb) => {
                 self.dropped_memory = self.dropped_memory.wrapping_add(1);

@@ -24,6 +24,7 @@ tests![
     queue_numbers_above_255_take_bits_from_the_rank,
     an_ipv6_tag_is_rewritten_too,
     a_packet_without_a_tag_goes_as_it_came,
+    what_is_not_ip_goes_as_it_came,
     flows_share_the_wire_fairly_whatever_their_packets_lengths,
     srf_sends_the_queue_whose_first_packet_has_the_lowest_rank,
     a_lower_class_waits_for_a_higher_one,
@@ -199,6 +200,38 @@ fn a_packet_without_a_tag_goes_as_it_came(_: &Context) -> Result<()> {
             sent.starts_with(arrived.bytes()),
             "{:02x?}",
             arrived.bytes()
+        );
+    }
+    Ok(())
+}
+
+fn what_is_not_ip_goes_as_it_came(_: &Context) -> Result<()> {
+    // The second EtherType for local experiments, and IP of the other version.
+    const EXPERIMENT: u16 = 0x88b6;
+    let ipv4 = frame_to(&packet(1, 1), &Way::NOWHERE, tagged(9));
+    let mut ipv6 = ipv4[..14].to_vec();
+    ipv6.extend([0x60, 0, 0, 0, 0, 20, tag::IPV6_DESTINATION_OPTIONS, 64]);
+    ipv6.extend([0xfd; 32]);
+    ipv6.extend(tagged(9).unwrap_or_default().to_ipv6(17));
+    ipv6.extend([0, 1, 0, 2, 0, 12, 0, 0, 1, 2, 3, 4]);
+    for (like, ethertype) in [
+        (&ipv4, EXPERIMENT),
+        (&ipv6, EXPERIMENT),
+        (&ipv4, libc::ETH_P_IPV6 as u16),
+        (&ipv6, libc::ETH_P_IP as u16),
+    ] {
+        let port = port(&calm())?;
+        let receiver = Receiver::open_for(&port.far, ethertype)?;
+        let mut frame = like.clone();
+        frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+        port.sender()?.send_frame(&frame)?;
+        std::thread::sleep(LONG);
+        let arrived = receiver.frames()?;
+        ensure!(arrived.len() == 1, "{ethertype:04x}: {}", arrived.len());
+        ensure!(
+            arrived[0].bytes() == &frame[..arrived[0].bytes().len()],
+            "{ethertype:04x}: rewritten to {:02x?}",
+            arrived[0].bytes()
         );
     }
     Ok(())
