@@ -17,7 +17,7 @@ use super::fifo::{Fifo, Note};
 use super::flows::{Assign, Assigned, Flows, Policy, Queues};
 use super::queue_set::{QueueSet, MAX_QUEUES};
 use super::rounds::{Rounds, Turn};
-use super::switch::{Place, Switch};
+use super::switch::{Place, Share, Switch};
 use crate::common::rank_trie::{RankLinks, RankTrie};
 use crate::common::store::Store;
 use crate::common::xorshift::Xorshift32;
@@ -81,8 +81,8 @@ pub enum Threshold {
 pub struct Tuning {
     /// The most bytes of data in this port.
     pub limit: u64,
-    /// The most bytes of data in all ports of the switch, counted when a packet arrives here.
-    pub buffer: u64,
+    /// What this port may have of the switch's buffer, looked at when a packet arrives here.
+    pub share: Share,
     /// When a queue is congested.
     pub threshold: Threshold,
     /// ns for which an inactive flow keeps its queue; `None`: 2 HRTT (§3.3.2).
@@ -117,6 +117,8 @@ pub enum Cause {
     Limit,
     /// The switch is full.
     Buffer,
+    /// The port has its share of the switch's buffer.
+    Share,
     /// Too many control frames.
     Control,
 }
@@ -138,12 +140,12 @@ pub struct Counters {
     pub dropped_limit: u64,
     /// Packets dropped as the switch was full.
     pub dropped_buffer: u64,
+    /// Packets dropped as the port had its share of the buffer.
+    pub dropped_share: u64,
     /// Control frames dropped.
     pub dropped_control: u64,
     /// The most bytes of data that were in the port.
     pub highest_bytes: u64,
-    /// ns that queues were paused, of all queues together, ended pauses only.
-    pub paused_ns: u64,
 }
 
 /// How many queues are what now.
@@ -183,9 +185,6 @@ struct Queue<F> {
     bytes: u64,
     turn: Turn,
     rank: RankLinks,
-    /// ns; means something while it is paused.
-    paused_since: u64,
-    paused_ns: u64,
     sent: u64,
     sent_bytes: u64,
 }
@@ -301,8 +300,6 @@ impl<F: Fifo, S: Store> Memory<F, S> {
                 bytes: 0,
                 turn: Turn::default(),
                 rank: RankLinks::default(),
-                paused_since: 0,
-                paused_ns: 0,
                 sent: 0,
                 sent_bytes: 0,
             })?,
@@ -400,9 +397,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
             self.counters.dropped_limit = self.counters.dropped_limit.wrapping_add(1);
             return Err((packet, Cause::Limit));
         }
-        if !switch.take(arrival.len, self.tuning.buffer) {
-            self.counters.dropped_buffer = self.counters.dropped_buffer.wrapping_add(1);
-            return Err((packet, Cause::Buffer));
+        if !switch.take(arrival.len, bytes, &self.tuning.share) {
+            return Err((packet, self.count_full(switch, arrival.len)));
         }
         self.sync(switch, now);
         let hrtt = switch.hrtt(self.place.port);
@@ -478,7 +474,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Takes out all packets and hands them to `drop`; forgets all pauses. Counters stay.
     pub fn clear(&mut self, switch: &mut Switch<S>, now: u64, mut drop: impl FnMut(F::Packet)) {
-        switch.forget(self.place.port);
+        switch.forget(self.place.port, now);
         self.sync(switch, now);
         while self.queues.first().is_some_and(|queue| queue.packets != 0) {
             let Some(packet) = self.pop_control() else {
@@ -499,6 +495,17 @@ impl<F: Fifo, S: Store> Egress<F, S> {
                 drop(packet);
             }
             self.emptied(queue);
+        }
+    }
+
+    /// Obeys what the downstream neighbour wants, where it has changed. Each packet that comes or goes
+    /// does so; besides, to be called before [`census`](Self::census) and
+    /// [`threshold`](Self::threshold), for a port may have none for long.
+    #[inline]
+    pub fn sync(&mut self, switch: &mut Switch<S>, now: u64) {
+        if let Some((version, paused)) = switch.paused(&self.place, self.seen, now) {
+            self.seen = version;
+            self.set_paused(paused);
         }
     }
 
@@ -554,23 +561,27 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     }
 
     /// One queue at `now` ns; `None` beyond the last.
-    pub fn queue(&self, queue: u16, now: u64) -> Option<QueueState> {
-        let paused = self.paused.contains(queue);
-        let queue = self.queues.get(usize::from(queue))?;
-        let current = if paused {
-            now.saturating_sub(queue.paused_since)
-        } else {
-            0
+    pub fn queue(&self, queue: u16, switch: &mut Switch<S>, now: u64) -> Option<QueueState> {
+        let (paused, paused_ns) = match queue {
+            CONTROL => (false, 0),
+            queue => switch.pause(&self.place, queue, now),
         };
+        let queue = self.queues.get(usize::from(queue))?;
         Some(QueueState {
             packets: queue.packets,
             bytes: queue.bytes,
             paused,
-            paused_ns: queue.paused_ns.saturating_add(current),
+            paused_ns,
             sent: queue.sent,
             sent_bytes: queue.sent_bytes,
             class: queue.class,
         })
+    }
+
+    /// ns for which queues have been paused until `now`, of all queues together. Looks at every queue.
+    pub fn paused_ns(&self, switch: &mut Switch<S>, now: u64) -> u64 {
+        let times = (1..=self.shape.queues).map(|queue| switch.pause(&self.place, queue, now).1);
+        times.fold(0, u64::saturating_add)
     }
 
     /// The pause threshold now, in bytes.
@@ -586,17 +597,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     // ---- Inside ------------------------------------------------------------------------------
 
-    /// Obeys what the downstream neighbour wants, where it has changed.
-    #[inline]
-    fn sync(&mut self, switch: &mut Switch<S>, now: u64) {
-        if let Some((version, paused)) = switch.paused(&self.place, self.seen, now) {
-            self.seen = version;
-            self.set_paused(paused, now);
-        }
-    }
-
     #[cold]
-    fn set_paused(&mut self, paused: QueueSet, now: u64) {
+    fn set_paused(&mut self, paused: QueueSet) {
         for queue in paused.difference(&self.paused).iter() {
             let has_packets = !self.empty.contains(queue);
             if paused.contains(queue) {
@@ -605,25 +607,26 @@ impl<F: Fifo, S: Store> Egress<F, S> {
                     self.active = self.active.wrapping_sub(1);
                 }
                 self.free.remove(queue);
-                if let Some(queue) = self.queues.get_mut(usize::from(queue)) {
-                    queue.paused_since = now;
-                }
+            } else if has_packets {
+                self.activate(queue);
+                self.active = self.active.wrapping_add(1);
             } else {
-                if has_packets {
-                    self.activate(queue);
-                    self.active = self.active.wrapping_add(1);
-                } else {
-                    self.free.insert(queue);
-                }
-                if let Some(queue) = self.queues.get_mut(usize::from(queue)) {
-                    let paused_ns = now.saturating_sub(queue.paused_since);
-                    queue.paused_ns = queue.paused_ns.saturating_add(paused_ns);
-                    let total = &mut self.counters.paused_ns;
-                    *total = total.saturating_add(paused_ns);
-                }
+                self.free.insert(queue);
             }
         }
         self.paused = paused;
+    }
+
+    #[cold]
+    fn count_full(&mut self, switch: &Switch<S>, len: u32) -> Cause {
+        let counters = &mut self.counters;
+        let (counter, cause) = if switch.has_room(len, &self.tuning.share) {
+            (&mut counters.dropped_share, Cause::Share)
+        } else {
+            (&mut counters.dropped_buffer, Cause::Buffer)
+        };
+        *counter = counter.wrapping_add(1);
+        cause
     }
 
     /// The queue of an arriving packet, and its flow's entry.

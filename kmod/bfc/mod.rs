@@ -49,6 +49,7 @@
 //! | [`deadlines`] | which port's bitmap is due next | |
 //! | [`ingress`] | one port's pause counters, and what the upstream neighbour is told | §3.3.2 |
 //! | [`neighbour`] | what the downstream neighbour says, and whether it does | §3.3 |
+//! | [`times`] | for how long each queue has been paused | |
 //! | [`elision`] | between which ports there is no backpressure, lest a cycle of it deadlocks | App. B |
 //! | [`queue_set`] | a set of queues, as a bitmap | §3.3.1 |
 //! | [`fifo`] | one queue's packets | |
@@ -68,9 +69,11 @@
 //!   alone congests nothing, however short HRTT · µ is.
 //! - **A pause that was followed by its resume before anybody was told is not told**, and several
 //!   changes at once are told as one bitmap.
-//! - **A pause lapses** that is not refreshed: see [`neighbour`].
-//! - **The shared buffer is one number**, without the per-queue shares of the "standard shared buffer
-//!   memory model" (§6.2.1): a packet is dropped if its port, or the switch, is full.
+//! - **A pause lapses** that is not refreshed, and a watchdog may end one that has no end: see
+//!   [`neighbour`].
+//! - **Of the shared buffer, a port may have α times what is free** ([`switch::Share`]), as in the
+//!   switches whose "standard shared buffer memory model" (§6.2.1) the paper has; queues have no
+//!   shares. A packet is dropped if its port has its share, or if its port or the switch is full.
 //! - **Priority classes and the label of incasts are the packet's rank**; so with srf, whose rank is
 //!   the flow's remaining size, there is one class, and no label.
 //! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends one.
@@ -88,6 +91,7 @@ pub mod queue_set;
 pub mod rounds;
 pub mod stats;
 pub mod switch;
+pub mod times;
 pub mod window;
 
 #[cfg(test)]

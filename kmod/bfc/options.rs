@@ -16,6 +16,9 @@ pub const MAX_QUEUES: u32 = 1024;
 pub const DEFAULT_FACTOR: u32 = 100;
 /// The most entries per queue.
 pub const MAX_FACTOR: u32 = 1_000;
+/// The most queues times entries per queue: 2 MiB of flow table. The default factor is possible with
+/// any number of queues.
+pub const MAX_ENTRIES: u32 = 1 << 17;
 /// The most priority classes.
 pub const MAX_CLASSES: u8 = 8;
 /// The lowest rate in bytes per second: 1 kbit/s.
@@ -40,6 +43,40 @@ pub const REFRESH_HRTTS: u64 = 10;
 pub const MAX_QUANTUM: u32 = 1 << 20;
 /// The most devices in `ELIDE`.
 pub const MAX_ELIDED: usize = 64;
+/// `ALPHA`: 1.
+pub const ALPHA_1: u32 = 128;
+/// `ALPHA`: a port may have all that is free.
+pub const ALPHA_OFF: u32 = 0;
+/// `ALPHA` if the request says nothing: 8, as usual in switches for ports that may drop. One port that
+/// is stuck leaves a ninth of the buffer to the others.
+pub const DEFAULT_ALPHA: u32 = 8 * ALPHA_1;
+/// The largest `ALPHA`: 128.
+pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
+/// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also the longest that a frame says.
+pub const MAX_HOLD: u64 = 60_000_000_000;
+/// The shortest `HOLD` in ns.
+pub const MIN_HOLD: u64 = 10_000;
+/// `HOLD` if the request says nothing: so many times the time between two bitmaps. The neighbour says
+/// four times its own, which is the same unless somebody set it, ...
+pub const HOLD_REFRESHES: u64 = 16;
+/// ... and no less than this, in ns.
+pub const DEFAULT_HOLD: u64 = 1_000_000_000;
+
+/// `REFRESH` if the request says nothing but HRTT.
+fn default_refresh(hrtt: Option<u64>) -> u64 {
+    match hrtt.unwrap_or(0) {
+        0 => DEFAULT_REFRESH,
+        hrtt => hrtt
+            .saturating_mul(REFRESH_HRTTS)
+            .clamp(MIN_REFRESH, MAX_TIME),
+    }
+}
+
+/// `HOLD` if the request says nothing.
+pub fn default_hold(refresh: u64) -> u64 {
+    let hold = refresh.saturating_mul(HOLD_REFRESHES);
+    hold.clamp(DEFAULT_HOLD, MAX_HOLD)
+}
 
 /// What is said of more.
 const TOO_MANY: &CStr = c"At most 64 devices can be elided";
@@ -199,7 +236,7 @@ crate::options! {
         default |said| 100;
     /// ns for which an idle flow keeps its queue, at most [`MAX_TIME`]; [`STICKY_AUTO`]: 2 HRTT.
     STICKY = 11, sticky: u64
-        as "sticky" [Unit::TimeOr("auto"), "TIME", "a time, for example 20us, or auto"]
+        as "sticky" [Unit::TimeOr("auto", STICKY_AUTO), "TIME", "a time, for example 20us, or auto"]
             silent STICKY_AUTO,
         in (0, MAX_TIME), besides STICKY_AUTO, or c"Sticky time must be at most 10 s",
         default |said| STICKY_AUTO;
@@ -216,12 +253,7 @@ crate::options! {
     REFRESH = 14, refresh: u64
         as "refresh" [Unit::Time, "TIME", "a time, for example 20us"],
         in (MIN_REFRESH, MAX_TIME), or c"Refresh must be between 10 us and 10 s",
-        default |said| match said.hrtt.unwrap_or(0) {
-            0 => DEFAULT_REFRESH,
-            hrtt => hrtt
-                .saturating_mul(REFRESH_HRTTS)
-                .clamp(MIN_REFRESH, MAX_TIME),
-        };
+        default |said| default_refresh(said.hrtt);
     /// Bytes per turn of the round robin, at most [`MAX_QUANTUM`]; 0: the device's MTU.
     QUANTUM = 16, quantum: u32
         as "quantum" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"] silent 0,
@@ -231,6 +263,28 @@ crate::options! {
     ELIDE = 17, elide: Devices
         as "elide" [Unit::Devices(MAX_ELIDED, "noelide", TOO_MANY), "DEV", "a device"],
         default |said| Devices::NONE;
+    /// 1/128s of what is free in the switch that this port may have, at most [`MAX_ALPHA`];
+    /// [`ALPHA_OFF`]: all of it.
+    ALPHA = 18, alpha: u32
+        as "alpha" [
+            Unit::Parts(ALPHA_1, "off"),
+            "NUMBER",
+            "a number or fraction, for example 8 or 1/2, or off"
+        ] silent DEFAULT_ALPHA as u64,
+        in (ALPHA_OFF, MAX_ALPHA), or c"Alpha must be between 1/128 and 128, or off",
+        default |said| DEFAULT_ALPHA;
+    /// The longest time in ns for which a frame is obeyed, [`MIN_HOLD`] to [`MAX_HOLD`]; see
+    /// [`default_hold`].
+    HOLD = 19, hold: u64
+        as "hold" [Unit::Time, "TIME", "a time, for example 20us"] silent DEFAULT_HOLD,
+        in (MIN_HOLD, MAX_HOLD), or c"Hold must be between 10 us and 60 s",
+        default |said| default_hold(said.refresh.unwrap_or(default_refresh(said.hrtt)));
+    /// ns after which a queue is released that is paused without an end, at most [`MAX_HOLD`]; 0:
+    /// never.
+    WATCHDOG = 20, watchdog: u64
+        as "watchdog" [Unit::TimeOr("off", 0), "TIME", "a time, for example 20us, or off"] silent 0,
+        in (0, MAX_HOLD), or c"Watchdog must be at most 60 s",
+        default |said| 0;
 }
 
 impl Config {
@@ -285,6 +339,14 @@ impl Config {
         }
         if self.scheduler == Scheduler::Srf && (self.classes != 1 || self.incast.is_some()) {
             let sentence = c"srf takes the rank for a size: it has one class and no incast label";
+            return Err(Refusal::invalid(sentence));
+        }
+        if self.queues.saturating_mul(self.factor) > MAX_ENTRIES {
+            let sentence = c"Queues times factor must be at most 131072";
+            return Err(Refusal::invalid(sentence));
+        }
+        if self.queues.saturating_mul(self.factor) > MAX_ENTRIES {
+            let sentence = c"Queues times factor must be at most 131072";
             return Err(Refusal::invalid(sentence));
         }
         let per_class = if self.incast.is_some() { 2 } else { 1 };

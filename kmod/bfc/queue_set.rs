@@ -157,6 +157,15 @@ impl QueueSet {
         Self::from_words(words)
     }
 
+    /// The numbers that are in both sets.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, other) in words.iter_mut().zip(other.words) {
+            *word &= other;
+        }
+        Self::from_words(words)
+    }
+
     /// The numbers above `base`, up to `count` more than it, with `base` taken off each.
     pub fn above(&self, base: u16, count: u16) -> Self {
         let (skipped, shift) = (usize::from(base >> 6), u32::from(base & 63));

@@ -14,24 +14,24 @@
 use kernel::prelude::*;
 
 #[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod bfc;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../common/mod.rs"]
 mod common;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../kapi/mod.rs"]
 mod kapi;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod bfc;
 
 use crate::bfc::{
     egress::{self, Arrival, Egress, Memory, Shape, Threshold, Tuning},
     elision::Elision,
     fifo::{self, Note},
     flows,
-    ingress::{Counters, Tell},
-    neighbour::{Heard, Verdict as Taken},
+    ingress::Tell,
+    neighbour::{Heard, Rules, Verdict as Taken},
     queue_set::QueueSet,
-    switch::{Link, Place, Refused, Room, Switch},
+    switch::{Link, Place, PortMemory, Refused, Room, Share, Switch},
 };
 use crate::bfc::{
     frame::{self, Frame, Message},
@@ -140,12 +140,13 @@ fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
         let room = Room::new(ports)?;
         drop(setup.shared(|fabric| fabric.0.grow(room)));
     }
-    let mut counters = Counters::new()?;
-    let (sequence, now) = (time_of_day(), now());
     let (device, queues) = (setup.device(), data_queues(config));
+    let numbers = setup.shared(|fabric| fabric.0.wanted_numbers(device, queues));
+    let mut memory = PortMemory::new(numbers)?;
+    let (sequence, now) = (time_of_day(), now());
     let joined = setup.shared(|fabric| {
         let switch = &mut fabric.0;
-        switch.join(device, queues, &link(config), sequence, now, &mut counters)
+        switch.join(device, queues, &link(config), sequence, now, &mut memory)
     });
     joined.map_err(|refused| {
         setup.explain(match refused {
@@ -159,8 +160,8 @@ fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
 /// Takes a port whose packets have left out of its switch.
 fn leave(rtnl: &Rtnl<'_, Port>, place: &Place) {
     rtnl.shared(|fabric| fabric.0.leave(place));
-    while let Some(counters) = rtnl.shared(|fabric| fabric.0.reap()) {
-        drop(counters);
+    while let Some(memory) = rtnl.shared(|fabric| fabric.0.reap()) {
+        drop(memory);
     }
 }
 
@@ -218,6 +219,10 @@ fn link(config: &Config) -> Link {
     Link {
         hrtt: config.hrtt,
         refresh: config.refresh,
+        rules: Rules {
+            hold: config.hold,
+            watchdog: config.watchdog,
+        },
     }
 }
 
@@ -246,7 +251,7 @@ fn tuning(config: &Config, mtu: u32) -> Tuning {
     };
     Tuning {
         limit: limit(config.limit),
-        buffer: limit(config.buffer),
+        share: Share::new(limit(config.buffer), config.alpha),
         threshold: match config.th {
             0 => Threshold::OneHopBdp(config.rate),
             bytes => Threshold::Fixed(bytes.into()),
@@ -387,18 +392,20 @@ impl Qdisc for Port {
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
         let Self { egress, place, .. } = self;
-        let (counters, census) = (egress.counters(), egress.census());
-        let port = place.port;
-        let (shared, threshold, hrtt, buffer) = sch.shared(|fabric| {
-            let switch = &fabric.0;
-            let threshold = egress.threshold(switch);
+        let (port, now) = (place.port, now());
+        let (shared, paused_ns, threshold, hrtt, buffer) = sch.shared(|fabric| {
+            let switch = &mut fabric.0;
+            // A port that has no packets is not asked for any: what has ended meanwhile ends now.
+            egress.sync(switch, now);
             (
                 switch.counters(port),
-                threshold,
+                egress.paused_ns(switch, now),
+                egress.threshold(switch),
                 switch.hrtt(port),
                 switch.bytes(),
             )
         });
+        let (counters, census) = (egress.counters(), egress.census());
         Stats {
             occupied: census.occupied,
             paused: census.paused,
@@ -415,7 +422,7 @@ impl Qdisc for Port {
             dropped_memory: self.dropped_memory,
             dropped_control: counters.dropped_control,
             highest_backlog: counters.highest_bytes,
-            paused_ns: counters.paused_ns,
+            paused_ns,
             pausing: shared.pausing,
             pauses_sent: shared.pauses_sent,
             resumes_sent: shared.resumes_sent,
@@ -431,6 +438,8 @@ impl Qdisc for Port {
             buffer_backlog: buffer.0,
             highest_buffer_backlog: buffer.1,
             longest: egress.longest(),
+            dropped_share: counters.dropped_share,
+            released: shared.released,
         }
         .to_bytes()
     }
@@ -502,11 +511,12 @@ impl Qdisc for Port {
 
     fn queue(
         &mut self,
-        _sch: &mut Sch<'_, Self>,
+        sch: &mut Sch<'_, Self>,
         queue: u32,
     ) -> Option<QueueView<Self::QueueStats>> {
         let number = u16::try_from(queue).ok()?;
-        let state = self.egress.queue(number, now())?;
+        let egress = &self.egress;
+        let state = sch.shared(|fabric| egress.queue(number, &mut fabric.0, now()))?;
         if state.packets == 0 && state.sent == 0 && !state.paused {
             return None;
         }

@@ -38,7 +38,7 @@ crate::statistics! {
         Counter Number dropped_control: u64,
         /// The most bytes of data that were in the port at once.
         Highest Size highest_backlog: u64,
-        /// ns for which queues were paused, of all queues together; pauses that have ended.
+        /// ns for which queues have been paused so far, of all queues together.
         Counter Time paused_ns: u64,
         /// Upstream queues that are to be paused now.
         Gauge Number pausing: u32,
@@ -70,12 +70,16 @@ crate::statistics! {
         Highest Size highest_buffer_backlog: u64,
         /// Bytes in the longest data queue.
         Gauge Size longest: u64,
+        /// Packets dropped as the port had its share of the switch's buffer.
+        Counter Number dropped_share: u64,
+        /// Queues that the watchdog released.
+        Counter Number released: u64,
     }
     "  queues occupied {occupied} active {active} paused {paused} for {paused_ns} flows {activations} collisions {collisions}"
     "  longest {longest} threshold {threshold} hrtt {hrtt} congested {congested}p elided {elided}p unmarked {unmarked}p"
-    "  dropped limit {dropped_limit}p buffer {dropped_buffer}p memory {dropped_memory}p control {dropped_control}p highest_backlog {highest_backlog} buffer {buffer_backlog} highest {highest_buffer_backlog}"
+    "  dropped limit {dropped_limit}p buffer {dropped_buffer}p memory {dropped_memory}p control {dropped_control}p share {dropped_share}p highest_backlog {highest_backlog} buffer {buffer_backlog} highest {highest_buffer_backlog}"
     "  upstream pausing {pausing} sent pauses {pauses_sent} resumes {resumes_sent} bitmaps {bitmaps_sent} unsent {unsent}"
-    "  downstream received pauses {pauses_received} resumes {resumes_received} bitmaps {bitmaps_received} lapsed {lapsed} ignored malformed {malformed} foreign {foreign} replayed {replayed}"
+    "  downstream received pauses {pauses_received} resumes {resumes_received} bitmaps {bitmaps_received} lapsed {lapsed} released {released} ignored malformed {malformed} foreign {foreign} replayed {replayed}"
 }
 
 crate::statistics! {

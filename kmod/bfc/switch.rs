@@ -18,12 +18,14 @@
 //! # Cost
 //!
 //! Everything that happens per packet, and per pause or resume, takes constant time; ports are found
-//! by a hash table that is at most half full, and whose bitmap is due next by a heap. A port has 4 KiB of counters and some 700 bytes besides.
+//! by a hash table that is at most half full, and whose bitmap is due next by a heap. A port has
+//! 4 KiB of counters, 16 bytes for each of its queues, and some 1,000 besides.
 
 use super::deadlines::Deadlines;
 use super::ingress::{Counters, Ingress, Tell};
-use super::neighbour::{Heard, Neighbour, Verdict};
+use super::neighbour::{Heard, Neighbour, Rules, Verdict};
 use super::queue_set::{QueueSet, MAX_QUEUES};
+use super::times::Times;
 use crate::common::store::Store;
 
 /// The most ports of a switch.
@@ -36,12 +38,25 @@ const NONE: u16 = u16::MAX;
 const GOLDEN: u32 = 0x9E37_79B9;
 
 /// What a member says about its port; the last one who says it is right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// 1-hop round-trip time to the neighbour, in ns.
     pub hrtt: u64,
     /// ns between two bitmaps to the upstream neighbour.
     pub refresh: u64,
+    /// What the downstream neighbour may demand.
+    pub rules: Rules,
+}
+
+impl Default for Link {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        Self {
+            hrtt: 0,
+            refresh: 0,
+            rules: Rules::NONE,
+        }
+    }
 }
 
 /// A member's place.
@@ -53,6 +68,56 @@ pub struct Place {
     pub base: u16,
     /// How many.
     pub queues: u16,
+}
+
+/// An α of 1: see [`Share`].
+pub const ALPHA_1: u32 = 128;
+
+/// How much of the switch's buffer a port may have.
+///
+/// A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
+/// IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free. A port that
+/// is stuck then has at most α / (1 + α) of the buffer, the next one as much of the rest, and so on:
+/// n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up together. And a port
+/// that is alone in the switch cannot have all of it: with an α of 8, eight ninths.
+///
+/// As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for no
+/// port has more than the switch: so one comparison is all that this costs a packet until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    buffer: u64,
+    alpha: u32,
+    /// So many bytes in the switch, a packet that arrives included, concern nobody.
+    plenty: u64,
+}
+
+impl Share {
+    /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
+    /// [`ALPHA_1`], as switches have it, in which it is a power of two; 0: a port may have all that
+    /// is free.
+    pub const fn new(buffer: u64, alpha: u32) -> Self {
+        let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
+        let share = buffer.saturating_mul(alpha as u64).checked_div(parts);
+        let plenty = match share {
+            Some(share) if alpha != 0 => share,
+            _ => buffer,
+        };
+        Self {
+            buffer,
+            alpha,
+            plenty,
+        }
+    }
+
+    /// The most bytes of data in all ports of the switch.
+    pub const fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// α in parts of [`ALPHA_1`]; 0 for none.
+    pub const fn alpha(&self) -> u32 {
+        self.alpha
+    }
 }
 
 /// Why a member was refused.
@@ -96,6 +161,8 @@ pub struct PortCounters {
     pub bitmaps_received: u64,
     /// Pauses that lapsed.
     pub lapsed: u64,
+    /// Queues that the watchdog released.
+    pub released: u64,
     /// Frames ignored: nonsense.
     pub malformed: u64,
     /// Frames ignored: of somebody else than the neighbour.
@@ -115,7 +182,7 @@ struct Port<S: Store> {
     numbers: QueueSet,
     hrtt: u64,
     ingress: Ingress<S>,
-    neighbour: Neighbour,
+    neighbour: Neighbour<S>,
     /// Of the frame sent last.
     sequence: u64,
     counters: PortCounters,
@@ -129,7 +196,7 @@ impl<S: Store> Port<S> {
             numbers: QueueSet::EMPTY,
             hrtt: 0,
             ingress: Ingress::new(Counters::none()),
-            neighbour: Neighbour::new(),
+            neighbour: Neighbour::new(Times::none()),
             sequence: 0,
             counters: PortCounters::default(),
         }
@@ -137,6 +204,26 @@ impl<S: Store> Port<S> {
 
     fn is_vacant(&self) -> bool {
         self.device == 0
+    }
+}
+
+/// Memory of a port: of its pause counters, and of its queues' pauses.
+pub struct PortMemory<S: Store> {
+    counters: Counters<S>,
+    times: Times<S>,
+}
+
+impl<S: Store> PortMemory<S> {
+    /// For a port with `numbers` queue numbers: see [`Switch::wanted_numbers`].
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(numbers: u16) -> Result<Self, S::Error> {
+        Ok(Self {
+            counters: Counters::new()?,
+            times: Times::new(numbers)?,
+        })
     }
 }
 
@@ -244,16 +331,29 @@ impl<S: Store> Switch<S> {
 
     // ---- The buffer --------------------------------------------------------------------------
 
-    /// Takes room for `len` bytes, where with them there are no more than `limit`.
+    /// Takes room for `len` bytes of a port that then has `bytes`. `false`: there is none in the
+    /// switch ([`has_room`](Self::has_room)), or the port has its share.
     #[inline]
-    pub fn take(&mut self, len: u32, limit: u64) -> bool {
-        let bytes = self.bytes.saturating_add(len.into());
-        if bytes > limit {
+    pub fn take(&mut self, len: u32, bytes: u64, share: &Share) -> bool {
+        let all = self.bytes.saturating_add(len.into());
+        if all > share.plenty && !self.has_share(len, bytes, share) {
             return false;
         }
-        self.bytes = bytes;
-        self.highest_bytes = self.highest_bytes.max(bytes);
+        self.bytes = all;
+        self.highest_bytes = self.highest_bytes.max(all);
         true
+    }
+
+    #[cold]
+    fn has_share(&self, len: u32, bytes: u64, share: &Share) -> bool {
+        let free = share.buffer.saturating_sub(self.bytes);
+        let most = free.saturating_mul(share.alpha.into()) / u64::from(ALPHA_1);
+        self.has_room(len, share) && (share.alpha == 0 || bytes <= most)
+    }
+
+    /// Whether the switch has room for `len` bytes.
+    pub fn has_room(&self, len: u32, share: &Share) -> bool {
+        self.bytes.saturating_add(len.into()) <= share.buffer
     }
 
     /// Gives room back.
@@ -427,16 +527,27 @@ impl<S: Store> Switch<S> {
         Some((version, paused))
     }
 
-    /// When the pauses at a port lapse, in ns, if there are any.
+    /// When pauses at a port end by themselves, in ns, if there are any.
     #[inline]
     pub fn lapse(&self, port: u16) -> Option<u64> {
         self.port(port)?.neighbour.until()
     }
 
-    /// A port's link went down, or its packets were purged: its neighbour is forgotten.
-    pub fn forget(&mut self, port: u16) {
+    /// Whether a member's queue is paused at `now` ns, and for how long it has been in all, in ns.
+    pub fn pause(&mut self, place: &Place, queue: u16, now: u64) -> (bool, u64) {
+        let Some(port) = self.room.ports.get_mut(usize::from(place.port)) else {
+            return (false, 0);
+        };
+        port.neighbour.lapse(now);
+        let number = place.base.wrapping_add(queue);
+        let paused = port.neighbour.paused().contains(number);
+        (paused, port.neighbour.times().so_far(number, now))
+    }
+
+    /// A port's link went down at `now` ns, or its packets were purged: its neighbour is forgotten.
+    pub fn forget(&mut self, port: u16, now: u64) {
         if let Some(port) = self.room.ports.get_mut(usize::from(port)) {
-            port.neighbour.forget();
+            port.neighbour.forget(now);
         }
     }
 
@@ -463,9 +574,19 @@ impl<S: Store> Switch<S> {
         core::mem::replace(&mut self.room, room)
     }
 
+    /// How many queue numbers the port of `device` needs memory for, if a member with `queues` queues
+    /// is added.
+    pub fn wanted_numbers(&self, device: u32, queues: u16) -> u16 {
+        let port = self.room.find(device).and_then(|port| self.port(port));
+        let base = port.map_or(Some(0), |port| port.numbers.gap(queues));
+        let last = base.unwrap_or(0).saturating_add(queues);
+        last.saturating_add(1).min(MAX_QUEUES)
+    }
+
     /// Adds a member with `queues` queues to the port of `device`.
     ///
-    /// The counters are for the port, if it is new; what is left in the argument is to be freed.
+    /// The memory is for the port, if it is new or has more numbers than before; what is left in the
+    /// argument is to be freed.
     /// `sequence`: the number before that of the port's first frame. `now`: ns.
     ///
     /// # Errors
@@ -478,7 +599,7 @@ impl<S: Store> Switch<S> {
         link: &Link,
         sequence: u64,
         now: u64,
-        counters: &mut Counters<S>,
+        memory: &mut PortMemory<S>,
     ) -> Result<Place, Refused> {
         let number = match self.room.find(device) {
             Some(number) => number,
@@ -492,23 +613,27 @@ impl<S: Store> Switch<S> {
         let port = self.room.ports.get_mut(usize::from(number));
         let port = port.ok_or(Refused::Full)?;
         let base = port.numbers.gap(queues).ok_or(Refused::Numbers)?;
-        for queue in 1..=queues {
-            port.numbers.insert(base.wrapping_add(queue));
-        }
         if port.is_vacant() {
             port.device = device;
-            let counters = core::mem::replace(counters, Counters::none());
+            let counters = core::mem::replace(&mut memory.counters, Counters::none());
             port.ingress = Ingress::new(counters);
         }
         if port.members == 0 {
             port.sequence = port.sequence.max(sequence);
             port.counters = PortCounters::default();
-            port.neighbour = Neighbour::new();
+            let times = port.neighbour.exchange(Times::none());
+            port.neighbour = Neighbour::new(times);
             if port.ingress.inside() != 0 {
                 // Nobody was told, or who was told is gone.
                 port.ingress.tell_again(now);
                 self.telling.insert(number);
             }
+        }
+        port.neighbour.grow(&mut memory.times);
+        for queue in 1..=queues {
+            let number = base.wrapping_add(queue);
+            port.numbers.insert(number);
+            port.neighbour.renew(number, now);
         }
         port.members = port.members.wrapping_add(1);
         self.room.index();
@@ -526,6 +651,7 @@ impl<S: Store> Switch<S> {
         if let Some(port) = self.room.ports.get_mut(usize::from(port)) {
             port.hrtt = link.hrtt;
             port.ingress.set_refresh(link.refresh);
+            port.neighbour.set_rules(link.rules);
         }
         self.find_longest();
     }
@@ -538,7 +664,8 @@ impl<S: Store> Switch<S> {
             }
             port.members = port.members.saturating_sub(1);
             if port.members == 0 {
-                port.neighbour.forget();
+                let times = port.neighbour.exchange(Times::none());
+                port.neighbour = Neighbour::new(times);
                 port.hrtt = 0;
             }
         }
@@ -547,15 +674,18 @@ impl<S: Store> Switch<S> {
     }
 
     /// Removes a port that has neither members nor packets inside; returns its memory, to be freed.
-    pub fn reap(&mut self) -> Option<Counters<S>> {
+    pub fn reap(&mut self) -> Option<PortMemory<S>> {
         let ended = |port: &&mut Port<S>| {
             !port.is_vacant() && port.members == 0 && port.ingress.inside() == 0
         };
         let port = self.room.ports.iter_mut().find(ended)?;
-        let counters = port.ingress.exchange(Counters::none());
+        let memory = PortMemory {
+            counters: port.ingress.exchange(Counters::none()),
+            times: port.neighbour.exchange(Times::none()),
+        };
         *port = Port::vacant();
         self.room.index();
-        Some(counters)
+        Some(memory)
     }
 
     fn find_longest(&mut self) {
@@ -580,6 +710,7 @@ impl<S: Store> Switch<S> {
         };
         PortCounters {
             lapsed: port.neighbour.lapsed(),
+            released: port.neighbour.releases(),
             pausing: port.ingress.paused().count(),
             ..port.counters
         }

@@ -22,14 +22,14 @@
 use kernel::prelude::*;
 
 #[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod bfc;
+#[allow(dead_code, unreachable_pub)]
 #[path = "../common/mod.rs"]
 mod common;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../kapi/mod.rs"]
 mod kapi;
-#[allow(dead_code, unreachable_pub)]
-#[path = "mod.rs"]
-mod bfc;
 
 use crate::bfc::window::{Params, Phase, Window, LARGEST};
 use kapi::{

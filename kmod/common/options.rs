@@ -57,8 +57,10 @@ pub enum Unit {
     Rate,
     /// Nanoseconds: `200us`.
     Time,
-    /// Nanoseconds, or the word for `u64::MAX`.
-    TimeOr(&'static str),
+    /// Nanoseconds, or a word for a value.
+    TimeOr(&'static str, u64),
+    /// So many parts are one: `8`, `1/2`; or the word for none.
+    Parts(u32, &'static str),
     /// Hundredths, with or without `%`.
     Percent,
     /// Its words, by value from 0 on.

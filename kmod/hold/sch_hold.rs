@@ -12,11 +12,11 @@ use kernel::prelude::*;
 #[path = "../common/mod.rs"]
 mod common;
 #[allow(dead_code, unreachable_pub)]
-#[path = "../kapi/mod.rs"]
-mod kapi;
-#[allow(dead_code, unreachable_pub)]
 #[path = "mod.rs"]
 mod hold;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
 
 use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};

@@ -24,8 +24,7 @@ use weft_core::bfc::egress::{Arrival, Egress, Memory, Scheduler, Shape, Threshol
 use weft_core::bfc::elision::Elision;
 use weft_core::bfc::fifo::{self, Note};
 use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::Counters;
-use weft_core::bfc::switch::{Link, Room, Switch, MAX_PORTS};
+use weft_core::bfc::switch::{Link, PortMemory, Room, Share, Switch, ALPHA_1, MAX_PORTS};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "bfc",
@@ -100,7 +99,7 @@ impl Port {
         };
         let tuning = Tuning {
             limit: u64::MAX,
-            buffer: u64::MAX,
+            share: Share::new(1 << 30, 8 * ALPHA_1),
             threshold,
             sticky: None,
             sample: 100,
@@ -110,10 +109,11 @@ impl Port {
         let link = Link {
             hrtt: 2_000,
             refresh: 20_000,
+            ..Link::default()
         };
         let [_, place] = [1, 2].map(|device| {
-            let Ok(mut counters) = Counters::new();
-            let place = switch.join(device, 31, &link, 0, 0, &mut counters);
+            let Ok(mut memory) = PortMemory::new(32);
+            let place = switch.join(device, 31, &link, 0, 0, &mut memory);
             place.expect("there is room for both")
         });
         let Ok(memory) = Memory::new(&shape);
@@ -171,12 +171,13 @@ impl Ports {
         let link = Link {
             hrtt: 2_000,
             refresh: Self::REFRESH,
+            ..Link::default()
         };
         let mut this = Self {
             switch: {
                 for device in 1..=u32::from(ports) {
-                    let Ok(mut counters) = Counters::new();
-                    let place = switch.join(device, 31, &link, 0, 0, &mut counters);
+                    let Ok(mut memory) = PortMemory::new(32);
+                    let place = switch.join(device, 31, &link, 0, 0, &mut memory);
                     let place = place.expect("there is room for all");
                     assert!(switch.count(place.port, 1));
                 }

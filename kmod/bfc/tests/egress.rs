@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! One port: backpressure, scheduling, limits.
 
-use super::rig::{from, hash, local, set, Rig, BDP, HRTT, MTU, REFRESH, SHAPE, TUNING};
+use super::rig::{
+    from, hash, local, set, share, Rig, BDP, HRTT, LINK, MTU, REFRESH, SHAPE, TUNING,
+};
 use weft_core::bfc::egress::{
     Arrival, Cause, Scheduler, Shape, Threshold, Tuning, CONTROL, CONTROL_LIMIT,
 };
@@ -9,7 +11,9 @@ use weft_core::bfc::elision::Elision;
 use weft_core::bfc::fifo::Note;
 use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Tell;
+use weft_core::bfc::neighbour::Rules;
 use weft_core::bfc::queue_set::QueueSet;
+use weft_core::bfc::switch::{Link, ALPHA_1};
 
 /// Device 1 is where packets come from, port 1 (device 2) where they go.
 const EGRESS: usize = 1;
@@ -209,10 +213,99 @@ fn the_packets_of_a_paused_queue_wait_for_the_resume_or_until_the_pause_lapses()
     rig.now = lapse;
     assert!(rig.dequeue(0).is_some());
     assert_eq!(rig.switch.lapse(port), None);
-    let state = rig.ports[0].queue(1, rig.now).unwrap();
+    let state = rig.queue(0, 1).unwrap();
     assert_eq!((state.paused, state.paused_ns), (false, 1_000_000));
-    assert_eq!(rig.ports[0].counters().paused_ns, 1_000_000);
+    assert_eq!(rig.paused_ns(0), 1_000_000);
     assert_eq!(rig.switch.counters(port).lapsed, 1);
+}
+
+#[test]
+fn an_idle_port_knows_what_is_paused_and_for_how_long() {
+    for resumed in [true, false] {
+        let mut rig = Rig::new(1);
+        // Four queues that have sent all that they had.
+        for flow in 0..4 {
+            rig.enqueue(0, &local(flow)).unwrap();
+        }
+        rig.drain(0);
+        rig.hear(1, Tell::State(set(&[1, 2, 3, 4])));
+        rig.now += 100_000;
+        assert_eq!(rig.census(0).paused, 4);
+        assert_eq!(rig.paused_ns(0), 400_000, "as yet");
+        // One by one.
+        for queue in 1..4 {
+            rig.now += 100_000;
+            rig.hear(1, Tell::Resume(queue));
+        }
+        let expected = match resumed {
+            true => {
+                rig.now += 100_000;
+                rig.hear(1, Tell::Resume(4));
+                500_000
+            }
+            false => 400_000 + 1_000_000,
+        };
+        // Nothing happens for long, and then packets come again.
+        for _ in 0..3 {
+            rig.now += 1_000_000_000;
+            assert_eq!(rig.census(0).paused, 0);
+            for (queue, expected) in (1..).zip([200_000, 300_000, 400_000, expected]) {
+                let state = rig.queue(0, queue).unwrap();
+                assert_eq!((state.paused, state.paused_ns), (false, expected));
+            }
+            assert_eq!(rig.paused_ns(0), 900_000 + expected);
+            rig.enqueue(0, &local(0)).unwrap();
+            rig.drain(0);
+        }
+    }
+}
+
+#[test]
+fn a_port_with_packets_waits_for_the_watchdog_and_sends_them() {
+    let mut rig = Rig::new(1);
+    let place = *rig.ports[0].place();
+    let rules = Rules {
+        watchdog: 300_000,
+        ..Rules::NONE
+    };
+    rig.switch.set_link(place.port, &Link { rules, ..LINK });
+    for flow in 1..=2 {
+        rig.enqueue(0, &local(flow)).unwrap();
+    }
+    rig.hear(1, Tell::Pause(1));
+    let begun = rig.now;
+    rig.now += 200_000;
+    rig.hear(1, Tell::Pause(2));
+    assert_eq!(rig.drain(0), []);
+    assert_eq!(rig.switch.lapse(place.port), Some(begun + 300_000));
+    rig.now = begun + 299_999;
+    assert_eq!(rig.drain(0), []);
+    rig.now = begun + 300_000;
+    assert_eq!(rig.drain(0), [1]);
+    assert_eq!(rig.switch.lapse(place.port), Some(begun + 500_000));
+    assert_eq!(rig.switch.counters(place.port).released, 1);
+    assert_eq!((rig.census(0).paused, rig.paused_ns(0)), (1, 400_000));
+    rig.now = begun + 500_000;
+    assert_eq!(rig.drain(0), [2]);
+    rig.check();
+}
+
+#[test]
+fn the_times_of_a_member_begin_when_it_joins() {
+    let mut rig = Rig::new(1);
+    rig.hear(1, Tell::State(set(&[1, 40])));
+    rig.now += 500;
+    let second = rig.add(1, &SHAPE, TUNING);
+    rig.now += 70;
+    assert_eq!((rig.paused_ns(0), rig.paused_ns(second)), (570, 70));
+    assert_eq!(rig.queue(second, 40 - 31).unwrap().paused_ns, 70);
+    // Another one in its place.
+    let place = *rig.ports[second].place();
+    rig.switch.leave(&place);
+    rig.now += 1_000;
+    rig.hear(1, Tell::State(set(&[])));
+    let third = rig.add(1, &SHAPE, TUNING);
+    assert_eq!((rig.paused_ns(0), rig.paused_ns(third)), (1_570, 0));
 }
 
 #[test]
@@ -236,10 +329,10 @@ fn control_frames_are_sent_ahead_of_data_and_cannot_be_paused() {
     });
     let id = frame.id;
     rig.ports[0].enqueue_control(frame, 60).unwrap();
-    assert_eq!(rig.ports[0].queue(CONTROL, 0).unwrap().packets, 1);
+    assert_eq!(rig.queue(0, CONTROL).unwrap().packets, 1);
     assert_eq!(rig.dequeue(0).map(|packet| packet.id), Some(id));
     assert!(rig.dequeue(0).is_none());
-    let control = rig.ports[0].queue(CONTROL, 0).unwrap();
+    let control = rig.queue(0, CONTROL).unwrap();
     assert_eq!(
         (control.sent, control.sent_bytes, control.bytes),
         (1, 60, 0)
@@ -409,7 +502,7 @@ fn a_lower_class_is_served_only_when_no_higher_one_may_send() {
 fn a_packet_is_dropped_if_the_port_or_the_switch_is_full_and_by_cause() {
     let tuning = Tuning {
         limit: 10_000,
-        buffer: 15_000,
+        share: share(15_000, 0),
         ..TUNING
     };
     let mut rig = Rig::with(&[(SHAPE, tuning), (SHAPE, tuning)]);
@@ -427,6 +520,70 @@ fn a_packet_is_dropped_if_the_port_or_the_switch_is_full_and_by_cause() {
     assert_eq!((a.highest_bytes, b.highest_bytes), (10_000, 5_000));
     assert_eq!(rig.alive(), 15, "a dropped packet is the caller's");
     rig.check();
+}
+
+/// A neighbour that pauses everything must not fill the switch.
+#[test]
+fn a_port_that_is_stuck_leaves_room_for_the_others() {
+    // α, what stuck ports may have of 90,000 bytes, one alone and two.
+    for (alpha, one, two) in [
+        (ALPHA_1 / 2, 30_000, 50_000),
+        (ALPHA_1, 45_000, 68_000),
+        (8 * ALPHA_1, 80_000, 89_000),
+        (0, 90_000, 90_000),
+    ] {
+        let tuning = Tuning {
+            share: share(90_000, alpha),
+            ..TUNING
+        };
+        let mut rig = Rig::with(&[(SHAPE, tuning); 3]);
+        let all = QueueSet::from_words([u64::MAX; 16]);
+        let mut filled = Vec::new();
+        for port in 0..2 {
+            rig.hear(port as u32 + 1, Tell::State(all));
+            let cause = loop {
+                if let Err(cause) = rig.enqueue(port, &local(1)) {
+                    break cause;
+                }
+            };
+            let expected = match alpha {
+                0 => Cause::Buffer,
+                _ => Cause::Share,
+            };
+            assert_eq!(cause, expected);
+            filled.push(rig.switch.bytes().0);
+        }
+        assert_eq!(filled, [one, two], "{alpha}");
+        // The third one sends as ever, a packet at a time.
+        let mut sent = 0;
+        for _ in 0..50 {
+            sent += u32::from(rig.enqueue(2, &local(2)).is_ok());
+            sent -= u32::from(rig.dequeue(2).is_none() && alpha != 0);
+        }
+        assert_eq!(sent, if alpha == 0 { 0 } else { 50 });
+        let counters = rig.ports[0].counters();
+        let dropped = (counters.dropped_share, counters.dropped_buffer);
+        assert_eq!(dropped, if alpha == 0 { (0, 1) } else { (1, 0) });
+        rig.check();
+    }
+}
+
+#[test]
+fn a_share_of_a_buffer_without_an_end_is_without_an_end() {
+    for alpha in [0, 1, u32::MAX] {
+        let tuning = Tuning {
+            share: share(u64::MAX, alpha),
+            ..TUNING
+        };
+        let mut rig = Rig::with(&[(SHAPE, tuning)]);
+        let long = Arrival {
+            len: u32::MAX,
+            ..local(1)
+        };
+        for _ in 0..100 {
+            rig.enqueue(0, &long).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -538,13 +695,14 @@ fn the_census_tells_what_queues_do() {
     rig.dequeue(0);
     let census = rig.ports[0].census();
     assert_eq!((census.occupied, census.paused, census.active), (2, 2, 1));
-    let paused = rig.ports[0].queue(2, rig.now + 500).unwrap();
+    rig.now += 500;
+    let paused = rig.queue(0, 2).unwrap();
     assert_eq!(
         (paused.packets, paused.bytes, paused.paused),
         (1, 1000, true)
     );
     assert_eq!(paused.paused_ns, 500, "until now");
-    assert_eq!(rig.ports[0].queue(32, 0), None);
+    assert_eq!(rig.queue(0, 32), None);
 }
 
 #[test]
@@ -578,6 +736,7 @@ fn rates_and_times_at_their_ends_do_not_overflow() {
         let link = weft_core::bfc::switch::Link {
             hrtt,
             refresh: REFRESH,
+            ..super::rig::LINK
         };
         rig.switch.set_link(0, &link);
         rig.now = u64::MAX;

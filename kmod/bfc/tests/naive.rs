@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A naive switch, the paper's text word by word: every answer is found by looking at all packets.
+//! A naive switch, the paper's text word by word: every answer is found by looking at all packets,
+//! and at all that was ever said.
 //!
 //! Both switches go through a [`Scenario`] side by side, operation by operation; after each, what can
 //! be seen of them is compared. A scenario is made of any bytes, by a property test or a fuzzer.
 
-use super::rig::{from, Rig, HRTT, REFRESH, TUNING};
+use super::rig::{from, share, Rig, HRTT, LINK, REFRESH, TUNING};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::bfc::egress::{Arrival, Cause, Scheduler, Shape, Threshold, Tuning};
 use weft_core::bfc::elision::Elision;
 use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Tell;
+use weft_core::bfc::neighbour::Rules;
 use weft_core::bfc::queue_set::QueueSet;
+use weft_core::bfc::switch::{Link, ALPHA_1};
 
 /// Upstream queues in a scenario, 0 among them.
 const UPSTREAM: u16 = 5;
@@ -54,6 +57,7 @@ pub(crate) enum Operation {
 pub(crate) struct Scenario {
     pub(crate) shape: Shape,
     pub(crate) tuning: Tuning,
+    pub(crate) rules: Rules,
     pub(crate) operations: Vec<Operation>,
 }
 
@@ -74,7 +78,12 @@ impl Scenario {
     /// Every sequence of bytes is a scenario.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         let mut bytes = Bytes(bytes.iter());
-        let scheduler = [Scheduler::Fq, Scheduler::Srf][bytes.below(2) as usize];
+        let first = bytes.next() as usize;
+        let scheduler = [Scheduler::Fq, Scheduler::Srf][first & 1];
+        let rules = Rules {
+            hold: [u64::MAX, 600_000][first >> 1 & 1],
+            watchdog: [0, 1, 10_000, 700_000][first >> 2 & 3],
+        };
         let (classes, incast) = match scheduler {
             Scheduler::Srf => (1, None),
             Scheduler::Fq => {
@@ -107,6 +116,7 @@ impl Scenario {
         Self {
             shape,
             tuning,
+            rules,
             operations,
         }
     }
@@ -118,9 +128,14 @@ impl Scenario {
             1 => Threshold::Fixed(3_000),
             _ => TUNING.threshold,
         };
+        let alphas = [0, ALPHA_1 / 4, ALPHA_1, 8 * ALPHA_1];
+        let share = match code >> 3 & 1 {
+            0 => share(u64::MAX, ALPHA_1),
+            _ => share(30_000, alphas[bytes.below(4) as usize]),
+        };
         Tuning {
             limit: [u64::MAX, 20_000][code as usize >> 2 & 1],
-            buffer: [u64::MAX, 30_000][code as usize >> 3 & 1],
+            share,
             threshold,
             sticky: [None, Some(0), Some(100), Some(u64::MAX)][code as usize >> 4 & 3],
             sample: 100,
@@ -183,11 +198,19 @@ impl Scenario {
     /// Where they differ.
     pub(crate) fn run(&self) {
         let mut rig = Rig::with(&vec![(self.shape, self.tuning); PORTS]);
+        let link = Link {
+            rules: self.rules,
+            ..LINK
+        };
+        for port in &rig.ports {
+            rig.switch.set_link(port.place().port, &link);
+        }
         let mut naive = Switch::new(self);
         for operation in &self.operations {
             step(&mut rig, &mut naive, operation);
             naive.compare(&rig);
         }
+        naive.compare_pauses(&mut rig);
         let left = naive.packets().count();
         assert_eq!(rig.alive(), left, "packets in memory");
         drop(rig.ports);
@@ -232,6 +255,7 @@ fn step(rig: &mut Rig, naive: &mut Switch, operation: &Operation) {
             }
             // "The upstream queue is paused if and only if its Pause Counter … is non-zero."
             assert_eq!(naive.upstream, naive.to_be_paused());
+            naive.compare_pauses(rig);
         }
         Operation::Wait { ns } => {
             rig.now += ns;
@@ -298,14 +322,48 @@ struct Port {
     since: Vec<u64>,
     /// By entry: its queue, and when it was used.
     table: BTreeMap<usize, (usize, u64)>,
-    /// What the downstream neighbour wants paused; obeyed when the port does something again.
-    wanted: QueueSet,
-    /// When that lapses.
+    rules: Rules,
+    /// Every pause there ever was. Those that go on are obeyed when the port does something again.
+    pauses: Vec<Pause>,
+    /// When those lapse.
     until: u64,
+    /// Pauses that did.
+    lapsed: u64,
+}
+
+/// What the downstream neighbour wanted.
+#[derive(Clone, Debug)]
+struct Pause {
+    queue: u16,
+    from: u64,
+    /// When the watchdog no longer obeys it.
+    most: Option<u64>,
+    to: Option<u64>,
+}
+
+impl Pause {
+    fn is_wanted(&self) -> bool {
+        self.to.is_none()
+    }
+
+    /// Whether the watchdog has ended it until `now`.
+    fn is_released(&self, now: u64) -> bool {
+        self.most
+            .is_some_and(|most| most <= self.to.unwrap_or(now).min(now))
+    }
+
+    fn is_obeyed(&self, now: u64) -> bool {
+        self.is_wanted() && !self.is_released(now)
+    }
+
+    fn time(&self, now: u64) -> u64 {
+        let end = self.to.unwrap_or(now).min(self.most.unwrap_or(u64::MAX));
+        end - self.from
+    }
 }
 
 impl Port {
-    fn new(shape: Shape, tuning: Tuning) -> Self {
+    fn new(shape: Shape, tuning: Tuning, rules: Rules) -> Self {
         Self {
             shape,
             tuning,
@@ -315,8 +373,47 @@ impl Port {
             rounds: vec![Round::default(); usize::from(shape.classes)],
             since: vec![0; usize::from(shape.queues) + 1],
             table: BTreeMap::new(),
-            wanted: QueueSet::EMPTY,
+            rules,
+            pauses: Vec::new(),
             until: 0,
+            lapsed: 0,
+        }
+    }
+
+    fn wants(&self, queue: u16) -> bool {
+        let mut wanted = self.pauses.iter().filter(|pause| pause.is_wanted());
+        wanted.any(|pause| pause.queue == queue)
+    }
+
+    fn want(&mut self, queue: u16, now: u64) {
+        if !self.wants(queue) {
+            let Rules { watchdog, .. } = self.rules;
+            let is_there = queue <= self.shape.queues;
+            self.pauses.push(Pause {
+                queue,
+                from: now,
+                most: (watchdog != 0 && is_there).then_some(now + watchdog),
+                to: None,
+            });
+        }
+    }
+
+    fn want_no_longer(&mut self, queue: u16, now: u64) {
+        for pause in &mut self.pauses {
+            if pause.queue == queue && pause.is_wanted() {
+                pause.to = Some(now);
+            }
+        }
+    }
+
+    fn wait(&mut self, now: u64) {
+        if self.until <= now {
+            for pause in &mut self.pauses {
+                if pause.is_wanted() {
+                    self.lapsed += u64::from(pause.is_obeyed(self.until));
+                    pause.to = Some(self.until);
+                }
+            }
         }
     }
 
@@ -456,9 +553,11 @@ impl Port {
         }
     }
 
-    fn obey(&mut self, clock: &mut u64) {
+    fn obey(&mut self, now: u64, clock: &mut u64) {
+        let obeyed = self.pauses.iter().filter(|pause| pause.is_obeyed(now));
+        let obeyed: Vec<u16> = obeyed.map(|pause| pause.queue).collect();
         for queue in 1..self.queues.len() {
-            let pause = self.wanted.contains(queue as u16);
+            let pause = obeyed.contains(&(queue as u16));
             if self.queues[queue].paused != pause {
                 *clock += 1;
                 self.queues[queue].paused = pause;
@@ -514,7 +613,7 @@ pub(crate) struct Switch {
 impl Switch {
     fn new(scenario: &Scenario) -> Self {
         Self {
-            ports: vec![Port::new(scenario.shape, scenario.tuning); PORTS],
+            ports: vec![Port::new(scenario.shape, scenario.tuning, scenario.rules); PORTS],
             upstream: vec![QueueSet::EMPTY; PORTS],
             now: 1_000_000,
             clock: 0,
@@ -558,26 +657,31 @@ impl Switch {
     fn wait(&mut self, ns: u64) {
         self.now += ns;
         for port in &mut self.ports {
-            if port.until <= self.now {
-                port.wanted = QueueSet::EMPTY;
-            }
+            port.wait(self.now);
         }
     }
 
     fn room(&self, port: usize, arrival: &Arrival) -> Result<(), Cause> {
-        let Tuning { limit, buffer, .. } = self.ports[port].tuning;
-        if self.ports[port].bytes() + u64::from(arrival.len) > limit {
+        let Tuning { limit, share, .. } = self.ports[port].tuning;
+        let bytes = self.ports[port].bytes() + u64::from(arrival.len);
+        if bytes > limit {
             return Err(Cause::Limit);
         }
-        if self.bytes() + u64::from(arrival.len) > buffer {
+        if self.bytes() + u64::from(arrival.len) > share.buffer() {
             return Err(Cause::Buffer);
+        }
+        // "α times the unused buffer space", in fractions that are not rounded.
+        let free = u128::from(share.buffer() - self.bytes());
+        let alpha = u128::from(share.alpha());
+        if alpha != 0 && u128::from(bytes) * u128::from(ALPHA_1) > alpha * free {
+            return Err(Cause::Share);
         }
         Ok(())
     }
 
     fn enqueue(&mut self, number: usize, arrival: &Arrival, id: u32, queue: u16) {
         let port = &mut self.ports[number];
-        port.obey(&mut self.clock);
+        port.obey(self.now, &mut self.clock);
         self.clock += 1;
         let queue = usize::from(queue);
         port.check_assignment(arrival, queue, self.now);
@@ -600,7 +704,7 @@ impl Switch {
 
     fn dequeue(&mut self, port: usize) -> Option<u32> {
         let port = &mut self.ports[port];
-        port.obey(&mut self.clock);
+        port.obey(self.now, &mut self.clock);
         self.clock += 1;
         if let Some(control) = port.control.pop_front() {
             return Some(control);
@@ -617,18 +721,28 @@ impl Switch {
 
     fn hear(&mut self, port: usize, tell: Tell) {
         let port = &mut self.ports[port];
-        port.until = self.now + 1_000_000;
+        port.until = self.now + port.rules.hold.min(1_000_000);
         match tell {
-            Tell::Pause(queue) => port.wanted.insert(queue),
-            Tell::Resume(queue) => port.wanted.remove(queue),
-            Tell::State(state) => port.wanted = state,
+            Tell::Pause(queue) => port.want(queue, self.now),
+            Tell::Resume(queue) => port.want_no_longer(queue, self.now),
+            Tell::State(state) => {
+                for queue in 0..1024 {
+                    if state.contains(queue) {
+                        port.want(queue, self.now);
+                    } else {
+                        port.want_no_longer(queue, self.now);
+                    }
+                }
+            }
         }
     }
 
     fn clear(&mut self, port: usize) -> Vec<u32> {
         let port = &mut self.ports[port];
-        port.wanted = QueueSet::EMPTY;
-        port.obey(&mut self.clock);
+        for queue in 0..1024 {
+            port.want_no_longer(queue, self.now);
+        }
+        port.obey(self.now, &mut self.clock);
         self.clock += 1;
         let mut ids: Vec<u32> = port.control.drain(..).collect();
         for queue in 1..port.queues.len() {
@@ -642,6 +756,33 @@ impl Switch {
         }
         ids.sort_unstable();
         ids
+    }
+
+    /// Compares what is paused and for how long it has been.
+    fn compare_pauses(&self, rig: &mut Rig) {
+        for (number, naive) in self.ports.iter().enumerate() {
+            let mut all = 0;
+            for queue in 1..=naive.shape.queues {
+                let pauses = naive.pauses.iter().filter(|pause| pause.queue == queue);
+                let time: u64 = pauses.clone().map(|pause| pause.time(self.now)).sum();
+                let paused = pauses.clone().any(|pause| pause.is_obeyed(self.now));
+                let state = rig.queue(number, queue).unwrap();
+                assert_eq!(
+                    (state.paused, state.paused_ns),
+                    (paused, time),
+                    "queue {queue} of port {number}"
+                );
+                all += time;
+            }
+            assert_eq!(rig.paused_ns(number), all);
+            let released = naive.pauses.iter();
+            let released = released.filter(|pause| pause.is_released(self.now)).count();
+            let counters = rig.switch.counters(rig.ports[number].place().port);
+            assert_eq!(
+                (counters.lapsed, counters.released),
+                (naive.lapsed, released as u64)
+            );
+        }
     }
 
     /// Compares what can be seen.

@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Who is the neighbour, what it wants, and for how long.
 
+use super::heap::Heap;
 use super::rig::set;
 use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::{Heard, Neighbour, Verdict, MAX_HOLD};
+use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
+use weft_core::bfc::times::Times;
+
+type Neighbour = weft_core::bfc::neighbour::Neighbour<Heap>;
+
+fn nobody() -> Neighbour {
+    let Ok(times) = Times::new(100);
+    Neighbour::new(times)
+}
+
+fn nobody_with(hold: u64, watchdog: u64) -> Neighbour {
+    let mut neighbour = nobody();
+    neighbour.set_rules(Rules { hold, watchdog });
+    neighbour
+}
 
 const A: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -24,7 +39,7 @@ fn heard(from: [u8; 6], sequence: u64, tell: Tell) -> Heard {
 
 #[test]
 fn pause_and_resume_state_is_maintained_idempotently() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     let mut sequence = 0;
     let mut say = |neighbour: &mut Neighbour, tell| {
         sequence += 1;
@@ -44,7 +59,7 @@ fn pause_and_resume_state_is_maintained_idempotently() {
 
 #[test]
 fn a_frame_that_was_received_before_is_ignored() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     assert_eq!(neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0), CHANGED);
     assert_eq!(neighbour.hear(&heard(A, 12, Tell::Resume(1)), 0), CHANGED);
     for old in [10, 11, 12, 0] {
@@ -52,28 +67,54 @@ fn a_frame_that_was_received_before_is_ignored() {
         assert_eq!(neighbour.hear(&replay, 0), Verdict::Replayed, "{old}");
     }
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
-    // Silence does not make it any newer.
+    let last = HOLD - 1;
     let replay = heard(A, 12, Tell::Pause(1));
-    assert_eq!(neighbour.hear(&replay, 1 << 60), Verdict::Replayed);
+    assert_eq!(neighbour.hear(&replay, last), Verdict::Replayed);
+}
+
+#[test]
+fn the_highest_number_of_all_is_no_longer_that_when_the_hold_time_has_passed() {
+    let mut neighbour = nobody();
+    neighbour.hear(&heard(A, u64::MAX, Tell::Pause(1)), 0);
+    let honest = heard(A, 12, Tell::State(set(&[7])));
+    assert_eq!(neighbour.hear(&honest, HOLD - 1), Verdict::Replayed);
+    assert_eq!(neighbour.until(), Some(HOLD), "nor does it refresh a pause");
+    assert_eq!(neighbour.hear(&honest, HOLD), CHANGED);
+    assert_eq!((neighbour.paused(), neighbour.lapsed()), (&set(&[7]), 1));
+    assert_eq!(neighbour.hear(&honest, HOLD), Verdict::Replayed);
+}
+
+#[test]
+fn the_first_speaker_is_forgotten_when_its_hold_time_has_passed() {
+    for tell in [Tell::Pause(1), Tell::Resume(1)] {
+        let mut neighbour = nobody();
+        neighbour.hear(&heard(A, 1000, tell), 0);
+        let other = heard(B, 1, Tell::State(set(&[2])));
+        assert_eq!(neighbour.hear(&other, HOLD - 1), Verdict::Foreign);
+        assert_eq!(neighbour.hear(&other, HOLD), CHANGED);
+        assert_eq!(neighbour.paused(), &set(&[2]));
+        let back = heard(A, 1001, Tell::Pause(1));
+        assert_eq!(neighbour.hear(&back, HOLD), Verdict::Foreign);
+    }
 }
 
 #[test]
 fn a_frame_of_somebody_else_is_ignored() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     assert_eq!(neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0), CHANGED);
     let foreign = heard(B, 11, Tell::State(set(&[1, 2, 3])));
     assert_eq!(neighbour.hear(&foreign, 0), Verdict::Foreign);
-    assert_eq!(neighbour.hear(&foreign, 1 << 60), Verdict::Foreign);
+    assert_eq!(neighbour.hear(&foreign, HOLD - 1), Verdict::Foreign);
     assert_eq!(neighbour.paused(), &set(&[1]));
     assert_eq!(neighbour.until(), Some(HOLD), "nor does it refresh a pause");
 }
 
 #[test]
 fn the_link_goes_down_and_whoever_speaks_first_then_is_the_neighbour() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     neighbour.hear(&heard(A, 10, Tell::Pause(1)), 0);
     let before = neighbour.version();
-    neighbour.forget();
+    neighbour.forget(10);
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
     assert_ne!(
         neighbour.version(),
@@ -89,7 +130,7 @@ fn the_link_goes_down_and_whoever_speaks_first_then_is_the_neighbour() {
 
 #[test]
 fn a_pause_that_is_not_refreshed_lapses() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::State(set(&[1, 2]))), 100);
     assert_eq!(neighbour.until(), Some(100 + HOLD));
     neighbour.lapse(99 + HOLD);
@@ -106,7 +147,7 @@ fn a_pause_that_is_not_refreshed_lapses() {
 
 #[test]
 fn whatever_the_neighbour_says_shows_that_it_is_alive() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
     for (sequence, tell) in (2..).zip([Tell::Pause(2), Tell::Resume(2), Tell::Resume(9)]) {
         let now = (sequence - 1) * HOLD / 2;
@@ -117,22 +158,186 @@ fn whatever_the_neighbour_says_shows_that_it_is_alive() {
 }
 
 #[test]
-fn nobody_is_obeyed_for_longer_than_a_minute() {
-    let mut neighbour = Neighbour::new();
+fn no_frame_is_obeyed_for_longer_than_is_said() {
+    const LONGEST: u64 = 1_000_000;
+    let mut neighbour = nobody_with(LONGEST, 0);
     let forever = Heard {
         hold: u64::MAX,
-        ..heard(A, 1, Tell::Pause(1))
+        ..heard(A, u64::MAX, Tell::Pause(1))
     };
     neighbour.hear(&forever, 5);
-    assert_eq!(neighbour.until(), Some(5 + MAX_HOLD));
+    assert_eq!(neighbour.until(), Some(5 + LONGEST));
+    // And then it is nobody.
+    let other = heard(B, 1, Tell::Resume(1));
+    assert_eq!(neighbour.hear(&other, 5 + LONGEST), CHANGED);
+    assert_eq!(neighbour.lapsed(), 1);
+    // What it says if that is shorter.
+    neighbour.hear(&heard(B, 2, Tell::Pause(1)), 2 * LONGEST);
+    assert_eq!(neighbour.until(), Some(2 * LONGEST + HOLD));
 }
 
 #[test]
 fn a_frame_that_comes_after_the_pauses_lapsed_does_not_revive_them() {
-    let mut neighbour = Neighbour::new();
+    let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
     // The port has something to do all the same.
     assert_eq!(neighbour.hear(&heard(A, 2, Tell::Resume(9)), HOLD), CHANGED);
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
     assert_eq!(neighbour.lapsed(), 1);
+}
+
+#[test]
+fn it_is_known_for_how_long_a_queue_is_paused_whoever_looks_when() {
+    let mut neighbour = nobody();
+    let times = |neighbour: &Neighbour, now| {
+        let time = |queue| neighbour.times().so_far(queue, now);
+        (time(1), time(2))
+    };
+    neighbour.hear(&heard(A, 1, Tell::State(set(&[1, 2]))), 100);
+    assert_eq!(times(&neighbour, 100), (0, 0));
+    assert_eq!(times(&neighbour, 150), (50, 50), "so far");
+    neighbour.hear(&heard(A, 2, Tell::Resume(1)), 300);
+    assert_eq!(times(&neighbour, 1_000), (200, 900));
+    // It lapses, and is seen late.
+    let lapses = 300 + HOLD;
+    neighbour.lapse(lapses + 3_000_000);
+    assert_eq!(times(&neighbour, u64::MAX), (200, lapses - 100));
+    // Once more, on top of that.
+    neighbour.hear(&heard(A, 3, Tell::Pause(2)), lapses + 10);
+    neighbour.forget(lapses + 15);
+    assert_eq!(times(&neighbour, u64::MAX), (200, lapses - 100 + 5));
+    // Of others nothing is known, and they are paused all the same.
+    neighbour.hear(&heard(B, 1, Tell::State(set(&[99, 100, 1023]))), 0);
+    assert_eq!(neighbour.paused(), &set(&[99, 100, 1023]));
+    assert_eq!(neighbour.times().so_far(99, 7), 7);
+    assert_eq!(neighbour.times().so_far(100, 7), 0);
+}
+
+const WATCHDOG: u64 = 1_000_000;
+
+/// Says something each half of the hold time.
+struct Alive {
+    neighbour: Neighbour,
+    sequence: u64,
+    now: u64,
+}
+
+impl Alive {
+    fn new() -> Self {
+        Self {
+            neighbour: nobody_with(u64::MAX, WATCHDOG),
+            sequence: 0,
+            now: 0,
+        }
+    }
+
+    fn say(&mut self, tell: Tell) -> Verdict {
+        self.sequence += 1;
+        self.neighbour
+            .hear(&heard(A, self.sequence, tell), self.now)
+    }
+
+    fn repeat(&mut self, tell: Tell, until: u64) {
+        while self.now < until {
+            self.say(tell);
+            self.now += HOLD / 2;
+        }
+        self.now = until;
+    }
+}
+
+#[test]
+fn a_queue_that_is_paused_without_an_end_is_released_and_the_others_wait() {
+    let mut alive = Alive::new();
+    alive.say(Tell::Pause(1));
+    alive.repeat(Tell::State(set(&[1])), 300_000);
+    alive.repeat(Tell::State(set(&[1, 2])), WATCHDOG);
+    let neighbour = &mut alive.neighbour;
+    assert_eq!(neighbour.until(), Some(WATCHDOG));
+    neighbour.lapse(WATCHDOG - 1);
+    assert_eq!(neighbour.paused(), &set(&[1, 2]));
+    let before = neighbour.version();
+    neighbour.lapse(WATCHDOG);
+    assert_eq!((neighbour.paused(), neighbour.releases()), (&set(&[2]), 1));
+    assert_ne!(neighbour.version(), before);
+    assert_eq!(neighbour.lapsed(), 0);
+    assert_eq!(neighbour.times().so_far(1, u64::MAX), WATCHDOG);
+    // It may say what it likes, until it resumes the queue.
+    for tell in [Tell::Pause(1), Tell::State(set(&[1, 2])), Tell::Pause(1)] {
+        assert_eq!(alive.say(tell), UNCHANGED);
+    }
+    alive.repeat(Tell::State(set(&[1, 2])), WATCHDOG + 300_000);
+    alive.neighbour.lapse(alive.now);
+    assert_eq!(alive.neighbour.paused(), &QueueSet::EMPTY);
+    assert_eq!(alive.neighbour.releases(), 2);
+    assert_eq!(alive.say(Tell::State(set(&[2]))), UNCHANGED);
+    assert_eq!(alive.say(Tell::Pause(1)), CHANGED);
+    assert_eq!(alive.say(Tell::Resume(2)), UNCHANGED);
+    assert_eq!(alive.say(Tell::Pause(2)), CHANGED);
+    assert_eq!(alive.neighbour.paused(), &set(&[1, 2]));
+}
+
+#[test]
+fn a_queue_that_is_resumed_in_time_is_not_released_however_often_it_is_paused() {
+    let mut alive = Alive::new();
+    for round in 1..=20 {
+        alive.repeat(Tell::Pause(1), round * (WATCHDOG - 1));
+        alive.say(Tell::Resume(1));
+    }
+    assert_eq!(alive.neighbour.releases(), 0);
+    assert_eq!(alive.neighbour.until(), None);
+}
+
+#[test]
+fn what_was_released_is_forgotten_with_whom_it_was_for() {
+    let mut alive = Alive::new();
+    alive.repeat(Tell::Pause(1), WATCHDOG);
+    alive.neighbour.lapse(WATCHDOG);
+    assert_eq!(alive.neighbour.paused(), &QueueSet::EMPTY);
+    // Silent for its hold time.
+    let now = WATCHDOG + 2 * HOLD;
+    let pause = heard(A, 1, Tell::Pause(1));
+    assert_eq!(alive.neighbour.hear(&pause, now), CHANGED);
+    assert_eq!(alive.neighbour.paused(), &set(&[1]));
+    assert_eq!(
+        (alive.neighbour.lapsed(), alive.neighbour.releases()),
+        (0, 1)
+    );
+    // The link goes down.
+    alive.neighbour.forget(now);
+    assert_eq!(alive.neighbour.hear(&pause, now), CHANGED);
+}
+
+#[test]
+fn a_watchdog_that_is_seen_late_ends_the_pause_when_it_was_due() {
+    for late in [0, 1, HOLD] {
+        let mut neighbour = nobody_with(u64::MAX, HOLD / 2);
+        neighbour.hear(&heard(A, 1, Tell::State(set(&[1, 2]))), 0);
+        neighbour.lapse(HOLD / 2 + late);
+        assert_eq!(neighbour.times().so_far(1, u64::MAX), HOLD / 2);
+        assert_eq!((neighbour.releases(), neighbour.lapsed()), (2, 0));
+        assert_eq!(neighbour.until(), Some(HOLD).filter(|_| late < HOLD / 2));
+    }
+}
+
+#[test]
+fn the_watchdog_can_be_changed_while_queues_are_paused() {
+    let mut neighbour = nobody();
+    neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
+    assert_eq!(neighbour.until(), Some(HOLD));
+    let rules = |watchdog| Rules {
+        hold: u64::MAX,
+        watchdog,
+    };
+    neighbour.set_rules(rules(10));
+    assert_eq!(neighbour.until(), Some(10));
+    neighbour.set_rules(rules(0));
+    neighbour.lapse(HOLD - 1);
+    assert_eq!(neighbour.paused(), &set(&[1]));
+    neighbour.set_rules(rules(10));
+    neighbour.lapse(HOLD - 1);
+    assert_eq!(
+        (neighbour.paused(), neighbour.releases()),
+        (&QueueSet::EMPTY, 1)
+    );
 }

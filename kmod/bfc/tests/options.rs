@@ -5,7 +5,9 @@
 use super::message::{attribute, attributes, written, Message};
 use proptest::prelude::*;
 use std::ffi::CStr;
-use weft_core::bfc::options::{attr, Assign, Config, Devices, Options, Scheduler, STICKY_AUTO};
+use weft_core::bfc::options::{
+    attr, Assign, Config, Devices, Options, Scheduler, MAX_ALPHA, MAX_ENTRIES, STICKY_AUTO,
+};
 use weft_core::bfc::KIND;
 use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
 
@@ -42,6 +44,9 @@ fn everything() -> Options {
         refresh: Some(20_000_000),
         quantum: Some(1_514),
         elide: Some(devices(&[3, 9])),
+        alpha: Some(64),
+        hold: Some(400_000_000),
+        watchdog: Some(2_000_000_000),
     }
 }
 
@@ -67,6 +72,9 @@ fn all_attributes() -> Vec<(u16, Vec<u8>)> {
         (14, u64s(20_000_000)),
         (16, u32s(1_514)),
         (17, [u32s(3), u32s(9)].concat()),
+        (18, u32s(64)),
+        (19, u64s(400_000_000)),
+        (20, u64s(2_000_000_000)),
     ]
 }
 
@@ -124,6 +132,9 @@ fn a_new_port_is_the_papers() {
         refresh: 20_000,
         quantum: 0,
         elide: Devices::NONE,
+        alpha: 8 * 128,
+        hold: 1_000_000_000,
+        watchdog: 0,
     };
     assert_eq!(config, expected);
 }
@@ -238,13 +249,68 @@ fn the_refresh_is_ten_hrtt_unless_it_is_said() {
     );
 }
 
+#[test]
+fn a_frame_is_obeyed_for_sixteen_refreshes_and_a_second_at_least_unless_it_is_said() {
+    let hold = |options: Options| Config::new(&options).unwrap().hold;
+    let refresh = |refresh| Options {
+        refresh: Some(refresh),
+        ..least()
+    };
+    assert_eq!(hold(refresh(62_500_000)), 1_000_000_000);
+    assert_eq!(hold(refresh(62_500_001)), 1_000_000_016);
+    assert_eq!(hold(refresh(10_000_000_000)), 60_000_000_000, "at most");
+    // Four times as long as a neighbour says that has the same, whatever the fabric's times are.
+    let slow = Options {
+        hrtt: Some(100_000_000),
+        ..least()
+    };
+    assert_eq!(hold(slow), 4 * 4 * 10 * 100_000_000);
+    let said = Options {
+        hold: Some(77_000),
+        ..slow
+    };
+    assert_eq!(hold(said), 77_000);
+    // As with the refresh, what was once computed stays.
+    let config = Config::new(&least()).unwrap();
+    assert_eq!(config.updated(&slow).unwrap().hold, 1_000_000_000);
+}
+
+#[test]
+fn the_flow_table_has_at_most_131072_entries() {
+    let entries = |queues, factor| {
+        Config::new(&Options {
+            queues: Some(queues),
+            factor,
+            ..least()
+        })
+    };
+    let refused = Err(Refusal::invalid(
+        c"Queues times factor must be at most 131072",
+    ));
+    // The default factor goes with any number of queues, and the largest one with the default.
+    for (queues, factor) in [
+        (2, Some(1000)),
+        (32, Some(1000)),
+        (131, Some(1000)),
+        (1024, Some(128)),
+        (1024, None),
+        (1024, Some(16)),
+    ] {
+        let config = entries(queues, factor).unwrap();
+        assert!(config.queues * config.factor <= MAX_ENTRIES);
+    }
+    for (queues, factor) in [(1024, 129), (1024, 1000), (132, 1000), (500, 263)] {
+        assert_eq!(entries(queues, Some(factor)), refused, "{queues}, {factor}");
+    }
+}
+
 /// A value of an option, as a request.
 type Say = fn(u64) -> Options;
 
 #[test]
 fn each_value_has_its_range() {
     let of = Options::default;
-    let cases: [(Say, u16, u64, u64, &CStr); 9] = [
+    let cases: [(Say, u16, u64, u64, &CStr); 12] = [
         (
             |n| Options {
                 queues: Some(n as u32),
@@ -334,6 +400,36 @@ fn each_value_has_its_range() {
             0,
             1 << 20,
             c"Quantum must be at most 1048576 bytes",
+        ),
+        (
+            |n| Options {
+                alpha: Some(n as u32),
+                ..Options::default()
+            },
+            attr::ALPHA,
+            0,
+            16_384,
+            c"Alpha must be between 1/128 and 128, or off",
+        ),
+        (
+            |n| Options {
+                hold: Some(n),
+                ..Options::default()
+            },
+            attr::HOLD,
+            10_000,
+            60_000_000_000,
+            c"Hold must be between 10 us and 60 s",
+        ),
+        (
+            |n| Options {
+                watchdog: Some(n),
+                ..Options::default()
+            },
+            attr::WATCHDOG,
+            0,
+            60_000_000_000,
+            c"Watchdog must be at most 60 s",
         ),
     ];
     for (say, attr, least, most, sentence) in cases {
@@ -603,6 +699,36 @@ fn a_change_leaves_what_it_does_not_say() {
                 ..running
             },
         ),
+        (
+            Options {
+                alpha: Some(0),
+                ..of()
+            },
+            Config {
+                alpha: 0,
+                ..running
+            },
+        ),
+        (
+            Options {
+                hold: Some(20_000),
+                ..of()
+            },
+            Config {
+                hold: 20_000,
+                ..running
+            },
+        ),
+        (
+            Options {
+                watchdog: Some(9),
+                ..of()
+            },
+            Config {
+                watchdog: 9,
+                ..running
+            },
+        ),
     ] {
         assert_eq!(change(options), expected);
     }
@@ -625,7 +751,7 @@ fn malformed_requests_are_refused() {
         assert_eq!(Options::parse(&twice), Err(refused));
         assert_eq!(Config::parse(&twice), Err(refused));
     }
-    for attr in [0, 18, 99, 0x3fff] {
+    for attr in [0, 21, 99, 0x3fff] {
         let bytes = attribute(attr, &[0; 4]);
         assert_eq!(Options::parse(&bytes), Err(Refusal::unknown(attr)));
     }
@@ -665,10 +791,14 @@ proptest! {
         queues in 17..=1024_u32, factor in 1..=1000_u32, classes in 1..=8_u8, incast: Option<u32>,
         sample in 1..=100_u8, th in 1..=u32::MAX, limit: u32, buffer: u32,
         elide in prop::collection::vec(1..=u32::MAX, 0..=64), quantum in 0..=1_u32 << 20,
+        alpha in 0..=MAX_ALPHA, hold in 10_000..=60_000_000_000_u64, watchdog in 0..=60_000_000_000_u64,
     ) {
         let options = Options {
             queues: Some(queues),
-            factor: Some(factor),
+            factor: Some(factor.min(MAX_ENTRIES / queues)),
+            alpha: Some(alpha),
+            hold: Some(hold),
+            watchdog: Some(watchdog),
             classes: Some(classes),
             incast,
             sample: Some(sample),

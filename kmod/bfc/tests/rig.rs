@@ -5,14 +5,16 @@
 use super::heap::Heap;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weft_core::bfc::egress::{Arrival, Cause, Egress, Memory, Scheduler, Shape, Threshold, Tuning};
+use weft_core::bfc::egress::{
+    Arrival, Cause, Census, Egress, Memory, QueueState, Scheduler, Shape, Threshold, Tuning,
+};
 use weft_core::bfc::elision::Elision;
 use weft_core::bfc::fifo::{Fifo, Note};
 use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::{Counters, Tell};
-use weft_core::bfc::neighbour::{Heard, Verdict};
+use weft_core::bfc::ingress::Tell;
+use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Frame, Link, Room};
+use weft_core::bfc::switch::{Frame, Link, PortMemory, Room, Share};
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.
@@ -77,7 +79,7 @@ pub(crate) const SHAPE: Shape = Shape {
 
 pub(crate) const TUNING: Tuning = Tuning {
     limit: u64::MAX,
-    buffer: u64::MAX,
+    share: share(u64::MAX, 0),
     threshold: Threshold::OneHopBdp(RATE),
     sticky: None,
     sample: 100,
@@ -86,13 +88,19 @@ pub(crate) const TUNING: Tuning = Tuning {
 };
 
 pub(crate) const TUNING_WITH_BUFFER: Tuning = Tuning {
-    buffer: 100_000,
+    share: share(100_000, 0),
     ..TUNING
 };
+
+/// A share of a buffer.
+pub(crate) const fn share(buffer: u64, alpha: u32) -> Share {
+    Share::new(buffer, alpha)
+}
 
 pub(crate) const LINK: Link = Link {
     hrtt: HRTT,
     refresh: REFRESH,
+    rules: Rules::NONE,
 };
 
 /// Makes room, as the kernel does, and joins.
@@ -108,8 +116,8 @@ pub(crate) fn join(
         let Ok(room) = Room::new(ports);
         drop(switch.grow(room));
     }
-    let Ok(mut counters) = Counters::new();
-    switch.join(device, queues, link, sequence, now, &mut counters)
+    let Ok(mut memory) = PortMemory::new(switch.wanted_numbers(device, queues));
+    switch.join(device, queues, link, sequence, now, &mut memory)
 }
 
 pub(crate) fn empty_switch() -> Switch {
@@ -243,6 +251,22 @@ impl Rig {
             matches!(verdict, Some(Verdict::Taken { .. })),
             "{verdict:?}"
         );
+    }
+
+    /// A queue now.
+    pub(crate) fn queue(&mut self, port: usize, queue: u16) -> Option<QueueState> {
+        self.ports[port].queue(queue, &mut self.switch, self.now)
+    }
+
+    /// For how long a port's queues were paused until now.
+    pub(crate) fn paused_ns(&mut self, port: usize) -> u64 {
+        self.ports[port].paused_ns(&mut self.switch, self.now)
+    }
+
+    /// How many queues of a port are what now.
+    pub(crate) fn census(&mut self, port: usize) -> Census {
+        self.ports[port].sync(&mut self.switch, self.now);
+        self.ports[port].census()
     }
 
     pub(crate) fn check(&self) {

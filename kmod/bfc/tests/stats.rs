@@ -7,7 +7,7 @@ use weft_core::bfc::stats::{QueueStats, Stats};
 
 #[test]
 fn the_layout_never_changes() {
-    assert_eq!((Stats::SIZE, QueueStats::SIZE), (236, 24));
+    assert_eq!((Stats::SIZE, QueueStats::SIZE), (252, 24));
     let mut bytes = Vec::new();
     bytes.extend(0_u32.to_ne_bytes());
     for field in 1..=3_u32 {
@@ -17,7 +17,7 @@ fn the_layout_never_changes() {
         bytes.extend(field.to_ne_bytes());
     }
     bytes.extend(17_u32.to_ne_bytes());
-    for field in 18..=31_u64 {
+    for field in 18..=33_u64 {
         bytes.extend(field.to_ne_bytes());
     }
     let stats = Stats {
@@ -52,6 +52,8 @@ fn the_layout_never_changes() {
         buffer_backlog: 29,
         highest_buffer_backlog: 30,
         longest: 31,
+        dropped_share: 32,
+        released: 33,
     };
     assert_eq!(stats.to_bytes(), bytes[..]);
     assert_eq!(Stats::from_bytes(&bytes), Some(stats));

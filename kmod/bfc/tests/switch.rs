@@ -8,7 +8,7 @@ use weft_core::bfc::egress::Threshold;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::{Heard, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Link, Place, Refused, MAX_PORTS};
+use weft_core::bfc::switch::{Link, Place, Refused, Room, MAX_PORTS};
 
 #[test]
 fn a_port_is_found_by_its_device_however_many_there_are() {
@@ -80,7 +80,7 @@ fn each_member_obeys_what_concerns_its_own_queues() {
 #[test]
 fn the_buffer_is_shared_and_each_packet_gives_back_what_it_took() {
     let mut rig = Rig::with(&vec![(SHAPE, super::rig::TUNING_WITH_BUFFER); 2]);
-    let limit = super::rig::TUNING_WITH_BUFFER.buffer / u64::from(MTU);
+    let limit = super::rig::TUNING_WITH_BUFFER.share.buffer() / u64::from(MTU);
     let mut queued = 0;
     for flow in 0.. {
         match rig.enqueue(flow as usize % 2, &from(0, 0, flow)) {
@@ -313,12 +313,17 @@ fn sequence_numbers_rise_over_a_restart() {
 #[test]
 fn memory_that_a_port_does_not_need_is_left_to_the_caller() {
     use super::heap::Heap;
-    use weft_core::bfc::ingress::{Counters, Ingress};
+    use weft_core::bfc::switch::PortMemory;
     let mut switch = empty_switch();
     join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();
-    let Ok(mut counters) = Counters::<Heap>::new();
-    switch.join(1, 31, &LINK, 0, 0, &mut counters).unwrap();
-    assert!(Ingress::new(counters).count(5), "still there");
+    let Ok(mut memory) = PortMemory::<Heap>::new(32);
+    switch.join(1, 31, &LINK, 0, 0, &mut memory).unwrap();
+    // Good for another port.
+    let mut other = empty_switch();
+    let Ok(room) = Room::new(1);
+    drop(other.grow(room));
+    let place = other.join(7, 31, &LINK, 0, 0, &mut memory).unwrap();
+    assert!(other.count(place.port, 5), "still there");
 }
 
 #[test]

@@ -111,9 +111,10 @@ fn bfc_is_what_its_module_parses() {
     use weft_core::bfc::options::{Assign, Devices, Options, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
-         sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514",
+         sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514 alpha 1/8 hold 3ms watchdog 2s",
     );
-    let srf = one("bfc th 1 assign single scheduler srf sticky auto noelide");
+    let srf =
+        one("bfc th 1 assign single scheduler srf sticky auto noelide alpha off watchdog off");
     assert_eq!(
         Options::parse(all.options().unwrap()),
         Ok(Options {
@@ -133,6 +134,9 @@ fn bfc_is_what_its_module_parses() {
             refresh: Some(30_000),
             quantum: Some(1_514),
             elide: None,
+            alpha: Some(16),
+            hold: Some(3_000_000),
+            watchdog: Some(2_000_000_000),
         })
     );
     assert_eq!(
@@ -143,6 +147,8 @@ fn bfc_is_what_its_module_parses() {
             scheduler: Some(Scheduler::Srf),
             sticky: Some(u64::MAX),
             elide: Some(Devices::NONE),
+            alpha: Some(0),
+            watchdog: Some(0),
             ..Options::default()
         })
     );
@@ -287,6 +293,18 @@ fn each_refusal_names_the_word_and_what_is_right() {
         (
             "qdisc add dev p0 root bfc th 1k assign random",
             "bfc: `assign random`: not dynamic, stochastic or single",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k alpha 1/3",
+            "bfc: `alpha 1/3`: not a number or fraction, for example 8 or 1/2, or off",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k alpha 129",
+            "bfc: Alpha must be between 1/128 and 128, or off",
+        ),
+        (
+            "qdisc add dev p0 root bfc th 1k queues 1024 factor 129",
+            "bfc: Queues times factor must be at most 131072",
         ),
         (
             "qdisc add dev p0 root bfc th 1k elide p1 noelide",

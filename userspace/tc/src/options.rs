@@ -166,14 +166,38 @@ fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
         Unit::Percent => units.number(text.strip_suffix('%').unwrap_or(text))?,
         Unit::Bytes | Unit::Size => units.size(text)?.into(),
         Unit::Rate => units.rate(text)?,
-        Unit::TimeOr(word) if text == word => u64::MAX,
-        Unit::Time | Unit::TimeOr(_) => units.time(text)?,
+        Unit::TimeOr(word, value) if text == word => value,
+        Unit::Time | Unit::TimeOr(..) => units.time(text)?,
+        Unit::Parts(_, none) if text == none => 0,
+        Unit::Parts(one, _) => {
+            let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
+            let parts = units.number(numerator)?.saturating_mul(one.into());
+            let denominator = units.number(denominator)?;
+            (parts.checked_rem(denominator)? == 0).then_some(parts / denominator)?
+        }
         Unit::Choice(words) => words.iter().position(|&word| word == text)? as u64,
         Unit::Switch(..) => return None,
-        Unit::Devices(..) => units.device(text)?.into(),
+        Unit::Devices(..) => device(text, units)?.into(),
     };
     // With a range, the most that it holds is as much out of that.
     (number <= most || row.ranged).then(|| number.min(most))
+}
+
+/// A device by its name, or by what is shown of one that is there no longer: `if7`.
+fn device(name: &str, units: &impl Units) -> Option<u32> {
+    let index = || name.strip_prefix("if")?.parse().ok();
+    let found = units.device(name).or_else(index);
+    found.filter(|index| *index != 0)
+}
+
+/// So many parts of which `one` are one, in lowest terms.
+fn parts(value: u64, one: u32, none: &str) -> String {
+    let common = value.trailing_zeros().min(one.trailing_zeros());
+    match (value >> common, one >> common) {
+        (0, _) => none.to_owned(),
+        (numerator, 1) => numerator.to_string(),
+        (numerator, denominator) => format!("{numerator}/{denominator}"),
+    }
 }
 
 /// A number as a row's payload.
@@ -232,7 +256,9 @@ fn items(row: &Row) -> Vec<String> {
             ]
         }
         Unit::Choice(words) => vec![format!("[ {name} {} ]", words.join(" | "))],
-        Unit::TimeOr(word) => vec![format!("[ {name} {metavariable} | {word} ]")],
+        Unit::TimeOr(word, _) | Unit::Parts(_, word) => {
+            vec![format!("[ {name} {metavariable} | {word} ]")]
+        }
         _ if row.needed => vec![format!("{name} {metavariable}")],
         _ => vec![format!("[ {name} {metavariable} ]")],
     }
@@ -288,7 +314,9 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
             output.text(" ");
             return;
         }
-        Unit::TimeOr(word) if value == u64::MAX => output.string(&key, word),
+        // More than a number in JSON can be.
+        Unit::TimeOr(word, u64::MAX) if value == u64::MAX => output.string(&key, word),
+        Unit::Parts(one, none) => output.string(&key, &parts(value, one, none)),
         _ => output.number(&key, value),
     }
     if row.silent == Some(value) {
@@ -298,8 +326,9 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
         Unit::Packets => format!("{value}p"),
         Unit::Mask => format!("{value:#x}"),
         Unit::Size => size::text(value),
-        Unit::TimeOr(word) if value == u64::MAX => word.to_owned(),
-        Unit::Time | Unit::TimeOr(_) => output.time(value),
+        Unit::TimeOr(word, silent) if value == silent => word.to_owned(),
+        Unit::Time | Unit::TimeOr(..) => output.time(value),
+        Unit::Parts(one, none) => parts(value, one, none),
         Unit::Percent => format!("{value}%"),
         _ => value.to_string(),
     };

@@ -2,11 +2,12 @@
 
 //! Options of `bfc`: accepted, refused in words, shown again.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::errno::Errno;
 use weft_core::bfc::KIND;
 use weft_core::bfc::options::{
-    Assign, Config, DEFAULT_BUFFER, Devices, Options, STICKY_AUTO, Scheduler, attr,
+    Assign, Config, DEFAULT_ALPHA, DEFAULT_BUFFER, DEFAULT_HOLD, Devices, Options, STICKY_AUTO,
+    Scheduler, attr,
 };
 use weft_core::common::nla::Refusal;
 use weft_ktap::{Context, tests};
@@ -26,6 +27,7 @@ tests![
     an_option_given_twice_is_refused,
     random_requests_are_judged_as_the_parser_judges_them,
     the_queues_of_a_device_are_at_most_1023,
+    what_is_shown_can_be_said_also_when_an_elided_device_is_gone,
 ];
 
 const BFC: Kind = Kind {
@@ -47,6 +49,9 @@ const BFC: Kind = Kind {
         (attr::BUFFER, 4),
         (attr::REFRESH, 8),
         (attr::QUANTUM, 4),
+        (attr::ALPHA, 4),
+        (attr::HOLD, 8),
+        (attr::WATCHDOG, 8),
     ],
 };
 
@@ -182,10 +187,26 @@ fn every_option_is_accepted_at_its_bounds_and_shown_again(_: &Context) -> Result
             elide: devices(1..=64),
             ..of()
         },
-        // All of the largest: a million entries of the flow table.
+        Options {
+            alpha: Some(1),
+            hold: Some(10_000),
+            watchdog: Some(0),
+            ..of()
+        },
+        Options {
+            alpha: Some(16_384),
+            hold: Some(60_000_000_000),
+            watchdog: Some(60_000_000_000),
+            ..of()
+        },
+        Options {
+            alpha: Some(0),
+            ..of()
+        },
+        // All of the largest: 131,072 entries of the flow table.
         Options {
             queues: Some(1024),
-            factor: Some(1000),
+            factor: Some(128),
             scheduler: Some(Scheduler::Srf),
             ..of()
         },
@@ -219,6 +240,9 @@ fn what_is_not_said_has_its_default(_: &Context) -> Result<()> {
         refresh: 20_000,
         quantum: 0,
         elide: Devices::NONE,
+        alpha: DEFAULT_ALPHA,
+        hold: DEFAULT_HOLD,
+        watchdog: 0,
     };
     let shown = Config::parse(&BFC.accepts(&mut port, &payload(&least))?);
     ensure!(shown == Ok(default), "{shown:?}");
@@ -282,6 +306,18 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         },
         Options {
             elide: devices([]),
+            ..of()
+        },
+        Options {
+            alpha: Some(0),
+            ..of()
+        },
+        Options {
+            hold: Some(30_000),
+            ..of()
+        },
+        Options {
+            watchdog: Some(9),
             ..of()
         },
         // What is fixed may be said again.
@@ -390,6 +426,15 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
         &quantum,
         "Quantum must be at most 1048576 bytes",
     )?;
+    let alpha = u32s(16_385);
+    let sentence = "Alpha must be between 1/128 and 128, or off";
+    refuses(attr::ALPHA, &alpha, sentence)?;
+    for hold in [0, 9_999, 60_000_000_001] {
+        let sentence = "Hold must be between 10 us and 60 s";
+        refuses(attr::HOLD, &u64s(hold), sentence)?;
+    }
+    let watchdog = u64s(60_000_000_001);
+    refuses(attr::WATCHDOG, &watchdog, "Watchdog must be at most 60 s")?;
     refuses(attr::ELIDE, &[1; 260], "At most 64 devices can be elided")?;
     refuses(attr::ELIDE, &[0; 4], "A device's index must not be 0")
 }
@@ -434,6 +479,15 @@ fn what_does_not_go_together_is_refused(_: &Context) -> Result<()> {
         };
         refuses(&mut port, options, sentence)?;
     }
+    let sentence = "Queues times factor must be at most 131072";
+    for (queues, factor) in [(1024, 129), (1024, 1000), (132, 1000)] {
+        let options = Options {
+            queues: Some(queues),
+            factor: Some(factor),
+            ..threshold(1)
+        };
+        refuses(&mut port, options, sentence)?;
+    }
     Ok(())
 }
 
@@ -454,9 +508,10 @@ fn an_option_given_twice_is_refused(_: &Context) -> Result<()> {
         let mut value = vec![0; size];
         // In range, where it has one.
         value[0] = if attr == attr::RATE { 200 } else { 1 };
-        if attr == attr::REFRESH || attr == attr::QUEUES {
+        let is_time = attr == attr::REFRESH || attr == attr::HOLD;
+        if is_time || attr == attr::QUEUES {
             value[1] = 1;
-            value[2] = u8::from(attr == attr::REFRESH);
+            value[2] = u8::from(is_time);
         }
         let bad = [attribute(attr, &value), attribute(attr, &value)].concat();
         let why = Why::of(Errno::EINVAL, "Attribute given twice", attr);
@@ -489,4 +544,24 @@ fn the_queues_of_a_device_are_at_most_1023(_: &Context) -> Result<()> {
     ensure!(stderr.contains(sentence), "{stderr}");
     port.tc("qdisc del dev {v} parent 1:2")?;
     port.tc(words).map(drop)
+}
+
+fn what_is_shown_can_be_said_also_when_an_elided_device_is_gone(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    port.tc("qdisc add dev {v} root handle 1: bfc th 1kb elide {v} alpha 1/2 watchdog 3s")?;
+    // Such as a device that there was.
+    let options = Options {
+        elide: devices([INDEX, 4_000]),
+        ..Options::default()
+    };
+    BFC.request(&mut port, Verb::Change, &payload(&options))?;
+    let before = BFC.dumped(&mut port)?;
+    let shown = port.tc("qdisc show dev {v}")?;
+    let (_, shown) = shown.split_once(" bfc ").context(shown.clone())?;
+    let (_, said) = shown.split_once(" th ").context(shown.to_owned())?;
+    ensure!(said.contains(" elide if4000 "), "{said}");
+    port.tc("qdisc del dev {v} root")?;
+    port.tc(&format!("qdisc add dev {{v}} root handle 1: bfc th {said}"))?;
+    ensure!(BFC.dumped(&mut port)? == before);
+    Ok(())
 }

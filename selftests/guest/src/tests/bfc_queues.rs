@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_core::bfc::frame::{Frame, GROUP, Message};
-use weft_core::bfc::options::{Assign, MAX_FACTOR, Options, Scheduler};
+use weft_core::bfc::options::{
+    ALPHA_OFF, Assign, MAX_ENTRIES, MAX_FACTOR, MAX_HOLD, Options, Scheduler,
+};
 use weft_core::bfc::stats::QueueStats;
 use weft_core::common::tag::{self, Tag};
 use weft_ktap::{Context, tests};
@@ -35,6 +37,10 @@ tests![
     a_change_keeps_what_is_queued,
     a_paused_queue_waits_and_the_others_go_on,
     a_pause_lapses_when_it_is_not_refreshed,
+    an_idle_port_knows_what_is_paused_and_for_how_long,
+    a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_has_passed,
+    no_frame_is_obeyed_for_longer_than_the_port_is_told,
+    a_queue_that_is_paused_without_an_end_is_released,
     a_bitmap_says_everything_at_once,
     forged_replayed_and_foreign_frames_are_ignored_and_counted,
     a_link_that_goes_down_forgets_its_neighbour,
@@ -52,11 +58,21 @@ const LONG: Duration = Duration::from_secs(2);
 
 /// A port whose queue is never congested. Its flow table is as large as can be, as flows that share
 /// an entry by their hashes, which differ from boot to boot, share a queue: two flows of 25 do so in
-/// 1 % of all boots, in 9 % with the default.
+/// 1 % of all boots, in 9 % with the default. Its neighbour, who is a test, may say things once.
 fn calm() -> Options {
     Options {
         factor: Some(MAX_FACTOR),
+        hold: Some(MAX_HOLD),
         ..threshold(u32::MAX)
+    }
+}
+
+/// The same with so many queues.
+fn calm_with(queues: u32) -> Options {
+    Options {
+        queues: Some(queues),
+        factor: Some(MAX_FACTOR.min(MAX_ENTRIES / queues)),
+        ..calm()
     }
 }
 
@@ -125,10 +141,7 @@ fn each_packet_is_marked_with_the_queue_in_which_it_waits(_: &Context) -> Result
 
 fn queue_numbers_above_255_take_bits_from_the_rank(_: &Context) -> Result<()> {
     const RANK: u32 = (1 << 24) + 12_345;
-    let port = port(&Options {
-        queues: Some(1024),
-        ..calm()
-    })?;
+    let port = port(&calm_with(1024))?;
     let receiver = port.receiver()?;
     let mut sender = port.sender()?;
     for id in 0..400 {
@@ -425,6 +438,7 @@ fn drops_are_counted_by_cause(_: &Context) -> Result<()> {
         let mut port = port(&Options {
             limit: Some(limit),
             buffer: Some(buffer),
+            alpha: Some(ALPHA_OFF),
             ..calm()
         })?;
         let receiver = port.receiver()?;
@@ -551,11 +565,147 @@ fn a_pause_lapses_when_it_is_not_refreshed(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn a_bitmap_says_everything_at_once(_: &Context) -> Result<()> {
+fn an_idle_port_knows_what_is_paused_and_for_how_long(cx: &Context) -> Result<()> {
+    const MS: u64 = 1_000_000;
+    let sleep = |ms| std::thread::sleep(Duration::from_millis(ms));
+    let about = |ns: u64, ms: u64| (ms * MS..(ms + 30) * MS).contains(&ns);
+    for lapses in [false, true] {
+        let mut port = port(&calm())?;
+        let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
+        far.hold = 400_000;
+        // Four queues that have sent all that they had.
+        for id in 0..4 {
+            sender.send(&packet(id, id as u32))?;
+        }
+        port.drain(LONG)?;
+        far.say(bitmap(1..5))?;
+        sleep(100);
+        let stats = port.bfc(BFC)?;
+        ensure!(stats.paused == 4, "{stats:?}");
+        ensure!(about(stats.paused_ns, 400), "as yet: {stats:?}");
+        far.say(bitmap([4]))?;
+        sleep(200);
+        if !lapses {
+            far.say(bitmap([]))?;
+        }
+        sleep(3_000);
+        // 100 ms for three of them; the fourth for 300, or until it lapses.
+        let fourth = if lapses { 500 } else { 300 };
+        let stats = port.bfc(BFC)?;
+        cx.note(format!("paused for {} ns", stats.paused_ns));
+        let lapsed = u64::from(lapses);
+        ensure!((stats.paused, stats.lapsed) == (0, lapsed), "{stats:?}");
+        ensure!(about(stats.paused_ns, 300 + fourth), "{stats:?}");
+        // Nor is it otherwise when traffic comes back.
+        for id in 0..4 {
+            sender.send(&packet(id, id as u32))?;
+        }
+        port.drain(LONG)?;
+        let stats = port.bfc(BFC)?;
+        ensure!(about(stats.paused_ns, 300 + fourth), "{stats:?}");
+        for class in port.netlink.classes(INDEX)? {
+            let of_bfc = Some(&class.app).filter(|_| class.kind == "bfc");
+            let Some(queue) = of_bfc.and_then(|app| QueueStats::from_bytes(app)) else {
+                continue;
+            };
+            let expected = match queue.number {
+                1..=3 => 100,
+                4 => fourth,
+                _ => 0,
+            };
+            ensure!(queue.paused == 0, "{queue:?}");
+            ensure!(about(queue.paused_ns, expected), "{queue:?}");
+        }
+    }
+    Ok(())
+}
+
+fn a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_has_passed(
+    _: &Context,
+) -> Result<()> {
+    let mut port = port(&calm())?;
+    let mut far = neighbour(&port)?;
+    far.hold = 50_000;
+    far.sequence = u64::MAX - 1;
+    far.say(bitmap([1]))?;
+    far.sequence = 1_000;
+    far.say(bitmap([1, 2]))?;
+    std::thread::sleep(Duration::from_millis(10));
+    let stats = port.bfc(BFC)?;
+    ensure!((stats.paused, stats.replayed) == (1, 1), "{stats:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    far.say(bitmap([1, 2]))?;
+    std::thread::sleep(Duration::from_millis(10));
+    let stats = port.bfc(BFC)?;
+    ensure!((stats.paused, stats.replayed) == (2, 1), "{stats:?}");
+    // Somebody else, at first in vain.
+    let mut other = Neighbour::new(&port.far, INDEX, [2, 0, 0, 0, 0, 77])?;
+    other.say(bitmap([]))?;
+    std::thread::sleep(Duration::from_millis(10));
+    let stats = port.bfc(BFC)?;
+    ensure!((stats.paused, stats.foreign) == (2, 1), "{stats:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    other.say(bitmap([3]))?;
+    std::thread::sleep(Duration::from_millis(10));
+    let stats = port.bfc(BFC)?;
+    ensure!((stats.paused, stats.foreign) == (1, 1), "{stats:?}");
+    Ok(())
+}
+
+fn no_frame_is_obeyed_for_longer_than_the_port_is_told(_: &Context) -> Result<()> {
+    for (hold, ms) in [(None, 1_000), (Some(100_000_000), 100)] {
+        let mut port = port(&Options { hold, ..calm() })?;
+        let receiver = port.receiver()?;
+        let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
+        // For a minute.
+        far.say(bitmap(1..32))?;
+        std::thread::sleep(Duration::from_millis(1));
+        sender.send(&packet(0, 1))?;
+        std::thread::sleep(Duration::from_millis(ms - 20));
+        ensure!(receiver.arrivals()?.is_empty(), "it was not paused");
+        std::thread::sleep(Duration::from_millis(40));
+        ensure!(receiver.arrivals()?.len() == 1, "still paused");
+        let stats = port.bfc(BFC)?;
+        ensure!((stats.lapsed, stats.released) == (31, 0), "{stats:?}");
+    }
+    Ok(())
+}
+
+fn a_queue_that_is_paused_without_an_end_is_released(_: &Context) -> Result<()> {
     let mut port = port(&Options {
-        queues: Some(200),
+        watchdog: Some(300_000_000),
         ..calm()
     })?;
+    let receiver = port.receiver()?;
+    let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
+    let sleep = |ms| std::thread::sleep(Duration::from_millis(ms));
+    far.say(bitmap(1..32))?;
+    sleep(1);
+    sender.send(&packet(0, 1))?;
+    // It is alive, and says it again and again.
+    for _ in 0..14 {
+        sleep(20);
+        far.say(bitmap(1..32))?;
+    }
+    ensure!(receiver.arrivals()?.is_empty(), "it was not paused");
+    sleep(40);
+    far.say(bitmap(1..32))?;
+    sleep(10);
+    ensure!(receiver.arrivals()?.len() == 1, "still paused");
+    let stats = port.bfc(BFC)?;
+    let ended = (stats.paused, stats.released, stats.lapsed);
+    ensure!(ended == (0, 31, 0), "{stats:?}");
+    // Once it has resumed it, it may pause it again.
+    far.say(bitmap(2..32))?;
+    far.say(Message::Pause(1))?;
+    sleep(10);
+    let stats = port.bfc(BFC)?;
+    ensure!((stats.paused, stats.released) == (1, 31), "{stats:?}");
+    Ok(())
+}
+
+fn a_bitmap_says_everything_at_once(_: &Context) -> Result<()> {
+    let mut port = port(&calm_with(200))?;
     let receiver = port.receiver()?;
     let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
     far.say(bitmap(1..200))?;
@@ -742,10 +892,9 @@ fn a_flood_of_control_frames_is_dropped(_: &Context) -> Result<()> {
 
 fn queues_are_shown_as_classes(_: &Context) -> Result<()> {
     let mut port = port(&Options {
-        queues: Some(300),
         classes: Some(2),
         sticky: Some(1_000_000_000),
-        ..calm()
+        ..calm_with(300)
     })?;
     let (mut sender, mut far) = (port.sender()?, neighbour(&port)?);
     far.say(bitmap([1, 150, 299]))?;

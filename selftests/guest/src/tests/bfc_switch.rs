@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use weft_core::bfc::frame::Message;
-use weft_core::bfc::options::{Assign, Devices, MAX_FACTOR, Options};
+use weft_core::bfc::options::{
+    ALPHA_OFF, Assign, Devices, MAX_FACTOR, MAX_HOLD, MIN_REFRESH, Options,
+};
 use weft_core::common::tag::Tag;
 use weft_core::wire::options as wire;
 use weft_ktap::{Context, tests};
@@ -28,7 +30,9 @@ tests![
     backpressure_goes_from_hop_to_hop_and_nothing_is_lost,
     a_flow_to_another_receiver_is_not_held_up,
     the_frames_of_a_pause_are_as_documented,
+    frames_leave_in_the_order_of_their_numbers,
     a_burst_from_many_ports_fits_the_shared_buffer,
+    a_neighbour_that_pauses_everything_does_not_starve_the_other_ports,
     lost_pause_frames_are_made_up_for,
     the_pauses_of_a_dead_neighbour_lapse,
     what_leaves_by_a_port_that_goes_down_counts_no_longer,
@@ -312,6 +316,41 @@ fn the_frames_of_a_pause_are_as_documented(_: &Context) -> Result<()> {
     Ok(())
 }
 
+/// Bitmaps whose time has come and pauses that are new at once. On one CPU, as in virtual time, nothing
+/// could go wrong here; on several (`cargo xtask vm --clock real --cpus 2 -- …`) a frame could overtake
+/// another.
+fn frames_leave_in_the_order_of_their_numbers(cx: &Context) -> Result<()> {
+    let mut row = Row::new(&Options {
+        refresh: Some(MIN_REFRESH),
+        hold: Some(MAX_HOLD),
+        ..options()
+    })?;
+    let [first, second, middle, ..] = row.links;
+    let listener = Listener::open(row.network.namespace(2)?)?;
+    for round in 0..10 {
+        for (node, link) in [(0, first), (1, second)] {
+            let mut sender = row.network.sender(node, &link)?;
+            for to in [4, 5] {
+                let flow = (round * 4 + node * 2 + to) as u32;
+                send(&mut sender, &link, (node, to), flow, 0..40)?;
+            }
+        }
+        sleep(50);
+    }
+    row.drain(5_000)?;
+    sleep(10);
+    let told = listener.heard()?;
+    cx.note(format!("{} frames", told.len()));
+    ensure!(told.len() > 100, "only {} frames", told.len());
+    ensure!(
+        told.is_sorted_by(|a, b| a.frame.sequence < b.frame.sequence),
+        "reordered"
+    );
+    let stats = row.network.bfc(2, &middle)?;
+    ensure!(stats.replayed == 0, "{stats:?}");
+    Ok(())
+}
+
 fn a_burst_from_many_ports_fits_the_shared_buffer(cx: &Context) -> Result<()> {
     // Ten hosts, five flows each, to one receiver at the same switch.
     const HOSTS: usize = 10;
@@ -323,9 +362,10 @@ fn a_burst_from_many_ports_fits_the_shared_buffer(cx: &Context) -> Result<()> {
     network.forward(SWITCH)?;
     let mut links = Vec::new();
     // Each host may send what fits a round trip before it is stopped, and its flows have a share of
-    // the threshold; the hosts send five times as much.
+    // the threshold; the hosts send five times as much. All of it waits at one port.
     let options = Options {
         buffer: Some(200_000),
+        alpha: Some(ALPHA_OFF),
         ..options()
     };
     for node in (0..HOSTS).chain([RECEIVER]) {
@@ -369,6 +409,71 @@ fn a_burst_from_many_ports_fits_the_shared_buffer(cx: &Context) -> Result<()> {
         stats.dropped_buffer == 0 && stats.collisions > 0,
         "{stats:?}"
     );
+    Ok(())
+}
+
+fn a_neighbour_that_pauses_everything_does_not_starve_the_other_ports(cx: &Context) -> Result<()> {
+    const BUFFER: u32 = 90_000;
+    for alpha in [None, Some(ALPHA_OFF)] {
+        let mut row = Row::new(&Options {
+            buffer: Some(BUFFER),
+            alpha,
+            ..options()
+        })?;
+        let [first, second, middle, fourth, fifth] = row.links;
+        for (node, link) in [(0, first), (1, second)] {
+            let change = Options {
+                buffer: Some(0),
+                ..Options::default()
+            };
+            row.network.change_bfc(node, &link, &change)?;
+        }
+        // Nothing is pushed back to the first switch: what comes fills the second one.
+        let elide = Options {
+            elide: Some({
+                let mut devices = Devices::NONE;
+                devices.push(middle.index);
+                devices
+            }),
+            ..Options::default()
+        };
+        row.network.change_bfc(3, &fourth, &elide)?;
+        row.network.change_bfc(3, &fifth, &elide)?;
+        let mut stuck = Neighbour::new(row.network.namespace(4)?, fourth.index, fourth.address(4))?;
+        stuck.sequence = u64::MAX >> 1;
+        stuck.hold = 900_000;
+        stuck.say(bitmap(1..32))?;
+        sleep(10);
+        let mut sender = row.network.sender(0, &first)?;
+        send(&mut sender, &first, (0, 4), 1, 0..200)?;
+        sleep(100);
+        let full = row.network.bfc(3, &fourth)?;
+        cx.note(format!(
+            "{alpha:?}: {} bytes are stuck",
+            full.buffer_backlog
+        ));
+        let receiver = row.network.receiver(5)?;
+        send(&mut sender, &first, (0, 5), 2, 1000..1010)?;
+        sleep(100);
+        let arrived = receiver.arrivals()?.len();
+        let dropped = row.network.bfc(3, &fifth)?.dropped_buffer;
+        if alpha.is_none() {
+            // Eight ninths.
+            ensure!(full.buffer_backlog == 80_000, "{full:?}");
+            ensure!(
+                full.dropped_share == 120 && full.dropped_buffer == 0,
+                "{full:?}"
+            );
+            ensure!((arrived, dropped) == (10, 0), "{arrived}, {dropped}");
+        } else {
+            ensure!(full.buffer_backlog == 90_000, "{full:?}");
+            ensure!(
+                full.dropped_share == 0 && full.dropped_buffer == 110,
+                "{full:?}"
+            );
+            ensure!((arrived, dropped) == (0, 10), "{arrived}, {dropped}");
+        }
+    }
     Ok(())
 }
 

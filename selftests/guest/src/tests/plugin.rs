@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use weft_core::bfc::frame::Message;
+use weft_core::bfc::stats::Stats;
 
 use crate::model::Packet;
 use crate::netlink::Handle;
@@ -67,6 +68,7 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
             "rate": 0, "hrtt": 0, "th": 0, "queues": 32, "factor": 100, "assign": "dynamic",
             "scheduler": "fq", "classes": 1, "sample": 100, "sticky": "auto", "limit": 0,
             "buffer": 12_000_000, "refresh": 1_000_000, "quantum": 0, "elide": [],
+            "alpha": "8", "hold": 1_000_000_000, "watchdog": 0,
         });
         for (name, value) in said.as_object().into_iter().flatten() {
             all[name] = value.clone();
@@ -108,6 +110,20 @@ fn options_are_shown_as_they_were_given(_: &Context) -> Result<()> {
                 "incast": 9, "sample": 50, "sticky": 5_000, "limit": 1024, "buffer": 0,
                 "refresh": 30_000, "quantum": 1514, "elide": ["v0", "if77"],
             })),
+        ),
+        (
+            "bfc th 1 alpha 3/8 hold 20us watchdog 3s",
+            "th 1b queues 32 factor 100 assign dynamic scheduler fq buffer 12000000b refresh 1ms \
+             alpha 3/8 hold 20us watchdog 3s",
+            bfc(&json!({
+                "th": 1, "alpha": "3/8", "hold": 20_000, "watchdog": 3_000_000_000_u64,
+            })),
+        ),
+        (
+            "bfc th 1 alpha off watchdog off",
+            "th 1b queues 32 factor 100 assign dynamic scheduler fq buffer 12000000b refresh 1ms \
+             alpha off",
+            bfc(&json!({ "th": 1, "alpha": "off" })),
         ),
         (
             "bfc th 1 assign single scheduler srf",
@@ -277,7 +293,7 @@ fn statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
 fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
     let mut port = port()?;
     port.tc("qdisc add dev {v} root handle 1: wire rate 10kbit")?;
-    port.tc("qdisc add dev {v} parent 1:1 handle 2: bfc th 1kb limit 8kb elide v0")?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: bfc th 1kb limit 8kb elide v0 hold 60s")?;
     let mut far = Neighbour::new(&port.far, INDEX, [2, 0, 0, 0, 0, 2])?;
     far.say(bitmap([2, 3]))?;
     far.say(Message::Pause(9))?;
@@ -290,12 +306,28 @@ fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
             len: 1000,
         })?;
     }
-    let (stats, value) = seen_both_ways(&mut port, "2:", |port| port.bfc(Handle::new(2, 0)))?;
+    // Queues are paused all the while.
+    let mut paused_ns = Vec::new();
+    let (stats, value) = seen_both_ways(&mut port, "2:", |port| {
+        let stats = port.bfc(Handle::new(2, 0))?;
+        paused_ns.push(stats.paused_ns);
+        Ok(Stats {
+            paused_ns: 0,
+            ..stats
+        })
+    })?;
+    let shown = value["paused_ns"].as_u64().unwrap_or(0);
+    let between = paused_ns
+        .last_chunk()
+        .map(|[before, after]| *before..=*after);
+    ensure!(
+        shown > 0 && between.is_some_and(|between| between.contains(&shown)),
+        "{shown} is not between what was seen before and after: {paused_ns:?}"
+    );
     let expected = json!({
         "occupied": stats.occupied,
         "active": stats.active,
         "paused": stats.paused,
-        "paused_ns": stats.paused_ns,
         "activations": stats.activations,
         "collisions": stats.collisions,
         "longest": stats.longest,
@@ -308,6 +340,7 @@ fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
         "dropped_buffer": stats.dropped_buffer,
         "dropped_memory": stats.dropped_memory,
         "dropped_control": stats.dropped_control,
+        "dropped_share": stats.dropped_share,
         "highest_backlog": stats.highest_backlog,
         "buffer_backlog": stats.buffer_backlog,
         "highest_buffer_backlog": stats.highest_buffer_backlog,
@@ -320,6 +353,7 @@ fn bfc_statistics_in_json_are_those_of_the_dump(_: &Context) -> Result<()> {
         "resumes_received": stats.resumes_received,
         "bitmaps_received": stats.bitmaps_received,
         "lapsed": stats.lapsed,
+        "released": stats.released,
         "malformed": stats.malformed,
         "foreign": stats.foreign,
         "replayed": stats.replayed,

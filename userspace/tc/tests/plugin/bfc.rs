@@ -180,6 +180,56 @@ fn options_say_what_they_name() {
             },
         ),
         (
+            "alpha 8",
+            Options {
+                alpha: Some(1024),
+                ..of()
+            },
+        ),
+        (
+            "alpha 1/16",
+            Options {
+                alpha: Some(8),
+                ..of()
+            },
+        ),
+        (
+            "alpha off",
+            Options {
+                alpha: Some(0),
+                ..of()
+            },
+        ),
+        (
+            "hold 20us",
+            Options {
+                hold: Some(20_000),
+                ..of()
+            },
+        ),
+        (
+            "watchdog 2s",
+            Options {
+                watchdog: Some(2_000_000_000),
+                ..of()
+            },
+        ),
+        (
+            "watchdog off",
+            Options {
+                watchdog: Some(0),
+                ..of()
+            },
+        ),
+        (
+            // As one is shown that is there no longer.
+            "elide if4 elide eth3",
+            Options {
+                elide: devices(&[4, 3]),
+                ..of()
+            },
+        ),
+        (
             "elide eth3",
             Options {
                 elide: devices(&[3]),
@@ -234,6 +284,14 @@ fn values_out_of_range_are_refused_as_the_kernel_would() {
         ("sticky 11s", "Sticky time must be at most 10 s"),
         ("refresh 9us", "Refresh must be between 10 us and 10 s"),
         ("quantum 1048577", "Quantum must be at most 1048576 bytes"),
+        ("alpha 129", "Alpha must be between 1/128 and 128, or off"),
+        (
+            "alpha 18446744073709551615",
+            "Alpha must be between 1/128 and 128, or off",
+        ),
+        ("hold 9us", "Hold must be between 10 us and 60 s"),
+        ("hold 61s", "Hold must be between 10 us and 60 s"),
+        ("watchdog 61s", "Watchdog must be at most 60 s"),
     ] {
         let error = format!("Error: {sentence}.\n");
         assert_eq!(
@@ -267,6 +325,24 @@ fn an_illegal_value_is_named_with_what_is_expected() {
         ("refresh X", "a time, for example 20us"),
         ("quantum X", "a size of at most 4294967295 bytes"),
         ("elide X", "a device"),
+        ("elide if0", "a device"),
+        ("elide if", "a device"),
+        ("elide ifX", "a device"),
+        ("elide if4294967296", "a device"),
+        (
+            "alpha 1/3",
+            "a number or fraction, for example 8 or 1/2, or off",
+        ),
+        (
+            "alpha 1/",
+            "a number or fraction, for example 8 or 1/2, or off",
+        ),
+        (
+            "alpha 1/0",
+            "a number or fraction, for example 8 or 1/2, or off",
+        ),
+        ("hold X", "a time, for example 20us"),
+        ("watchdog X", "a time, for example 20us, or off"),
     ] {
         let (option, value) = command.split_once(' ').unwrap();
         let error = format!("Illegal \"{option}\": \"{value}\" is not {expected}\n");
@@ -305,6 +381,9 @@ fn an_option_without_its_value_is_incomplete() {
         "refresh",
         "quantum",
         "elide",
+        "alpha",
+        "hold",
+        "watchdog",
     ] {
         assert!(
             matches!(
@@ -349,17 +428,19 @@ fn options_are_shown_as_they_are_given() {
         r#"{"rate":1250000,"hrtt":2000,"th":0,"queues":32,"factor":100,"assign":"dynamic","#
             .to_owned()
             + r#""scheduler":"fq","classes":1,"sample":100,"sticky":"auto","limit":0,"#
-            + r#""buffer":12000000,"refresh":20000,"quantum":0,"elide":[]}"#,
+            + r#""buffer":12000000,"refresh":20000,"quantum":0,"elide":[],"#
+            + r#""alpha":"8","hold":1000000000,"watchdog":0}"#,
     );
 
     let everything = "th 3kb queues 128 factor 25 assign stochastic classes 4 incast 7 sample 50 \
-        sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9";
+        sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9 alpha 3/4 hold 20us watchdog 7us";
     let config = Config::new(&said(everything)).unwrap();
     let (text, json) = shown(&weft_core::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "th 3Kb queues 128 factor 25 assign stochastic scheduler fq classes 4 incast 7 sample 50% \
-         sticky 5000ns limit 1Kb buffer 2Kb refresh 30000ns quantum 1514b elide eth3 elide eth9 ",
+         sticky 5000ns limit 1Kb buffer 2Kb refresh 30000ns quantum 1514b elide eth3 elide eth9 \
+         alpha 3/4 hold 20000ns watchdog 7000ns ",
     );
     assert_eq!(
         json,
@@ -367,8 +448,12 @@ fn options_are_shown_as_they_are_given() {
             .to_owned()
             + r#""scheduler":"fq","classes":4,"incast":7,"sample":50,"sticky":5000,"#
             + r#""limit":1024,"buffer":2048,"refresh":30000,"quantum":1514,"#
-            + r#""elide":["eth3", "eth9"]}"#,
+            + r#""elide":["eth3", "eth9"],"alpha":"3/4","hold":20000,"watchdog":7000}"#,
     );
+    let off = Config::new(&said("th 3kb alpha off hold 1s")).unwrap();
+    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(off));
+    assert!(text.ends_with("refresh 1000000ns alpha off "), "{text}");
+    assert!(json.contains(r#""alpha":"off""#), "{json}");
 }
 
 #[test]
@@ -419,16 +504,18 @@ fn every_statistic_of_a_port_is_shown() {
         buffer_backlog: 29 << 10,
         highest_buffer_backlog: 30 << 20,
         longest: 31,
+        dropped_share: 32,
+        released: 33,
     };
     let (text, json) = statistics(&weft_core::bfc::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  queues occupied 4 active 3 paused 2 for 16ns flows 6 collisions 7\n  \
          longest 31b threshold 5000b hrtt 2000ns congested 8p elided 9p unmarked 10p\n  \
-         dropped limit 11p buffer 12p memory 13p control 14p \
+         dropped limit 11p buffer 12p memory 13p control 14p share 32p \
          highest_backlog 15Kb buffer 29Kb highest 30Mb\n  \
          upstream pausing 17 sent pauses 18 resumes 19 bitmaps 20 unsent 21\n  \
-         downstream received pauses 22 resumes 23 bitmaps 24 lapsed 25 \
+         downstream received pauses 22 resumes 23 bitmaps 24 lapsed 25 released 33 \
          ignored malformed 26 foreign 27 replayed 28",
     );
     assert_eq!(
@@ -437,10 +524,10 @@ fn every_statistic_of_a_port_is_shown() {
             .to_owned()
             + r#""longest":31,"threshold":5000,"largest_hrtt":2000,"congested":8,"elided":9,"unmarked":10,"#
             + r#""dropped_limit":11,"dropped_buffer":12,"dropped_memory":13,"#
-            + r#""dropped_control":14,"highest_backlog":15360,"buffer_backlog":29696,"#
+            + r#""dropped_control":14,"dropped_share":32,"highest_backlog":15360,"buffer_backlog":29696,"#
             + r#""highest_buffer_backlog":31457280,"pausing":17,"pauses_sent":18,"#
             + r#""resumes_sent":19,"bitmaps_sent":20,"unsent":21,"pauses_received":22,"#
-            + r#""resumes_received":23,"bitmaps_received":24,"lapsed":25,"malformed":26,"#
+            + r#""resumes_received":23,"bitmaps_received":24,"lapsed":25,"released":33,"malformed":26,"#
             + r#""foreign":27,"replayed":28}"#,
     );
 }
@@ -480,4 +567,38 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
         statistics(&weft_core::bfc::QDISC, &whole[..needed])
     );
     assert!(statistics(&weft_core::bfc::QDISC, &whole).is_ok());
+}
+
+#[test]
+fn alpha_is_a_number_or_a_fraction_in_lowest_terms_and_read_as_it_is_shown() {
+    use weft_core::bfc::options::{ALPHA_1, DEFAULT_ALPHA, MAX_ALPHA};
+    for (word, parts) in [
+        ("1/128", 1),
+        ("2/256", 1),
+        ("3/8", 48),
+        ("1/2", 64),
+        ("1", ALPHA_1),
+        ("2/1", 2 * ALPHA_1),
+        ("128", MAX_ALPHA),
+        ("off", 0),
+    ] {
+        assert_eq!(said(&format!("alpha {word}")).alpha, Some(parts), "{word}");
+    }
+    for word in [
+        "1/3", "1/0", "0/0", "1/256", "1/", "/2", "1/2/2", "0.5", "-1",
+    ] {
+        let lines = complaint(&weft_core::bfc::QDISC, &format!("alpha {word}"));
+        assert!(lines.starts_with("Illegal \"alpha\""), "{word}: {lines}");
+    }
+    let base = Config::new(&said("th 1")).unwrap();
+    for alpha in (0..=MAX_ALPHA).filter(|&alpha| alpha != DEFAULT_ALPHA) {
+        let (text, _) = shown(&weft_core::bfc::QDISC, &dump(Config { alpha, ..base }));
+        let (_, shown) = text.split_once("alpha ").unwrap();
+        let word = shown.split(' ').next().unwrap();
+        assert_eq!(said(&format!("alpha {word}")).alpha, Some(alpha), "{word}");
+        let lowest = word
+            .split_once('/')
+            .is_none_or(|(numerator, _)| numerator.parse::<u32>().unwrap() % 2 == 1);
+        assert!(lowest, "{word}");
+    }
 }

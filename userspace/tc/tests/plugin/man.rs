@@ -63,7 +63,7 @@ fn bytes(put: impl FnOnce(&mut Message)) -> Vec<u8> {
 #[test]
 fn the_options_are_explained() {
     for (page, usage, number) in [
-        (BFC, &weft_tc::options::usage(&weft_core::bfc::QDISC), 23),
+        (BFC, &weft_tc::options::usage(&weft_core::bfc::QDISC), 28),
         (
             PFABRIC,
             &weft_tc::options::usage(&weft_core::pfabric::QDISC),
@@ -109,10 +109,10 @@ fn the_fields_in_json_are_explained() {
     let (_, more) = statistics(&weft_core::bfc::QDISC, &Stats::default().to_bytes()).unwrap();
     let (_, queue) = statistics(&weft_core::bfc::QDISC, &QueueStats::default().to_bytes()).unwrap();
 
-    // Sixteen options, three of them words.
+    // Nineteen options, four of them words.
     assert_eq!(
         (keys(&json).len(), keys(&more).len(), keys(&queue).len()),
-        (19, 31, 4)
+        (23, 33, 4)
     );
     for key in keys(&json)
         .into_iter()
@@ -177,6 +177,12 @@ fn what_tc_refuses_is_explained() {
         "buffer X",
         "refresh X",
         "quantum X",
+        "alpha 129",
+        "hold 9us",
+        "watchdog 61s",
+        "alpha X",
+        "hold X",
+        "watchdog X",
         "elide X",
         "X",
     ] {
@@ -232,11 +238,17 @@ fn what_the_kernel_refuses_of_bfc_is_explained() {
         let request = bytes(|message| message.put(attr, &[9]).unwrap());
         bfc::Options::parse(&request).unwrap_err()
     };
+    let entries = bfc::Options {
+        factor: Some(1000),
+        queues: Some(1000),
+        ..th
+    };
     let running = bfc::Config::new(&th).unwrap();
     for refusal in [
         bfc::Config::new(&bfc::Options::default()).unwrap_err(),
         bfc::Config::new(&srf).unwrap_err(),
         bfc::Config::new(&classes).unwrap_err(),
+        bfc::Config::new(&entries).unwrap_err(),
         running.updated(&queues).unwrap_err(),
         elide(&[0; 4]),
         elide(&[1; 260]),

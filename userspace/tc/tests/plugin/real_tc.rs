@@ -113,6 +113,7 @@ fn tc_reads_quantities_as_it_always_does() {
     assert_understood("pfabric limit 65536 limit_bytes 4294967295");
     assert_understood("hold backlog 10000 random_priority 0xffff txtime 1ms");
     assert_understood("bfc rate 100gbit hrtt 2us th 25kb queues 0x20 elide lo elide if77");
+    assert_understood("bfc th 1kb alpha 1/2 hold 20ms watchdog 3s elide if2147483647");
     assert_understood("bfc sticky auto sample 50% incast 0xffffffff buffer 12mb noelide");
     assert_understood("wire");
     assert_understood("wire rate 10mbit delay 200us");
@@ -416,9 +417,9 @@ scheduler fq buffer 12000000b refresh 20us elide lo elide if1073741824
  backlog 3000b 2p requeues 0
   queues occupied 0 active 0 paused 0 for 1.5ms flows 0 collisions 0
   longest 0b threshold 25000b hrtt 2us congested 0p elided 0p unmarked 0p
-  dropped limit 0p buffer 0p memory 0p control 0p highest_backlog 0b buffer 0b highest 0b
+  dropped limit 0p buffer 0p memory 0p control 0p share 0p highest_backlog 0b buffer 0b highest 0b
   upstream pausing 0 sent pauses 0 resumes 0 bitmaps 0 unsent 0
-  downstream received pauses 0 resumes 0 bitmaps 0 lapsed 0 ignored malformed 0 foreign 0 replayed 0
+  downstream received pauses 0 resumes 0 bitmaps 0 lapsed 0 released 0 ignored malformed 0 foreign 0 replayed 0
 ",
     );
 }

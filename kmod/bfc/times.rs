@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! For how long each queue of a port has been paused, by its number on the wire.
+//!
+//! A pause begins when the frame that says so comes in and ends with the one that ends it, or when it
+//! lapses, whether or not the port has packets then: who has none is not asked for any, and would
+//! learn of it much later.
+
+use crate::common::store::Store;
+
+/// Not paused.
+const NEVER: u64 = u64::MAX;
+
+/// One queue's pauses, in ns.
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    /// When the pause began that goes on, or [`NEVER`].
+    since: u64,
+    /// How long those were that have ended.
+    ended: u64,
+}
+
+const NO_TIME: Time = Time {
+    since: NEVER,
+    ended: 0,
+};
+
+/// The pauses of a port's queues.
+pub struct Times<S: Store>(Option<S::Of<Time>>);
+
+impl<S: Store> Times<S> {
+    /// For the queues below `numbers`: 16 bytes for each.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(numbers: u16) -> Result<Self, S::Error> {
+        S::allocate(numbers.into(), || NO_TIME).map(Some).map(Self)
+    }
+
+    /// For no queue, which takes no memory.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    fn all(&self) -> &[Time] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    fn all_mut(&mut self) -> &mut [Time] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+
+    /// How many queues there are.
+    pub fn len(&self) -> usize {
+        self.all().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// Takes over what another one knows.
+    pub fn copy(&mut self, other: &Self) {
+        for (to, from) in self.all_mut().iter_mut().zip(other.all()) {
+            *to = *from;
+        }
+    }
+
+    /// Forgets a queue; it is paused since `since`, or not.
+    pub fn restart(&mut self, queue: u16, since: Option<u64>) {
+        if let Some(time) = self.all_mut().get_mut(usize::from(queue)) {
+            *time = Time {
+                since: since.unwrap_or(NEVER),
+                ended: 0,
+            };
+        }
+    }
+
+    /// Forgets all queues; none is paused.
+    pub fn clear(&mut self) {
+        self.all_mut().fill(NO_TIME);
+    }
+
+    /// A queue is paused at `at` ns.
+    #[inline]
+    pub fn begin(&mut self, queue: u16, at: u64) {
+        if let Some(time) = self.all_mut().get_mut(usize::from(queue)) {
+            time.since = at;
+        }
+    }
+
+    /// A queue's pause ends at `at` ns.
+    #[inline]
+    pub fn end(&mut self, queue: u16, at: u64) {
+        if let Some(time) = self.all_mut().get_mut(usize::from(queue)) {
+            time.ended = time.so_far(at);
+            time.since = NEVER;
+        }
+    }
+
+    /// When a queue's pause began that goes on, in ns.
+    pub fn since(&self, queue: u16) -> Option<u64> {
+        let time = self.all().get(usize::from(queue))?;
+        (time.since != NEVER).then_some(time.since)
+    }
+
+    /// ns for which a queue has been paused until `now`, in all.
+    pub fn so_far(&self, queue: u16, now: u64) -> u64 {
+        let time = self.all().get(usize::from(queue));
+        time.map_or(0, |time| time.so_far(now))
+    }
+}
+
+impl Time {
+    fn so_far(&self, now: u64) -> u64 {
+        // Nothing where `since` is NEVER.
+        self.ended.saturating_add(now.saturating_sub(self.since))
+    }
+}
