@@ -137,12 +137,10 @@ impl<T: qdisc::Qdisc> Sch<'_, T> {
     pub fn child_enqueue<'a>(&mut self, skb: Skb, mut admission: Admission<'a>) -> Verdict<'a> {
         let child = self.child().as_ptr();
         // SAFETY: `child` is valid (invariant of Child) and `self` proves that the qdisc lock is held.
-        // Every qdisc has an enqueue function. The packet, which has the device of the tree from now
-        // on, passes to the child, or by it to `to_free`.
+        // Every qdisc has an enqueue function, as the kernel's own parents rely on. The packet, which
+        // has the device of the tree from now on, passes to the child, or by it to `to_free`.
         let code = unsafe {
-            let Some(enqueue) = (*child).enqueue else {
-                return admission.refuse(self, skb);
-            };
+            let enqueue = (*child).enqueue.unwrap_unchecked();
             skb.leave(self.as_ptr());
             enqueue(skb.into_raw(), child, admission.to_free())
         };
@@ -160,8 +158,9 @@ impl<T: qdisc::Qdisc> Sch<'_, T> {
     pub fn child_dequeue(&mut self) -> Option<Skb> {
         let child = self.child().as_ptr();
         // Nobody but the parent peeks, and this one never does: nothing is kept aside in gso_skb.
-        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held.
-        let skb = NonNull::new(unsafe { (*child).dequeue?(child) })?;
+        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held. Every qdisc
+        // has a dequeue function, as above.
+        let skb = NonNull::new(unsafe { (*child).dequeue.unwrap_unchecked()(child) })?;
         // SAFETY: A dequeued packet is on no list and the caller's.
         Some(unsafe { Skb::from_raw(skb) })
     }
