@@ -48,7 +48,7 @@ pub(super) struct Private<T> {
 /// # Safety
 ///
 /// All `unsafe extern` functions in here are to be called by the kernel only, through the tables
-/// below: their pointers are valid, of a qdisc of this kind, and the locks of the module's head
+/// below: their pointers are valid, of a qdisc of this kind, and the locks of `super::qdisc`'s head
 /// are held.
 pub(super) struct Adapter<T: Qdisc>(PhantomData<T>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A queueing discipline as a trait; the adapter between it and the kernel's callbacks.
+//! A queueing discipline as a trait, and as a module. The adapter between it and the kernel is in `adapter`.
 //!
 //! ```text
 //!            parse → prepare → new           parse → prepare → apply → drop what is left
