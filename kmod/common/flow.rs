@@ -7,12 +7,12 @@
 //! its SipHash; nearly every packet of a datacenter is plain TCP or UDP, for which this takes a
 //! tenth of that. All others are left to the dissector, so that no packet is without a flow:
 //! fragments (the ports are in the first one only), tunnels, other extension headers than the
-//! [`tag`](super::tag), headers that are not in one piece.
+//! [`tag`](super::tag).
 //!
 //! The hash is two rounds of "multiply, and fold the product" (W. Yi, "wyhash", 2019), keyed: who
 //! does not know the key cannot choose flows that share a queue. It is not a cryptographic one.
 
-use super::tag::{IPV4_HEADER, IPV6_DESTINATION_OPTIONS, IPV6_HEADER, SIZE};
+use super::tag::{IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_DESTINATION_OPTIONS, IPV6_HEADER, SIZE};
 
 /// EtherTypes.
 const IPV4: u16 = 0x0800;
@@ -21,6 +21,13 @@ const IPV6: u16 = 0x86dd;
 /// Protocol numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+
+/// Bytes of both ports, which TCP's header and UDP's begin with.
+const PORTS: usize = 4;
+
+/// The most bytes of a packet that are looked at.
+pub const HEADERS: usize = IPV4_HEADER + IPV4_OPTIONS_MAX + PORTS;
+const _: () = assert!(HEADERS >= IPV6_HEADER + SIZE + PORTS);
 
 /// 2^64 / φ, odd.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -37,7 +44,7 @@ impl Key {
 
     /// The flow of a packet with this EtherType that begins with `header`, 32 bits.
     ///
-    /// `None`: it is not plain TCP or UDP, or not whole.
+    /// `None`: it is not plain TCP or UDP, or not whole. [`HEADERS`] bytes are always enough.
     #[inline]
     pub fn flow(&self, protocol: u16, header: &[u8]) -> Option<u32> {
         match protocol {
@@ -101,7 +108,7 @@ fn ports(protocol: u8, header: &[u8]) -> Option<u64> {
     if protocol != TCP && protocol != UDP {
         return None;
     }
-    let ports = u32::from_be_bytes(*header.first_chunk()?);
+    let ports = u32::from_be_bytes(*header.first_chunk::<PORTS>()?);
     Some(u64::from(ports) << 8 | u64::from(protocol))
 }
 

@@ -1,19 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The flow of a packet, for qdiscs that keep flows apart.
+//!
+//! # One flow, one number
+//!
+//! A packet's flow is, in this order:
+//!
+//! 1. the hash that its socket or its device gave it;
+//! 2. [`Key`]'s, computed from the headers, wherever in the packet's memory they are;
+//! 3. that of the kernel's flow dissector, for what `Key` does not know.
+//!
+//! Which of the last two it is depends on the bytes of the headers alone. So these are one flow, where
+//! their addresses, ports and protocol are the same:
+//!
+//! - packets whose headers are in one piece, in several, or shared with other packets;
+//! - packets with and without segmentation offload, cut before this qdisc or behind it, for a segment
+//!   has the headers, and the hash, of the packet that it was cut from;
+//! - packets with and without weft's tag, and with any IPv4 options;
+//! - packets that something before has hashed in software, to steer, to spray or to choose a queue
+//!   (RPS, a device with several queues, a filter, `fq_codel`), and those that nobody has: such a hash
+//!   is not looked at.
+//!
+//! These are several flows:
+//!
+//! - Packets with the hash of their socket beside those that have none, or another socket's. A TCP
+//!   socket gives all its packets the same, from the SYN on, and forwarding within one host keeps it.
+//!   It draws another where it wants another path, after a timeout; `tcp_pfabric` and `tcp_bfc` do
+//!   not. A UDP socket gives one from `connect` on, and none before: it cannot be known what was
+//!   meant with it.
+//! - Packets that came by devices which hash alike addresses and ports in different ways. Those of one
+//!   device are one flow.
+//! - Fragments: those of all packets between two addresses are one flow, and whole packets others.
+//!   Only the first one has the ports. (Not so for the fragments that a connected socket's packet
+//!   became on this host: they keep its hash.)
+//! - IPv6 packets with extension headers other than the tag, or with a VLAN tag in the frame, beside
+//!   those without: the dissector has another number for them.
 
 use super::{
     clock::random,
     qdisc::{Qdisc, Sch},
     skb::Skb,
 };
-use crate::common::flow::Key;
+use crate::common::flow::{Key, HEADERS};
 
 /// Tells a qdisc's flows apart.
-///
-/// A packet's flow is the hash that its socket or its device gave it, or a forwarding hop before
-/// this one. Where it has none, it is computed from the headers, see [`Key`]; by the kernel's flow
-/// dissector, where that cannot.
 pub struct Flows {
     /// Made when it is first needed.
     key: Option<Key>,
@@ -34,9 +64,22 @@ impl Flows {
         let key = self.key.get_or_insert_with(random_key);
         match key.flow(skb.protocol(), skb.network_header()) {
             Some(flow) => flow,
-            None => skb.dissected_hash(sch),
+            None => other(sch, key, skb),
         }
     }
+}
+
+/// The flow of a packet whose headers are not in one piece, or not plain ones.
+#[cold]
+fn other<T: Qdisc>(sch: &mut Sch<'_, T>, key: &Key, skb: &mut Skb) -> u32 {
+    if skb.network_header().len() < HEADERS {
+        let mut header = [0; HEADERS];
+        let header = skb.copy_network_header(&mut header);
+        if let Some(flow) = key.flow(skb.protocol(), header) {
+            return flow;
+        }
+    }
+    skb.dissected_hash(sch)
 }
 
 #[cold]

@@ -13,10 +13,13 @@
  */
 #include "bindings.h"
 
-/* Bit-fields have no address. U64_MAX: nobody has computed it. */
+/*
+ * Bit-fields have no address. U64_MAX: neither the socket nor the device gave it one; what software
+ * computed is not looked at.
+ */
 u64 weft_skb_hash(const struct sk_buff *skb)
 {
-	return skb->l4_hash || skb->sw_hash ? skb->hash : U64_MAX;
+	return skb->l4_hash && !skb->sw_hash ? skb->hash : U64_MAX;
 }
 
 u32 weft_skb_dissected_hash(struct sk_buff *skb)

@@ -25,7 +25,7 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, weft_skb_dissected_hash, weft_skb_due, weft_skb_free,
+        rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due, weft_skb_free,
         weft_skb_hash, weft_skb_make_writable, weft_skb_orphan, weft_skb_set_due,
         weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
         WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
@@ -116,8 +116,8 @@ impl Skb {
         }
     }
 
-    /// The flow hash that the packet's socket, its device or the flow dissector gave it; `None` if
-    /// nobody has yet.
+    /// The flow hash that the packet's socket or its device gave it; `None` if neither has, whatever
+    /// hash somebody may have computed since.
     #[inline]
     pub fn hash(&self) -> Option<u32> {
         // SAFETY: The packet is valid (invariant).
@@ -172,6 +172,30 @@ impl Skb {
                 None => &[],
             }
         }
+    }
+
+    /// Copies the packet from its network header on into `to`, also where it is not in one piece, as
+    /// far as there is room; returns what was copied.
+    pub fn copy_network_header<'a>(&self, to: &'a mut [u8]) -> &'a [u8] {
+        // SAFETY: As in `packet`.
+        let (room, header, len) = unsafe {
+            let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
+            let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
+            let header = usize::from(field::<u16>(self.0, WEFT_SKB_NETWORK_HEADER).read());
+            let len = field::<u32>(self.0, WEFT_SKB_LEN).read() as usize;
+            ((data as usize).wrapping_sub(head as usize), header, len)
+        };
+        let bytes = header.checked_sub(room).and_then(|offset| {
+            let count = len.checked_sub(offset)?.min(to.len());
+            let (at, to) = (c_int::try_from(offset).ok()?, to.get_mut(..count)?);
+            let size = c_int::try_from(count).ok()?;
+            // SAFETY: The packet is valid (invariant), `to` has `size` bytes, and the packet as many
+            // from `at` on; what cannot be read is refused.
+            let result =
+                unsafe { skb_copy_bits(self.0.as_ptr(), at, to.as_mut_ptr().cast(), size) };
+            (result == 0).then_some(count)
+        });
+        to.get(..bytes.unwrap_or(0)).unwrap_or_default()
     }
 
     /// Makes `len` bytes of the network header this packet's alone, so that it can be written to.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use weft_core::common::flow::Key;
+use weft_core::common::flow::{Key, HEADERS};
 use weft_core::common::tag::Tag;
 
 const IPV4: u16 = 0x0800;
@@ -141,7 +141,9 @@ proptest! {
     fn the_packets_of_a_flow_have_one_hash(tuple in tuples(), rest in rests()) {
         let expected = flow(&tuple);
         prop_assert!(expected.is_some());
-        prop_assert_eq!(KEY.flow(IPV4, &ipv4(&tuple, &rest)), expected);
+        let packet = ipv4(&tuple, &rest);
+        prop_assert_eq!(KEY.flow(IPV4, &packet), expected);
+        prop_assert_eq!(KEY.flow(IPV4, &packet[..packet.len().min(HEADERS)]), expected);
     }
 
     #[test]
@@ -169,6 +171,8 @@ proptest! {
             *byte = first;
         }
         let whole = KEY.flow(protocol, &bytes);
+        // Nothing is looked at behind these.
+        prop_assert_eq!(KEY.flow(protocol, &bytes[..bytes.len().min(HEADERS)]), whole);
         // What is cut off is never taken for another flow.
         for len in 0..bytes.len() {
             let part = KEY.flow(protocol, &bytes[..len]);

@@ -179,6 +179,26 @@ impl Sender {
         }
     }
 
+    /// Sends a frame of which the first `linear` bytes, the Ethernet header at least, are in one piece
+    /// and the rest is in pages, if it is longer than a page. Returns whether the qdisc took it.
+    pub(crate) fn send_in_pieces(&self, frame: &[u8], linear: u16) -> Result<bool> {
+        // No flags, no GSO; only the length of the headers says something.
+        let mut header = vec![0, 0];
+        for field in [linear, 0, 0, 0] {
+            header.extend(field.to_ne_bytes());
+        }
+        setsockopt(&self.socket, PacketVnetHdr, &true).context("PACKET_VNET_HDR")?;
+        let parts = [IoSlice::new(&header), IoSlice::new(frame)];
+        let flags = MsgFlags::empty();
+        let result = sendmsg::<()>(self.socket.as_raw_fd(), &parts, &[], flags, None);
+        setsockopt(&self.socket, PacketVnetHdr, &false).context("PACKET_VNET_HDR")?;
+        match result {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOBUFS) => Ok(false),
+            Err(errno) => Err(errno).context("sending a frame in pieces"),
+        }
+    }
+
     /// Asks for the time at which each packet comes to the qdisc (`SOF_TIMESTAMPING_TX_SCHED`).
     pub(crate) fn stamp_departures(&self) -> Result<()> {
         let flags = sockopt::Timestamping;

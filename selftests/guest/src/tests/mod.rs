@@ -6,6 +6,7 @@ mod bfc_options;
 mod bfc_queues;
 mod bfc_switch;
 mod congestion;
+mod flows;
 mod leaks;
 mod lifecycle;
 mod options;
@@ -30,6 +31,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     wire_options,
     bfc_options,
     pfabric_order,
+    flows,
     bfc_queues,
     bfc_switch,
     wire_timing,
