@@ -88,6 +88,25 @@ fn of_two_calls_of_ready_the_later_one_counts() {
 }
 
 #[test]
+fn a_packet_that_is_held_back_begins_no_earlier_and_what_was_free_is_lost() {
+    let mut wire = wire(3, 0);
+    wire.ready(0);
+    // 333,333,333 ns and a third.
+    assert_eq!(wire.begin(1, 1).end, 333_333_333);
+    wire.not_before(333_333_333);
+    assert_eq!(wire.begin(1, 1).end, 666_666_666);
+    // Earlier than it could: nothing changes, and the three thirds make one.
+    wire.not_before(5);
+    assert_eq!(wire.begin(1, 1).end, 1_000_000_000);
+    wire.begin(1, 1);
+    wire.not_before(2_000_000_000);
+    assert_eq!(wire.next_start(), 2_000_000_000);
+    let last = wire.begin(1, 1);
+    assert_eq!((last.start, last.end), (2_000_000_000, 2_333_333_333));
+    assert_eq!(wire.busy_ns(), 1_333_333_333 + 333_333_333);
+}
+
+#[test]
 fn the_remainder_is_carried_while_packets_go_back_to_back() {
     // 3 bytes per second: a byte takes 333,333,333 1/3 ns.
     let mut wire = wire(3, 0);
