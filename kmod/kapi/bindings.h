@@ -31,7 +31,6 @@
 /* Macros that bindgen cannot evaluate. */
 enum {
 	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
-	WEFT_CONG_NON_RESTRICTED = TCP_CONG_NON_RESTRICTED,
 };
 
 /*

@@ -55,7 +55,7 @@ use super::{
         weft_tcp_all_acked, weft_tcp_connected, weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited,
         weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
         weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
-        WEFT_CA_PRIV_SIZE, WEFT_CONG_NON_RESTRICTED,
+        WEFT_CA_PRIV_SIZE,
     },
     layout,
     settings::{self, Namespaces, Settings},
@@ -321,8 +321,9 @@ impl<T: CongestionControl> Adapter<T> {
             release: T::HAS_RELEASE.then_some(Self::release),
             name: super::qdisc::id(T::NAME),
             owner: module.as_ptr().cast(),
-            // Any namespace may make it its default, any socket may choose it.
-            flags: WEFT_CONG_NON_RESTRICTED,
+            // Restricted: who may not administer the network chooses it only if the machine's
+            // administrator says so (net.ipv4.tcp_allowed_congestion_control).
+            flags: 0,
             // SAFETY: All other fields are optional pointers, integers or a list head that the
             // registration fills, for all of which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }

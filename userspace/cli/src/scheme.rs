@@ -343,19 +343,20 @@ mod tests {
     }
 
     #[test]
-    fn pfabrics_rate_control_is_loaded_before_it_is_set_and_set_in_the_slowed_fabrics_time() {
+    fn pfabrics_rate_control_is_the_routes_and_set_in_the_slowed_fabrics_time() {
         let scheme = Scheme::find("pfabric").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let sysctls = scheme.sysctls("host.sysctl", &variables).unwrap();
         let pair = |key: &str, value: &str| (format!("net.ipv4.tcp_{key}"), value.to_owned());
         let expected = [
-            pair("congestion_control", "pfabric"),
             pair("pfabric.init_cwnd", "12"),
             pair("pfabric.max_cwnd", "24"),
             pair("pfabric.rto_us", "43800"),
             pair("pfabric.probe_threshold", "5"),
         ];
-        assert_eq!(sysctls[..5], expected);
+        assert_eq!(sysctls[..4], expected);
+        let route = scheme.route(&variables).unwrap();
+        assert_eq!(route[..2], ["congctl", "pfabric"]);
     }
 
     #[test]

@@ -32,6 +32,17 @@ impl Display for Commands<'_> {
             plan.testbed
         )?;
         writeln!(f, "set -e")?;
+        let mut named: Vec<&str> = plan
+            .nodes
+            .iter()
+            .filter_map(|own| own.metrics.congestion_control())
+            .collect();
+        named.sort_unstable();
+        named.dedup();
+        for name in named {
+            // Its settings come with it. One that is built in is no module.
+            writeln!(f, "modprobe -q tcp_{name} || :")?;
+        }
         for (_, (node, own)) in nodes() {
             let namespace = plan.namespace(node);
             writeln!(f, "\n# {} {}", node.layer, node.name)?;

@@ -70,7 +70,7 @@ const METRICS: [Metric; 7] = [
 /// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
 ///
 /// A congestion control is best given here: that of the sysctl may only be one that the whole machine
-/// allows to everybody, which dctcp is not.
+/// allows to everybody, which dctcp, pfabric and bfc are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
     /// Places in [`METRICS`], and values.
@@ -149,6 +149,14 @@ impl RouteMetrics {
         self.values.is_empty()
     }
 
+    /// The congestion control's name.
+    pub(crate) fn congestion_control(&self) -> Option<&str> {
+        self.values.iter().find_map(|(_, value)| match value {
+            Value::Name(name) => Some(name.as_str()),
+            Value::Number(_) => None,
+        })
+    }
+
     /// As the nest `RTA_METRICS`.
     pub(crate) fn put(&self, out: &mut Attributes) {
         let locked = self
@@ -224,6 +232,14 @@ mod tests {
         let metrics = RouteMetrics::parse(&words("rto_min 45")).unwrap();
         assert_eq!(metrics.to_string(), " rto_min 45ms");
         assert!(RouteMetrics::parse(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_congestion_control_is_told() {
+        let metrics = RouteMetrics::parse(&words("quickack 1 congctl bfc initcwnd 3")).unwrap();
+        assert_eq!(metrics.congestion_control(), Some("bfc"));
+        let metrics = RouteMetrics::parse(&words("quickack 1")).unwrap();
+        assert_eq!(metrics.congestion_control(), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::mount::{MsFlags, mount};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 use weft_topo::{Node, Port};
 
 use crate::attributes;
@@ -160,6 +161,9 @@ fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, So
             std::os::unix::fs::symlink(&place, layout.name(name))
         })
         .map_err(|error| Error::system(format!("naming the namespace of {name}"), error))?;
+    if let Some(congestion_control) = plan.nodes[node].metrics.congestion_control() {
+        load(congestion_control);
+    }
     for sysctl in &plan.nodes[node].sysctls {
         set(sysctl).map_err(|error| refused_sysctl(name, sysctl, error))?;
     }
@@ -168,7 +172,33 @@ fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, So
     Ok((file, socket))
 }
 
+/// Has the kernel load a congestion control that routes will name, as its settings come with it: who
+/// may administer the machine's network need only ask for it. If that fails there is a better message
+/// later, when a setting or a route is refused.
+fn load(congestion_control: &str) {
+    let kind = SockFlag::SOCK_CLOEXEC;
+    if let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, kind, None) {
+        let _ = setsockopt(&socket, sockopt::TcpCongestion, &congestion_control.into());
+    }
+}
+
+/// Whether the congestion control is there, and is not for everybody to choose. A namespace's default
+/// it cannot be then, and must not be tried: Linux 7.2 refuses that and never gives its module back
+/// (`tcp_set_default_congestion_control`).
+fn is_restricted(congestion_control: &str) -> bool {
+    let lists = |list: &str| {
+        fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control"))
+            .is_ok_and(|names| names.split_whitespace().any(|it| it == congestion_control))
+    };
+    load(congestion_control);
+    lists("available") && !lists("allowed")
+}
+
 fn set(sysctl: &Sysctl) -> io::Result<()> {
+    let default = sysctl.path() == "/proc/sys/net/ipv4/tcp_congestion_control";
+    if default && is_restricted(sysctl.value().trim()) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
     let mut file = match OpenOptions::new().write(true).open(sysctl.path()) {
         Err(error) if sysctl.is_optional() && error.kind() == ErrorKind::NotFound => return Ok(()),
         file => file?,

@@ -13,7 +13,7 @@ use weft_core::wire::options::Options;
 
 use crate::modules;
 use crate::netlink::Handle;
-use crate::port::{FAR_IP, Port, limit, rate};
+use crate::port::{FAR_IP, LINK, Port, limit, rate};
 use crate::transfer::{Connection, Plan, Transfer};
 use weft_ktap::{Context, tests};
 
@@ -22,10 +22,18 @@ tests![
     transfers_with_losses_complete_as_with_the_kernels_reno,
     a_socket_can_change_to_it_and_back,
     the_module_stays_while_a_socket_uses_it,
+    not_everybody_may_choose_one_of_ours,
 ];
 
 const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
+
+/// All of ours, and their modules.
+const OURS: [(&str, &str); 3] = [
+    (NAME, MODULE),
+    ("pfabric", "tcp_pfabric"),
+    ("bfc", "tcp_bfc"),
+];
 
 fn available() -> Result<bool> {
     let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;
@@ -131,4 +139,59 @@ fn the_module_stays_while_a_socket_uses_it(_: &Context) -> Result<()> {
     drop((near, far));
     modules::wait_for(MODULE, 0)?;
     modules::remove(MODULE).context("removing an unused module")
+}
+
+/// Chooses it for a socket as a user without any rights.
+fn choose_as_nobody(name: &'static str) -> Result<()> {
+    const NOBODY: libc::c_long = 65_534;
+    std::thread::spawn(move || -> Result<()> {
+        let (near, _far) = connection()?;
+        // SAFETY: No memory is involved. Without the C library, the kernel changes this thread only.
+        Errno::result(unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) })?;
+        Ok(setsockopt(&near, sockopt::TcpCongestion, &name.into())?)
+    })
+    .join()
+    .expect("choosing does not panic")
+}
+
+fn is_refused(result: &Result<()>) -> bool {
+    let error = result.as_ref().err().and_then(|it| it.downcast_ref());
+    error == Some(&Errno::EPERM)
+}
+
+fn not_everybody_may_choose_one_of_ours(_: &Context) -> Result<()> {
+    const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+    for (name, module) in OURS {
+        modules::load(module)?;
+        let result = choose_as_nobody(name);
+        ensure!(is_refused(&result), "nobody chooses {name}: {result:?}");
+        let port = Port::new()?;
+        // As long as it is not allowed nobody tries: Linux 7.2 refuses it and keeps the module in use.
+        let default = "net/ipv4/tcp_congestion_control";
+        // The route's needs nobody's permission.
+        port.near.ip(&format!(
+            "route change 10.0.0.0/24 dev {LINK} congctl {name}"
+        ))?;
+        let plan = Plan::new((FAR_IP, 1000), 0);
+        let (near, far) = Connection::open(&port.near, &port.far, &plan)?.into_sockets();
+        let has = name_of(&near)?;
+        ensure!(has == name, "the route gives {has}, not {name}");
+        drop((near, far));
+        // Once the machine's list has it, everybody may.
+        let before = std::fs::read_to_string(ALLOWED)?;
+        std::fs::write(ALLOWED, format!("{} {name}", before.trim()))?;
+        let results = (
+            choose_as_nobody(name),
+            port.near.write_sysctl(default, name),
+        );
+        std::fs::write(ALLOWED, before.trim())?;
+        results.0.context("choosing what is allowed")?;
+        results.1.context("a default that is allowed")?;
+        let result = choose_as_nobody(name);
+        ensure!(
+            is_refused(&result),
+            "nobody chooses {name} again: {result:?}"
+        );
+    }
+    Ok(())
 }

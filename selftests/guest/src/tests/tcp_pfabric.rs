@@ -680,8 +680,9 @@ fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
     stays_while_sockets_use_it(MODULE, || {
         let port = port("15ms")?;
-        port.near
-            .write_sysctl("net/ipv4/tcp_congestion_control", NAME)?;
+        port.near.ip(&format!(
+            "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1"
+        ))?;
         let flow = blacked_out(&port, RTO * 6)?;
         Ok((flow, port))
     })

@@ -14,6 +14,7 @@ tests![
     several_testbeds_are_up_at_once,
     the_commands_of_a_dry_run_make_the_same,
     the_commands_of_a_dry_run_make_the_same_programs,
+    hosts_have_a_restricted_congestion_control_by_their_routes,
 ];
 
 /// What `weft ls --json` tells of a testbed, without when it was made.
@@ -174,4 +175,22 @@ fn the_commands_of_a_dry_run_make_the_same_programs(cx: &Context) -> Result<()> 
             Ok(all)
         },
     )
+}
+
+/// And the module that a scheme's settings are of is loaded before they are set.
+fn hosts_have_a_restricted_congestion_control_by_their_routes(_: &Context) -> Result<()> {
+    require_programs()?;
+    for (scheme, name) in [("pfabric", "pfabric"), ("bfc-cc", "bfc")] {
+        shell(&format!("rmmod tcp_{name} 2>/dev/null || true"))?;
+        let testbed = Up::new("cc", &format!("rack:hosts=2 --scheme {scheme}"))?;
+        let routes = shell("ip -n weft-cc-h0 route")?;
+        ensure!(routes.contains(&format!("congctl {name}")), "{routes}");
+        let allowed = shell("cat /proc/sys/net/ipv4/tcp_allowed_congestion_control")?;
+        ensure!(
+            !allowed.split_whitespace().any(|it| it == name),
+            "everybody may choose {allowed}"
+        );
+        drop(testbed);
+    }
+    Ok(())
 }
