@@ -37,7 +37,7 @@ const DARK: Duration = Duration::from_millis(2500);
 const FAST_OPEN: MsgFlags = MsgFlags::from_bits_retain(libc::MSG_FASTOPEN);
 
 /// Everything that comes to the far end is lost, or is no more.
-fn deaf(port: &Port, on: bool) -> Result<()> {
+pub(super) fn deaf(port: &Port, on: bool) -> Result<()> {
     if !on {
         port.far
             .command("tc", &format!("qdisc del dev {LINK} clsact"))?;
