@@ -32,9 +32,11 @@ mod common;
 mod kapi;
 
 use crate::bfc::window::{Params, Phase, Window, LARGEST};
+use crate::common::window::Ack;
 use kapi::{
-    congestion::{Acknowledgement, CongestionControl, Info, Registration, Socket},
+    congestion::{CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
+    window,
 };
 
 module! {
@@ -94,14 +96,6 @@ struct Bfc {
     rtt_us: u32,
 }
 
-impl Bfc {
-    /// Tells the socket what the law says.
-    fn apply(&self, socket: &mut Socket<'_>) {
-        socket.set_snd_cwnd(self.window.packets());
-        socket.set_snd_ssthresh(self.window.threshold());
-    }
-}
-
 #[vtable]
 impl CongestionControl for Bfc {
     const NAME: &'static str = "bfc";
@@ -116,28 +110,19 @@ impl CongestionControl for Bfc {
         });
         let new = Self { window, rtt_us: 0 };
         socket.unpace();
-        new.apply(socket);
+        window::apply(&new.window, socket);
         new
     }
 
-    fn delivered(&mut self, socket: &mut Socket<'_>, ack: Acknowledgement) {
+    fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
         if let Some(rtt_us) = ack.rtt_us {
             self.rtt_us = rtt_us.get();
         }
-        self.window
-            .on_ack(ack.packets, ack.rtt_us, socket.is_cwnd_limited());
-        if socket.all_acked() {
-            self.window.on_idle();
-        }
-        self.apply(socket);
+        window::on_ack(&mut self.window, socket, ack);
     }
 
     fn timeout(&mut self, socket: &mut Socket<'_>) {
-        // A closed window says nothing about the fabric.
-        if !socket.peer_window_closed() {
-            self.window.on_timeout();
-        }
-        self.apply(socket);
+        window::on_timeout(&mut self.window, socket);
     }
 
     /// No loss changes the threshold.

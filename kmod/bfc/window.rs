@@ -45,6 +45,8 @@
 
 use core::num::{NonZeroU32, NonZeroU64};
 
+use crate::common::window::{Ack, Resend, WindowLaw};
+
 /// Windows are counted in parts of a packet: 2^-16.
 const FRACTION_BITS: u32 = 16;
 const ONE: u32 = 1 << FRACTION_BITS;
@@ -182,5 +184,28 @@ impl Window {
             timeouts: self.timeouts,
             ..Self::new(self.params)
         };
+    }
+}
+
+impl WindowLaw for Window {
+    fn window(&self) -> u32 {
+        self.packets()
+    }
+
+    fn threshold(&self) -> u32 {
+        self.threshold()
+    }
+
+    fn on_ack(&mut self, ack: Ack) {
+        self.on_ack(ack.packets, ack.rtt_us, ack.limited);
+    }
+
+    fn on_timeout(&mut self) -> Resend {
+        self.on_timeout();
+        Resend::Packet
+    }
+
+    fn on_idle(&mut self) {
+        self.on_idle();
     }
 }

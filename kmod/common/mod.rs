@@ -33,6 +33,7 @@ pub mod shared;
 pub mod statistics;
 pub mod store;
 pub mod tag;
+pub mod window;
 pub mod xorshift;
 
 #[cfg(test)]

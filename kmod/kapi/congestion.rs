@@ -60,6 +60,7 @@ use super::{
     layout,
     settings::{self, Namespaces, Settings},
 };
+use crate::common::window::Ack;
 
 /// A congestion control: "classic" in the words of `struct tcp_congestion_ops` if it has
 /// `cong_avoid`, "custom" if it has `delivered`. It must have one of them.
@@ -88,7 +89,7 @@ pub trait CongestionControl: Copy + Send + 'static {
 
     /// An ACK was dealt with, and packets may be sent next. The window is all this one's: the
     /// kernel changes it at a timeout only.
-    fn delivered(&mut self, _socket: &mut Socket<'_>, _ack: Acknowledgement) {
+    fn delivered(&mut self, _socket: &mut Socket<'_>, _ack: Ack) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
@@ -135,16 +136,6 @@ pub trait CongestionControl: Copy + Send + 'static {
     fn release(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
-}
-
-/// What an ACK tells.
-#[derive(Clone, Copy)]
-pub struct Acknowledgement {
-    /// How many packets it acknowledges for the first time, cumulatively or selectively.
-    pub packets: u32,
-    /// How long ago, in µs, the last of them was sent; `None` if there is none, or if it was sent
-    /// more than once.
-    pub rtt_us: Option<NonZeroU32>,
 }
 
 /// What a congestion control tells of a flow: a state and three numbers, told as dctcp's
@@ -227,12 +218,6 @@ impl Socket<'_> {
         // keeps the settings: they go after its last socket. A socket's namespace is not taken
         // down before the socket.
         unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
-    }
-
-    /// Whether the window, not the application, limits the flow.
-    pub fn is_cwnd_limited(&self) -> bool {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_is_cwnd_limited(self.sk.as_ptr()) }
     }
 
     /// The flow may send as fast as the application allows (`SO_MAX_PACING_RATE`); where there is
@@ -477,9 +462,10 @@ impl<T: CongestionControl> Adapter<T> {
     ) {
         // SAFETY: The kernel's arguments.
         unsafe {
-            let ack = Acknowledgement {
+            let ack = Ack {
                 packets: weft_rate_acked(sample),
                 rtt_us: NonZeroU32::new(weft_rate_rtt_us(sample)),
+                limited: weft_tcp_is_cwnd_limited(sk),
             };
             Self::with(sk, |state, socket| state.delivered(socket, ack));
         }

@@ -72,3 +72,5 @@ pub mod skb;
 pub mod store;
 pub mod timeout_only;
 mod watchdog;
+
+pub mod window;

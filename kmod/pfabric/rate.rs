@@ -51,6 +51,9 @@
 //! - A connection that has nothing more to send, and all of it acknowledged, begins as a new flow
 //!   when it has ([`RateControl::on_idle`]): in the paper each flow has its own connection.
 
+pub use crate::common::window::Resend;
+use crate::common::window::{Ack, WindowLaw};
+
 /// The least threshold, in packets (RFC 5681, equation 4).
 const LEAST_THRESHOLD: u32 = 2;
 
@@ -74,15 +77,6 @@ impl Params {
         max_window: 23,
         probe_threshold: 5,
     };
-}
-
-/// What a timeout sends again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resend {
-    /// The first unacknowledged packet.
-    Packet,
-    /// One byte of it.
-    Probe,
 }
 
 /// What an ACK does to the window.
@@ -218,5 +212,27 @@ impl RateControl {
             probes: self.probes,
             ..Self::new(self.params)
         };
+    }
+}
+
+impl WindowLaw for RateControl {
+    fn window(&self) -> u32 {
+        self.window()
+    }
+
+    fn threshold(&self) -> u32 {
+        self.threshold()
+    }
+
+    fn on_ack(&mut self, ack: Ack) {
+        self.on_ack(ack.packets);
+    }
+
+    fn on_timeout(&mut self) -> Resend {
+        self.on_timeout()
+    }
+
+    fn on_idle(&mut self) {
+        self.on_idle();
     }
 }

@@ -40,11 +40,13 @@ mod kapi;
 #[path = "mod.rs"]
 mod pfabric;
 
-use crate::pfabric::rate::{Params, Phase, RateControl, Resend};
+use crate::common::window::{Ack, Resend};
+use crate::pfabric::rate::{Params, Phase, RateControl};
 use kapi::{
-    congestion::{Acknowledgement, CongestionControl, Info, Registration, Socket},
+    congestion::{CongestionControl, Info, Registration, Socket},
     settings::{Setting, Settings},
     timeout_only::{TimeoutOnly, MAX_TIMEOUT_US},
+    window,
 };
 
 module! {
@@ -118,14 +120,6 @@ struct PFabric {
     recovery: TimeoutOnly,
 }
 
-impl PFabric {
-    /// Tells the socket what the law says.
-    fn apply(&self, socket: &mut Socket<'_>) {
-        socket.set_snd_cwnd(self.rate.window());
-        socket.set_snd_ssthresh(self.rate.threshold());
-    }
-}
-
 #[vtable]
 impl CongestionControl for PFabric {
     const NAME: &'static str = "pfabric";
@@ -144,7 +138,7 @@ impl CongestionControl for PFabric {
             rate,
             recovery: TimeoutOnly::new(socket, timeout_us),
         };
-        new.apply(socket);
+        window::apply(&new.rate, socket);
         new
     }
 
@@ -152,12 +146,9 @@ impl CongestionControl for PFabric {
         self.recovery.in_ack_event(socket);
     }
 
-    fn delivered(&mut self, socket: &mut Socket<'_>, _: Acknowledgement) {
-        self.rate.on_ack(self.recovery.delivered(socket));
-        if socket.all_acked() {
-            self.rate.on_idle();
-        }
-        self.apply(socket);
+    fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
+        let packets = self.recovery.delivered(socket);
+        window::on_ack(&mut self.rate, socket, Ack { packets, ..ack });
     }
 
     fn before_transmit(&mut self, socket: &mut Socket<'_>) {
@@ -169,15 +160,8 @@ impl CongestionControl for PFabric {
     }
 
     fn timeout(&mut self, socket: &mut Socket<'_>) {
-        // A closed window says nothing about the fabric.
-        let closed = socket.peer_window_closed();
-        let resend = if closed {
-            Resend::Packet
-        } else {
-            self.rate.on_timeout()
-        };
+        let resend = window::on_timeout(&mut self.rate, socket);
         self.recovery.on_timeout(socket, resend == Resend::Probe);
-        self.apply(socket);
     }
 
     /// Only a timeout changes the threshold.
