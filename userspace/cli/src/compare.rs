@@ -11,8 +11,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 use weft_load::statistics::Summary;
 
+use crate::inputs::Inputs;
 use crate::output;
-use crate::results::{self, Estimate, Group, Inputs};
+use weft_lab::results::{self, Estimate, Group};
 
 /// Results side by side; runs that differ only in the seed become one column, with the 95 %
 /// confidence interval of the mean

@@ -8,7 +8,7 @@ use anyhow::Result;
 use weft_net::Testbed;
 
 use crate::output;
-use crate::testbed;
+use weft_lab::testbed;
 
 /// Removes a testbed, whatever there is of it
 #[derive(Debug, clap::Args)]

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use weft_net::Testbed;
 
-use crate::error::usage;
-use crate::testbed::{self, Group};
+use weft_lab::error::usage;
+use weft_lab::testbed::{self, Group};
 
 /// Runs a command on a node
 #[derive(Debug, clap::Args)]

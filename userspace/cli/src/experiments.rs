@@ -1,58 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Experiments: what a paper measured, as runs of `weft run`, and what it says of them.
-//!
-//! | module          | what it holds                                                        |
-//! |-----------------|----------------------------------------------------------------------|
-//! | [`description`] | the file that an experiment is                                       |
-//! | [`plan`]        | its runs: every combination of values, each a command line           |
-//! | [`results`]     | the results that are there, and whether they are those of the plan   |
-//! | [`ideal`]       | what the same flows would have taken under the ideal schedule        |
-//! | [`measure`]     | figures of a run                                                     |
-//! | [`judge`]       | claims and tables over all runs                                      |
-//! | [`catalogue`]   | `weft experiments`                                                   |
-//!
-//! `userspace/experiments/README.md` describes the files, and has what each gave.
+//! `weft run` of an experiment.
 
 pub(crate) mod catalogue;
-mod description;
-mod ideal;
-mod judge;
-mod measure;
-mod plan;
-mod results;
+mod judgement;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
+use weft_lab::error::usage;
+use weft_lab::experiment::{self, Asked, Done, Experiment, Found, Judgement, Planned};
 
-use crate::error::usage;
+use crate::arguments::run::{self, Args};
 use crate::output;
-use crate::run;
-use description::Experiment;
-use judge::Judgement;
-use plan::Planned;
-use results::{Done, Found};
-
-pub(crate) use description::named;
-
-/// How an experiment is run.
-#[derive(Clone, Debug, clap::Args)]
-#[group(skip)]
-#[command(next_help_heading = "Experiments")]
-pub(crate) struct Options {
-    /// So many times the flows (not all experiments have a number of flows to scale)
-    #[arg(long, value_name = "FACTOR")]
-    pub(crate) scale: Option<f64>,
-    /// Run again what has results
-    #[arg(long)]
-    pub(crate) again: bool,
-    /// Run nothing: judge the results that there are
-    #[arg(long, conflicts_with_all = ["again", "dry_run"])]
-    pub(crate) judge: bool,
-}
+use crate::progress::{self, Shown};
 
 /// A run as `--dry-run --json` tells of it.
 #[derive(Serialize)]
@@ -71,9 +34,15 @@ struct Command<'a> {
 /// # Errors
 ///
 /// If the description is not as it must be, or a run fails.
-pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitCode> {
-    let plan = plan::plan(experiment, args)?;
-    let mut found: Vec<Found> = plan.iter().map(results::find).collect::<Result<_>>()?;
+pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
+    let asked = Asked {
+        scale: args.experiment.scale,
+        seeds: args.said_of(&["seed"]).map(|_| args.seed.clone()),
+        out: args.out.clone(),
+        testbed: args.testbed.clone(),
+    };
+    let plan = experiment::plan(experiment, &asked, &run::of_words)?;
+    let mut found: Vec<Found> = plan.iter().map(experiment::find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);
@@ -89,7 +58,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitC
             return Ok(status);
         }
         for place in places {
-            found[place] = results::find(&plan[place])?;
+            found[place] = experiment::find(&plan[place])?;
         }
     }
     let mut done = Vec::new();
@@ -101,12 +70,12 @@ pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitC
             Found::Other(why) => eprintln!("weft: {why}: left out"),
         }
     }
-    ideal::add(&mut done)?;
+    experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
     if args.json {
         output::json(&judgement)?;
     } else {
-        output::print(judgement.text())?;
+        output::print(judgement::text(&judgement))?;
     }
     Ok(if judgement.holds {
         ExitCode::SUCCESS
@@ -115,16 +84,16 @@ pub(crate) fn perform(experiment: &Experiment, args: &run::Args) -> Result<ExitC
     })
 }
 
-fn dry_run(plan: &[Planned], found: &[Found], args: &run::Args) -> Result<()> {
+fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
     if !args.json {
         return plan
             .iter()
             .try_for_each(|planned| output::print(planned.command()));
     }
     let commands = plan.iter().zip(found).map(|(planned, found)| Command {
-        words: &planned.args.words,
-        scheme: &planned.args.scheme[0],
-        seed: planned.seed(),
+        words: &planned.run.run().words,
+        scheme: &planned.run.run().fabric.scheme,
+        seed: planned.seed,
         file: planned.file.display().to_string(),
         done: matches!(found, Found::Done(_)) && !args.experiment.again,
     });
@@ -133,7 +102,7 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &run::Args) -> Result<()> {
 
 /// Runs some of the plan, one after the other. `Some`: it was interrupted.
 fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<ExitCode>> {
-    let cancel = run::prepare()?;
+    let cancel = progress::prepare()?;
     let begun = Instant::now();
     for (number, &place) in places.iter().enumerate() {
         let planned = &plan[place];
@@ -146,18 +115,19 @@ fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<Exi
                 planned.command()
             );
         }
-        let folder = &planned.args.out;
+        let folder = &planned.folder;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;
-        let outcome = run::one(
-            &planned.args,
-            &planned.fabric,
-            planned.seed(),
+        let scheme = &planned.run.fabric().scheme.name;
+        let mut shown = Shown::new(scheme, planned.seed, quiet);
+        let outcome = planned.run.perform(
+            planned.seed,
             &planned.file,
+            &mut |it| shown.update(it),
             &cancel,
         )?;
         if outcome.cancelled {
-            return run::interrupted(&planned.file).map(Some);
+            return progress::interrupted(&planned.file).map(Some);
         }
     }
     Ok(None)

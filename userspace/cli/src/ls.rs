@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::output;
-use crate::testbed;
+use weft_lab::testbed;
 
 /// Which testbeds there are
 #[derive(Debug, clap::Args)]

@@ -3,36 +3,33 @@
 //! `weft`: weaves network namespaces into a datacenter fabric, runs workloads on it, and measures
 //! flow completion times. One file per subcommand.
 
+mod arguments;
 mod compare;
 mod doctor;
 mod down;
-mod error;
 mod exec;
 mod experiments;
-mod fabric;
+mod inputs;
 mod ls;
 mod man;
 mod output;
+mod progress;
 mod report;
-mod results;
 mod run;
 #[cfg(test)]
-#[path = "../tests/sample/mod.rs"]
+#[path = "../../lab/tests/sample/mod.rs"]
 mod sample;
-mod scheme;
 mod schemes;
 mod shell;
-mod testbed;
 mod topology;
-mod trial;
 mod up;
-mod workload;
 mod workloads;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use weft_lab::error;
 
 /// A datacenter fabric of network namespaces: weave it, load it, read flow completion times.
 #[derive(Debug, Parser)]
@@ -64,7 +61,7 @@ enum Command {
     Ls(ls::Args),
     Exec(exec::Args),
     Shell(shell::Args),
-    Run(Box<run::Args>),
+    Run(Box<arguments::run::Args>),
     Compare(compare::Args),
     Report(report::Args),
     Doctor(doctor::Args),

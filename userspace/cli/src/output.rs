@@ -69,26 +69,3 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
 }
-
-/// As a shell takes it for one word.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
-        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
-        assert_eq!(quoted("my file"), "'my file'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
-}

@@ -14,9 +14,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use crate::error::usage;
+use crate::inputs::Inputs;
 use crate::output;
-use crate::results::Inputs;
+use weft_lab::error::usage;
 
 /// One self-contained HTML file: tables and plots
 #[derive(Debug, clap::Args)]

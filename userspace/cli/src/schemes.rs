@@ -12,9 +12,11 @@ use clap::Subcommand;
 use serde::Serialize;
 use weft_topo::Wire;
 
-use crate::error::usage;
 use crate::output;
-use crate::scheme::{self, Description, FILES, Fabric, Scheme, Variables};
+use weft_lab::error::usage;
+use weft_lab::parameter::FabricFigures;
+use weft_lab::scheme::{self, Description, FILES, Scheme};
+use weft_lab::variables::Variables;
 
 /// What ports, hosts and routing get under each scheme
 #[derive(Debug, clap::Args)]
@@ -124,7 +126,7 @@ fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result
 
 /// For one port, outside of any fabric: parameters that come from the fabric take pFabric's.
 fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>> {
-    let fabric = Fabric {
+    let fabric = FabricFigures {
         bdp_packets: 12,
         rtt_ns: 14_600,
         slack_ns: 0,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::exec;
-use crate::testbed;
+use weft_lab::testbed;
 
 /// A shell on a node
 #[derive(Debug, clap::Args)]

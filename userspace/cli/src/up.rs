@@ -9,9 +9,11 @@ use serde::Serialize;
 use weft_ebpf::SwitchConfig;
 use weft_net::Plan;
 
-use crate::fabric::{self, Fabric};
+use weft_lab::fabric::Fabric;
+
+use crate::arguments::fabric;
 use crate::output;
-use crate::testbed::{self, Attachment, Group, Programs};
+use weft_lab::testbed::{self, Attachment, Group, Programs};
 
 /// Weaves a fabric: network namespaces, links, routes, qdiscs, programs
 #[derive(Debug, clap::Args)]
@@ -52,7 +54,7 @@ struct Woven<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let fabric = Fabric::new(&args.fabric, &args.scheme)?;
+    let fabric = Fabric::new(&args.fabric.options(&args.scheme))?;
     let plan = testbed::plan(&args.testbed, &fabric)?;
     if args.dry_run {
         output::print(plan.commands().to_string().trim_end())?;

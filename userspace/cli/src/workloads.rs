@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         entries.retain(|entry| entry.name == name);
         if entries.is_empty() {
             // Says which there are.
-            crate::workload::sizes(name)?;
+            weft_lab::traffic::sizes(name)?;
         }
     }
     if args.json {

@@ -9,10 +9,11 @@ use weft_load::statistics::Summary;
 
 use super::Times;
 use crate::output;
-use crate::results::{self, Estimate, Group};
 use number::Unit;
+use weft_lab::results::{self, Estimate, Group};
 
-pub(crate) use number::{digits, show};
+pub(crate) use number::show;
+pub(crate) use weft_lab::number::digits;
 
 /// Columns of a terminal.
 const WIDTH: usize = 100;

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use serde::Serialize;
+use weft_lab::experiment::{Experiment, names};
 
-use super::description::{Experiment, names};
 use crate::output;
 
 /// Figures of the papers that can be run by name

@@ -10,7 +10,7 @@ use weft_load::statistics::Sorted;
 
 use super::chart::{Axis, Chart, Series, Shape};
 use super::ticks::{self, Scale};
-use crate::results::Group;
+use weft_lab::results::Group;
 
 pub(super) use queues::queues;
 

@@ -12,7 +12,7 @@ use super::figures::{self, Figure};
 use super::{chart, palette};
 use crate::compare::Times;
 use crate::compare::table::{self, Section};
-use crate::results::{self, Group};
+use weft_lab::results::{self, Group};
 
 /// Nothing is loaded from anywhere, whatever a file's names say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

@@ -2,9 +2,9 @@
 
 //! `weft compare` and `weft report` as commands: what they print, write and refuse.
 
-#[path = "../sample/files.rs"]
+#[path = "../../../lab/tests/sample/files.rs"]
 mod files;
-#[path = "../sample/mod.rs"]
+#[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
 
 use std::fs;

@@ -2,11 +2,11 @@
 
 //! Experiments as commands: what they would run, what they refuse, and how they judge results.
 
-#[path = "../sample/files.rs"]
+#[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod judging;
 mod refusals;
-#[path = "../sample/mod.rs"]
+#[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
 
 use std::path::{Path, PathBuf};

@@ -5,10 +5,10 @@
 //! `cargo test -p weft-cli --test report`.
 
 mod browser;
-#[path = "../sample/files.rs"]
+#[path = "../../../lab/tests/sample/files.rs"]
 mod files;
 mod numbers;
-#[path = "../sample/mod.rs"]
+#[path = "../../../lab/tests/sample/mod.rs"]
 mod sample;
 
 use std::collections::BTreeSet;

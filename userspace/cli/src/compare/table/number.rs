@@ -2,7 +2,8 @@
 
 //! Numbers with as many digits as mean something.
 
-use crate::results::Estimate;
+use weft_lab::number::{decimals, digits};
+use weft_lab::results::Estimate;
 
 /// A unit of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,28 +38,6 @@ impl Unit {
     }
 }
 
-/// Digits after the point, so that three are told in all: 842, 12.3, 1.04, 0.104, 0.0104.
-fn decimals(value: f64) -> usize {
-    match value.abs() {
-        0.0 => 0,
-        0.0..0.0995 => 4,
-        0.0995..0.995 => 3,
-        0.995..9.995 => 2,
-        9.995..99.95 => 1,
-        _ => 0,
-    }
-}
-
-/// A number alone.
-pub(crate) fn digits(value: f64) -> String {
-    // Counts are whole.
-    let decimals = match value.fract() == 0.0 {
-        true => 0,
-        false => decimals(value),
-    };
-    format!("{value:.decimals$}")
-}
-
 /// A figure; a confidence interval has its mean's last digit.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
     match estimate {
@@ -83,22 +62,6 @@ mod tests {
 
     fn estimate(mean: f64, half_width: Option<f64>) -> Option<Estimate> {
         Some(Estimate { mean, half_width })
-    }
-
-    #[test]
-    fn three_digits_are_shown() {
-        for (value, expected) in [
-            (0.0, "0"),
-            (0.012_34, "0.0123"),
-            (0.999_9, "1.00"),
-            (1.041, "1.04"),
-            (9.996, "10.0"),
-            (99.96, "100"),
-            (8285.4, "8285"),
-            (21.0, "21"),
-        ] {
-            assert_eq!(digits(value), expected);
-        }
     }
 
     #[test]

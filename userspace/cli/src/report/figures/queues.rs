@@ -10,7 +10,7 @@ use weft_load::record::{PortSample, Run};
 use super::{Figure, panel};
 use crate::report::chart::{Axis, Chart, Series, Shape};
 use crate::report::ticks::{self, Scale};
-use crate::results::Group;
+use weft_lab::results::Group;
 
 /// A panel tells so many moments apart.
 const BINS: u64 = 300;

@@ -5,8 +5,8 @@
 use maud::{Markup, html};
 use weft_load::record::Header;
 
-use crate::output::quoted;
-use crate::results::Group;
+use weft_lab::results::Group;
+use weft_lab::words::quoted;
 
 /// The command for one group's runs.
 fn command(group: &Group) -> Option<String> {

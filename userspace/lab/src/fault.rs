@@ -19,9 +19,9 @@ use crate::testbed;
 
 /// What is done to the fabric, when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// ns of the fabric since the run's beginning. At 0 it is done before the first flow starts.
-    pub(crate) at_ns: u64,
+    at_ns: u64,
     node: String,
     kind: Kind,
 }
@@ -203,15 +203,15 @@ fn up(port: &str) -> String {
     )
 }
 
-/// The faults of a run.
-pub(crate) struct Faults<'a> {
-    testbed: &'a Testbed,
+/// The faults of a run, as scripts.
+pub(crate) struct Faults {
     /// By time.
-    all: Vec<Scripted<'a>>,
+    all: Vec<Scripted>,
 }
 
-struct Scripted<'a> {
-    fault: &'a Fault,
+struct Scripted {
+    at_ns: u64,
+    node: String,
     script: String,
 }
 
@@ -219,30 +219,33 @@ struct Scripted<'a> {
 #[derive(Default)]
 pub(crate) struct Running(Vec<(String, Child)>);
 
-impl<'a> Faults<'a> {
+impl Faults {
     /// # Errors
     ///
     /// If a fault does not fit the fabric.
-    pub(crate) fn new(testbed: &'a Testbed, fabric: &Fabric, faults: &'a [Fault]) -> Result<Self> {
+    pub(crate) fn new(fabric: &Fabric, faults: &[Fault]) -> Result<Self> {
         let scripted = faults.iter().map(|fault| {
-            let script = fault.script(fabric)?;
-            Ok(Scripted { fault, script })
+            Ok(Scripted {
+                at_ns: fault.at_ns,
+                node: fault.node.clone(),
+                script: fault.script(fabric)?,
+            })
         });
-        let mut all: Vec<Scripted<'a>> = scripted.collect::<Result<_>>()?;
-        all.sort_by_key(|it| it.fault.at_ns);
-        Ok(Self { testbed, all })
+        let mut all: Vec<Scripted> = scripted.collect::<Result<_>>()?;
+        all.sort_by_key(|it| it.at_ns);
+        Ok(Self { all })
     }
 
     /// How many of them are before the first flow.
     pub(crate) fn at_once(&self) -> usize {
-        self.all.partition_point(|it| it.fault.at_ns == 0)
+        self.all.partition_point(|it| it.at_ns == 0)
     }
 
     /// When the others are, in the machine's time.
     pub(crate) fn later_ns(&self, dilation: u32) -> Vec<u64> {
         let later = self.all.iter().skip(self.at_once());
         later
-            .map(|it| it.fault.at_ns.saturating_mul(dilation.into()))
+            .map(|it| it.at_ns.saturating_mul(dilation.into()))
             .collect()
     }
 
@@ -251,15 +254,17 @@ impl<'a> Faults<'a> {
     /// # Errors
     ///
     /// If it cannot be started.
-    pub(crate) fn begin(&self, place: usize, running: &mut Running) -> Result<()> {
-        let Some(Scripted { fault, script }) = self.all.get(place) else {
+    pub(crate) fn begin(
+        &self,
+        place: usize,
+        testbed: &Testbed,
+        running: &mut Running,
+    ) -> Result<()> {
+        let Some(Scripted { node, script, .. }) = self.all.get(place) else {
             return Ok(());
         };
-        let name = format!("a fault of {}", fault.node);
-        let mut shell: Command = self
-            .testbed
-            .command(&fault.node, "sh")
-            .map_err(testbed::explain)?;
+        let name = format!("a fault of {node}");
+        let mut shell: Command = testbed.command(node, "sh").map_err(testbed::explain)?;
         let child = shell
             .args(["-c", script])
             .stdin(Stdio::null())
@@ -313,16 +318,17 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::fabric;
+    use crate::fabric::FabricOptions;
 
     fn fabric() -> Fabric {
-        let args = fabric::Args {
+        let options = FabricOptions {
             topology: "rack:hosts=2,rate=100gbit,delay=1us".to_owned(),
             dilation: NonZeroU32::new(2000).unwrap(),
             slack: Duration::ZERO,
+            scheme: "bfc".to_owned(),
             settings: Vec::new(),
         };
-        Fabric::new(&args, "bfc").unwrap()
+        Fabric::new(&options).unwrap()
     }
 
     fn script(text: &str) -> String {

@@ -15,30 +15,31 @@ use weft_topo::spec::KINDS;
 
 use super::measure::Measure;
 use crate::error::usage;
-use crate::trial::gates;
+use crate::gates;
 
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
 
 /// An experiment.
 #[derive(Clone, Debug)]
-pub(crate) struct Experiment {
+pub struct Experiment {
     /// The file's, without `.toml`.
-    pub(crate) name: String,
+    pub name: String,
     /// The file's content.
-    pub(crate) text: String,
-    pub(crate) description: Description,
+    pub text: String,
+    /// What it says.
+    pub description: Description,
 }
 
 /// What its file says.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Description {
+pub struct Description {
     /// One line.
-    pub(crate) title: String,
+    pub title: String,
     /// The paper, its section and figure.
-    pub(crate) source: String,
+    pub source: String,
     /// What the paper did, what is done here, and what differs.
-    pub(crate) about: String,
+    pub about: String,
     #[serde(default = "first")]
     pub(crate) seeds: Vec<u64>,
     /// Numbers for `{name}` in options, that `--scale` multiplies.
@@ -48,7 +49,8 @@ pub(crate) struct Description {
     pub(crate) measures: BTreeMap<String, Measure>,
     #[serde(default)]
     pub(crate) tables: Vec<Table>,
-    pub(crate) claims: Vec<Claim>,
+    /// What the paper says.
+    pub claims: Vec<Claim>,
 }
 
 fn first() -> Vec<u64> {
@@ -84,7 +86,7 @@ pub(crate) struct Runs {
 /// A value as the command line takes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Value(pub(crate) String);
+pub struct Value(pub String);
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -155,9 +157,9 @@ pub(crate) struct Table {
 /// Something that the paper says, as a limit of something that was measured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Claim {
+pub struct Claim {
     /// What is claimed, in a few words.
-    pub(crate) says: String,
+    pub says: String,
     /// The paper's value or words.
     pub(crate) paper: String,
     pub(crate) measure: String,
@@ -185,7 +187,7 @@ pub(crate) struct Reference {
 }
 
 /// The names of the experiments that weft brings.
-pub(crate) fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = BUILT_IN
         .files()
         .filter_map(|file| file.path().to_str()?.strip_suffix(".toml"))
@@ -199,7 +201,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// # Errors
 ///
 /// If it is one, but not as it must be: what is wrong.
-pub(crate) fn named(text: &str) -> Result<Option<Experiment>> {
+pub fn named(text: &str) -> Result<Option<Experiment>> {
     if let Some(file) = BUILT_IN.get_file(format!("{text}.toml")) {
         let content = file.contents_utf8().unwrap_or_default();
         return Experiment::parse(text, text, content).map(Some);
@@ -223,7 +225,7 @@ impl Experiment {
     /// # Errors
     ///
     /// If there is none, or it is not as it must be.
-    pub(crate) fn find(text: &str) -> Result<Self> {
+    pub fn find(text: &str) -> Result<Self> {
         match named(text)? {
             Some(experiment) => Ok(experiment),
             None => usage(format!(

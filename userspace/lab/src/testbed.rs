@@ -18,17 +18,17 @@ use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
+use crate::ports::{PortReading, Ports, QdiscFigures};
 use crate::scheme::{Description, Fallback, Policy, Scheme, Spray, Tag};
-use crate::trial::ports::{PortReading, Ports, QdiscFigures};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// Where ports have their programs. Of the hundreds that a fabric has, each would take 20 ms to
 /// attach with tcx, and as long to remove.
-pub(crate) const HOOK: Hook = Hook::Clsact;
+pub const HOOK: Hook = Hook::Clsact;
 
 /// An error of weft-net, told apart: what a person got wrong, and what went wrong.
-pub(crate) fn explain(error: weft_net::Error) -> anyhow::Error {
+pub fn explain(error: weft_net::Error) -> anyhow::Error {
     use weft_net::Error;
     match error {
         Error::System { .. } | Error::Refused { .. } | Error::Hook { .. } => {
@@ -47,7 +47,7 @@ pub(crate) fn explain(error: weft_net::Error) -> anyhow::Error {
 /// # Errors
 ///
 /// If the scheme's files are not as they must be.
-pub(crate) fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
+pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let scheme = &fabric.scheme;
     let variables = &fabric.variables;
     let sysctls = |file: &str| -> Result<Vec<Sysctl>> {
@@ -127,10 +127,7 @@ fn batch(
 /// # Errors
 ///
 /// If the scheme's files are not as they must be.
-pub(crate) fn batches<'a>(
-    fabric: &'a Fabric,
-    node: &'a Node,
-) -> Result<Vec<(&'a str, Vec<String>)>> {
+pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, Vec<String>)>> {
     let elision = fabric.slowed.elision();
     let ports = node.ports.iter().map(|port| {
         let wire = &fabric.slowed.links()[port.link].wire;
@@ -147,7 +144,7 @@ pub(crate) fn batches<'a>(
 /// # Errors
 ///
 /// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
-pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
+pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
     let Some(programs) = Programs::of(plan, scheme) else {
         return weft_net::up(plan, None).map_err(explain);
     };
@@ -185,7 +182,7 @@ pub(crate) fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
 /// # Errors
 ///
 /// If there is none of that name, or the kernel refuses.
-pub(crate) fn remove(name: &str) -> Result<weft_net::Removed> {
+pub fn remove(name: &str) -> Result<weft_net::Removed> {
     weft_net::check_name(name).map_err(explain)?;
     // First: as long as there is a namespace, `weft down` finds what was left half done.
     let group = Group::of(name).remove();
@@ -194,7 +191,7 @@ pub(crate) fn remove(name: &str) -> Result<weft_net::Removed> {
 }
 
 /// weft's programs at a testbed's ports.
-pub(crate) struct Programs {
+pub struct Programs {
     tag: Option<Tag>,
     spray: Spray,
     /// The most next hops of a route, for each node by its address.
@@ -202,14 +199,16 @@ pub(crate) struct Programs {
 }
 
 /// What is attached to a port.
-pub(crate) enum Attachment {
+pub enum Attachment {
+    /// A host's program.
     Host(HostConfig),
+    /// A switch's.
     Switch(SwitchConfig),
 }
 
 impl Programs {
     /// `None`: the scheme has none.
-    pub(crate) fn of(plan: &Plan, scheme: &Scheme) -> Option<Self> {
+    pub fn of(plan: &Plan, scheme: &Scheme) -> Option<Self> {
         let Description { tag, routing, .. } = &scheme.description;
         if tag.is_none() && routing.spray == Spray::Off {
             return None;
@@ -228,7 +227,7 @@ impl Programs {
     }
 
     /// At the ports of a node.
-    pub(crate) fn at(&self, node: &Node) -> Option<Attachment> {
+    pub fn at(&self, node: &Node) -> Option<Attachment> {
         match node.kind {
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
             Kind::Switch => {
@@ -241,7 +240,7 @@ impl Programs {
     }
 
     /// Whether hosts' programs say their flows' sizes in the testbed's control group.
-    pub(crate) fn tag(&self) -> bool {
+    pub fn tag(&self) -> bool {
         self.tag.is_some()
     }
 }
@@ -273,14 +272,15 @@ fn switch_config(spray: Spray, paths: u32) -> SwitchConfig {
 }
 
 /// The control group whose sockets may say the size of their flows.
-pub(crate) struct Group {
+pub struct Group {
     path: PathBuf,
     /// Whether it goes when this does.
     temporary: bool,
 }
 
 impl Group {
-    pub(crate) fn of(testbed: &str) -> Self {
+    /// A testbed's, whether or not it is there.
+    pub fn of(testbed: &str) -> Self {
         Self {
             path: Path::new(CGROUPS).join(format!("weft-{testbed}")),
             temporary: false,
@@ -312,16 +312,18 @@ impl Group {
         self.temporary = false;
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its folder.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn exists(&self) -> bool {
+    /// Whether it is there.
+    pub fn exists(&self) -> bool {
         self.path.exists()
     }
 
     /// What a process writes its number to, to be in it.
-    pub(crate) fn members(&self) -> PathBuf {
+    pub fn members(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
 
@@ -330,7 +332,7 @@ impl Group {
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub(crate) fn enter(&self) -> Result<Membership> {
+    pub fn enter(&self) -> Result<Membership> {
         let before =
             fs::read_to_string("/proc/self/cgroup").context("reading /proc/self/cgroup")?;
         let before = before
@@ -371,7 +373,7 @@ impl Drop for Group {
 }
 
 /// This process is in a control group for as long as this lives.
-pub(crate) struct Membership {
+pub struct Membership {
     back: PathBuf,
 }
 
@@ -387,7 +389,7 @@ impl Drop for Membership {
 /// # Errors
 ///
 /// If there is none, or more than one to choose from.
-pub(crate) fn open(name: Option<&str>) -> Result<Testbed> {
+pub fn open(name: Option<&str>) -> Result<Testbed> {
     if let Some(name) = name {
         return Testbed::open(name).map_err(explain);
     }
@@ -410,7 +412,7 @@ pub(crate) fn open(name: Option<&str>) -> Result<Testbed> {
 /// # Errors
 ///
 /// If a namespace is gone.
-pub(crate) fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<Host>> {
+pub fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<Host>> {
     topology
         .hosts()
         .map(|id| {
@@ -428,7 +430,7 @@ pub(crate) fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Resul
 }
 
 /// A testbed's ports, read by netlink.
-pub(crate) struct Sampled {
+pub struct Sampled {
     reader: StatsReader,
     /// As they were before the first reading: names only.
     blank: Vec<PortReading>,
@@ -438,7 +440,7 @@ impl Sampled {
     /// # Errors
     ///
     /// If a namespace is gone.
-    pub(crate) fn new(testbed: &Testbed, topology: &Topology) -> Result<Self> {
+    pub fn new(testbed: &Testbed, topology: &Topology) -> Result<Self> {
         let nodes = topology.nodes().iter();
         let ports = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
         let blank = ports.map(|(node, port)| PortReading {

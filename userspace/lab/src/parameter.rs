@@ -1,36 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `$name` in a scheme's files.
+//! A scheme's parameters: values that a person may set, and what they come to on a fabric.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
-use weft_topo::Wire;
-
-use super::{Parameter, Value};
 use crate::error::usage;
-use crate::topology::{FRAME, SHORTEST_FRAME};
 
 /// What the fabric's variables come from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fabric {
+pub struct FabricFigures {
     /// `$bdp`.
-    pub(crate) bdp_packets: u64,
+    pub bdp_packets: u64,
     /// `$rtt`, in the machine's ns.
-    pub(crate) rtt_ns: u64,
+    pub rtt_ns: u64,
     /// `$slack`, in the machine's ns.
-    pub(crate) slack_ns: u64,
+    pub slack_ns: u64,
     /// Times of the machine are so many times those of the fabric.
-    pub(crate) dilation: u32,
+    pub dilation: u32,
 }
 
-/// Names and what stands for them.
-#[derive(Clone, Debug)]
-pub(crate) struct Variables(BTreeMap<String, String>);
+/// A value that a person may set.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// What it is unless somebody sets it.
+    pub value: Value,
+    /// If it is a word: those that it may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
+    /// A few words.
+    #[serde(default)]
+    pub about: String,
+}
 
-const UNITS: [(&str, u64); 4] = [
+/// A number, a time, a fabric variable or a word.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    Number(u64),
+    /// Anything else, as it is written.
+    Text(String),
+}
+
+pub(crate) const UNITS: [(&str, u64); 4] = [
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -55,7 +71,7 @@ fn is_decimal(text: &str) -> bool {
 }
 
 /// In the largest unit in which it is whole.
-pub(crate) fn show_time(ns: u64) -> String {
+pub fn show_time(ns: u64) -> String {
     let whole = |(_, factor): &&(&str, u64)| ns != 0 && ns.is_multiple_of(*factor);
     match UNITS.iter().rev().find(whole) {
         Some((unit, factor)) => format!("{}{unit}", ns / factor),
@@ -113,7 +129,7 @@ pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
 }
 
 /// A parameter's value on a fabric.
-enum OnFabric {
+pub(crate) enum OnFabric {
     Number(u64),
     /// The machine's ns.
     Time(u64),
@@ -130,7 +146,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    fn on_fabric(&self, fabric: &Fabric) -> OnFabric {
+    pub(crate) fn on_fabric(&self, fabric: &FabricFigures) -> OnFabric {
         let text = match self {
             Self::Number(number) => return OnFabric::Number(*number),
             Self::Text(text) => text,
@@ -151,109 +167,12 @@ impl Value {
     }
 
     /// As a result tells it: times are the fabric's.
-    pub(crate) fn told(&self, fabric: &Fabric) -> String {
+    pub fn told(&self, fabric: &FabricFigures) -> String {
         match self.on_fabric(fabric) {
             OnFabric::Number(number) => number.to_string(),
             OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
             OnFabric::Word(word) => word,
         }
-    }
-}
-
-impl Variables {
-    /// The fabric's and a scheme's.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter's value is nothing that can be filled in.
-    pub(crate) fn of_fabric(
-        parameters: &BTreeMap<String, Parameter>,
-        fabric: &Fabric,
-    ) -> Result<Self> {
-        let mut variables = Self(BTreeMap::new());
-        variables.set("bdp", fabric.bdp_packets.to_string());
-        variables.set_time("rtt", fabric.rtt_ns);
-        variables.set_time("slack", fabric.slack_ns);
-        for (name, parameter) in parameters {
-            check(name, parameter)?;
-            match parameter.value.on_fabric(fabric) {
-                OnFabric::Number(number) => variables.set(name, number.to_string()),
-                OnFabric::Time(ns) => variables.set_time(name, ns),
-                OnFabric::Word(word) => variables.set(name, word),
-            }
-        }
-        Ok(variables)
-    }
-
-    /// These and a port's. `elided`: the ports of the same switch whose packets push nobody back
-    /// when they leave by this one.
-    pub(crate) fn port<'a>(
-        &self,
-        dev: &str,
-        wire: &Wire,
-        elided: impl Iterator<Item = &'a str>,
-    ) -> Self {
-        let mut variables = self.clone();
-        variables.set("dev", dev.to_owned());
-        variables.set("rate", wire.rate.to_string());
-        variables.set("delay", wire.delay.to_string());
-        variables.set_link(wire);
-        variables.set_elided(elided);
-        variables
-    }
-
-    /// What comes of a link's rate and delay: `$hrtt`, the 1-hop round-trip time of a full frame and
-    /// a shortest one back.
-    pub(crate) fn set_link(&mut self, wire: &Wire) {
-        let serialization = wire.rate.serialization_ns(FRAME + SHORTEST_FRAME);
-        self.set_time("hrtt", 2 * wire.delay.ns() + serialization);
-    }
-
-    /// `$elide`, in the words of tc-bfc(8).
-    pub(crate) fn set_elided<'a>(&mut self, ports: impl Iterator<Item = &'a str>) {
-        let words: Vec<String> = ports.map(|port| format!("elide {port}")).collect();
-        let words = match words.is_empty() {
-            true => "noelide".to_owned(),
-            false => words.join(" "),
-        };
-        self.set("elide", words);
-    }
-
-    pub(crate) fn set(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
-    }
-
-    fn set_time(&mut self, name: &str, ns: u64) {
-        self.set(name, show_time(ns));
-        for (unit, factor) in &UNITS[..3] {
-            self.set(&format!("{name}_{unit}"), ns.div_ceil(*factor).to_string());
-        }
-    }
-
-    /// Puts values in place of names. A name is letters, digits and `_`.
-    ///
-    /// # Errors
-    ///
-    /// If there is a name that is not among these.
-    pub(crate) fn fill(&self, line: &str) -> Result<String> {
-        let mut pieces = line.split('$');
-        let mut filled = pieces.next().unwrap_or_default().to_owned();
-        for piece in pieces {
-            let end = piece
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .unwrap_or(piece.len());
-            let (name, rest) = piece.split_at(end);
-            let Some(value) = self.0.get(name) else {
-                let known: Vec<String> = self.0.keys().map(|name| format!("${name}")).collect();
-                return usage(format!(
-                    "`${name}` is not known: expected one of {}",
-                    known.join(", ")
-                ));
-            };
-            filled.push_str(value);
-            filled.push_str(rest);
-        }
-        Ok(filled)
     }
 }
 
@@ -291,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_result_tells_what_a_parameter_was_on_the_fabric() {
-        let fabric = Fabric {
+        let fabric = FabricFigures {
             bdp_packets: 13,
             rtt_ns: 14_600_000,
             slack_ns: 0,
@@ -306,34 +225,5 @@ mod tests {
         ] {
             assert_eq!(value.told(&fabric), expected, "{value:?}");
         }
-    }
-
-    #[test]
-    fn a_port_has_its_links_round_trip_and_the_ports_that_are_elided() {
-        let wire = Wire {
-            rate: "100gbit".parse().unwrap(),
-            delay: "1us".parse().unwrap(),
-        };
-        let line = "$dev $rate $delay $hrtt $hrtt_us $elide";
-        let fill = |elided: &[&str]| {
-            let variables = Variables(BTreeMap::new()).port("agg0", &wire, elided.iter().copied());
-            variables.fill(line).unwrap()
-        };
-        // 2 µs, and 1538 and 84 bytes at 12.5 bytes a ns.
-        assert_eq!(
-            fill(&[]),
-            "agg0 100Gbit 1us 2130ns 3 noelide".replace('G', "g")
-        );
-        assert!(fill(&["agg0", "agg1"]).ends_with("3 elide agg0 elide agg1"));
-    }
-
-    #[test]
-    fn names_end_where_a_word_does() {
-        let mut variables = Variables(BTreeMap::new());
-        variables.set("rate", "10mbit".into());
-        variables.set_time("rto", 45_000_100);
-        let line = variables.fill("rate $rate, $rto_ms/$rto_us $rto").unwrap();
-        assert_eq!(line, "rate 10mbit, 46/45001 45000100ns");
-        assert!(variables.fill("$").is_err());
     }
 }

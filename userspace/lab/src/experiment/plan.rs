@@ -4,24 +4,27 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
 
 use super::description::{Experiment, Runs, Value};
 use crate::error::usage;
-use crate::fabric::Fabric;
-use crate::output::quoted;
-use crate::run;
+use crate::run::{self, Checked, Run};
+use crate::words::{quoted, split};
 
 /// A run.
-pub(crate) struct Planned {
+pub struct Planned {
     /// The values that it has, `scheme` among them.
     pub(crate) values: BTreeMap<String, Value>,
-    /// One scheme, one seed.
-    pub(crate) args: run::Args,
-    pub(crate) fabric: Fabric,
-    /// Where its results go.
-    pub(crate) file: PathBuf,
+    /// The same for all seeds.
+    pub run: Rc<Checked>,
+    /// Of its workload.
+    pub seed: u64,
+    /// The folder of its results,
+    pub folder: PathBuf,
+    /// and their file.
+    pub file: PathBuf,
     /// Whether its flows get the ideal schedule, too.
     pub(crate) ideal: bool,
     /// Whether its flows are not meant to end.
@@ -31,44 +34,59 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    pub(crate) fn seed(&self) -> u64 {
-        self.args.seed[0]
-    }
-
     /// As a shell takes it.
-    pub(crate) fn command(&self) -> String {
-        let folder = self.args.out.display().to_string();
-        let seed = self.seed().to_string();
+    pub fn command(&self) -> String {
+        let run = self.run.run();
+        let folder = self.folder.display().to_string();
+        let seed = self.seed.to_string();
         let own = [
             "--scheme",
-            &self.args.scheme[0],
+            &run.fabric.scheme,
             "--seed",
             &seed,
             "--out",
             &folder,
         ];
-        let words = self.args.words.iter().map(String::as_str).chain(own);
+        let words = run.words.iter().map(String::as_str).chain(own);
         words.fold("weft run".to_owned(), |text, word| {
             text + " " + &quoted(word)
         })
     }
 }
 
-/// All runs, in an order that does not depend on anything but the description.
+/// What is asked of an experiment.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// So many times the flows.
+    pub scale: Option<f64>,
+    /// Other seeds than its own.
+    pub seeds: Option<Vec<u64>>,
+    /// The folder of the results' folders.
+    pub out: PathBuf,
+    /// Name of the testbeds that are made and removed.
+    pub testbed: String,
+}
+
+/// All runs, in an order that does not depend on anything but the description. `read` makes a run of
+/// the words after `weft run`, which are how a description and results say what is run.
 ///
 /// # Errors
 ///
 /// If a run is no command line of `weft run`, or says what an experiment says itself: which, and what
 /// is wrong.
-pub(crate) fn plan(experiment: &Experiment, asked: &run::Args) -> Result<Vec<Planned>> {
+pub fn plan(
+    experiment: &Experiment,
+    asked: &Asked,
+    read: &dyn Fn(&[String]) -> Result<Run>,
+) -> Result<Vec<Planned>> {
     let description = &experiment.description;
-    let scale = asked.experiment.scale.unwrap_or(1.0);
+    let scale = asked.scale.unwrap_or(1.0);
     if !(scale > 0.0 && scale <= 1e6) {
         return usage(format!(
             "--scale {scale}: expected a factor above 0 to 1000000"
         ));
     }
-    if asked.experiment.scale.is_some() && description.scaled.is_empty() {
+    if asked.scale.is_some() && description.scaled.is_empty() {
         return usage(format!("--scale: {} has nothing to scale", experiment.name));
     }
     let scaled = description.scaled.iter().map(|(name, number)| {
@@ -76,17 +94,13 @@ pub(crate) fn plan(experiment: &Experiment, asked: &run::Args) -> Result<Vec<Pla
         (name.clone(), Value(number.to_string()))
     });
     let scaled: BTreeMap<String, Value> = scaled.collect();
-    let seeds = match asked.said.iter().any(|id| id == "seed") {
-        true => &asked.seed,
-        false => &description.seeds,
-    };
+    let seeds = asked.seeds.as_ref().unwrap_or(&description.seeds);
     run::each_once("--seed", seeds)?;
     let mut plan: Vec<Planned> = Vec::new();
     for runs in &description.runs {
         let first = plan.len();
         for values in combinations(runs) {
-            for &seed in seeds {
-                let planned = planned(experiment, asked, runs, &values, &scaled, seed)?;
+            for planned in planned(experiment, asked, read, runs, &values, &scaled, seeds)? {
                 if plan.iter().any(|other| other.file == planned.file) {
                     return usage(format!(
                         "{}: two runs would be {}",
@@ -107,7 +121,7 @@ pub(crate) fn plan(experiment: &Experiment, asked: &run::Args) -> Result<Vec<Pla
         }
     }
     for (name, measure) in &description.measures {
-        let lacking = |planned: &Planned| measure.lacking(&planned.fabric.topology);
+        let lacking = |planned: &Planned| measure.lacking(&planned.run.fabric().topology);
         // Runs may be on different fabrics: what one of them has can be measured there.
         if let Some(Some(sentence)) = plan.iter().map(lacking).reduce(Option::and) {
             return usage(format!("{}: measure {name}: {sentence}", experiment.name));
@@ -134,14 +148,16 @@ fn combinations(runs: &Runs) -> Vec<BTreeMap<String, Value>> {
     all
 }
 
+/// A combination's runs, one for each seed.
 fn planned(
     experiment: &Experiment,
-    asked: &run::Args,
+    asked: &Asked,
+    read: &dyn Fn(&[String]) -> Result<Run>,
     runs: &Runs,
     values: &BTreeMap<String, Value>,
     scaled: &BTreeMap<String, Value>,
-    seed: u64,
-) -> Result<Planned> {
+    seeds: &[u64],
+) -> Result<Vec<Planned>> {
     let with = values
         .get("scheme")
         .and_then(|scheme| runs.with.get(&scheme.0));
@@ -157,66 +173,30 @@ fn planned(
         .collect::<Result<_>>()
         .with_context(|| experiment.name.clone())?;
     let wrong = || format!("{}: weft run {}", experiment.name, words.join(" "));
-    let mut args = run::Args::parse(&words).with_context(wrong)?;
-    if let Some(option) = args.said_of(&run::OF_EXPERIMENTS) {
-        return usage(format!("{}: --{option} is not a run's own", wrong()));
-    }
-    let [scheme] = args.scheme.as_slice() else {
-        return usage(format!(
-            "{}: one scheme a run; several are values of each.scheme",
-            wrong()
-        ));
-    };
-    let scheme = scheme.clone();
+    let mut run = read(&words).with_context(wrong)?;
+    run.testbed.clone_from(&asked.testbed);
+    let scheme = run.fabric.scheme.clone();
+    let run = Rc::new(run.checked(seeds).with_context(wrong)?);
     let mut values = values.clone();
     values.extend(
         runs.name
             .clone()
             .map(|name| ("runs".to_owned(), Value(name))),
     );
-    args.out = asked.out.join(&experiment.name);
-    args.out.extend(folder(&values));
+    let mut out = asked.out.join(&experiment.name);
+    out.extend(folder(&values));
     values.insert("scheme".to_owned(), Value(scheme.clone()));
-    args.seed = vec![seed];
-    args.testbed.clone_from(&asked.testbed);
-    args.quiet = asked.quiet;
-    let fabric = run::checked(&args, &scheme).with_context(wrong)?;
-    Ok(Planned {
-        file: run::file(&args.out, &fabric.scheme.name, seed),
+    let planned = seeds.iter().map(|&seed| Planned {
+        file: run::file(&out, &run.fabric().scheme.name, seed),
+        folder: out.clone(),
         ideal: runs.ideal.as_ref() == Some(&scheme),
         endless: runs.endless,
         allow: runs.allow.clone(),
-        values,
-        args,
-        fabric,
-    })
-}
-
-/// The words of a command line; between `'` and `'` space is of the word.
-fn split(text: &str) -> Result<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    let (mut quoted, mut within) = (false, false);
-    for letter in text.chars() {
-        if letter == '\'' {
-            quoted = !quoted;
-        } else if letter.is_whitespace() && !quoted {
-            within = false;
-            continue;
-        }
-        if !within {
-            words.push(String::new());
-            within = true;
-        }
-        if letter != '\''
-            && let Some(word) = words.last_mut()
-        {
-            word.push(letter);
-        }
-    }
-    match quoted {
-        true => usage(format!("`{}`: a ' without another", text.trim())),
-        false => Ok(words),
-    }
+        values: values.clone(),
+        run: Rc::clone(&run),
+        seed,
+    });
+    Ok(planned.collect())
 }
 
 /// Puts values in place of `{name}`.
@@ -259,27 +239,4 @@ fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
     let name = name.replace(|c: char| !plain(c), "-");
     (!name.is_empty()).then_some(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quoted_word_has_its_space() {
-        let words = split(" rack  --fault '1us tor0 ip link'\n--load 0.5 '' a'b c'd ").unwrap();
-        let expected = [
-            "rack",
-            "--fault",
-            "1us tor0 ip link",
-            "--load",
-            "0.5",
-            "",
-            "ab cd",
-        ];
-        assert_eq!(words, expected);
-        assert_eq!(split("  \n ").unwrap(), Vec::<String>::new());
-        let error = split("rack --fault '1us tor0").unwrap_err().to_string();
-        assert!(error.ends_with("a ' without another"), "{error}");
-    }
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What flows there are, as options of `weft run`.
+//! What flows there are: from names and numbers to a workload on a fabric.
 
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use weft_load::arrivals::Process;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
@@ -23,80 +22,67 @@ use weft_topo::{Kind, NodeId, Topology};
 use crate::error::usage;
 use crate::topology;
 
-/// Which flows.
-#[derive(Clone, Debug, clap::Args)]
-#[group(skip)]
-pub(crate) struct Args {
-    /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
-    #[arg(long, value_name = "SIZES", default_value = "web-search")]
-    workload: String,
-    /// Offered load, above 0 to 1
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.6)]
-    load: f64,
-    /// What the load is a fraction of
-    #[arg(long, value_enum, default_value_t = Of::Host)]
-    load_of: Of,
-    /// Which bytes the load counts: the wire's, with every header, or the flows'
-    #[arg(long, value_enum, default_value_t = Count::Wire)]
-    count: Count,
-    /// poisson, lognormal[:SIGMA], or closed[:N]: N flows at a time per pair, the end of one
-    /// begins the next
-    #[arg(long, default_value = "poisson")]
-    arrivals: String,
-    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, or a file of pairs
-    #[arg(long, default_value = "uniform")]
-    pairs: String,
-    /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
-    trace: Option<String>,
-    /// Incasts on top: 40x20kB@300 is 40 senders of 20 kB each, 300 times a second of the fabric;
-    /// 100:20MB@5 is 20 MB in all
-    #[arg(long, value_name = "N×SIZE@RATE")]
-    incast: Option<String>,
-    /// Receiver of all incasts (default: a new one each time)
-    #[arg(long, value_name = "HOST", requires = "incast")]
-    incast_to: Option<String>,
-    /// Hosts that send an incast's flows, where they are to be fewer than its flows: in turn
-    /// (default: each flow is from another host)
-    #[arg(long, value_name = "N", requires = "incast")]
-    incast_senders: Option<NonZeroU32>,
-    /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is always the same time
-    #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
-    incast_arrivals: String,
-    /// Nothing but the incasts
-    #[arg(long, requires = "incast", conflicts_with = "trace")]
-    only_incast: bool,
-    /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
-    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB is
-    /// one from each host of that group
-    #[arg(long, value_name = "FROM-TO:SIZE")]
-    add: Vec<String>,
-    /// Nothing but the flows of --add
-    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
-    only_added: bool,
-    /// How many flows (default 1000)
-    #[arg(long, value_name = "N", conflicts_with = "time")]
-    flows: Option<u64>,
-    /// For how long flows start, in time of the fabric: 50ms
-    #[arg(long, value_name = "TIME")]
-    time: Option<String>,
-    /// The fraction that comes first and is not measured
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.1)]
-    warm_up: f64,
+/// Which flows there are.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// `None`: only incasts and what is added.
+    pub background: Option<Source>,
+    /// On top.
+    pub incasts: Option<Incasts>,
+    /// Flows on top, such as `h1-h0:30MB@2ms` (see `weft run --add`).
+    pub added: Vec<String>,
+    /// How many, or for how long.
+    pub until: Until,
+    /// The fraction that comes first and is not measured, from 0 to below 1.
+    pub warm_up: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Of {
-    /// The busiest host link
+/// Where the flows of the background come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// By chance.
+    Drawn(Drawn),
+    /// The lines of a file.
+    Trace(String),
+}
+
+/// Flows that are drawn from distributions; texts are as results repeat them.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// A name of `weft workloads`, `fixed:SIZE`, `uniform:MIN-MAX`, or a CDF file.
+    pub sizes: String,
+    /// Offered load, above 0 to 1.
+    pub load: f64,
+    /// What the load is a fraction of.
+    pub load_of: LoadLinks,
+    /// Which bytes the load counts.
+    pub counted: Counted,
+    /// `poisson`, `lognormal[:SIGMA]`, or `closed[:N]`.
+    pub arrivals: String,
+    /// `uniform`, `permutation`, `all-to-one[:HOST]`, `intra-rack`, or a file of pairs.
+    pub pairs: String,
+}
+
+/// The links that a load is a fraction of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadLinks {
+    /// The busiest host link.
     Host,
-    /// The links from the racks into the core
+    /// The links from the racks into the core.
     Core,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Count {
-    Wire,
-    Payload,
+/// Many flows to one host at once.
+#[derive(Clone, Debug)]
+pub struct Incasts {
+    /// `40x20kB@300` or `100:20MB@5`.
+    pub text: String,
+    /// The receiver of all; `None`: a new one each time.
+    pub to: Option<String>,
+    /// Hosts that send; `None`: each flow is from another.
+    pub senders: Option<NonZeroU32>,
+    /// Times between them: `poisson` or `lognormal[:SIGMA]`.
+    pub arrivals: String,
 }
 
 /// A workload's name, or its file.
@@ -104,7 +90,7 @@ enum Count {
 /// # Errors
 ///
 /// If there is no such workload or file, or the file is no distribution: one sentence.
-pub(crate) fn sizes(text: &str) -> Result<Sizes> {
+pub fn sizes(text: &str) -> Result<Sizes> {
     let sizes = if is_file(text) {
         Sizes::from_cdf(text, &read("--workload", text)?)
     } else {
@@ -208,7 +194,7 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
     Ok(flows.flat_map(|flow| vec![flow; count]).collect())
 }
 
-impl Args {
+impl Traffic {
     /// The workload on a fabric (not slowed), and how results name it.
     ///
     /// # Errors
@@ -225,32 +211,32 @@ impl Args {
             warm_up: self.warm_up,
             ..record::Workload::default()
         };
-        let background = if let Some(file) = &self.trace {
-            said.arrivals = format!("trace:{file}");
-            Some(Background::Trace(refuse(Trace::parse(
-                file,
-                &read("--trace", file)?,
-                hosts,
-            ))?))
-        } else if self.only_incast || self.only_added {
-            None
-        } else {
-            Some(self.background(topology, framing, seed, &mut said)?)
-        };
-        let incast = match &self.incast {
-            Some(text) => Some(self.incast(topology, text)?),
+        let background = match &self.background {
+            Some(Source::Trace(file)) => {
+                said.arrivals = format!("trace:{file}");
+                Some(Background::Trace(refuse(Trace::parse(
+                    file,
+                    &read("--trace", file)?,
+                    hosts,
+                ))?))
+            }
+            Some(Source::Drawn(drawn)) => {
+                Some(drawn.background(topology, framing, seed, &mut said)?)
+            }
             None => None,
         };
+        let incasts = self.incasts.as_ref();
+        let incast = incasts.map(|it| it.incast(topology)).transpose()?;
         said.incast = incast.as_ref().map(ToString::to_string);
-        let added = self.add.iter().map(|text| added(topology, text));
+        let added = self.added.iter().map(|text| added(topology, text));
         let added = added.collect::<Result<Vec<_>>>()?.concat();
-        said.added.clone_from(&self.add);
+        said.added.clone_from(&self.added);
         let workload = Workload {
             hosts,
             background,
             incast,
             added,
-            until: self.until()?,
+            until: self.until,
             warm_up: self.warm_up,
             seed,
         };
@@ -258,23 +244,9 @@ impl Args {
         refuse(workload.flows())?;
         Ok((workload, said))
     }
+}
 
-    fn until(&self) -> Result<Until> {
-        Ok(match (&self.time, self.flows) {
-            (Some(time), _) => match time.parse::<weft_topo::Delay>() {
-                Ok(time) => Until::Time(time.ns()),
-                Err(_) => {
-                    return usage(format!(
-                        "--time {time}: expected a time up to 10s, such as 50ms"
-                    ));
-                }
-            },
-            (None, Some(flows)) => Until::Flows(flows),
-            (None, None) if self.trace.is_some() => Until::TraceEnd,
-            (None, None) => Until::Flows(1000),
-        })
-    }
-
+impl Drawn {
     fn background(
         &self,
         topology: &Topology,
@@ -282,7 +254,7 @@ impl Args {
         seed: u64,
         said: &mut record::Workload,
     ) -> Result<Background> {
-        let sizes = sizes(&self.workload)?;
+        let sizes = sizes(&self.sizes)?;
         let pairs = self.pairs(topology, seed)?;
         said.sizes = sizes.name().to_owned();
         said.pairs.clone_from(&self.pairs);
@@ -315,10 +287,7 @@ impl Args {
         let load = Load {
             fraction: self.load,
             of: self.load_of(topology, &pairs),
-            counted: match self.count {
-                Count::Wire => Counted::Wire,
-                Count::Payload => Counted::Payload,
-            },
+            counted: self.counted,
         };
         said.load = Some(load.to_string());
         let rate = refuse(load.per_second(load.counted.mean_bits(&sizes, framing)))?;
@@ -333,7 +302,7 @@ impl Args {
     fn load_of(&self, topology: &Topology, pairs: &Pairs) -> LoadOf {
         let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
         match self.load_of {
-            Of::Host => {
+            LoadLinks::Host => {
                 let ports = topology
                     .hosts()
                     .flat_map(|id| topology.node(id).ports.first());
@@ -344,7 +313,7 @@ impl Args {
                     share: pairs.busiest_share(),
                 }
             }
-            Of::Core => {
+            LoadLinks::Core => {
                 // Up from the switches that hosts are at, to switches.
                 let racks = racks(topology);
                 let leaves: std::collections::BTreeSet<u32> = racks.iter().copied().collect();
@@ -380,8 +349,11 @@ impl Args {
             },
         })
     }
+}
 
-    fn incast(&self, topology: &Topology, text: &str) -> Result<Incast> {
+impl Incasts {
+    fn incast(&self, topology: &Topology) -> Result<Incast> {
+        let text = &self.text;
         let parsed = text.split_once('@').and_then(|(what, rate)| {
             let (fan_in, bytes, all) = match what.split_once('x') {
                 Some((fan_in, bytes)) => (fan_in, bytes, false),
@@ -409,10 +381,10 @@ impl Args {
             } else {
                 IncastBytes::PerSender(bytes)
             },
-            senders: self.incast_senders,
-            process: refuse(self.incast_arrivals.parse())?,
+            senders: self.senders,
+            process: refuse(self.arrivals.parse())?,
             rate,
-            receiver: match &self.incast_to {
+            receiver: match &self.to {
                 Some(name) => Some(host(topology, name)?),
                 None => None,
             },

@@ -9,14 +9,17 @@ use std::io::BufReader;
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
 use weft_load::record::{Gate, Limit, Run};
+use weft_topo::Topology;
 
 use super::description::Value;
 use super::plan::Planned;
 use crate::trial::Best;
 
 /// What there is of a run.
-pub(crate) enum Found {
+pub enum Found {
+    /// It is done.
     Done(Box<Run>),
+    /// Nothing.
     Missing,
     /// A file that is not this run's: one sentence.
     Other(String),
@@ -27,7 +30,7 @@ pub(crate) enum Found {
 /// # Errors
 ///
 /// If a file is there and cannot be read.
-pub(crate) fn find(planned: &Planned) -> Result<Found> {
+pub fn find(planned: &Planned) -> Result<Found> {
     let path = planned.file.display().to_string();
     let file = match File::open(&planned.file) {
         Ok(file) => file,
@@ -50,13 +53,16 @@ fn fault(planned: &Planned, run: &Run) -> Option<&'static str> {
     let header = &run.header;
     let faults = [
         (run.summary.is_none(), "is of a run that did not end"),
-        (header.options != planned.args.words, "is of other options"),
         (
-            header.scheme != planned.fabric.scheme.name || header.seed != planned.seed(),
+            header.options != planned.run.run().words,
+            "is of other options",
+        ),
+        (
+            header.scheme != planned.run.fabric().scheme.name || header.seed != planned.seed,
             "is of another scheme or seed",
         ),
         (
-            header.parameters != planned.fabric.parameters(),
+            header.parameters != planned.run.fabric().parameters(),
             "is of other parameters of the scheme",
         ),
         (
@@ -68,7 +74,7 @@ fn fault(planned: &Planned, run: &Run) -> Option<&'static str> {
 }
 
 /// A run that is done, or the ideal that follows from one.
-pub(crate) struct Done<'a> {
+pub struct Done<'a> {
     pub(crate) planned: &'a Planned,
     /// Those of the plan, but for the scheme if it is the ideal's.
     pub(crate) values: BTreeMap<String, Value>,
@@ -76,7 +82,8 @@ pub(crate) struct Done<'a> {
 }
 
 impl<'a> Done<'a> {
-    pub(crate) fn new(planned: &'a Planned, run: Run) -> Self {
+    /// What came of a planned run.
+    pub fn new(planned: &'a Planned, run: Run) -> Self {
         Self {
             planned,
             values: planned.values.clone(),
@@ -85,26 +92,23 @@ impl<'a> Done<'a> {
     }
 
     /// What packets are like on its wires.
-    ///
-    /// # Errors
-    ///
-    /// Never: Ethernet's MTU holds headers.
-    pub(crate) fn framing(&self) -> Result<Framing> {
-        self.planned.fabric.framing(self.planned.args.ipv6)
+    pub(crate) fn framing(&self) -> Framing {
+        self.planned.run.framing()
+    }
+
+    /// The fabric that is meant.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.planned.run.fabric().topology
     }
 
     /// Best possible times on its fabric.
-    ///
-    /// # Errors
-    ///
-    /// As [`Done::framing`].
-    pub(crate) fn best(&self) -> Result<Best<'_>> {
-        Ok(Best::new(&self.planned.fabric.topology, self.framing()?))
+    pub(crate) fn best(&self) -> Best<'_> {
+        Best::new(self.topology(), self.framing())
     }
 
     /// The rate of a host's link, in bit/s.
     pub(crate) fn rate(&self, host: u32) -> Option<u64> {
-        let topology = &self.planned.fabric.topology;
+        let topology = self.topology();
         let id = topology.hosts().nth(host as usize)?;
         let port = topology.node(id).ports.first()?;
         Some(topology.links()[port.link].wire.rate.bits_per_second())

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Wrong usage: exit status 2.
 #[derive(Debug)]
-pub(crate) struct Usage(String);
+pub struct Usage(String);
 
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,11 +19,11 @@ impl std::error::Error for Usage {}
 /// # Errors
 ///
 /// Always: with this sentence, and exit status 2.
-pub(crate) fn usage<T>(sentence: impl Into<String>) -> anyhow::Result<T> {
+pub fn usage<T>(sentence: impl Into<String>) -> anyhow::Result<T> {
     Err(Usage(sentence.into()).into())
 }
 
 /// Whether somewhere in the chain of causes is wrong usage.
-pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+pub fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Usage>())
 }

@@ -8,7 +8,7 @@ use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 use weft_load::record::Backpressure;
 
-use super::gates::Lateness;
+use crate::gates::Lateness;
 
 /// Where the readings come from.
 pub(crate) trait Ports {

@@ -3,8 +3,6 @@
 //! Schemes: what ports, hosts and routing get. The folders of `tc-configs` are in the binary; a
 //! person's own is read from a path. `tc-configs/README.md` describes the files.
 
-mod variables;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -13,14 +11,14 @@ use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use variables::{Fabric, Variables, show_time};
-
 use crate::error::usage;
+use crate::parameter::{self, Parameter, Value};
+use crate::variables::Variables;
 
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
 
 /// The files of a scheme, in the order in which they are shown.
-pub(crate) const FILES: [&str; 6] = [
+pub const FILES: [&str; 6] = [
     "scheme.toml",
     "switch.tc",
     "host.tc",
@@ -33,92 +31,86 @@ const NEEDED: [&str; 3] = ["scheme.toml", "switch.tc", "host.tc"];
 
 /// A scheme as its folder says.
 #[derive(Clone, Debug)]
-pub(crate) struct Scheme {
+pub struct Scheme {
     /// The folder's name.
-    pub(crate) name: String,
-    pub(crate) description: Description,
+    pub name: String,
+    /// What `scheme.toml` says.
+    pub description: Description,
     /// The files' contents, by name.
-    pub(crate) files: BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
 }
 
 /// `scheme.toml`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Description {
+pub struct Description {
     /// One sentence.
-    pub(crate) about: String,
+    pub about: String,
     /// Where the values come from.
     #[serde(default)]
-    pub(crate) source: String,
+    pub source: String,
+    /// By name.
     #[serde(default)]
-    pub(crate) parameters: BTreeMap<String, Parameter>,
+    pub parameters: BTreeMap<String, Parameter>,
+    /// `None`: packets carry no tag.
     #[serde(default)]
-    pub(crate) tag: Option<Tag>,
+    pub tag: Option<Tag>,
+    /// Which paths packets take.
     #[serde(default)]
-    pub(crate) routing: Routing,
-}
-
-/// A value that a person may set.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Parameter {
-    pub(crate) value: Value,
-    /// If it is a word: those that it may be.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) words: Vec<String>,
-    #[serde(default)]
-    pub(crate) about: String,
-}
-
-/// A number, a time, a fabric variable or a word.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Value {
-    Number(u64),
-    Text(String),
+    pub routing: Routing,
 }
 
 /// What packets carry.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tag {
-    pub(crate) policy: Policy,
+pub struct Tag {
+    /// What is the rank.
+    pub policy: Policy,
+    /// What is the rank where the flow's size is not known.
     #[serde(default)]
-    pub(crate) fallback: Fallback,
+    pub fallback: Fallback,
 }
 
 /// A packet's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Policy {
+pub enum Policy {
+    /// The bytes that remain of the flow.
     Remaining,
+    /// The flow's size.
     Size,
+    /// The bytes that were sent of it.
     Sent,
+    /// The flow's deadline.
     Deadline,
+    /// The same for all.
     Fixed,
 }
 
 /// A packet's rank if its flow's size is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Fallback {
+pub enum Fallback {
+    /// The bytes that were sent of it.
     #[default]
     Sent,
+    /// The bytes that wait to be sent.
     Queued,
 }
 
 /// Which of the shortest paths a packet takes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Routing {
+pub struct Routing {
+    /// What decides about it.
     #[serde(default)]
-    pub(crate) spray: Spray,
+    pub spray: Spray,
 }
 
 /// What decides about the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Spray {
+pub enum Spray {
     /// The flow (ECMP).
     #[default]
     Off,
@@ -129,7 +121,7 @@ pub(crate) enum Spray {
 }
 
 /// The names of the schemes that weft brings.
-pub(crate) fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = BUILT_IN
         .dirs()
         .filter_map(|folder| folder.path().to_str())
@@ -144,7 +136,7 @@ impl Scheme {
     /// # Errors
     ///
     /// If there is none, or its files are not as they must be: which file, and what is wrong.
-    pub(crate) fn find(name: &str) -> Result<Self> {
+    pub fn find(name: &str) -> Result<Self> {
         let path = Path::new(name);
         if let Some(folder) = BUILT_IN.get_dir(name) {
             let files = folder.files().filter_map(|file| {
@@ -196,7 +188,7 @@ impl Scheme {
     ///
     /// If there is no such parameter, or the value is neither a number, nor a time, nor a fabric
     /// variable; of a parameter that is a word, none of its words.
-    pub(crate) fn set(&mut self, setting: &str) -> Result<()> {
+    pub fn set(&mut self, setting: &str) -> Result<()> {
         let Some((name, value)) = setting.split_once('=') else {
             return usage(format!("--set {setting}: expected NAME=VALUE"));
         };
@@ -212,7 +204,7 @@ impl Scheme {
             Ok(number) => Value::Number(number),
             Err(_) => Value::Text(value.to_owned()),
         };
-        variables::check(name, parameter)
+        parameter::check(name, parameter)
     }
 
     /// Fills in a `tc` batch: one command a line, without comments.
@@ -220,7 +212,7 @@ impl Scheme {
     /// # Errors
     ///
     /// A variable that nobody knows, with its line.
-    pub(crate) fn batch(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
+    pub fn batch(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
         self.lines(file, variables)
     }
 
@@ -229,11 +221,7 @@ impl Scheme {
     /// # Errors
     ///
     /// As [`Scheme::batch`], and lines of another form.
-    pub(crate) fn sysctls(
-        &self,
-        file: &str,
-        variables: &Variables,
-    ) -> Result<Vec<(String, String)>> {
+    pub fn sysctls(&self, file: &str, variables: &Variables) -> Result<Vec<(String, String)>> {
         let pair = |line: String| match line.split_once('=') {
             Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
             None => usage(format!(
@@ -249,7 +237,7 @@ impl Scheme {
     /// # Errors
     ///
     /// As [`Scheme::batch`].
-    pub(crate) fn route(&self, variables: &Variables) -> Result<Vec<String>> {
+    pub fn route(&self, variables: &Variables) -> Result<Vec<String>> {
         let lines = self.lines("host.route", variables)?;
         let words = lines.iter().flat_map(|line| line.split_whitespace());
         Ok(words.map(str::to_owned).collect())
@@ -273,9 +261,10 @@ impl Scheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::FabricFigures;
 
-    fn fabric() -> Fabric {
-        Fabric {
+    fn fabric() -> FabricFigures {
+        FabricFigures {
             bdp_packets: 12,
             rtt_ns: 14_600_000,
             slack_ns: 60_000,

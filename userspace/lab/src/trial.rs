@@ -3,9 +3,6 @@
 //! One run: flows on a woven fabric, from the first byte to the summary.
 
 mod cpu;
-pub(crate) mod fault;
-pub(crate) mod gates;
-pub(crate) mod ports;
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -20,12 +17,13 @@ use weft_load::generate::Workload;
 use weft_load::record::{self, Header, PortSample, Record, Summary};
 use weft_load::slowdown::{Link, Path};
 use weft_load::statistics::Buckets;
+use weft_net::Testbed;
 use weft_topo::{NodeId, Topology};
 
+use crate::fault::{Faults, Running};
+use crate::gates::Measured;
+use crate::ports::{self, Continued, PortReading, Ports};
 use cpu::Cpu;
-use fault::{Faults, Running};
-use gates::Measured;
-use ports::{Continued, PortReading, Ports};
 
 /// How long a fault's command may take, in the machine's time.
 const LONGEST_FAULT: Duration = Duration::from_secs(60);
@@ -34,6 +32,8 @@ const LONGEST_FAULT: Duration = Duration::from_secs(60);
 pub(crate) struct Trial<'a> {
     /// The fabric that is meant.
     pub(crate) topology: &'a Topology,
+    /// Where it is woven.
+    pub(crate) testbed: &'a Testbed,
     /// Times of the machine are so many times those of the fabric.
     pub(crate) dilation: NonZeroU32,
     pub(crate) framing: Framing,
@@ -48,14 +48,15 @@ pub(crate) struct Trial<'a> {
     pub(crate) slack: Duration,
     /// How often ports are sampled, in the machine's time.
     pub(crate) sample: Option<Duration>,
-    pub(crate) faults: Faults<'a>,
+    pub(crate) faults: &'a Faults,
 }
 
 /// What came of it, besides the file.
-pub(crate) struct Outcomes {
-    pub(crate) summary: Summary,
+pub struct Outcomes {
+    /// The last line of the file.
+    pub summary: Summary,
     /// Whether it was interrupted.
-    pub(crate) cancelled: bool,
+    pub cancelled: bool,
 }
 
 /// Best possible times between hosts.
@@ -122,17 +123,17 @@ impl Trial<'_> {
         record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
         let mut engine = Engine::new(hosts, self.config.clone())?;
-        let faults = &self.faults;
+        let (faults, testbed) = (self.faults, self.testbed);
         let (mut commands, at_once) = (Running::default(), faults.at_once());
         for place in 0..at_once {
-            faults.begin(place, &mut commands)?;
+            faults.begin(place, testbed, &mut commands)?;
             commands.end(LONGEST_FAULT)?;
         }
         let later_ns = faults.later_ns(self.dilation.get());
         let mut unbegun = None;
         let mut begin = |place: usize, _| {
             if unbegun.is_none() {
-                unbegun = faults.begin(at_once + place, &mut commands).err();
+                unbegun = faults.begin(at_once + place, testbed, &mut commands).err();
             }
         };
         let mut ports = Continued::new(ports);

@@ -11,7 +11,7 @@ use weft_load::record::{self, Flow, Record, Run, Summary};
 use weft_load::statistics::Buckets;
 
 use super::description::Value;
-use super::results::Done;
+use super::found::Done;
 use crate::run;
 
 /// Its scheme's name.
@@ -24,7 +24,7 @@ const PS_PER_NS: u64 = 1_000;
 /// # Errors
 ///
 /// If a closed loop made the flows (when they begin depends on when others end), or writing fails.
-pub(crate) fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
+pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     let mut ideals = Vec::new();
     for run in done.iter().filter(|run| run.planned.ideal) {
         let arrivals = &run.run.header.workload.arrivals;
@@ -34,7 +34,7 @@ pub(crate) fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
             run.planned.command()
         );
         let ideal = of(run)?;
-        let path = run::file(&run.planned.args.out, IDEAL, run.planned.seed());
+        let path = run::file(&run.planned.folder, IDEAL, run.planned.seed);
         write(
             &ideal,
             File::create(&path).with_context(|| path.display().to_string())?,
@@ -53,8 +53,8 @@ pub(crate) fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
 
 /// The same flows, from the same times on, as the ideal schedule serves them.
 fn of(done: &Done<'_>) -> Result<Run> {
-    let framing = done.framing()?;
-    let mut best = done.best()?;
+    let framing = done.framing();
+    let mut best = done.best();
     let rate = |host: u32| {
         done.rate(host)
             .context("a flow of a host that is not there")

@@ -9,48 +9,62 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::description::{Claim, Experiment, Table, Value, Where};
+use super::figure;
+use super::found::Done;
 use super::measure::{Measure, OverSeeds};
-use super::results::Done;
-use crate::compare::table::{digits, show};
 use crate::error::usage;
-use crate::output;
+use crate::number::digits;
 use crate::results::{Estimate, estimate};
 
 type Values = BTreeMap<String, Value>;
 
 /// What came of an experiment.
 #[derive(Debug, Serialize)]
-pub(crate) struct Judgement {
-    experiment: String,
-    title: String,
-    source: String,
+pub struct Judgement {
+    /// The experiment's name.
+    pub experiment: String,
+    /// One line.
+    pub title: String,
+    /// The paper, its section and figure.
+    pub source: String,
     /// Whether every claim does, and every run is there.
-    pub(crate) holds: bool,
+    pub holds: bool,
     /// Runs without results.
-    missing: usize,
-    claims: Vec<Judged>,
-    tables: Vec<Measured>,
-    runs: Vec<RunState>,
+    pub missing: usize,
+    /// In the order of the description.
+    pub claims: Vec<Judged>,
+    /// In the order of the description.
+    pub tables: Vec<Measured>,
+    /// Those that have results.
+    pub runs: Vec<RunState>,
 }
 
 /// A claim beside what was measured.
 #[derive(Debug, Serialize)]
-struct Judged {
-    says: String,
-    paper: String,
-    asked: String,
+pub struct Judged {
+    /// What is claimed.
+    pub says: String,
+    /// The paper's value or words.
+    pub paper: String,
+    /// The limits.
+    pub asked: String,
     /// In the group of runs that is farthest from what is asked.
-    measured: Option<f64>,
-    unit: &'static str,
+    pub measured: Option<f64>,
+    /// Empty for a number.
+    pub unit: &'static str,
     /// What tells that group from the others that the claim is about.
-    at: Values,
-    verdict: Verdict,
+    pub at: Values,
+    /// What follows.
+    pub verdict: Verdict,
 }
 
+/// What is to be said of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Verdict {
+pub enum Verdict {
+    /// All that it is about is within its limits.
     Holds,
+    /// Some of it is not.
     Fails,
     /// There is nothing that it could be measured from.
     NotMeasured,
@@ -60,24 +74,35 @@ enum Verdict {
 
 /// A table, filled in.
 #[derive(Debug, Serialize)]
-struct Measured {
-    title: String,
-    head: Vec<String>,
-    rows: Vec<Row>,
+pub struct Measured {
+    /// One line.
+    pub title: String,
+    /// The names of the columns.
+    pub head: Vec<String>,
+    /// From the first to the last.
+    pub rows: Vec<Row>,
 }
 
+/// A table's row.
 #[derive(Debug, Serialize)]
-struct Row {
-    labels: Vec<String>,
-    cells: Vec<Option<Estimate>>,
+pub struct Row {
+    /// What tells it from the others.
+    pub labels: Vec<String>,
+    /// Its figures; `None`: there is nothing to measure.
+    pub cells: Vec<Option<Estimate>>,
 }
 
+/// Whether a run is to be believed.
 #[derive(Debug, Serialize)]
-struct RunState {
-    file: String,
-    command: String,
-    valid: bool,
-    reasons: Vec<String>,
+pub struct RunState {
+    /// Its results' file.
+    pub file: String,
+    /// What runs it.
+    pub command: String,
+    /// Whether it passed all gates.
+    pub valid: bool,
+    /// The gates that it did not pass.
+    pub reasons: Vec<String>,
 }
 
 /// Runs that differ in the seed only.
@@ -90,7 +115,7 @@ impl Group<'_> {
     fn figure(&self, measure: &Measure) -> Result<Option<Estimate>> {
         let mut figures = Vec::new();
         for run in &self.runs {
-            match measure.of_run(run)? {
+            match figure::of_run(measure, run)? {
                 Some(figure) => figures.push(figure),
                 None => return Ok(None),
             }
@@ -141,7 +166,7 @@ impl Judgement {
     /// # Errors
     ///
     /// If a table has several runs for one cell, or results do not fit the topology.
-    pub(crate) fn new(experiment: &Experiment, done: &[Done<'_>], planned: usize) -> Result<Self> {
+    pub fn new(experiment: &Experiment, done: &[Done<'_>], planned: usize) -> Result<Self> {
         let description = &experiment.description;
         let measures = &description.measures;
         let groups = groups(done);
@@ -177,76 +202,6 @@ impl Judgement {
             tables: tables.collect::<Result<_>>()?,
             runs,
         })
-    }
-
-    /// For a person.
-    pub(crate) fn text(&self) -> String {
-        let mut parts = vec![format!(
-            "{}: {}\n{}",
-            self.experiment, self.title, self.source
-        )];
-        for table in &self.tables {
-            let rows = table.rows.iter().map(|row| {
-                let cells = row.cells.iter().map(|cell| show(*cell));
-                row.labels.iter().cloned().chain(cells).collect()
-            });
-            parts.push(format!(
-                "{}\n{}",
-                table.title,
-                output::table(&table.head, rows)
-            ));
-        }
-        let rows = self.claims.iter().map(Judged::row);
-        parts.push(output::list(
-            ["claim", "paper", "asked", "measured", ""],
-            rows,
-        ));
-        let held = self.claims.iter().filter(|it| it.verdict == Verdict::Holds);
-        let mut last = format!("{} of {} claims hold", held.count(), self.claims.len());
-        if self.missing > 0 {
-            let all = self.missing + self.runs.len();
-            last += &format!("; {} of {all} runs have no results", self.missing);
-        }
-        for run in &self.runs {
-            for reason in &run.reasons {
-                last += &format!("\nINVALID {}: {reason}", run.file);
-            }
-        }
-        parts.push(last);
-        parts.join("\n\n")
-    }
-}
-
-impl Judged {
-    fn row(&self) -> Vec<String> {
-        let unit = match self.unit {
-            "" => String::new(),
-            unit => format!(" {unit}"),
-        };
-        let at = self
-            .at
-            .iter()
-            .map(|(name, value)| format!("{name} {value}"));
-        let at = at.collect::<Vec<_>>().join(", ");
-        let measured = match self.measured {
-            None => "–".to_owned(),
-            Some(measured) if at.is_empty() => format!("{}{unit}", digits(measured)),
-            Some(measured) => format!("{}{unit} at {at}", digits(measured)),
-        };
-        let verdict = match self.verdict {
-            Verdict::Holds => "holds",
-            Verdict::Fails => "DOES NOT HOLD",
-            Verdict::NotMeasured => "NOT MEASURED",
-            Verdict::Invalid => "INVALID",
-        };
-        let asked = format!("{}{unit}", self.asked);
-        vec![
-            self.says.clone(),
-            self.paper.clone(),
-            asked,
-            measured,
-            verdict.to_owned(),
-        ]
     }
 }
 

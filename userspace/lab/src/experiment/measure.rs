@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Figures of a run, from its flows, its ports and its summary.
+//! What is measured, as a description says it.
 
-mod port;
-mod receiver;
-
-use std::collections::BTreeMap;
-
-use anyhow::Result;
 use serde::Deserialize;
 use weft_load::quantity;
-use weft_load::record::{Backpressure, Class, Flow, PortSample};
+use weft_load::record::{Class, Flow};
 use weft_load::statistics::{Bucket, Sorted};
 use weft_topo::{Delay, Topology};
 
-use super::results::Done;
 use crate::topology;
 
 /// What is measured.
@@ -24,7 +17,7 @@ pub(crate) struct Measure {
     pub(crate) of: Of,
     /// Where there are many: which figure of them.
     #[serde(default)]
-    statistic: Option<Statistic>,
+    pub(super) statistic: Option<Statistic>,
     /// Only flows that are larger,
     #[serde(default)]
     above: Option<Bytes>,
@@ -42,13 +35,13 @@ pub(crate) struct Measure {
     to: Option<String>,
     /// Only this port, `NODE:PORT`; without it all ports of switches.
     #[serde(default)]
-    at: Option<At>,
+    pub(super) at: Option<At>,
     /// Of ports: from this time of the run on (else from the first start),
     #[serde(default)]
-    after: Option<Time>,
+    pub(super) after: Option<Time>,
     /// and until that one (else until the last end).
     #[serde(default)]
-    until: Option<Time>,
+    pub(super) until: Option<Time>,
     /// What several seeds come to.
     #[serde(default)]
     pub(crate) over_seeds: OverSeeds,
@@ -123,7 +116,7 @@ pub(crate) enum OverSeeds {
 /// A port: its node and its name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct At(String, String);
+pub(super) struct At(String, String);
 
 impl TryFrom<String> for At {
     type Error = String;
@@ -137,7 +130,7 @@ impl TryFrom<String> for At {
 }
 
 impl At {
-    fn names(&self) -> (&str, &str) {
+    pub(super) fn names(&self) -> (&str, &str) {
         (&self.0, &self.1)
     }
 }
@@ -145,7 +138,7 @@ impl At {
 /// ns of the fabric.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Time(u64);
+pub(super) struct Time(pub(super) u64);
 
 impl TryFrom<String> for Time {
     type Error = weft_topo::Error;
@@ -191,7 +184,7 @@ impl TryFrom<String> for Bytes {
 impl Statistic {
     /// Of values that each hold for a time. A percentile is the least value that holds, together with
     /// those below it, for that share of the time. `None` of no time.
-    fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
+    pub(super) fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
         if self == Self::Largest {
             levels
                 .iter_mut()
@@ -221,7 +214,7 @@ impl Statistic {
     }
 
     /// `None` of no numbers.
-    fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    pub(super) fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let sorted = Sorted::new(values);
         match self {
             Self::Mean => sorted.mean(),
@@ -304,17 +297,17 @@ impl Measure {
 
     /// What it names that is not in a topology: one sentence.
     pub(crate) fn lacking(&self, topology: &Topology) -> Option<String> {
-        let is_there = |name: &&String| !topology::hosts(topology, name).is_empty();
+        let is_host = |name: &&String| !topology::hosts(topology, name).is_empty();
         let mut hosts = self.from.iter().chain(&self.to);
-        if let Some(name) = hosts.find(|name| !is_there(name)) {
+        if let Some(name) = hosts.find(|name| !is_host(name)) {
             return Some(format!("there is no host or group `{name}`"));
         }
         let at = self.at.as_ref().map(At::names)?;
-        (!port::exists(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
+        (!is_there(topology, at)).then(|| format!("there is no port `{}:{}`", at.0, at.1))
     }
 
     /// Whether it is of a flow. Names are looked up once, not for each flow.
-    fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
+    pub(super) fn takes(&self, topology: &Topology) -> impl Fn(&Flow) -> bool {
         let places = |name: &Option<String>| {
             let name = name.as_ref()?;
             Some(topology::hosts(topology, name))
@@ -339,123 +332,12 @@ impl Measure {
             !flow.warm_up && bucket.contains(flow.size) && class && hosts
         }
     }
-
-    /// Of one run. `None`: there is nothing to measure.
-    ///
-    /// # Errors
-    ///
-    /// If the results have hosts that the topology has not.
-    pub(crate) fn of_run(&self, done: &Done<'_>) -> Result<Option<f64>> {
-        let topology = &done.planned.fabric.topology;
-        let takes = self.takes(topology);
-        let flows = || done.run.flows.iter().filter(|flow| takes(flow));
-        let statistic = self.statistic.unwrap_or(Statistic::Mean);
-        let per_flow = |count: fn(&Flow) -> u64| {
-            let counts = flows().map(|flow| count(flow) as f64);
-            Statistic::Mean.of(counts)
-        };
-        Ok(match self.of {
-            Of::Slowdown => statistic.of(flows().filter_map(|flow| flow.slowdown)),
-            Of::Time => {
-                let times = flows().filter_map(|flow| flow.fct_ns);
-                statistic.of(times.map(|ns| ns as f64 / 1e3))
-            }
-            Of::Delay => {
-                let delays = flows().filter_map(|flow| {
-                    let ns = flow.fct_ns? as f64;
-                    Some((ns - ns / flow.slowdown?) / 1e3)
-                });
-                statistic.of(delays)
-            }
-            Of::Throughput => {
-                let shares = receiver::throughputs(done, flows())?;
-                statistic.of(shares.into_iter().map(|share| 100.0 * share))
-            }
-            Of::RequestTime => statistic.of(requests_ns(&done.run.flows).map(|ns| ns as f64 / 1e3)),
-            Of::Loss => {
-                let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
-                loss.map(|loss| 100.0 * loss)
-            }
-            Of::LossOfBytes => {
-                let loss = done.run.summary.as_ref();
-                let loss = loss.and_then(|summary| summary.loss_of_bytes);
-                loss.map(|loss| 100.0 * loss)
-            }
-            Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
-            Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
-            Of::Retransmissions => per_flow(|flow| flow.retransmissions),
-            Of::Timeouts => per_flow(|flow| flow.timeouts),
-            _ => self.of_ports(done),
-        })
-    }
-
-    /// `None`: there are no samples, or ports have no such figure.
-    fn of_ports(&self, done: &Done<'_>) -> Option<f64> {
-        let place = port::Place {
-            at: self.at.as_ref().map(At::names),
-            after: self.after.map(|time| time.0),
-            until: self.until.map(|time| time.0),
-        };
-        let ports = port::Ports::new(done, place)?;
-        let statistic = self.statistic.unwrap_or(Statistic::Mean);
-        let kb = |bytes: u64| bytes as f64 / 1e3;
-        let busy = || Some(100.0 * ports.count(|it| Some(it.busy_ns as f64))? / ports.time());
-        let count = |value: fn(&Backpressure) -> u64| {
-            ports.count(port::backpressure(|it| value(it) as f64))
-        };
-        match self.of {
-            Of::Backlog => statistic.over_time(ports.levels(|it| Some(kb(it.backlog_bytes)))?),
-            Of::Buffer => {
-                let levels = ports.of_nodes(|it| it.backlog_bytes as f64);
-                let bytes = statistic.over_time(levels);
-                bytes.map(|bytes| bytes / 1e3)
-            }
-            Of::Queue => {
-                let longest = port::backpressure(|it| kb(it.longest));
-                statistic.over_time(ports.levels(longest)?)
-            }
-            Of::Queues => {
-                let occupied = port::backpressure(|it| it.occupied.into());
-                statistic.over_time(ports.levels(occupied)?)
-            }
-            Of::Collisions => {
-                let share = count(|it| it.collisions)? / count(|it| it.activations)?;
-                Some(100.0 * share).filter(|share| share.is_finite())
-            }
-            Of::Empty => {
-                let empty = |it: &PortSample| Some(f64::from(u8::from(it.backlog_packets == 0)));
-                let empty = Statistic::Mean.over_time(ports.levels_from(1.0, empty)?);
-                empty.map(|share| 100.0 * share)
-            }
-            Of::Busy => busy(),
-            Of::Idle => busy().map(|busy| 100.0 - busy),
-            Of::Recovery => ports.sends_again(0.9).map(|ns| ns as f64 / 1e3),
-            Of::Pauses => Some(count(|it| it.pauses_sent)? / ports.length() * 1e6),
-            Of::Paused => {
-                let pauses = count(|it| it.pauses_received)?;
-                Some(count(|it| it.paused_ns)? / pauses / 1e3).filter(|time| time.is_finite())
-            }
-            _ => None,
-        }
-    }
 }
 
-/// The times of incasts of which all flows ended and none is outside of statistics.
-fn requests_ns(flows: &[Flow]) -> impl Iterator<Item = u64> {
-    // Start and end by incast; without an end, one of its flows has none.
-    let mut requests: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
-    for flow in flows.iter().filter(|flow| !flow.warm_up) {
-        let Class::Incast { event } = flow.class else {
-            continue;
-        };
-        let end = flow.fct_ns.map(|ns| flow.start_ns + ns);
-        let entry = requests.entry(event).or_insert((flow.start_ns, Some(0)));
-        entry.0 = entry.0.min(flow.start_ns);
-        entry.1 = entry.1.zip(end).map(|(a, b)| a.max(b));
-    }
-    requests
-        .into_values()
-        .filter_map(|(start, end)| Some(end? - start))
+/// Whether a topology has a port.
+fn is_there(topology: &Topology, (node, port): (&str, &str)) -> bool {
+    let id = topology.find(node);
+    id.is_some_and(|id| topology.node(id).ports.iter().any(|it| it.name == port))
 }
 
 #[cfg(test)]
@@ -480,22 +362,6 @@ mod tests {
             timeouts: 0,
             partial: None,
         }
-    }
-
-    #[test]
-    fn a_request_lasts_from_the_first_start_to_the_last_end() {
-        let mut warm_up = flow(Some(4), 0, Some(1));
-        warm_up.warm_up = true;
-        let flows = [
-            flow(Some(1), 100, Some(50)),
-            flow(Some(1), 90, Some(20)),
-            flow(Some(2), 200, Some(5)),
-            flow(Some(3), 300, Some(5)),
-            flow(Some(3), 300, None),
-            flow(None, 0, Some(9999)),
-            warm_up,
-        ];
-        assert_eq!(requests_ns(&flows).collect::<Vec<_>>(), [60, 5]);
     }
 
     #[test]

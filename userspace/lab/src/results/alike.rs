@@ -6,7 +6,6 @@
 use anyhow::Result;
 use weft_load::record::{Header, Run};
 
-use super::Group;
 use crate::error::usage;
 
 /// Options whose meaning [`conditions`] has, or a scheme's parameters: they are not named twice.
@@ -33,7 +32,7 @@ const TOLD: [&str; 19] = [
 ];
 
 /// What must be equal for two runs to differ in the seed only.
-pub(crate) fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
+pub fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
     let (mut a, mut b) = (a.clone(), b.clone());
     (a.seed, b.seed) = (0, 0);
     // A number of flows that follows from the seed.
@@ -42,7 +41,7 @@ pub(crate) fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
 }
 
 /// Under which conditions a run was, seed and scheme apart: what, and how it was.
-pub(crate) fn conditions(header: &Header) -> Vec<(&'static str, String)> {
+pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
     let workload = &header.workload;
     let text = |text: &str| match text {
         "" => "none".to_owned(),
@@ -88,6 +87,16 @@ fn options(header: &Header) -> Vec<String> {
     options
 }
 
+/// Options that neither [`conditions`] nor the scheme's parameters tell of.
+pub(super) fn others(header: &Header) -> Vec<String> {
+    let mut options = options(header);
+    options.retain(|option| {
+        let name = option.split(' ').next().unwrap_or_default();
+        name.starts_with("--") && !TOLD.contains(&name)
+    });
+    options
+}
+
 /// What may tell columns of one scheme apart.
 fn marks(header: &Header) -> Vec<String> {
     let mut marks = options(header);
@@ -128,52 +137,12 @@ pub(super) fn names(headers: &[&Header]) -> Vec<String> {
     names
 }
 
-/// What differs between columns and should not, if their figures are to be compared: sentences.
-pub(crate) fn differences(groups: &[Group]) -> Vec<String> {
-    let Some((first, others)) = groups.split_first() else {
-        return Vec::new();
-    };
-    let own = all_conditions(first);
-    let mut found = Vec::new();
-    for other in others {
-        for ((what, a), (_, b)) in own.iter().zip(all_conditions(other)) {
-            if *a != b {
-                found.push(format!(
-                    "{what}: {} has {a}, {} has {b}",
-                    first.name, other.name
-                ));
-            }
-        }
-    }
-    found
-}
-
-fn all_conditions(group: &Group) -> Vec<(&'static str, String)> {
-    let header = &group.runs[0].header;
-    let mut all = conditions(header);
-    let mut seeds = group.seeds();
-    seeds.sort_unstable();
-    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-    all.push(("seeds", seeds.join(", ")));
-    let mut options = options(header);
-    options.retain(|option| {
-        let name = option.split(' ').next().unwrap_or_default();
-        name.starts_with("--") && !TOLD.contains(&name)
-    });
-    let options = match options.is_empty() {
-        true => "none".to_owned(),
-        false => options.join(" "),
-    };
-    all.push(("other options", options));
-    all
-}
-
 /// Refuses what cannot stand side by side.
 ///
 /// # Errors
 ///
 /// Two files of one run, and, unless `mixed`, of different topologies.
-pub(super) fn check(files: &[String], runs: &[Run], mixed: bool) -> Result<()> {
+pub fn check(files: &[String], runs: &[Run], mixed: bool) -> Result<()> {
     let all: Vec<_> = files.iter().zip(runs).collect();
     for (place, (file, run)) in all.iter().enumerate() {
         let header = &run.header;
@@ -246,29 +215,5 @@ mod tests {
         assert!(!same_but_for_the_seed(&one, &other));
         let expected = ["dctcp kernel 7.2.12+deb14-amd64", "dctcp kernel 7.3.4"];
         assert_eq!(names(&[&one, &other]), expected);
-    }
-
-    #[test]
-    fn differences_are_of_what_both_should_share() {
-        let group = |name: &str, header: Header| Group {
-            name: name.to_owned(),
-            runs: vec![Run {
-                header,
-                flows: Vec::new(),
-                ports: Vec::new(),
-                summary: None,
-            }],
-        };
-        let mut other = header("rack:hosts=4 --set buffer=9 --connection pair");
-        other.scheme = "pfabric".into();
-        other.parameters.insert("buffer".into(), "9".into());
-        other.seed = 2;
-        let groups = [group("a", header("rack:hosts=4")), group("b", other)];
-        let expected = [
-            "seeds: a has 1, b has 2",
-            "other options: a has none, b has --connection pair",
-        ];
-        assert_eq!(differences(&groups), expected);
-        assert_eq!(differences(&groups[..1]), Vec::<String>::new());
     }
 }

@@ -9,7 +9,7 @@ use weft_load::framing::Framing;
 use weft_load::record::Flow;
 use weft_load::statistics::goodput;
 
-use crate::experiments::results::Done;
+use crate::experiment::found::Done;
 
 /// The receiver's link.
 struct Link {
@@ -23,7 +23,7 @@ impl Link {
         let rate = done.rate(host);
         Ok(Self {
             rate: rate.context("a flow to a host that is not there")? as f64,
-            framing: done.framing()?,
+            framing: done.framing(),
         })
     }
 
@@ -94,7 +94,7 @@ pub(super) fn throughputs<'a>(
     Ok(shares)
 }
 
-/// In packet times, from each flow that ended to the next; see [`super::Of::SwitchOver`]. Where the
+/// In packet times, from each flow that ended to the next; see `Of::SwitchOver`. Where the
 /// next began only after that, it is no switch.
 pub(super) fn switch_overs(done: &Done<'_>) -> Result<Vec<f64>> {
     let Some((link, mut flows)) = busiest(done)? else {

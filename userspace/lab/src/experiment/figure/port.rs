@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weft_load::record::{Backpressure, Flow, PortSample};
 use weft_topo::{Kind, Topology};
 
-use crate::experiments::results::Done;
+use crate::experiment::found::Done;
 
 /// What is measured, where and when.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl<'a> Ports<'a> {
     /// `None`: there are no samples, no such port, or no such time.
     pub(super) fn new(done: &'a Done<'_>, place: Place<'a>) -> Option<Self> {
         let run = &done.run;
-        let topology = &done.planned.fabric.topology;
+        let topology = done.topology();
         Self::of(topology, &run.flows, &run.ports, place)
     }
 
@@ -187,11 +187,6 @@ fn ports<'a>(
         Some(at) => at == (node.name.as_str(), port.name.as_str()),
     })
     .map(|(node, port)| (node.name.as_str(), port.name.as_str()))
-}
-
-/// Whether a topology has it.
-pub(super) fn exists(topology: &Topology, at: (&str, &str)) -> bool {
-    ports(topology, Some(at)).next().is_some()
 }
 
 /// A counter at a time; from 0 at 0 on, it goes up evenly between its samples.
@@ -356,7 +351,6 @@ mod tests {
         assert!(Ports::of(&topology, &[], &[], ALL).is_none());
         let nowhere = Some(("tor0", "h2"));
         assert!(Ports::of(&topology, &[], &samples, Place { at: nowhere, ..ALL }).is_none());
-        assert!(!exists(&topology, ("tor0", "h2")) && exists(&topology, ("tor0", "h1")));
         let late = Some(1000);
         assert!(Ports::of(&topology, &[], &samples, Place { after: late, ..ALL }).is_none());
     }

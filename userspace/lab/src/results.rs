@@ -13,52 +13,29 @@ use serde::Serialize;
 use weft_load::record::{BucketSummary, Run, Summary};
 use weft_load::statistics::{self, mean_interval};
 
-pub(crate) use alike::{conditions, differences, same_but_for_the_seed};
+pub use alike::{check, conditions, same_but_for_the_seed};
 
 use crate::error::usage;
 
 /// Of a confidence interval.
 const LEVEL: f64 = 0.95;
 
-/// Which results.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Inputs {
-    /// Result files of `weft run`; - is standard input
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<String>,
-    /// Accept results of different topologies; slowdowns are then relative to different ideals
-    #[arg(long)]
-    mixed: bool,
-}
-
 /// Runs of one scheme, one for each seed.
-pub(crate) struct Group {
+pub struct Group {
     /// What its column is called.
-    pub(crate) name: String,
-    pub(crate) runs: Vec<Run>,
+    pub name: String,
+    /// At least one.
+    pub runs: Vec<Run>,
 }
 
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Estimate {
-    pub(crate) mean: f64,
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
     /// Half of the 95 % confidence interval; of one seed there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) half_width: Option<f64>,
-}
-
-impl Inputs {
-    /// Reads the files and groups their runs.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be read, is no result, or is of a run that did not end; if two are of the
-    /// same run, or, unless that is asked for, of different topologies.
-    pub(crate) fn groups(&self) -> Result<Vec<Group>> {
-        let runs = read(&self.files)?;
-        alike::check(&self.files, &runs, self.mixed)?;
-        Ok(group(runs))
-    }
+    pub half_width: Option<f64>,
 }
 
 /// Reads result files; `-` is standard input.
@@ -66,7 +43,7 @@ impl Inputs {
 /// # Errors
 ///
 /// If one cannot be read, is no result, or is of a run that did not end.
-pub(crate) fn read(files: &[String]) -> Result<Vec<Run>> {
+pub fn read(files: &[String]) -> Result<Vec<Run>> {
     files
         .iter()
         .map(|file| {
@@ -90,7 +67,7 @@ pub(crate) fn read(files: &[String]) -> Result<Vec<Run>> {
 }
 
 /// Groups runs by what they ran, in the order of their first ones.
-pub(crate) fn group(runs: Vec<Run>) -> Vec<Group> {
+pub fn group(runs: Vec<Run>) -> Vec<Group> {
     let mut groups: Vec<Vec<Run>> = Vec::new();
     for run in runs {
         match groups
@@ -107,8 +84,44 @@ pub(crate) fn group(runs: Vec<Run>) -> Vec<Group> {
     groups.map(|(name, runs)| Group { name, runs }).collect()
 }
 
+/// What differs between columns and should not, if their figures are to be compared: sentences.
+pub fn differences(groups: &[Group]) -> Vec<String> {
+    let Some((first, others)) = groups.split_first() else {
+        return Vec::new();
+    };
+    let own = all_conditions(first);
+    let mut found = Vec::new();
+    for other in others {
+        for ((what, a), (_, b)) in own.iter().zip(all_conditions(other)) {
+            if *a != b {
+                found.push(format!(
+                    "{what}: {} has {a}, {} has {b}",
+                    first.name, other.name
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn all_conditions(group: &Group) -> Vec<(&'static str, String)> {
+    let header = &group.runs[0].header;
+    let mut all = conditions(header);
+    let mut seeds = group.seeds();
+    seeds.sort_unstable();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    all.push(("seeds", seeds.join(", ")));
+    let options = alike::others(header);
+    let options = match options.is_empty() {
+        true => "none".to_owned(),
+        false => options.join(" "),
+    };
+    all.push(("other options", options));
+    all
+}
+
 /// A statistic of a run, over a group's runs.
-pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
+pub fn estimate(values: &[f64]) -> Option<Estimate> {
     if values.is_empty() {
         return None;
     }
@@ -126,7 +139,7 @@ pub(crate) fn estimate(values: &[f64]) -> Option<Estimate> {
 
 impl Estimate {
     /// Both numbers, times a factor.
-    pub(crate) fn scaled(self, factor: f64) -> Self {
+    pub fn scaled(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,
             half_width: self.half_width.map(|half| half * factor),
@@ -145,7 +158,7 @@ impl Group {
     }
 
     /// Over seeds, a figure of a bucket's slowdowns.
-    pub(crate) fn slowdown(
+    pub fn slowdown(
         &self,
         bucket: &str,
         figure: impl Fn(&statistics::Summary) -> f64,
@@ -155,7 +168,7 @@ impl Group {
     }
 
     /// Over seeds, a figure of a bucket's flow completion times, in ns of the fabric.
-    pub(crate) fn fct_ns(
+    pub fn fct_ns(
         &self,
         bucket: &str,
         figure: impl Fn(&statistics::Summary) -> f64,
@@ -165,20 +178,17 @@ impl Group {
     }
 
     /// How many of a bucket's flows were measured, in each run.
-    pub(crate) fn flows(&self, bucket: &str) -> Vec<u64> {
+    pub fn flows(&self, bucket: &str) -> Vec<u64> {
         self.buckets(bucket).map(|it| it.slowdown.count).collect()
     }
 
     /// Over seeds, a figure of the whole run.
-    pub(crate) fn figure(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Estimate> {
+    pub fn figure(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Estimate> {
         estimate(&self.summaries().filter_map(figure).collect::<Vec<_>>())
     }
 
     /// Over seeds, a count of each of a run's flows that were measured, summed up.
-    pub(crate) fn count(
-        &self,
-        count: impl Fn(&weft_load::record::Flow) -> u64,
-    ) -> Option<Estimate> {
+    pub fn count(&self, count: impl Fn(&weft_load::record::Flow) -> u64) -> Option<Estimate> {
         let of_run = |run: &Run| {
             let measured = run.flows.iter().filter(|flow| !flow.warm_up);
             measured.map(&count).sum::<u64>() as f64
@@ -187,22 +197,22 @@ impl Group {
     }
 
     /// Times of the machine are so many times those of the fabric.
-    pub(crate) fn dilation(&self) -> f64 {
+    pub fn dilation(&self) -> f64 {
         self.runs[0].header.dilation
     }
 
     /// In the order of the files.
-    pub(crate) fn seeds(&self) -> Vec<u64> {
+    pub fn seeds(&self) -> Vec<u64> {
         self.runs.iter().map(|run| run.header.seed).collect()
     }
 
     /// Whether every run passed its gates.
-    pub(crate) fn valid(&self) -> bool {
+    pub fn valid(&self) -> bool {
         self.summaries().all(|summary| summary.valid)
     }
 
     /// Why some of its runs are not to be believed.
-    pub(crate) fn reasons(&self) -> Vec<String> {
+    pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for run in &self.runs {
             for reason in run.summary.iter().flat_map(Summary::reasons) {
@@ -217,7 +227,7 @@ impl Group {
 }
 
 /// The names of all buckets that some run has, small sizes first, all last.
-pub(crate) fn buckets(groups: &[Group]) -> Vec<String> {
+pub fn buckets(groups: &[Group]) -> Vec<String> {
     let mut buckets: Vec<(bool, u64, String)> = Vec::new();
     for bucket in groups
         .iter()
@@ -237,6 +247,8 @@ pub(crate) fn buckets(groups: &[Group]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_load::record::Header;
+
     use crate::sample::{Sample, sample};
 
     fn run(sample: Sample) -> Run {
@@ -291,6 +303,36 @@ mod tests {
             ("dctcp load 0.8 of host links (wire bytes)", vec![2]),
         ];
         assert_eq!(found, expected);
+    }
+
+    fn header(words: &str) -> Header {
+        let mut header = sample("dctcp", 1, 10, 2.0).header;
+        header.options = words.split(' ').map(str::to_owned).collect();
+        header
+    }
+
+    #[test]
+    fn differences_are_of_what_both_should_share() {
+        let group = |name: &str, header: Header| Group {
+            name: name.to_owned(),
+            runs: vec![Run {
+                header,
+                flows: Vec::new(),
+                ports: Vec::new(),
+                summary: None,
+            }],
+        };
+        let mut other = header("rack:hosts=4 --set buffer=9 --connection pair");
+        other.scheme = "pfabric".into();
+        other.parameters.insert("buffer".into(), "9".into());
+        other.seed = 2;
+        let groups = [group("a", header("rack:hosts=4")), group("b", other)];
+        let expected = [
+            "seeds: a has 1, b has 2",
+            "other options: a has none, b has --connection pair",
+        ];
+        assert_eq!(differences(&groups), expected);
+        assert_eq!(differences(&groups[..1]), Vec::<String>::new());
     }
 
     #[test]

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What several commands take, made into what the library knows.
+
+pub(crate) mod fabric;
+pub(crate) mod run;
+mod traffic;

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line of `weft run`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, ValueEnum};
+use weft_lab::error::usage;
+use weft_lab::fault::Fault;
+use weft_lab::run::Run;
+use weft_load::engine::{Connections, Since};
+use weft_topo::Delay;
+
+use super::{fabric, traffic};
+
+/// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
+/// name
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each run is a JSON Lines file: a header, a line for each flow and port sample, a summary. A run whose summary says
+INVALID is not to be believed: a timer was late, the processor busy, a buffer too small; the summary says which.
+
+In place of the topology, the name of an experiment (weft experiments) or its file: what a paper measured is run
+and compared with what the paper says. Exit status 1: a claim does not hold.
+
+Examples:
+  weft run pfabric-fig4a
+  weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
+  weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
+  weft run rack:hosts=10 --dilation 1000 --scheme dctcp --only-incast --incast 8x20kB@300 --flows 400
+  weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed
+  weft run rack:hosts=4 --dilation 1000 --scheme bfc --fault '300us tor0 down h0 50us'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) fabric: fabric::Args,
+    /// Names of `weft schemes` or folders, one run each, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "droptail")]
+    pub(crate) scheme: Vec<String>,
+    #[command(flatten)]
+    traffic: traffic::Args,
+    /// Seeds of the workload, one run each, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    pub(crate) seed: Vec<u64>,
+    /// Whether each flow opens a connection
+    #[arg(long, value_enum, default_value_t = Connection::Flow)]
+    connection: Connection,
+    /// From when a flow's time runs
+    #[arg(long, value_enum, default_value_t = From::FirstByte)]
+    time_from: From,
+    /// How often ports are sampled, in time of the fabric (default: once in 100 packets of a
+    /// host's link; 0ns: never)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    sample: Option<Duration>,
+    /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
+    /// times what the host link takes for the largest flow, at least 10 s of this machine)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    patience: Option<Duration>,
+    /// What goes wrong on a node at a time of the fabric since the run's beginning (repeatable):
+    /// 'TIME NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE
+    /// run COMMAND'; at 0ns it is done before the first flow starts
+    #[arg(long, value_name = "TIME NODE WHAT")]
+    fault: Vec<Fault>,
+    /// Hosts use IPv6
+    #[arg(long)]
+    ipv6: bool,
+    /// The folder for results: SCHEME-seedN.jsonl, of an experiment in folders of its own
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    pub(crate) out: PathBuf,
+    /// Name of the testbeds that are made and removed
+    #[arg(long, value_name = "NAME", default_value = "run")]
+    pub(crate) testbed: String,
+    /// Print what would be run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON: the summaries
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) experiment: Options,
+    /// The options that were said.
+    #[arg(skip)]
+    pub(crate) said: Vec<String>,
+    /// What was said of all this, as results repeat it.
+    #[arg(skip)]
+    words: Vec<String>,
+}
+
+/// Options that say which of several runs it is, or where and how it is done, but not what: they go
+/// with an experiment, and none of its runs has its own.
+pub(crate) const OF_EXPERIMENTS: [&str; 9] = [
+    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
+];
+/// Those of them that go with nothing else.
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 3] = ["scale", "again", "judge"];
+
+impl Args {
+    /// Reads the words after `weft run`.
+    ///
+    /// # Errors
+    ///
+    /// If they are no command line of it: one sentence.
+    fn parse(words: &[String]) -> Result<Self> {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("weft run"));
+        let words = std::iter::once("weft run").chain(words.iter().map(String::as_str));
+        let parsed = command.try_get_matches_from(words).and_then(|matches| {
+            let mut args = <Self as clap::FromArgMatches>::from_arg_matches(&matches)?;
+            args.remember(&matches);
+            Ok(args)
+        });
+        parsed.or_else(|error| {
+            let text = error.to_string();
+            let sentence = text.lines().next().unwrap_or_default();
+            usage(sentence.trim_start_matches("error: "))
+        })
+    }
+
+    /// Takes from the parsed command line what was said, and what only has its default.
+    pub(crate) fn remember(&mut self, matches: &ArgMatches) {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("run"));
+        let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+        self.said = ids.filter(|id| is_said(matches, id)).collect();
+        self.words = words(matches);
+    }
+
+    /// The run of one of its schemes.
+    ///
+    /// # Errors
+    ///
+    /// If an option is not as it must be: one sentence.
+    pub(crate) fn run(&self, scheme: &str) -> Result<Run> {
+        Ok(Run {
+            fabric: self.fabric.options(scheme),
+            traffic: self.traffic.traffic()?,
+            connections: match self.connection {
+                Connection::Flow => Connections::PerFlow,
+                Connection::Pair => Connections::Persistent { ahead: 1 },
+            },
+            since: match self.time_from {
+                From::FirstByte => Since::FirstByte,
+                From::Start => Since::Start,
+            },
+            sample: self.sample,
+            patience: self.patience,
+            faults: self.fault.clone(),
+            ipv6: self.ipv6,
+            testbed: self.testbed.clone(),
+            words: self.words.clone(),
+        })
+    }
+
+    /// The first of these options that was said, as it is written, without its dashes.
+    pub(crate) fn said_of(&self, options: &[&str]) -> Option<String> {
+        let said = self.said.iter().find(|id| options.contains(&id.as_str()));
+        said.map(|id| id.replace('_', "-"))
+    }
+}
+
+/// The run that the words after `weft run` are, one of an experiment.
+///
+/// # Errors
+///
+/// If they are no command line of it, have several schemes, or say what an experiment says itself: one
+/// sentence.
+pub(crate) fn of_words(words: &[String]) -> Result<Run> {
+    let args = Args::parse(words)?;
+    if let Some(option) = args.said_of(&OF_EXPERIMENTS) {
+        return usage(format!("--{option} is not a run's own"));
+    }
+    match args.scheme.as_slice() {
+        [scheme] => args.run(scheme),
+        _ => usage("one scheme a run; several are values of each.scheme"),
+    }
+}
+
+fn is_said(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The words of the command line that, with a scheme and a seed, run the same again.
+fn words(matches: &ArgMatches) -> Vec<String> {
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+    let mut words = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        // Results say their scheme for themselves.
+        if !is_said(matches, id) || id == "scheme" || OF_EXPERIMENTS.contains(&id) {
+            continue;
+        }
+        let option = arg.get_long().map(|long| format!("--{long}"));
+        if !arg.get_action().takes_values() {
+            words.extend(option);
+            continue;
+        }
+        for value in matches.get_raw(id).into_iter().flatten() {
+            words.extend(option.clone());
+            words.push(value.to_string_lossy().into_owned());
+        }
+    }
+    words
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Connection {
+    /// A new one for each flow
+    Flow,
+    /// Those that its pair of hosts has open, and a new one if all are busy
+    Pair,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// The first byte is handed to the kernel: opening a connection is not part of it
+    FirstByte,
+    /// The flow's start: it is
+    Start,
+}
+
+/// A time of the fabric.
+fn time(text: &str) -> Result<Duration, String> {
+    match text.parse::<Delay>() {
+        Ok(time) => Ok(Duration::from_nanos(time.ns())),
+        Err(_) => Err("expected a time up to 10s, such as 100us".to_owned()),
+    }
+}
+
+/// How an experiment is run.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Experiments")]
+pub(crate) struct Options {
+    /// So many times the flows (not all experiments have a number of flows to scale)
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) scale: Option<f64>,
+    /// Run again what has results
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Run nothing: judge the results that there are
+    #[arg(long, conflicts_with_all = ["again", "dry_run"])]
+    pub(crate) judge: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn said(line: &str) -> Vec<String> {
+        let matches = crate::Cli::command().try_get_matches_from(line.split(' '));
+        words(matches.unwrap().subcommand().unwrap().1)
+    }
+
+    #[test]
+    fn what_decides_a_result_is_repeated_and_nothing_else() {
+        let line = "weft run --seed 1,2 --scheme dctcp,pfabric --load=0.5 fat-tree:k=4 --dilation 1000 \
+                    --set buffer=9 --set rto_min=1ms --only-incast --incast 8x20kB@300 --ipv6 --out x --json -q";
+        let expected = "fat-tree:k=4 --dilation 1000 --set buffer=9 --set rto_min=1ms --load 0.5 \
+                        --incast 8x20kB@300 --only-incast --ipv6";
+        assert_eq!(said(line).join(" "), expected);
+    }
+
+    #[test]
+    fn defaults_are_not_repeated() {
+        assert_eq!(said("weft run rack:hosts=4"), ["rack:hosts=4"]);
+    }
+}

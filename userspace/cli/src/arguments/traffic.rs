@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What flows there are, as options of `weft run`.
+
+use std::num::NonZeroU32;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use weft_lab::error::usage;
+use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Source, Traffic};
+use weft_load::generate::Until;
+use weft_load::load::Counted;
+use weft_topo::Delay;
+
+/// Which flows.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
+    #[arg(long, value_name = "SIZES", default_value = "web-search")]
+    workload: String,
+    /// Offered load, above 0 to 1
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.6)]
+    load: f64,
+    /// What the load is a fraction of
+    #[arg(long, value_enum, default_value_t = Of::Host)]
+    load_of: Of,
+    /// Which bytes the load counts: the wire's, with every header, or the flows'
+    #[arg(long, value_enum, default_value_t = Count::Wire)]
+    count: Count,
+    /// poisson, lognormal[:SIGMA], or closed[:N]: N flows at a time per pair, the end of one
+    /// begins the next
+    #[arg(long, default_value = "poisson")]
+    arrivals: String,
+    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, or a file of pairs
+    #[arg(long, default_value = "uniform")]
+    pairs: String,
+    /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
+    trace: Option<String>,
+    /// Incasts on top: 40x20kB@300 is 40 senders of 20 kB each, 300 times a second of the fabric;
+    /// 100:20MB@5 is 20 MB in all
+    #[arg(long, value_name = "N×SIZE@RATE")]
+    incast: Option<String>,
+    /// Receiver of all incasts (default: a new one each time)
+    #[arg(long, value_name = "HOST", requires = "incast")]
+    incast_to: Option<String>,
+    /// Hosts that send an incast's flows, where they are to be fewer than its flows: in turn
+    /// (default: each flow is from another host)
+    #[arg(long, value_name = "N", requires = "incast")]
+    incast_senders: Option<NonZeroU32>,
+    /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is always the same time
+    #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
+    incast_arrivals: String,
+    /// Nothing but the incasts
+    #[arg(long, requires = "incast", conflicts_with = "trace")]
+    only_incast: bool,
+    /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
+    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB is
+    /// one from each host of that group
+    #[arg(long, value_name = "FROM-TO:SIZE")]
+    add: Vec<String>,
+    /// Nothing but the flows of --add
+    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
+    only_added: bool,
+    /// How many flows (default 1000)
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    flows: Option<u64>,
+    /// For how long flows start, in time of the fabric: 50ms
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// The fraction that comes first and is not measured
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.1)]
+    warm_up: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// The busiest host link
+    Host,
+    /// The links from the racks into the core
+    Core,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Count {
+    Wire,
+    Payload,
+}
+
+impl Args {
+    /// # Errors
+    ///
+    /// If `--time` is no time: one sentence.
+    pub(crate) fn traffic(&self) -> Result<Traffic> {
+        let background = match &self.trace {
+            Some(file) => Some(Source::Trace(file.clone())),
+            None if self.only_incast || self.only_added => None,
+            None => Some(Source::Drawn(self.drawn())),
+        };
+        let incasts = self.incast.as_ref().map(|text| Incasts {
+            text: text.clone(),
+            to: self.incast_to.clone(),
+            senders: self.incast_senders,
+            arrivals: self.incast_arrivals.clone(),
+        });
+        Ok(Traffic {
+            background,
+            incasts,
+            added: self.add.clone(),
+            until: self.until()?,
+            warm_up: self.warm_up,
+        })
+    }
+
+    fn drawn(&self) -> Drawn {
+        Drawn {
+            sizes: self.workload.clone(),
+            load: self.load,
+            load_of: match self.load_of {
+                Of::Host => LoadLinks::Host,
+                Of::Core => LoadLinks::Core,
+            },
+            counted: match self.count {
+                Count::Wire => Counted::Wire,
+                Count::Payload => Counted::Payload,
+            },
+            arrivals: self.arrivals.clone(),
+            pairs: self.pairs.clone(),
+        }
+    }
+
+    fn until(&self) -> Result<Until> {
+        Ok(match (&self.time, self.flows) {
+            (Some(time), _) => match time.parse::<Delay>() {
+                Ok(time) => Until::Time(time.ns()),
+                Err(_) => {
+                    return usage(format!(
+                        "--time {time}: expected a time up to 10s, such as 50ms"
+                    ));
+                }
+            },
+            (None, Some(flows)) => Until::Flows(flows),
+            (None, None) if self.trace.is_some() => Until::TraceEnd,
+            (None, None) => Until::Flows(1000),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What came of an experiment, for a person.
+
+use weft_lab::experiment::{Judged, Judgement, Verdict};
+use weft_lab::number::digits;
+
+use crate::compare::table::show;
+use crate::output;
+
+/// For a person.
+pub(crate) fn text(judgement: &Judgement) -> String {
+    let mut parts = vec![format!(
+        "{}: {}\n{}",
+        judgement.experiment, judgement.title, judgement.source
+    )];
+    for table in &judgement.tables {
+        let rows = table.rows.iter().map(|row| {
+            let cells = row.cells.iter().map(|cell| show(*cell));
+            row.labels.iter().cloned().chain(cells).collect()
+        });
+        parts.push(format!(
+            "{}\n{}",
+            table.title,
+            output::table(&table.head, rows)
+        ));
+    }
+    let rows = judgement.claims.iter().map(row);
+    parts.push(output::list(
+        ["claim", "paper", "asked", "measured", ""],
+        rows,
+    ));
+    let held = judgement
+        .claims
+        .iter()
+        .filter(|it| it.verdict == Verdict::Holds);
+    let mut last = format!("{} of {} claims hold", held.count(), judgement.claims.len());
+    if judgement.missing > 0 {
+        let all = judgement.missing + judgement.runs.len();
+        last += &format!("; {} of {all} runs have no results", judgement.missing);
+    }
+    for run in &judgement.runs {
+        for reason in &run.reasons {
+            last += &format!("\nINVALID {}: {reason}", run.file);
+        }
+    }
+    parts.push(last);
+    parts.join("\n\n")
+}
+
+fn row(claim: &Judged) -> Vec<String> {
+    let unit = match claim.unit {
+        "" => String::new(),
+        unit => format!(" {unit}"),
+    };
+    let at = claim
+        .at
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"));
+    let at = at.collect::<Vec<_>>().join(", ");
+    let measured = match claim.measured {
+        None => "–".to_owned(),
+        Some(measured) if at.is_empty() => format!("{}{unit}", digits(measured)),
+        Some(measured) => format!("{}{unit} at {at}", digits(measured)),
+    };
+    let verdict = match claim.verdict {
+        Verdict::Holds => "holds",
+        Verdict::Fails => "DOES NOT HOLD",
+        Verdict::NotMeasured => "NOT MEASURED",
+        Verdict::Invalid => "INVALID",
+    };
+    let asked = format!("{}{unit}", claim.asked);
+    vec![
+        claim.says.clone(),
+        claim.paper.clone(),
+        asked,
+        measured,
+        verdict.to_owned(),
+    ]
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Result files, as arguments of `weft compare` and `weft report`.
+
+use anyhow::Result;
+use weft_lab::results::{self, Group};
+
+/// Which results.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Inputs {
+    /// Result files of `weft run`; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Accept results of different topologies; slowdowns are then relative to different ideals
+    #[arg(long)]
+    mixed: bool,
+}
+
+impl Inputs {
+    /// Reads the files and groups their runs.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, is no result, or is of a run that did not end; if two are of the
+    /// same run, or, unless that is asked for, of different topologies.
+    pub(crate) fn groups(&self) -> Result<Vec<Group>> {
+        let runs = results::read(&self.files)?;
+        results::check(&self.files, &runs, self.mixed)?;
+        Ok(results::group(runs))
+    }
+}

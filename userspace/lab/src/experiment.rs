@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Experiments: what a paper measured, as runs, and what it says of them.
+//!
+//! | module          | what it holds                                                        |
+//! |-----------------|----------------------------------------------------------------------|
+//! | `description`   | the file that an experiment is                                       |
+//! | `plan`          | its runs: one for every combination of values                        |
+//! | `found`         | the results that are there, and whether they are those of the plan   |
+//! | `ideal`         | what the same flows would have taken under the ideal schedule        |
+//! | `measure`       | what is measured                                                     |
+//! | `figure`        | the same of a run                                                    |
+//! | `judge`         | claims and tables over all runs                                      |
+//!
+//! `userspace/experiments/README.md` describes the files, and has what each gave.
+
+mod description;
+mod figure;
+mod found;
+mod ideal;
+mod judge;
+mod measure;
+mod plan;
+
+pub use description::{Claim, Description, Experiment, Value, named, names};
+pub use found::{Done, Found, find};
+pub use ideal::add;
+pub use judge::{Judged, Judgement, Measured, Row, RunState, Verdict};
+pub use plan::{Asked, Planned, plan};

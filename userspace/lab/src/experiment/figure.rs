@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Figures of a run, from its flows, its ports and its summary.
+
+mod port;
+mod receiver;
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use weft_load::record::{Backpressure, Class, Flow, PortSample};
+
+use super::found::Done;
+use super::measure::{At, Measure, Of, Statistic};
+
+/// Of one run. `None`: there is nothing to measure.
+///
+/// # Errors
+///
+/// If the results have hosts that the topology has not.
+pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> {
+    let topology = done.topology();
+    let takes = measure.takes(topology);
+    let flows = || done.run.flows.iter().filter(|flow| takes(flow));
+    let statistic = measure.statistic.unwrap_or(Statistic::Mean);
+    let per_flow = |count: fn(&Flow) -> u64| {
+        let counts = flows().map(|flow| count(flow) as f64);
+        Statistic::Mean.of(counts)
+    };
+    Ok(match measure.of {
+        Of::Slowdown => statistic.of(flows().filter_map(|flow| flow.slowdown)),
+        Of::Time => {
+            let times = flows().filter_map(|flow| flow.fct_ns);
+            statistic.of(times.map(|ns| ns as f64 / 1e3))
+        }
+        Of::Delay => {
+            let delays = flows().filter_map(|flow| {
+                let ns = flow.fct_ns? as f64;
+                Some((ns - ns / flow.slowdown?) / 1e3)
+            });
+            statistic.of(delays)
+        }
+        Of::Throughput => {
+            let shares = receiver::throughputs(done, flows())?;
+            statistic.of(shares.into_iter().map(|share| 100.0 * share))
+        }
+        Of::RequestTime => statistic.of(requests_ns(&done.run.flows).map(|ns| ns as f64 / 1e3)),
+        Of::Loss => {
+            let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
+            loss.map(|loss| 100.0 * loss)
+        }
+        Of::LossOfBytes => {
+            let loss = done.run.summary.as_ref();
+            let loss = loss.and_then(|summary| summary.loss_of_bytes);
+            loss.map(|loss| 100.0 * loss)
+        }
+        Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
+        Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
+        Of::Retransmissions => per_flow(|flow| flow.retransmissions),
+        Of::Timeouts => per_flow(|flow| flow.timeouts),
+        _ => of_ports(measure, done),
+    })
+}
+
+/// `None`: there are no samples, or ports have no such figure.
+fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
+    let place = port::Place {
+        at: measure.at.as_ref().map(At::names),
+        after: measure.after.map(|time| time.0),
+        until: measure.until.map(|time| time.0),
+    };
+    let ports = port::Ports::new(done, place)?;
+    let statistic = measure.statistic.unwrap_or(Statistic::Mean);
+    let kb = |bytes: u64| bytes as f64 / 1e3;
+    let busy = || Some(100.0 * ports.count(|it| Some(it.busy_ns as f64))? / ports.time());
+    let count =
+        |value: fn(&Backpressure) -> u64| ports.count(port::backpressure(|it| value(it) as f64));
+    match measure.of {
+        Of::Backlog => statistic.over_time(ports.levels(|it| Some(kb(it.backlog_bytes)))?),
+        Of::Buffer => {
+            let levels = ports.of_nodes(|it| it.backlog_bytes as f64);
+            let bytes = statistic.over_time(levels);
+            bytes.map(|bytes| bytes / 1e3)
+        }
+        Of::Queue => {
+            let longest = port::backpressure(|it| kb(it.longest));
+            statistic.over_time(ports.levels(longest)?)
+        }
+        Of::Queues => {
+            let occupied = port::backpressure(|it| it.occupied.into());
+            statistic.over_time(ports.levels(occupied)?)
+        }
+        Of::Collisions => {
+            let share = count(|it| it.collisions)? / count(|it| it.activations)?;
+            Some(100.0 * share).filter(|share| share.is_finite())
+        }
+        Of::Empty => {
+            let empty = |it: &PortSample| Some(f64::from(u8::from(it.backlog_packets == 0)));
+            let empty = Statistic::Mean.over_time(ports.levels_from(1.0, empty)?);
+            empty.map(|share| 100.0 * share)
+        }
+        Of::Busy => busy(),
+        Of::Idle => busy().map(|busy| 100.0 - busy),
+        Of::Recovery => ports.sends_again(0.9).map(|ns| ns as f64 / 1e3),
+        Of::Pauses => Some(count(|it| it.pauses_sent)? / ports.length() * 1e6),
+        Of::Paused => {
+            let pauses = count(|it| it.pauses_received)?;
+            Some(count(|it| it.paused_ns)? / pauses / 1e3).filter(|time| time.is_finite())
+        }
+        _ => None,
+    }
+}
+
+/// The times of incasts of which all flows ended and none is outside of statistics.
+fn requests_ns(flows: &[Flow]) -> impl Iterator<Item = u64> {
+    // Start and end by incast; without an end, one of its flows has none.
+    let mut requests: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
+    for flow in flows.iter().filter(|flow| !flow.warm_up) {
+        let Class::Incast { event } = flow.class else {
+            continue;
+        };
+        let end = flow.fct_ns.map(|ns| flow.start_ns + ns);
+        let entry = requests.entry(event).or_insert((flow.start_ns, Some(0)));
+        entry.0 = entry.0.min(flow.start_ns);
+        entry.1 = entry.1.zip(end).map(|(a, b)| a.max(b));
+    }
+    requests
+        .into_values()
+        .filter_map(|(start, end)| Some(end? - start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(event: Option<u64>, start_ns: u64, fct_ns: Option<u64>) -> Flow {
+        Flow {
+            id: 0,
+            src: 1,
+            dst: 0,
+            class: match event {
+                Some(event) => Class::Incast { event },
+                None => Class::Background,
+            },
+            warm_up: false,
+            start_ns,
+            size: 1000,
+            fct_ns,
+            slowdown: None,
+            retransmissions: 0,
+            timeouts: 0,
+            partial: None,
+        }
+    }
+
+    #[test]
+    fn a_request_lasts_from_the_first_start_to_the_last_end() {
+        let mut warm_up = flow(Some(4), 0, Some(1));
+        warm_up.warm_up = true;
+        let flows = [
+            flow(Some(1), 100, Some(50)),
+            flow(Some(1), 90, Some(20)),
+            flow(Some(2), 200, Some(5)),
+            flow(Some(3), 300, Some(5)),
+            flow(Some(3), 300, None),
+            flow(None, 0, Some(9999)),
+            warm_up,
+        ];
+        assert_eq!(requests_ns(&flows).collect::<Vec<_>>(), [60, 5]);
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A topology, how much slower it is, and a scheme: what `up` and `run` weave.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use weft_load::framing::Framing;
+use weft_topo::Topology;
+
+use crate::parameter::FabricFigures;
+use crate::scheme::Scheme;
+use crate::topology;
+use crate::variables::Variables;
+
+/// Of all links: Ethernet's.
+pub const MTU: u32 = 1500;
+
+/// Which fabric, under which scheme.
+#[derive(Clone, Debug)]
+pub struct FabricOptions {
+    /// `KIND[:OPTION=VALUE,…]`, or a TOML file's path.
+    pub topology: String,
+    /// The fabric runs so many times slower.
+    pub dilation: NonZeroU32,
+    /// How late the timer of a wire may be, in time of the fabric.
+    pub slack: Duration,
+    /// A name that weft brings, or a folder.
+    pub scheme: String,
+    /// `NAME=VALUE`, in place of the scheme's parameters.
+    pub settings: Vec<String>,
+}
+
+/// A fabric and its scheme.
+pub struct Fabric {
+    /// As the command line names it.
+    pub title: String,
+    /// The fabric that is meant.
+    pub topology: Topology,
+    /// The one that is woven.
+    pub slowed: Topology,
+    /// Times of the machine are so many times those of the fabric.
+    pub dilation: NonZeroU32,
+    /// Of the wires' timers, in the machine's time.
+    pub slack: Duration,
+    /// What its ports, hosts and routing get.
+    pub scheme: Scheme,
+    /// Those of the scheme's files, without a port's.
+    pub variables: Variables,
+    figures: FabricFigures,
+}
+
+impl Fabric {
+    /// # Errors
+    ///
+    /// If topology, scheme, or one of their options is not as it must be.
+    pub fn new(options: &FabricOptions) -> Result<Self> {
+        let topology = topology::parse(&options.topology)?;
+        let slowed = topology::dilate(topology.clone(), options.dilation)?;
+        let mut scheme = Scheme::find(&options.scheme)?;
+        for setting in &options.settings {
+            scheme.set(setting)?;
+        }
+        let slack = options.slack * options.dilation.get();
+        let figures = FabricFigures {
+            bdp_packets: topology::bdp_packets(&slowed),
+            rtt_ns: topology::base_rtt_ns(&slowed),
+            slack_ns: u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX),
+            dilation: options.dilation.get(),
+        };
+        let variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
+        Ok(Self {
+            title: options.topology.clone(),
+            topology,
+            slowed,
+            dilation: options.dilation,
+            slack,
+            scheme,
+            variables,
+            figures,
+        })
+    }
+
+    /// The scheme's parameters, times being the fabric's.
+    pub fn parameters(&self) -> BTreeMap<String, String> {
+        let parameters = self.scheme.description.parameters.iter();
+        parameters
+            .map(|(name, it)| (name.clone(), it.value.told(&self.figures)))
+            .collect()
+    }
+
+    /// What packets are like on its wires.
+    ///
+    /// # Errors
+    ///
+    /// Never: Ethernet's MTU holds headers.
+    pub fn framing(&self, ipv6: bool) -> Result<Framing> {
+        let tagged = self.scheme.description.tag.is_some();
+        let framing = match ipv6 {
+            false => Framing::ethernet_tcp(MTU, tagged),
+            true => Framing::ethernet_tcp_ipv6(MTU, tagged),
+        };
+        framing.context("the MTU holds no payload")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(slack: Duration, dilation: u32) -> FabricOptions {
+        FabricOptions {
+            topology: "fat-tree:k=4".to_owned(),
+            dilation: NonZeroU32::new(dilation).unwrap(),
+            slack,
+            scheme: "droptail".to_owned(),
+            settings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_slack_is_slowed_with_the_fabric() {
+        for (slack, dilation, expected) in [(0, 1000, "0ns"), (60, 1, "60ns"), (60, 1000, "60us")] {
+            let options = options(Duration::from_nanos(slack), dilation);
+            let fabric = Fabric::new(&options).unwrap();
+            assert_eq!(fabric.variables.fill("$slack").unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A run: what is asked for, what it comes to on its fabric, and its results' file.
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
+use weft_load::framing::Framing;
+use weft_load::record::{FORMAT, Header};
+use weft_net::Plan;
+
+use crate::error::usage;
+use crate::fabric::{Fabric, FabricOptions};
+use crate::fault::{Fault, Faults};
+use crate::testbed::{self, Group, Sampled};
+use crate::topology;
+use crate::traffic::Traffic;
+use crate::trial::Trial;
+
+pub use crate::trial::Outcomes;
+
+/// The sizes that results tell apart, in bytes, as the papers do.
+const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
+/// Ports are sampled once in so many times that a host's link takes for a full packet.
+const SAMPLE_PACKETS: u64 = 100;
+
+/// What is to be run; times are the fabric's.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// On what, under which scheme.
+    pub fabric: FabricOptions,
+    /// Which flows.
+    pub traffic: Traffic,
+    /// Which connection a flow takes.
+    pub connections: Connections,
+    /// From when a flow's time runs.
+    pub since: Since,
+    /// How often ports are sampled; `None`: once in 100 packets of a host's link; 0: never.
+    pub sample: Option<Duration>,
+    /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
+    /// takes for the largest flow, at least 10 s of the machine.
+    pub patience: Option<Duration>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Whether hosts use IPv6.
+    pub ipv6: bool,
+    /// Name of the testbed that is made and removed.
+    pub testbed: String,
+    /// What results say runs the same again, given a scheme and a seed: words after `weft run`.
+    pub words: Vec<String>,
+}
+
+/// A run on its fabric. What can be wrong before anything is woven is not.
+pub struct Checked {
+    run: Run,
+    fabric: Fabric,
+    framing: Framing,
+    plan: Plan,
+    faults: Faults,
+}
+
+impl Run {
+    /// Makes of it what is the same for all seeds.
+    ///
+    /// # Errors
+    ///
+    /// If something is not as it must be, with one of these seeds: one sentence.
+    pub fn checked(self, seeds: &[u64]) -> Result<Checked> {
+        let fabric = Fabric::new(&self.fabric)?;
+        for fault in &self.faults {
+            fault.check(&fabric, self.ipv6)?;
+        }
+        let framing = fabric.framing(self.ipv6)?;
+        for &seed in seeds {
+            self.traffic.workload(&fabric.topology, &framing, seed)?;
+        }
+        Ok(Checked {
+            plan: testbed::plan(&self.testbed, &fabric)?,
+            faults: Faults::new(&fabric, &self.faults)?,
+            run: self,
+            fabric,
+            framing,
+        })
+    }
+}
+
+/// Refuses a value that is there twice: its results would be one file.
+///
+/// # Errors
+///
+/// One sentence, about this option.
+pub fn each_once<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<()> {
+    let mut places = values.iter().enumerate();
+    match places.find(|(place, value)| values[..*place].contains(value)) {
+        Some((_, value)) => usage(format!("{option}: {value} is there twice")),
+        None => Ok(()),
+    }
+}
+
+/// Where a run's results go.
+pub fn file(folder: &Path, scheme: &str, seed: u64) -> PathBuf {
+    folder.join(format!("{scheme}-seed{seed}.jsonl"))
+}
+
+/// A testbed that goes when this does.
+struct Temporary<'a>(&'a str);
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = testbed::remove(self.0) {
+            eprintln!("weft: {error:#}; weft down {} tries again", self.0);
+        }
+    }
+}
+
+impl Checked {
+    /// What was asked for.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// What is woven.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// What packets are like on its wires.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Weaves the fabric, runs the workload of a seed on it, and writes the results to `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is such a testbed, privileges or parts of the kernel are missing, the kernel refuses,
+    /// or writing fails. A run that is only not to be believed is no error: its summary says so.
+    pub fn perform(
+        &self,
+        seed: u64,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<Outcomes> {
+        let (run, fabric, framing) = (&self.run, &self.fabric, self.framing);
+        let (workload, said) = run.traffic.workload(&fabric.topology, &framing, seed)?;
+        let testbed = testbed::weave(&self.plan, &fabric.scheme)?;
+        let _removed = Temporary(&run.testbed);
+        let tagged = fabric.scheme.description.tag.is_some();
+        let _membership = tagged
+            .then(|| Group::of(&run.testbed).enter())
+            .transpose()?;
+        let dilation = fabric.dilation.get();
+        let slowed = |time: Duration| time * dilation;
+        let trial = Trial {
+            topology: &fabric.topology,
+            testbed: &testbed,
+            dilation: fabric.dilation,
+            framing,
+            workload: &workload,
+            header: Header {
+                format: FORMAT,
+                weft: env!("CARGO_PKG_VERSION").to_owned(),
+                kernel: kernel(),
+                seed,
+                topology: fabric.title.clone(),
+                scheme: fabric.scheme.name.clone(),
+                parameters: fabric.parameters(),
+                workload: said,
+                dilation: f64::from(dilation),
+                buckets: BUCKETS.to_vec(),
+                options: run.words.clone(),
+            },
+            config: Config {
+                connections: run.connections,
+                declare_size: tagged,
+                patience: run.patience.map_or_else(|| patience(fabric), slowed),
+                ..Config::default()
+            },
+            since: run.since,
+            slack: fabric.slack,
+            sample: match run.sample {
+                Some(time) => Some(slowed(time)).filter(|time| !time.is_zero()),
+                None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
+            },
+            faults: &self.faults,
+        };
+        let hosts = testbed::hosts(&testbed, &fabric.topology, run.ipv6)?;
+        let mut ports = Sampled::new(&testbed, &fabric.topology)?;
+        let created = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+        let mut out = BufWriter::new(created);
+        trial.run(hosts, &mut ports, &mut out, progress, cancel)
+    }
+}
+
+/// The release of the kernel that runs.
+fn kernel() -> Option<String> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(release.trim().to_owned())
+}
+
+/// What a full packet takes on the fastest host link of the slowed fabric.
+fn packet_ns(fabric: &Fabric) -> u64 {
+    let topology = &fabric.slowed;
+    let ports = topology.hosts().flat_map(|id| &topology.node(id).ports);
+    let times = ports.map(|port| {
+        let rate = topology.links()[port.link].wire.rate;
+        rate.serialization_ns(topology::FRAME)
+    });
+    times.min().unwrap_or(1).max(1)
+}
+
+/// A flow of 100 MB alone on a host's link takes 82,000 packet times.
+fn patience(fabric: &Fabric) -> Duration {
+    const PACKETS: u64 = 1_000_000;
+    Duration::from_nanos(packet_ns(fabric).saturating_mul(PACKETS)).max(Duration::from_secs(10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_twice_is_refused() {
+        each_once("--seed", &[1, 2, 3]).unwrap();
+        let error = each_once("--seed", &[1, 2, 1]).unwrap_err();
+        assert!(crate::error::is_usage(&error));
+        assert_eq!(error.to_string(), "--seed: 1 is there twice");
+    }
+}
