@@ -80,9 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 ));
             }
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-            for (file, content) in &scheme.files {
+            for (file, source) in scheme.files() {
                 let path = folder.join(file);
-                fs::write(&path, content).with_context(|| format!("writing {}", path.display()))?;
+                fs::write(&path, source.text())
+                    .with_context(|| format!("writing {}", path.display()))?;
             }
         }
     }
@@ -114,12 +115,13 @@ fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result
         return output::print(batch(scheme, variables, file)?.join("\n"));
     }
     if json {
-        return output::json(&scheme.files);
+        let texts = scheme.files().map(|(file, source)| (file, source.text()));
+        return output::json(&texts.collect::<BTreeMap<_, _>>());
     }
-    for file in FILES {
-        if let Some(content) = scheme.files.get(file) {
-            output::print(format!("==> {file} <==\n{content}"))?;
-        }
+    let mut files: Vec<_> = scheme.files().collect();
+    files.sort_by_key(|(file, _)| FILES.iter().position(|it| it == file));
+    for (file, source) in files {
+        output::print(format!("==> {file} <==\n{}", source.text()))?;
     }
     Ok(())
 }
@@ -151,5 +153,6 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
     for (name, value) in said {
         variables.set(name, value.to_owned());
     }
-    scheme.batch(file, &variables)
+    let (_, lines) = scheme.batch(file, &variables)?;
+    Ok(lines.into_iter().map(|line| line.text).collect())
 }

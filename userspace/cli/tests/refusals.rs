@@ -92,7 +92,7 @@ fn an_unknown_scheme_is_answered_with_those_there_are() {
         ("up rack --set buffer=many", "nor a time such as 45us"),
         (
             "up rack --set buffer=99999999999",
-            "droptail/switch.tc:2: pfifo: `limit 99999999999`",
+            "droptail/switch.tc:3: pfifo: `limit 99999999999`",
         ),
         ("schemes show droptail dev", "expected NAME=VALUE"),
         (

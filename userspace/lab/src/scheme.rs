@@ -3,17 +3,22 @@
 //! Schemes: what ports, hosts and routing get. The folders of `tc-configs` are in the binary; a
 //! person's own is read from a path. `tc-configs/README.md` describes the files.
 
+mod description;
+mod source;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
-use serde::{Deserialize, Serialize};
 
 use crate::error::usage;
-use crate::parameter::{self, Parameter, Value};
+use crate::parameter::{self, Value};
 use crate::variables::Variables;
+
+pub use description::{Description, Fallback, Policy, Routing, Spray, Tag};
+pub use source::{Line, Source};
 
 static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
 
@@ -36,88 +41,8 @@ pub struct Scheme {
     pub name: String,
     /// What `scheme.toml` says.
     pub description: Description,
-    /// The files' contents, by name.
-    pub files: BTreeMap<String, String>,
-}
-
-/// `scheme.toml`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Description {
-    /// One sentence.
-    pub about: String,
-    /// Where the values come from.
-    #[serde(default)]
-    pub source: String,
-    /// By name.
-    #[serde(default)]
-    pub parameters: BTreeMap<String, Parameter>,
-    /// `None`: packets carry no tag.
-    #[serde(default)]
-    pub tag: Option<Tag>,
-    /// Which paths packets take.
-    #[serde(default)]
-    pub routing: Routing,
-}
-
-/// What packets carry.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tag {
-    /// What is the rank.
-    pub policy: Policy,
-    /// What is the rank where the flow's size is not known.
-    #[serde(default)]
-    pub fallback: Fallback,
-}
-
-/// A packet's rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// The bytes that remain of the flow.
-    Remaining,
-    /// The flow's size.
-    Size,
-    /// The bytes that were sent of it.
-    Sent,
-    /// The flow's deadline.
-    Deadline,
-    /// The same for all.
-    Fixed,
-}
-
-/// A packet's rank if its flow's size is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fallback {
-    /// The bytes that were sent of it.
-    #[default]
-    Sent,
-    /// The bytes that wait to be sent.
-    Queued,
-}
-
-/// Which of the shortest paths a packet takes.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Routing {
-    /// What decides about it.
-    #[serde(default)]
-    pub spray: Spray,
-}
-
-/// What decides about the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spray {
-    /// The flow (ECMP).
-    #[default]
-    Off,
-    /// Chance, for each packet.
-    Random,
-    /// A turn, for each packet.
-    RoundRobin,
+    /// The files, by name.
+    files: BTreeMap<String, Source>,
 }
 
 /// The names of the schemes that weft brings.
@@ -175,11 +100,22 @@ impl Scheme {
             Ok(description) => description,
             Err(error) => return usage(format!("{name}/scheme.toml: {error}")),
         };
+        let files = files.into_iter().map(|(file, text)| {
+            let source = Source::new(format!("{name}/{file}"), text);
+            (file, source)
+        });
         Ok(Self {
             name: name.to_owned(),
             description,
-            files,
+            files: files.collect(),
         })
+    }
+
+    /// Its files, by name.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Source)> {
+        self.files
+            .iter()
+            .map(|(name, source)| (name.as_str(), source))
     }
 
     /// Takes `NAME=VALUE` in place of a parameter's value.
@@ -207,54 +143,59 @@ impl Scheme {
         parameter::check(name, parameter)
     }
 
-    /// Fills in a `tc` batch: one command a line, without comments.
+    /// Fills in a `tc` batch: the commands, and what messages call the file.
     ///
     /// # Errors
     ///
     /// A variable that nobody knows, with its line.
-    pub fn batch(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
-        self.lines(file, variables)
-    }
-
-    /// Fills in a file of `key = value` lines.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheme::batch`], and lines of another form.
-    pub fn sysctls(&self, file: &str, variables: &Variables) -> Result<Vec<(String, String)>> {
-        let pair = |line: String| match line.split_once('=') {
-            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            None => usage(format!(
-                "{}/{file}: `{line}`: expected KEY = VALUE",
-                self.name
-            )),
-        };
-        self.lines(file, variables)?.into_iter().map(pair).collect()
-    }
-
-    /// What hosts' routes get, in the words of `ip route`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Scheme::batch`].
-    pub fn route(&self, variables: &Variables) -> Result<Vec<String>> {
-        let lines = self.lines("host.route", variables)?;
-        let words = lines.iter().flat_map(|line| line.split_whitespace());
-        Ok(words.map(str::to_owned).collect())
-    }
-
-    fn lines(&self, file: &str, variables: &Variables) -> Result<Vec<String>> {
-        let content = self.files.get(file).map_or("", String::as_str);
-        let mut lines = Vec::new();
-        for (number, line) in (1..).zip(content.lines()) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let filled = variables.fill(line);
-            lines.push(filled.with_context(|| format!("{}/{file}, line {number}", self.name))?);
+    pub fn batch(&self, file: &str, variables: &Variables) -> Result<(&str, Vec<Line>)> {
+        match self.files.get(file) {
+            Some(source) => Ok((source.place(), source.filled(variables)?)),
+            None => Ok(("", Vec::new())),
         }
-        Ok(lines)
+    }
+
+    /// Fills in a file of `key = value` lines; `make` takes key and value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheme::batch`], lines of another form, and what `make` refuses: with the line.
+    pub fn sysctls<T>(
+        &self,
+        file: &str,
+        variables: &Variables,
+        make: impl Fn(&str, &str) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let Some(source) = self.files.get(file) else {
+            return Ok(Vec::new());
+        };
+        let make = |Line { number, text }: Line| {
+            let made = match text.split_once('=') {
+                Some((key, value)) => make(key.trim(), value.trim()),
+                None => usage(format!("`{text}`: expected KEY = VALUE")),
+            };
+            made.with_context(|| source.at(number))
+        };
+        source.filled(variables)?.into_iter().map(make).collect()
+    }
+
+    /// What hosts' routes get, from the words of `ip route`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheme::batch`], and what `make` refuses: with the file.
+    pub fn route<T>(
+        &self,
+        variables: &Variables,
+        make: impl Fn(&[String]) -> Result<T>,
+    ) -> Result<T> {
+        let Some(source) = self.files.get("host.route") else {
+            return make(&[]);
+        };
+        let lines = source.filled(variables)?;
+        let words = lines.iter().flat_map(|line| line.text.split_whitespace());
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        make(&words).with_context(|| source.place().to_owned())
     }
 }
 
@@ -279,6 +220,20 @@ mod tests {
         }
     }
 
+    fn batch(scheme: &Scheme, file: &str, variables: &Variables) -> Vec<String> {
+        let (_, lines) = scheme.batch(file, variables).unwrap();
+        lines.into_iter().map(|line| line.text).collect()
+    }
+
+    fn pair(key: &str, value: &str) -> Result<(String, String)> {
+        Ok((key.to_owned(), value.to_owned()))
+    }
+
+    fn words(scheme: &Scheme, variables: &Variables) -> String {
+        let joined = scheme.route(variables, |words| Ok(words.join(" ")));
+        joined.unwrap()
+    }
+
     #[test]
     fn the_readme_has_a_row_for_every_scheme_that_weft_brings() {
         let readme = BUILT_IN
@@ -301,7 +256,7 @@ mod tests {
                     .unwrap()
                     .port("eth0", &wire("10mbit", "200us"), ["eth1"].into_iter());
             for file in ["switch.tc", "host.tc"] {
-                let lines = scheme.batch(file, &variables).unwrap();
+                let lines = batch(&scheme, file, &variables);
                 assert!(lines.len() >= 2, "{name}/{file}");
                 assert!(lines.iter().all(|line| !line.contains('$')), "{lines:?}");
                 let wire = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us";
@@ -312,9 +267,9 @@ mod tests {
                 );
             }
             for file in ["host.sysctl", "switch.sysctl"] {
-                scheme.sysctls(file, &variables).unwrap();
+                scheme.sysctls(file, &variables, pair).unwrap();
             }
-            scheme.route(&variables).unwrap();
+            words(&scheme, &variables);
             assert!(!scheme.description.about.is_empty() && !scheme.description.source.is_empty());
         }
     }
@@ -323,7 +278,7 @@ mod tests {
     fn times_of_the_fabric_are_slowed_with_it() {
         let scheme = Scheme::find("pfabric-tcp").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
-        let words = scheme.route(&variables).unwrap().join(" ");
+        let words = words(&scheme, &variables);
         assert!(
             words.contains("cwnd lock 24 quickack 1 rto_min 45"),
             "{words}"
@@ -335,7 +290,7 @@ mod tests {
     fn pfabrics_rate_control_is_the_routes_and_set_in_the_slowed_fabrics_time() {
         let scheme = Scheme::find("pfabric").unwrap();
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
-        let sysctls = scheme.sysctls("host.sysctl", &variables).unwrap();
+        let sysctls = scheme.sysctls("host.sysctl", &variables, pair).unwrap();
         let pair = |key: &str, value: &str| (format!("net.ipv4.tcp_{key}"), value.to_owned());
         let expected = [
             pair("pfabric.init_cwnd", "12"),
@@ -357,7 +312,7 @@ mod tests {
         let variables = variables
             .unwrap()
             .port("p", &wire("1gbit", "0ns"), [].into_iter());
-        let lines = scheme.batch("switch.tc", &variables).unwrap();
+        let lines = batch(&scheme, "switch.tc", &variables);
         assert!(lines[1].ends_with("pfabric limit 48"), "{lines:?}");
         for (setting, expected) in [
             (
@@ -383,7 +338,7 @@ mod tests {
         let variables = variables
             .unwrap()
             .port("p", &wire("1gbit", "0ns"), [].into_iter());
-        let lines = scheme.batch("switch.tc", &variables).unwrap();
+        let lines = batch(&scheme, "switch.tc", &variables);
         assert!(lines[1].contains(" assign stochastic "), "{lines:?}");
         for setting in ["assign=random", "assign=1", "assign=1us", "assign=$rtt"] {
             let error = format!("{:#}", scheme.set(setting).unwrap_err());
@@ -405,7 +360,8 @@ mod tests {
     fn an_unknown_variable_is_named_with_its_line() {
         let mut scheme = Scheme::find("droptail").unwrap();
         let file = scheme.files.get_mut("switch.tc").unwrap();
-        *file = file.replace("$buffer", "$bufer");
+        let text = file.text().replace("$buffer", "$bufer");
+        *file = Source::new(file.place().to_owned(), text);
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
         let variables = variables
             .unwrap()

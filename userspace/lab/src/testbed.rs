@@ -19,7 +19,7 @@ use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
 use crate::ports::{PortReading, Ports, QdiscFigures};
-use crate::scheme::{Description, Fallback, Policy, Scheme, Spray, Tag};
+use crate::scheme::{Description, Fallback, Line, Policy, Scheme, Spray, Tag};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -51,20 +51,16 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let scheme = &fabric.scheme;
     let variables = &fabric.variables;
     let sysctls = |file: &str| -> Result<Vec<Sysctl>> {
-        let pairs = scheme.sysctls(file, variables)?;
-        let sysctls = pairs.iter().map(|(key, value)| Sysctl::new(key, value));
-        sysctls
-            .collect::<Result<_, _>>()
-            .map_err(explain)
-            .with_context(|| format!("{}/{file}", scheme.name))
+        let make = |key: &str, value: &str| Sysctl::new(key, value).map_err(explain);
+        scheme.sysctls(file, variables, make)
     };
     let settings = Settings {
         mtu: MTU,
         host_sysctls: sysctls("host.sysctl")?,
         switch_sysctls: sysctls("switch.sysctl")?,
-        host_route: RouteMetrics::parse(&scheme.route(variables)?)
-            .map_err(explain)
-            .with_context(|| format!("{}/host.route", scheme.name))?,
+        host_route: scheme.route(variables, |words| {
+            RouteMetrics::parse(words).map_err(explain)
+        })?,
         scheme: Some(scheme.name.clone()),
         notes: [
             ("topology".to_owned(), fabric.title.clone()),
@@ -78,9 +74,8 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let mut failure = None;
     let elision = fabric.slowed.elision();
     let planned = plan.set_qdiscs(|node, port, link| {
-        let file = file(node);
         let mut commands = match batch(fabric, &elision, node, port, &link.wire) {
-            Ok(lines) => qdisc::parse(&format!("{}/{file}", scheme.name), &lines.join("\n"))?,
+            Ok((place, lines)) => parse(place, &lines)?,
             Err(error) => {
                 failure.get_or_insert(error);
                 return Ok(Vec::new());
@@ -106,14 +101,32 @@ fn file(node: &Node) -> &'static str {
     }
 }
 
-/// What a port gets, as a batch for `tc`.
-fn batch(
-    fabric: &Fabric,
+/// The commands of a file. Each is read by itself, for a message is to have the number that its line has
+/// there.
+fn parse(place: &str, lines: &[Line]) -> weft_net::Result<Vec<QdiscCommand>> {
+    let mut commands = Vec::new();
+    for line in lines {
+        let parsed = qdisc::parse(place, &line.text).map_err(|error| match error {
+            weft_net::Error::Line { file, message, .. } => weft_net::Error::Line {
+                file,
+                line: line.number,
+                message,
+            },
+            error => error,
+        });
+        commands.extend(parsed?);
+    }
+    Ok(commands)
+}
+
+/// What a port gets, as a batch for `tc`, and what messages call its file.
+fn batch<'a>(
+    fabric: &'a Fabric,
     elision: &Elision<'_>,
     node: &Node,
     port: &Port,
     wire: &Wire,
-) -> Result<Vec<String>> {
+) -> Result<(&'a str, Vec<Line>)> {
     // The port as its link's other end knows it: its node and its place.
     let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
     let elided = elision.ingresses(here.peer, here.peer_port);
@@ -131,10 +144,9 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
     let elision = fabric.slowed.elision();
     let ports = node.ports.iter().map(|port| {
         let wire = &fabric.slowed.links()[port.link].wire;
-        Ok((
-            port.name.as_str(),
-            batch(fabric, &elision, node, port, wire)?,
-        ))
+        let (_, lines) = batch(fabric, &elision, node, port, wire)?;
+        let lines = lines.into_iter().map(|line| line.text);
+        Ok((port.name.as_str(), lines.collect()))
     });
     ports.collect()
 }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A file of a scheme, read once: its text, and the lines that say something, each with its number.
+
+use anyhow::{Context as _, Result};
+
+use crate::variables::Variables;
+
+/// A file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    place: String,
+    text: String,
+    lines: Vec<Line>,
+}
+
+/// A line without its comment; one that ends in a backslash has the next one's words, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Counted from 1.
+    pub number: usize,
+    /// Not empty.
+    pub text: String,
+}
+
+impl Source {
+    /// `place` is what messages call it: `pfabric/switch.tc`.
+    pub(crate) fn new(place: String, text: String) -> Self {
+        let mut lines = Vec::new();
+        let mut all = (1..).zip(text.lines());
+        while let Some((number, line)) = all.next() {
+            let mut line = without_comment(line).to_owned();
+            // As `tc -b` reads it.
+            while let Some(begun) = line.strip_suffix('\\') {
+                let next = all.next().map_or("", |(_, next)| without_comment(next));
+                line = format!("{begun} {next}");
+            }
+            let text = line.trim().to_owned();
+            if !text.is_empty() {
+                lines.push(Line { number, text });
+            }
+        }
+        Self { place, text, lines }
+    }
+
+    /// What messages call it.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its lines, with values in place of names.
+    ///
+    /// # Errors
+    ///
+    /// A variable that nobody knows, with its line.
+    pub(crate) fn filled(&self, variables: &Variables) -> Result<Vec<Line>> {
+        let filled = self.lines.iter().map(|line| {
+            Ok(Line {
+                number: line.number,
+                text: variables
+                    .fill(&line.text)
+                    .with_context(|| self.at(line.number))?,
+            })
+        });
+        filled.collect()
+    }
+
+    /// A line, for messages.
+    pub(crate) fn at(&self, number: usize) -> String {
+        format!("{}, line {number}", self.place)
+    }
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once('#').map_or(line, |(before, _)| before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<(usize, String)> {
+        let source = Source::new("x/switch.tc".to_owned(), text.to_owned());
+        assert_eq!(source.text(), text);
+        let lines = source.lines.into_iter();
+        lines.map(|line| (line.number, line.text)).collect()
+    }
+
+    #[test]
+    fn a_line_keeps_its_number() {
+        let text = "# about\n\n one two\n   # more\n\tthree # $5\n#\nfour#five";
+        let expected = [(3, "one two"), (5, "three"), (7, "four")];
+        assert_eq!(lines(text), expected.map(|(n, it)| (n, it.to_owned())));
+        assert_eq!(lines("# all\n"), []);
+        assert_eq!(lines(""), []);
+    }
+
+    #[test]
+    fn a_line_that_goes_on_is_one() {
+        let text = "# about\none \\\n  two\\ # not a backslash at the end\nthree\\\nfour\nfive\\";
+        let expected = [(2, "one    two\\"), (4, "three four"), (6, "five")];
+        assert_eq!(lines(text), expected.map(|(n, it)| (n, it.to_owned())));
+    }
+}
