@@ -47,7 +47,7 @@ enum Action {
         #[arg(long)]
         host: bool,
     },
-    /// Writes a scheme's files into a new folder, to change them
+    /// Writes a scheme's files into a new folder, to change them; it extends no other then
     Export {
         /// Name or folder
         scheme: String,
@@ -104,9 +104,17 @@ fn list(json: bool) -> Result<()> {
     }
     let rows = schemes.into_iter().map(|scheme| {
         let parameters: Vec<String> = scheme.description.parameters.into_keys().collect();
-        vec![scheme.name, parameters.join(" "), scheme.description.about]
+        vec![
+            scheme.name,
+            scheme.description.extends.unwrap_or_default(),
+            parameters.join(" "),
+            scheme.description.about,
+        ]
     });
-    output::print(output::list(["scheme", "parameters", "what it is"], rows))
+    output::print(output::list(
+        ["scheme", "extends", "parameters", "what it is"],
+        rows,
+    ))
 }
 
 fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result<()> {

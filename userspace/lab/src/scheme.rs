@@ -4,23 +4,23 @@
 //! person's own is read from a path. `tc-configs/README.md` describes the files.
 
 mod description;
+mod folder;
+mod own;
 mod source;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use include_dir::{Dir, include_dir};
 
 use crate::error::usage;
 use crate::parameter::{self, Value};
 use crate::variables::Variables;
+use folder::Folder;
+use own::Own;
 
 pub use description::{Description, Fallback, Policy, Routing, Spray, Tag};
+pub use folder::names;
 pub use source::{Line, Source};
-
-static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
 
 /// The files of a scheme, in the order in which they are shown.
 pub const FILES: [&str; 6] = [
@@ -34,7 +34,7 @@ pub const FILES: [&str; 6] = [
 /// Those that a scheme must have.
 const NEEDED: [&str; 3] = ["scheme.toml", "switch.tc", "host.tc"];
 
-/// A scheme as its folder says.
+/// A scheme as its folder says, and those that it extends.
 #[derive(Clone, Debug)]
 pub struct Scheme {
     /// The folder's name.
@@ -45,16 +45,6 @@ pub struct Scheme {
     files: BTreeMap<String, Source>,
 }
 
-/// The names of the schemes that weft brings.
-pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = BUILT_IN
-        .dirs()
-        .filter_map(|folder| folder.path().to_str())
-        .collect();
-    names.sort_unstable();
-    names
-}
-
 impl Scheme {
     /// The scheme of that name, or in that folder: what has a `/` or is a folder here is a path.
     ///
@@ -62,52 +52,55 @@ impl Scheme {
     ///
     /// If there is none, or its files are not as they must be: which file, and what is wrong.
     pub fn find(name: &str) -> Result<Self> {
-        let path = Path::new(name);
-        if let Some(folder) = BUILT_IN.get_dir(name) {
-            let files = folder.files().filter_map(|file| {
-                let name = file.path().file_name()?.to_str()?;
-                Some((name.to_owned(), file.contents_utf8()?.to_owned()))
-            });
-            return Self::new(name, files.collect());
-        }
-        if !name.contains('/') && !path.is_dir() {
-            return usage(format!(
-                "there is no scheme `{name}`: expected one of {}, or a folder such as ./{name}",
-                names().join(", ")
-            ));
-        }
-        let mut files = BTreeMap::new();
-        for file in FILES {
-            match fs::read_to_string(path.join(file)) {
-                Ok(content) => drop(files.insert(file.to_owned(), content)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("reading {name}/{file}"));
-                }
-            }
-        }
-        let title = path.file_name().and_then(|name| name.to_str());
-        Self::new(title.unwrap_or(name), files)
+        Self::read(&Folder::find(name)?, &[])
     }
 
-    fn new(name: &str, files: BTreeMap<String, String>) -> Result<Self> {
-        if let Some(missing) = NEEDED.iter().find(|file| !files.contains_key(**file)) {
-            return usage(format!(
-                "{name} is no scheme: it has no file {missing} (a scheme to start from: weft schemes export droptail DIR)"
-            ));
-        }
-        let description: Description = match toml::from_str(&files["scheme.toml"]) {
-            Ok(description) => description,
-            Err(error) => return usage(format!("{name}/scheme.toml: {error}")),
+    /// The scheme of a folder; `children` lead to it, the first one's being asked for.
+    fn read(folder: &Folder, children: &[&Folder]) -> Result<Self> {
+        let name = folder.name();
+        let place = |file: &str| format!("{name}/{file}");
+        let Some(text) = folder.read("scheme.toml")? else {
+            return lacks(name, "scheme.toml");
         };
-        let files = files.into_iter().map(|(file, text)| {
-            let source = Source::new(format!("{name}/{file}"), text);
-            (file, source)
-        });
+        let wrong = |error: toml::de::Error| format!("{}: {error}", place("scheme.toml"));
+        let own: Own = toml::from_str(&text).map_err(wrong).or_else(usage)?;
+        let (description, text, mut files) = match own.extends.clone() {
+            None => {
+                let description = toml::from_str(&text).map_err(wrong).or_else(usage)?;
+                (description, text, BTreeMap::new())
+            }
+            Some(parent) => {
+                let extends = || format!("{}: extends = \"{parent}\"", place("scheme.toml"));
+                let parent = folder.parent(&parent).with_context(extends)?;
+                let line = [children, &[folder]].concat();
+                if line.iter().any(|child| child.is(&parent)) {
+                    let names = line.iter().copied().chain([&parent]).map(Folder::name);
+                    let names: Vec<&str> = names.collect();
+                    return usage(names.join(" extends ")).with_context(extends);
+                }
+                let parent = Self::read(&parent, &line)?;
+                let description = own
+                    .over(parent.description)
+                    .map_err(|wrong| format!("{}: {wrong}", place("scheme.toml")))
+                    .or_else(usage)?;
+                let text = description.text(name);
+                (description, text, parent.files)
+            }
+        };
+        let source = |file: &str, text: String| Source::new(place(file), text);
+        files.insert("scheme.toml".to_owned(), source("scheme.toml", text));
+        for file in &FILES[1..] {
+            if let Some(text) = folder.read(file)? {
+                files.insert((*file).to_owned(), source(file, text));
+            }
+        }
+        if let Some(missing) = NEEDED.iter().find(|file| !files.contains_key(**file)) {
+            return lacks(name, missing);
+        }
         Ok(Self {
             name: name.to_owned(),
             description,
-            files: files.collect(),
+            files,
         })
     }
 
@@ -199,6 +192,12 @@ impl Scheme {
     }
 }
 
+fn lacks<T>(name: &str, file: &str) -> Result<T> {
+    usage(format!(
+        "{name} is no scheme: it has no file {file} (a scheme to start from: weft schemes export droptail DIR)"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_readme_has_a_row_for_every_scheme_that_weft_brings() {
-        let readme = BUILT_IN
+        let readme = folder::BUILT_IN
             .get_file("README.md")
             .and_then(|it| it.contents_utf8());
         let readme = readme.unwrap();

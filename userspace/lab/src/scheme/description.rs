@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parameter::Parameter;
+use crate::parameter::{Parameter, Value};
 
 /// What it says.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
+    /// The scheme from which all comes that its files do not say.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub extends: Option<String>,
     /// One sentence.
     pub about: String,
     /// Where the values come from.
@@ -86,4 +89,98 @@ pub enum Spray {
     Random,
     /// A turn, for each packet.
     RoundRobin,
+}
+
+impl Description {
+    /// A `scheme.toml` that says the same and extends no other.
+    pub(super) fn text(&self, name: &str) -> String {
+        let mut text = String::new();
+        if let Some(parent) = &self.extends {
+            text += &format!("# What {name} comes to, which extends {parent}.\n");
+        }
+        text += &format!("about = {}\n", quoted(&self.about));
+        if !self.source.is_empty() {
+            text += &format!("source = {}\n", quoted(&self.source));
+        }
+        if !self.parameters.is_empty() {
+            text += "\n[parameters]\n";
+        }
+        for (name, parameter) in &self.parameters {
+            text += &format!("{} = {}\n", key(name), inline(parameter));
+        }
+        if let Some(Tag { policy, fallback }) = self.tag {
+            let (policy, fallback) = (policy.name(), fallback.name());
+            text += &format!("\n[tag]\npolicy = \"{policy}\"\nfallback = \"{fallback}\"\n");
+        }
+        if self.routing.spray != Spray::Off {
+            let spray = self.routing.spray.name();
+            text += &format!("\n[routing]\nspray = \"{spray}\"\n");
+        }
+        text
+    }
+}
+
+fn inline(parameter: &Parameter) -> String {
+    let mut fields = vec![match &parameter.value {
+        Value::Number(number) => format!("value = {number}"),
+        Value::Text(text) => format!("value = {}", quoted(text)),
+    }];
+    if !parameter.words.is_empty() {
+        let words: Vec<String> = parameter.words.iter().map(|it| quoted(it)).collect();
+        fields.push(format!("words = [{}]", words.join(", ")));
+    }
+    if !parameter.about.is_empty() {
+        fields.push(format!("about = {}", quoted(&parameter.about)));
+    }
+    format!("{{ {} }}", fields.join(", "))
+}
+
+/// A basic string of TOML.
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+/// A key of TOML.
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
+impl Policy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Remaining => "remaining",
+            Self::Size => "size",
+            Self::Sent => "sent",
+            Self::Deadline => "deadline",
+            Self::Fixed => "fixed",
+        }
+    }
+}
+
+impl Fallback {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Queued => "queued",
+        }
+    }
+}
+
+impl Spray {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Random => "random",
+            Self::RoundRobin => "round-robin",
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 //! Schemes as people write them: folders of files.
 
+mod extends;
 mod lines;
 
 use std::fs;

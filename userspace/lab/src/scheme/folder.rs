@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where a scheme's files are: in the binary, or in a folder of somebody's.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use include_dir::{Dir, include_dir};
+
+use crate::error::usage;
+
+pub(super) static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../tc-configs");
+
+/// A folder of a scheme's files.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    BuiltIn(&'static Dir<'static>),
+    Path(PathBuf),
+}
+
+/// The names of the schemes that weft brings.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = BUILT_IN
+        .dirs()
+        .filter_map(|folder| folder.path().to_str())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+impl Folder {
+    /// That of a name, or at a path: what has a `/` or is a folder here is a path.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub(super) fn find(name: &str) -> Result<Self> {
+        match Self::built_in(name) {
+            Some(folder) => Ok(folder),
+            None if name.contains('/') || Path::new(name).is_dir() => Ok(Self::at(name.into())),
+            None => unknown(name, "."),
+        }
+    }
+
+    /// The one that this one's scheme extends: what has a `/` is a path from here.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub(super) fn parent(&self, name: &str) -> Result<Self> {
+        match &self.kind {
+            _ if !name.contains('/') => {
+                Self::built_in(name).map_or_else(|| unknown(name, ".."), Ok)
+            }
+            Kind::Path(path) if path.join(name).is_dir() => Ok(Self::at(path.join(name))),
+            _ => usage(format!("there is no folder {name}")),
+        }
+    }
+
+    fn built_in(name: &str) -> Option<Self> {
+        let folder = BUILT_IN.get_dir(name)?;
+        Some(Self {
+            name: name.to_owned(),
+            kind: Kind::BuiltIn(folder),
+        })
+    }
+
+    fn at(path: PathBuf) -> Self {
+        let name = path.file_name().and_then(|name| name.to_str());
+        Self {
+            // `..` has none.
+            name: name.map_or_else(|| path.display().to_string(), str::to_owned),
+            kind: Kind::Path(path),
+        }
+    }
+
+    /// What messages and results call the scheme.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether both are one.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (Kind::BuiltIn(one), Kind::BuiltIn(other)) => one.path() == other.path(),
+            (Kind::Path(one), Kind::Path(other)) => {
+                let whole = |path: &Path| fs::canonicalize(path).ok();
+                one == other || whole(one).is_some_and(|one| whole(other) == Some(one))
+            }
+            _ => false,
+        }
+    }
+
+    /// A file's content; `None`: there is no such file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(super) fn read(&self, file: &str) -> Result<Option<String>> {
+        match &self.kind {
+            Kind::BuiltIn(folder) => {
+                let file = folder.get_file(folder.path().join(file));
+                Ok(file.and_then(|it| it.contents_utf8()).map(str::to_owned))
+            }
+            Kind::Path(path) => match fs::read_to_string(path.join(file)) {
+                Ok(content) => Ok(Some(content)),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                Err(error) => {
+                    Err(error).with_context(|| format!("reading {}/{file}", path.display()))
+                }
+            },
+        }
+    }
+}
+
+/// `here` is what a folder beside may be named from.
+fn unknown<T>(name: &str, here: &str) -> Result<T> {
+    usage(format!(
+        "there is no scheme `{name}`: expected one of {}, or a folder such as {here}/{name}",
+        names().join(", ")
+    ))
+}

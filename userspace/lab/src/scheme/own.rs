@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a `scheme.toml` says itself, where it extends another.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::description::{Description, Fallback, Policy, Routing, Spray, Tag};
+use crate::parameter::{Parameter, Value};
+
+/// All may be missing.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Own {
+    /// The scheme from which all comes that is not said here.
+    pub(super) extends: Option<String>,
+    /// Parameters of that one which this one has not.
+    #[serde(default)]
+    without: Vec<String>,
+    about: Option<String>,
+    source: Option<String>,
+    #[serde(default)]
+    parameters: BTreeMap<String, OwnParameter>,
+    tag: Option<OwnTag>,
+    routing: Option<OwnRouting>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnParameter {
+    value: Option<Value>,
+    words: Option<Vec<String>>,
+    about: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnTag {
+    policy: Option<Policy>,
+    fallback: Option<Fallback>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnRouting {
+    spray: Option<Spray>,
+}
+
+impl Own {
+    /// This, and for the rest what the other says.
+    ///
+    /// # Errors
+    ///
+    /// If something is lacking, or to be left out that is not there: one sentence.
+    pub(super) fn over(self, parent: Description) -> Result<Description, String> {
+        let mut parameters = parent.parameters;
+        for name in self.without {
+            if parameters.remove(&name).is_none() {
+                return Err(format!(
+                    "without: there is no parameter `{name}` to leave out"
+                ));
+            }
+        }
+        for (name, own) in self.parameters {
+            let inherited = parameters.remove(&name);
+            let whole = own
+                .over(inherited)
+                .ok_or_else(|| format!("parameter {name}: it needs a value"))?;
+            parameters.insert(name, whole);
+        }
+        let tag = match (self.tag, parent.tag) {
+            (None, inherited) => inherited,
+            (Some(own), inherited) => Some(Tag {
+                policy: own
+                    .policy
+                    .or(inherited.map(|it| it.policy))
+                    .ok_or("a tag needs a policy")?,
+                fallback: own
+                    .fallback
+                    .or(inherited.map(|it| it.fallback))
+                    .unwrap_or_default(),
+            }),
+        };
+        let spray = self.routing.and_then(|own| own.spray);
+        Ok(Description {
+            extends: self.extends,
+            about: self.about.unwrap_or(parent.about),
+            source: self.source.unwrap_or(parent.source),
+            parameters,
+            tag,
+            routing: Routing {
+                spray: spray.unwrap_or(parent.routing.spray),
+            },
+        })
+    }
+}
+
+impl OwnParameter {
+    fn over(self, inherited: Option<Parameter>) -> Option<Parameter> {
+        let (value, words, about) = match inherited {
+            Some(it) => (Some(it.value), it.words, it.about),
+            None => (None, Vec::new(), String::new()),
+        };
+        Some(Parameter {
+            value: self.value.or(value)?,
+            words: self.words.unwrap_or(words),
+            about: self.about.unwrap_or(about),
+        })
+    }
+}

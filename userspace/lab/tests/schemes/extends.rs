@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A scheme that extends another has what it does not say itself from there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weft_lab::parameter::Value;
+use weft_lab::scheme::{Fallback, Policy, Scheme, Spray, names};
+
+use super::{WIRE, folder, plan, refusal};
+
+const BASE: &str = "\
+about = \"The base.\"
+source = \"A. Author, 2026.\"
+[parameters]
+buffer = { value = 24, about = \"packets\" }
+mode = { value = \"slow\", words = [\"slow\", \"quick\"], about = \"how\" }
+rto = { value = \"3 $rtt\", about = \"timeout\" }
+[tag]
+policy = \"remaining\"
+fallback = \"queued\"
+[routing]
+spray = \"random\"
+";
+
+/// A folder with the scheme `base`, and others that say what follows.
+fn schemes(name: &str, others: &[(&str, &str)]) -> PathBuf {
+    let mut files = vec![
+        ("base/scheme.toml".to_owned(), BASE),
+        ("base/switch.tc".to_owned(), WIRE),
+        ("base/host.tc".to_owned(), WIRE),
+        ("base/host.sysctl".to_owned(), "net.ipv4.tcp_ecn = 1\n"),
+    ];
+    for (path, text) in others {
+        let file = if path.contains('/') {
+            ""
+        } else {
+            "/scheme.toml"
+        };
+        files.push((format!("{path}{file}"), text));
+    }
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), *text))
+        .collect();
+    folder(&format!("extends-{name}"), &files)
+}
+
+fn find(folder: &Path, name: &str) -> anyhow::Result<Scheme> {
+    Scheme::find(folder.join(name).to_str().unwrap())
+}
+
+fn texts(scheme: &Scheme) -> BTreeMap<String, String> {
+    let files = scheme.files();
+    let files = files.map(|(name, source)| (name.to_owned(), source.text().to_owned()));
+    files.filter(|(name, _)| name != "scheme.toml").collect()
+}
+
+/// What it comes to, but for the name of the one that it extends.
+fn all(scheme: &Scheme) -> String {
+    let mut description = scheme.description.clone();
+    description.extends = None;
+    format!("{description:?}\n{:?}", texts(scheme))
+}
+
+#[test]
+fn what_a_child_does_not_say_is_its_parents() {
+    let folder = schemes("nothing", &[("child", "extends = \"../base\"")]);
+    let (base, child) = (
+        find(&folder, "base").unwrap(),
+        find(&folder, "child").unwrap(),
+    );
+    assert_eq!(child.name, "child");
+    assert_eq!(child.description.extends.as_deref(), Some("../base"));
+    assert_eq!(all(&child), all(&base));
+    assert_eq!(base.description.extends, None);
+}
+
+#[test]
+fn what_a_child_says_is_its_own_setting_by_setting_and_file_by_file() {
+    let own = "\
+extends = \"../base\"
+without = [\"rto\"]
+about = \"The child.\"
+[parameters]
+buffer = { value = 48 }
+mode = { about = \"how, here\" }
+more = { value = \"$bdp\" }
+[tag]
+policy = \"size\"
+[routing]
+spray = \"off\"
+";
+    let more = format!("{WIRE}qdisc add dev $dev parent 1: handle 10: pfifo limit $buffer\n");
+    let others = [
+        ("child", own),
+        ("child/switch.tc", &more),
+        ("child/host.route", "initcwnd $more\n"),
+        (
+            "grandchild",
+            "extends = \"../child\"\n[parameters]\nmode = { value = \"quick\" }",
+        ),
+    ];
+    let folder = schemes("some", &others);
+    let child = find(&folder, "child").unwrap();
+    let said = &child.description;
+    assert_eq!(
+        (&*said.about, &*said.source),
+        ("The child.", "A. Author, 2026.")
+    );
+    let tag = said.tag.unwrap();
+    assert_eq!((tag.policy, tag.fallback), (Policy::Size, Fallback::Queued));
+    assert_eq!(said.routing.spray, Spray::Off);
+    let parameters: Vec<_> = said.parameters.iter().collect();
+    let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["buffer", "mode", "more"]);
+    assert_eq!(said.parameters["buffer"].value, Value::Number(48));
+    assert_eq!(said.parameters["buffer"].about, "packets");
+    assert_eq!(
+        said.parameters["mode"].value,
+        Value::Text("slow".to_owned())
+    );
+    assert_eq!(said.parameters["mode"].about, "how, here");
+    let files = texts(&child);
+    assert_eq!(files["switch.tc"], more);
+    assert_eq!(files["host.tc"], WIRE);
+    assert_eq!(files["host.sysctl"], "net.ipv4.tcp_ecn = 1\n");
+    assert_eq!(files["host.route"], "initcwnd $more\n");
+
+    let grandchild = find(&folder, "grandchild").unwrap();
+    let quick = &grandchild.description.parameters["mode"];
+    assert_eq!(quick.value, Value::Text("quick".to_owned()));
+    assert_eq!(quick.words, ["slow", "quick"]);
+    assert_eq!(texts(&grandchild), files);
+    plan(&folder.join("grandchild")).unwrap();
+}
+
+#[test]
+fn a_line_of_a_file_that_is_inherited_is_told_with_the_parents_name() {
+    let others = [
+        ("broken", "about = \"a\""),
+        ("broken/host.tc", WIRE),
+        (
+            "broken/switch.tc",
+            "# About.\nqdisc add dev $dev root pfifo limi 5\n",
+        ),
+        ("child", "extends = \"../broken\""),
+    ];
+    let refusal = refusal(plan(&schemes("place", &others).join("child")));
+    assert!(
+        refusal.starts_with("broken/switch.tc:2: pfifo: `limi`"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn what_cannot_be_extended_is_refused() {
+    let others = [
+        ("itself", "extends = \"../itself\""),
+        ("one", "extends = \"../two\""),
+        ("two", "extends = \"../three/../three\""),
+        ("three", "extends = \"../one\""),
+        ("unknown", "extends = \"pfabrik\""),
+        ("nowhere", "extends = \"../nothing\""),
+        ("empty/README.md", ""),
+        ("of-none", "extends = \"../empty\""),
+        ("less", "extends = \"../base\"\nwithout = [\"rtoo\"]"),
+        (
+            "valueless",
+            "extends = \"../base\"\n[parameters]\nnew = { about = \"a\" }",
+        ),
+        ("misspelt", "extends = \"../base\"\nabuot = \"a\""),
+        ("orphan", "about = \"a\"\nwithout = [\"rto\"]"),
+    ];
+    let folder = schemes("refused", &others);
+    for (name, expected) in [
+        (
+            "itself",
+            "itself/scheme.toml: extends = \"../itself\": itself extends itself",
+        ),
+        (
+            "one",
+            "three/scheme.toml: extends = \"../one\": one extends two extends three extends one",
+        ),
+        (
+            "unknown",
+            "unknown/scheme.toml: extends = \"pfabrik\": there is no scheme `pfabrik`: expected one of bfc,",
+        ),
+        (
+            "nowhere",
+            "nowhere/scheme.toml: extends = \"../nothing\": there is no folder ../nothing",
+        ),
+        ("of-none", "empty is no scheme: it has no file scheme.toml"),
+        (
+            "less",
+            "less/scheme.toml: without: there is no parameter `rtoo` to leave out",
+        ),
+        (
+            "valueless",
+            "valueless/scheme.toml: parameter new: it needs a value",
+        ),
+        (
+            "misspelt",
+            "misspelt/scheme.toml: TOML parse error at line 2",
+        ),
+        ("orphan", "orphan/scheme.toml: TOML parse error at line 2"),
+    ] {
+        let refusal = refusal(find(&folder, name));
+        assert!(refusal.starts_with(expected), "{name}: {refusal}");
+    }
+}
+
+/// As `weft schemes export` does it.
+#[test]
+fn every_scheme_that_weft_brings_is_the_same_when_it_stands_alone() {
+    for name in names() {
+        let scheme = Scheme::find(name).unwrap();
+        let files: Vec<_> = scheme.files().map(|(name, it)| (name, it.text())).collect();
+        let folder = folder(&format!("alone-{name}"), &files);
+        let alone = Scheme::find(folder.to_str().unwrap()).unwrap();
+        assert_eq!(alone.description.extends, None, "{name}");
+        assert_eq!(all(&alone), all(&scheme), "{name}");
+    }
+}
+
+/// What two schemes share they say once: a file that is another's is that one's.
+#[test]
+fn no_scheme_that_weft_brings_has_a_copy_of_anothers_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tc-configs");
+    let mut seen: BTreeMap<String, (&str, PathBuf)> = BTreeMap::new();
+    for name in names() {
+        for file in fs::read_dir(folder.join(name)).unwrap() {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            if let Some((other, first)) = seen.insert(text, (name, path.clone())) {
+                // One scheme's ports may have the same at both ends.
+                assert_eq!(other, name, "{} is {}", path.display(), first.display());
+            }
+        }
+    }
+}
