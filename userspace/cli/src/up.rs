@@ -2,6 +2,7 @@
 
 //! `weft up`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -51,6 +52,16 @@ struct Woven<'a> {
     switches: usize,
     links: usize,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<Processes>,
+}
+
+/// What runs on its nodes.
+#[derive(Serialize)]
+struct Processes {
+    count: usize,
+    /// The folder of what they say.
+    logs: PathBuf,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -61,10 +72,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if let Some(commands) = programs(&plan, &fabric) {
             output::print(commands.trim_end())?;
         }
+        if !plan.processes().is_empty() {
+            output::print(plan.process_commands().to_string().trim_end())?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let begun = std::time::Instant::now();
-    testbed::weave(&plan, &fabric.scheme)?;
+    let (testbed, processes) = testbed::weave(&plan, &fabric.scheme)?;
     let hosts = fabric.topology.hosts().count();
     let woven = Woven {
         testbed: &args.testbed,
@@ -75,6 +89,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         switches: fabric.topology.nodes().len() - hosts,
         links: fabric.topology.links().len(),
         seconds: begun.elapsed().as_secs_f64(),
+        processes: (!processes.is_empty()).then(|| Processes {
+            count: processes.len(),
+            logs: testbed.logs(),
+        }),
     };
     if args.json {
         output::json(&woven)?;
@@ -83,6 +101,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             "{}: {} hosts, {} switches, {} links, {} ({:.2} s)",
             woven.testbed, woven.hosts, woven.switches, woven.links, woven.scheme, woven.seconds
         ))?;
+        if let Some(Processes { count, logs }) = &woven.processes {
+            output::print(format!(
+                "processes: {count}, what they say is in {}",
+                logs.display()
+            ))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@
 //! | [`variables`]  | `$name` in a scheme's files                                             |
 //! | [`traffic`]    | which flows there are                                                   |
 //! | [`fault`]      | what is done to a node meanwhile                                        |
+//! | `process`      | what runs on nodes meanwhile, as the scheme says                        |
 //! | [`testbed`]    | a fabric on this machine: its plan, weft's programs at its ports        |
 //! | `trial`        | flows on a woven fabric, from the first byte to the summary             |
 //! | `ports`        | what ports say of themselves                                            |
@@ -31,6 +32,7 @@ mod gates;
 pub mod number;
 pub mod parameter;
 mod ports;
+mod process;
 pub mod results;
 pub mod run;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use weft_net::Plan;
 use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
 use crate::fault::{Fault, Faults};
+use crate::process;
 use crate::testbed::{self, Group, Sampled};
 use crate::topology;
 use crate::traffic::Traffic;
@@ -148,7 +149,7 @@ impl Checked {
     ) -> Result<Outcomes> {
         let (run, fabric, framing) = (&self.run, &self.fabric, self.framing);
         let (workload, said) = run.traffic.workload(&fabric.topology, &framing, seed)?;
-        let testbed = testbed::weave(&self.plan, &fabric.scheme)?;
+        let (testbed, mut processes) = testbed::weave(&self.plan, &fabric.scheme)?;
         let _removed = Temporary(&run.testbed);
         let tagged = fabric.scheme.description.tag.is_some();
         let _membership = tagged
@@ -193,7 +194,8 @@ impl Checked {
         let mut ports = Sampled::new(&testbed, &fabric.topology)?;
         let created = File::create(path).with_context(|| format!("writing {}", path.display()))?;
         let mut out = BufWriter::new(created);
-        trial.run(hosts, &mut ports, &mut out, progress, cancel)
+        let mut failures = || process::failures(&mut processes, path);
+        trial.run(hosts, &mut ports, &mut out, progress, cancel, &mut failures)
     }
 }
 

@@ -13,12 +13,13 @@ use anyhow::{Context as _, Result, bail};
 use weft_ebpf::{Attacher, FlowSizes, Hook, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
 use weft_net::qdisc::{self, QdiscCommand};
-use weft_net::{Plan, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
+use weft_net::{Plan, Processes, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
 use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
 use crate::ports::{PortReading, Ports, QdiscFigures};
+use crate::process;
 use crate::scheme::{Description, Fallback, Line, Policy, Scheme, Spray, Tag};
 
 /// Where control groups are.
@@ -70,6 +71,8 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
         ..Settings::default()
     };
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
+    let processes = process::processes(scheme, &fabric.slowed, variables)?;
+    plan.set_processes(processes).map_err(explain)?;
     let programs = Programs::of(&plan, scheme);
     let mut failure = None;
     let elision = fabric.slowed.elision();
@@ -151,14 +154,14 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
     ports.collect()
 }
 
-/// Weaves it: namespaces, links, qdiscs, and the scheme's programs. All of it, or nothing.
+/// Weaves it: namespaces, links, qdiscs, the scheme's programs and processes. All of it, or nothing.
 ///
 /// # Errors
 ///
 /// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
-pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
+pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     let Some(programs) = Programs::of(plan, scheme) else {
-        return weft_net::up(plan, None).map_err(explain);
+        return weft_net::up_watched(plan, None).map_err(explain);
     };
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
     // Made at the first port. By then the testbed is there, as nobody else's and so that `weft down`
@@ -182,11 +185,11 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<Testbed> {
         }
     };
     let mut hook = |visit: Visit<'_>| attach(visit).map_err(|error| format!("{error:#}").into());
-    let testbed = weft_net::up(plan, Some(&mut hook)).map_err(explain)?;
+    let woven = weft_net::up_watched(plan, Some(&mut hook)).map_err(explain)?;
     if let Some(group) = group.into_inner() {
         group.keep();
     }
-    Ok(testbed)
+    Ok(woven)
 }
 
 /// Takes a testbed down, with its control group.

@@ -96,7 +96,8 @@ impl<'a> Best<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`.
+    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`. `failures` is asked
+    /// when flows have ended what else went wrong.
     ///
     /// # Errors
     ///
@@ -109,6 +110,7 @@ impl Trial<'_> {
         out: &mut impl Write,
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
+        failures: &mut dyn FnMut() -> Result<Vec<String>>,
     ) -> Result<Outcomes> {
         let dilation = f64::from(self.dilation.get());
         let flows: Vec<_> = self
@@ -171,6 +173,7 @@ impl Trial<'_> {
             cancel: Some(cancel),
         };
         let report = engine.run(flows, watch)?;
+        let failures = failures()?;
         match unbegun {
             Some(error) => return Err(error),
             None => commands.end(LONGEST_FAULT)?,
@@ -212,6 +215,7 @@ impl Trial<'_> {
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
         summary.loss_of_bytes = totals.loss_of_bytes();
+        summary.fail(failures);
         record::write(out, &Record::Summary(summary.clone()))?;
         out.flush().context("writing the results")?;
         Ok(Outcomes {

@@ -6,54 +6,100 @@ use anyhow::Result;
 
 use crate::error::usage;
 
-/// As a shell takes it for one word.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+pub use weft_net::quoted;
+
+/// The words of a command line, as a shell splits it: between `'` and `'` every letter is of the word, and
+/// so it is between `"` and `"` and behind `\`.
+pub(crate) fn split(text: &str) -> Result<Vec<String>> {
+    split_and_fill(text, |piece| Ok(piece.to_owned()))
 }
 
-/// The words of a command line; between `'` and `'` space is of the word.
-pub(crate) fn split(text: &str) -> Result<Vec<String>> {
-    let mut words: Vec<String> = Vec::new();
-    let (mut quoted, mut within) = (false, false);
-    for letter in text.chars() {
-        if letter == '\'' {
-            quoted = !quoted;
-        } else if letter.is_whitespace() && !quoted {
-            within = false;
-            continue;
-        }
-        if !within {
-            words.push(String::new());
-            within = true;
-        }
-        if letter != '\''
-            && let Some(word) = words.last_mut()
-        {
-            word.push(letter);
+/// The same, and `fill` puts values in place of names: as in a shell, not between `'` and `'` nor where `\`
+/// is before the name. What it puts there is not split.
+pub(crate) fn split_and_fill(
+    text: &str,
+    fill: impl Fn(&str) -> Result<String>,
+) -> Result<Vec<String>> {
+    let mut words = Words {
+        all: Vec::new(),
+        word: None,
+        piece: String::new(),
+        fill,
+    };
+    let mut letters = text.chars();
+    let mut quote = None;
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            ('\'' | '"', None) => {
+                words.fill()?;
+                words.begun();
+                quote = Some(letter);
+            }
+            (_, Some(begun)) if letter == begun => {
+                words.fill()?;
+                quote = None;
+            }
+            (_, Some('\'')) => words.literal(letter)?,
+            ('\\', _) => match (letters.next(), quote) {
+                (None, _) => return usage(format!("`{}`: a \\ at the end", text.trim())),
+                // Between `"` it is one itself before letters that mean nothing.
+                (Some(next), Some(_)) if !"\"\\$`".contains(next) => {
+                    words.literal('\\')?;
+                    words.literal(next)?;
+                }
+                (Some(next), _) => words.literal(next)?,
+            },
+            _ if letter.is_whitespace() && quote.is_none() => words.end()?,
+            _ => words.piece.push(letter),
         }
     }
-    match quoted {
-        true => usage(format!("`{}`: a ' without another", text.trim())),
-        false => Ok(words),
+    if let Some(quote) = quote {
+        return usage(format!("`{}`: a {quote} without another", text.trim()));
+    }
+    words.end()?;
+    Ok(words.all)
+}
+
+/// Words that are being read.
+struct Words<F> {
+    all: Vec<String>,
+    /// `None`: between two words.
+    word: Option<String>,
+    /// Its last letters, in which names are to be filled in.
+    piece: String,
+    fill: F,
+}
+
+impl<F: Fn(&str) -> Result<String>> Words<F> {
+    fn begun(&mut self) -> &mut String {
+        self.word.get_or_insert_default()
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let piece = std::mem::take(&mut self.piece);
+        if !piece.is_empty() {
+            let filled = (self.fill)(&piece)?;
+            self.begun().push_str(&filled);
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, letter: char) -> Result<()> {
+        self.fill()?;
+        self.begun().push(letter);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.fill()?;
+        self.all.extend(self.word.take());
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
-        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
-        assert_eq!(quoted("my file"), "'my file'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 
     #[test]
     fn a_quoted_word_has_its_space() {
@@ -71,5 +117,41 @@ mod tests {
         assert_eq!(split("  \n ").unwrap(), Vec::<String>::new());
         let error = split("rack --fault '1us tor0").unwrap_err().to_string();
         assert!(error.ends_with("a ' without another"), "{error}");
+    }
+
+    #[test]
+    fn words_are_split_as_a_shell_splits_them() {
+        for text in [
+            r#"a "b c" 'd e' f\ g"#,
+            r#"x"y"'z'w"#,
+            r#""a\"b\\c\$d\e" 'f\g' \\ \' \""#,
+            r#""" '' a"#,
+            "one\n two\tthree ",
+            r#""it's" 'say "so"'"#,
+        ] {
+            let mut shell = std::process::Command::new("sh");
+            let script = format!("printf '%s\\n' {}", text.replace(['\n', '\t'], " "));
+            let output = shell.args(["-c", &script]).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            let expected: Vec<&str> = said.lines().collect();
+            assert_eq!(split(text).unwrap(), expected, "{text}");
+        }
+        for (text, wrong) in [
+            ("a 'b", "`a 'b`: a ' without another"),
+            ("\"it's", "`\"it's`: a \" without another"),
+            ("a\\", "`a\\`: a \\ at the end"),
+        ] {
+            assert_eq!(split(text).unwrap_err().to_string(), wrong);
+        }
+    }
+
+    #[test]
+    fn names_are_filled_in_but_where_they_are_quoted() {
+        let fill = |piece: &str| Ok(piece.replace("$x", "1 2").replace("$y", "'3'"));
+        let words = split_and_fill(r#"a$x "b $y" '$x' \$x $x'$x'"$x""#, fill).unwrap();
+        let expected = ["a1 2", "b '3'", "$x", "$x", "1 2$x1 2"];
+        assert_eq!(words, expected);
+        assert!(split_and_fill("a $z", |_| usage("no")).is_err());
+        assert!(split_and_fill("a '$z'", |piece| usage(piece)).is_err());
     }
 }

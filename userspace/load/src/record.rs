@@ -260,10 +260,13 @@ pub struct Backpressure {
 /// What a run comes to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Whether every gate is passed: otherwise the numbers are not the fabric's.
+    /// Whether every gate is passed and nothing failed: otherwise the numbers are not the fabric's.
     pub valid: bool,
     /// What was asked of the run to be believed.
     pub gates: Vec<Gate>,
+    /// What else keeps it from being believed: sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// ns from the first start to the last end.
     pub duration_ns: u64,
     /// Flows that began, outside of the warm-up.
@@ -331,6 +334,7 @@ impl Summary {
         Self {
             valid: gates.iter().all(|gate| gate.ok),
             gates,
+            failures: Vec::new(),
             duration_ns,
             flows: measured.len() as u64,
             unfinished: (measured.len() - done.len()) as u64,
@@ -341,12 +345,17 @@ impl Summary {
         }
     }
 
-    /// One sentence for each gate that is not passed; none if the run is valid.
+    /// Says that the run is not to be believed, and why: sentences.
+    pub fn fail(&mut self, failures: Vec<String>) {
+        self.valid &= failures.is_empty();
+        self.failures.extend(failures);
+    }
+
+    /// One sentence for each gate that is not passed and each failure; none if the run is valid.
     pub fn reasons(&self) -> impl Iterator<Item = String> {
-        self.gates
-            .iter()
-            .filter(|gate| !gate.ok)
-            .map(Gate::to_string)
+        let failed = self.gates.iter().filter(|gate| !gate.ok);
+        let failures = self.failures.iter().cloned();
+        failed.map(Gate::to_string).chain(failures)
     }
 }
 

@@ -6,8 +6,19 @@ use std::fmt::{self, Display, Formatter};
 
 use weft_topo::{Node, Port, Route};
 
+use crate::layout::Layout;
 use crate::metrics::RouteMetrics;
-use crate::plan::{NodePlan, Plan};
+use crate::plan::{self, NodePlan, Plan};
+use crate::processes::{self, MARK};
+
+/// As a shell takes it for one word.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
 
 /// See [`Plan::commands`].
 pub struct Commands<'a>(&'a Plan);
@@ -17,6 +28,12 @@ impl Plan {
     /// people to read and to run. What it makes, [`crate::down`] removes.
     pub fn commands(&self) -> Commands<'_> {
         Commands(self)
+    }
+
+    /// What starts the plan's processes, to go on with where [`Plan::commands`] ends; nothing if it has
+    /// none. They, too, end with [`crate::down`].
+    pub fn process_commands(&self) -> ProcessCommands<'_> {
+        ProcessCommands(self)
     }
 }
 
@@ -72,6 +89,33 @@ impl Display for Commands<'_> {
         for (_, (node, own)) in nodes() {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             write_node(f, plan, node, own)?;
+        }
+        Ok(())
+    }
+}
+
+/// See [`Plan::process_commands`].
+pub struct ProcessCommands<'a>(&'a Plan);
+
+impl Display for ProcessCommands<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Plan {
+            testbed, processes, ..
+        } = self.0;
+        if processes.is_empty() {
+            return Ok(());
+        }
+        let layout = Layout::new(testbed);
+        let logs = layout.logs();
+        writeln!(f, "\n# processes\nmkdir -p {}", logs.display())?;
+        for (process, log) in processes.iter().zip(processes::logs(processes)) {
+            let log = logs.join(log).display().to_string();
+            writeln!(
+                f,
+                "ip netns exec {} env {MARK}={testbed} setsid {process} < /dev/null > {} 2>&1 &",
+                plan::namespace(testbed, &process.node),
+                quoted(&log)
+            )?;
         }
         Ok(())
     }
@@ -168,5 +212,19 @@ impl<A: Display> Display for RouteCommand<'_, A> {
                     .try_for_each(|hop| write!(f, " nexthop {}", way(hop)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_part_them() {
+        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
+        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
+        assert_eq!(quoted("my file"), "'my file'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

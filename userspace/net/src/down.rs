@@ -19,6 +19,7 @@ use crate::namespace;
 use crate::netlink::{Batch, End, Message, Socket};
 use crate::orphans;
 use crate::plan::{LOOPBACK, check_name};
+use crate::processes;
 
 /// What is gone, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,8 @@ pub struct Removed {
 
 /// Removes the testbed `name`, complete or not, and waits until the kernel has removed its devices.
 ///
-/// Processes are not ended. A namespace in which one still is ([`Removed::held`]), or in which one
+/// The testbed's own processes ([`Plan::set_processes`](crate::Plan::set_processes)) are ended, others
+/// are not. A namespace in which one still is ([`Removed::held`]), or in which one
 /// has a socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when
 /// that ends. TCP connections that no process has any more are ended.
 ///
@@ -54,7 +56,8 @@ pub fn down(name: &str) -> Result<Removed> {
 /// The caller has the lock.
 pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let nodes = layout.nodes()?;
-    let held = processes(layout, &nodes)?;
+    processes::end(layout, &nodes)?;
+    let held = self::processes(layout, &nodes)?;
     // The thread ends up in a namespace that ends with it.
     namespace::on_thread(|| {
         orphans::end(layout, &nodes);
@@ -73,7 +76,7 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
 }
 
 /// The processes whose network namespace is one of `nodes`.
-fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
+pub(crate) fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
     let mut namespaces = HashMap::new();
     for node in nodes {
         // A name without its namespace is what an interrupted `down` left.

@@ -7,6 +7,7 @@
 //! | `/run/weft/TESTBED`            | a tmpfs of its own: all goes with one unmount              |
 //! | `/run/weft/TESTBED/ns/NODE`    | the node's network namespace, mounted                      |
 //! | `/run/weft/TESTBED/hosts`      | what its hosts see as `/etc/hosts`                         |
+//! | `/run/weft/TESTBED/log/*.log`  | what its processes say                                     |
 //! | `/run/weft/TESTBED/record.json`| what it is; there only when it is complete                 |
 //! | `/run/netns/weft-TESTBED-NODE` | a symbolic link to the namespace, for `ip netns`           |
 //!
@@ -55,6 +56,14 @@ impl Layout {
 
     pub(crate) fn hosts(&self) -> PathBuf {
         self.directory().join("hosts")
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.directory().join("log")
+    }
+
+    pub(crate) fn testbed(&self) -> &str {
+        &self.testbed
     }
 
     pub(crate) fn record(&self) -> PathBuf {

@@ -34,6 +34,7 @@
 //! | `commands`    | the same as a shell script                              |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `down`        | removes a testbed, whatever there is of it              |
+//! | `processes`   | starts what a plan names, ends it                       |
 //! | `orphans`     | ends connections that no process has any more           |
 //! | `testbed`     | which there are; into their nodes                       |
 //! | `stats`       | what their qdiscs have counted                          |
@@ -57,16 +58,18 @@ mod netlink;
 mod orphans;
 mod plan;
 pub mod probe;
+mod processes;
 pub mod qdisc;
 mod stats;
 mod testbed;
 mod up;
 
-pub use commands::Commands;
+pub use commands::{Commands, ProcessCommands, quoted};
 pub use down::{Removed, down};
 pub use error::{Error, Result};
 pub use metrics::RouteMetrics;
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
+pub use processes::{Ended, Process, Processes};
 pub use stats::{QdiscStats, StatsReader};
 pub use testbed::{Record, Testbed, list};
-pub use up::{Hook, Visit, up};
+pub use up::{Hook, Visit, up, up_watched};

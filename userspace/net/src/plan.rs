@@ -9,6 +9,7 @@ use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
 use crate::metrics::RouteMetrics;
+use crate::processes::Process;
 use crate::qdisc::{Handle, QdiscCommand};
 
 /// The index of a namespace's `lo`, always.
@@ -165,6 +166,7 @@ pub struct Plan {
     pub(crate) testbed: String,
     pub(crate) topology: Topology,
     pub(crate) settings: Settings,
+    pub(crate) processes: Vec<Process>,
     pub(crate) nodes: Vec<NodePlan>,
 }
 
@@ -253,6 +255,7 @@ impl Plan {
             nodes: nodes.collect(),
             topology: topology.clone(),
             settings,
+            processes: Vec::new(),
         })
     }
 
@@ -287,6 +290,33 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Names the processes that are started when all else is there, in this order.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such node, or one has no program.
+    pub fn set_processes(&mut self, processes: Vec<Process>) -> Result<()> {
+        for process in &processes {
+            if self.topology.find(&process.node).is_none() {
+                return invalid(format!(
+                    "`{process}`: there is no node `{}` in {}",
+                    process.node,
+                    self.topology.title()
+                ));
+            }
+            if process.words.is_empty() {
+                return invalid(format!("{}: a process has a program", process.node));
+            }
+        }
+        self.processes = processes;
+        Ok(())
+    }
+
+    /// Those that have been named.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
     }
 
     /// The testbed's name.

@@ -104,6 +104,11 @@ impl Testbed {
         self.record.as_ref()
     }
 
+    /// The folder of what its processes say.
+    pub fn logs(&self) -> PathBuf {
+        self.layout.logs()
+    }
+
     /// A descriptor of a node's namespace, which keeps it alive.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use crate::layout::{self, Layout, Lock};
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
 use crate::plan::{LOOPBACK, Plan, Sysctl};
+use crate::processes::Processes;
 use crate::testbed::{Record, Testbed};
 
 /// A port of a testbed that is being built. The calling thread is in its namespace; all links,
@@ -39,16 +40,25 @@ pub type Hook<'a> =
 /// How long ports may take to be operational, once both ends are up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Builds what `plan` says; then calls `hook`, if there is one, at every port. Either all of that
-/// succeeds or nothing is left.
+/// Builds what `plan` says; then calls `hook`, if there is one, at every port; then starts the plan's
+/// processes. Either all of that succeeds or nothing is left.
 ///
 /// Raises the process's soft limit of open files if there are more nodes than it allows.
 ///
 /// # Errors
 ///
 /// [`Error::AlreadyUp`], [`Error::Interrupted`]; [`Error::Privilege`]; what the kernel refuses;
-/// what the hook refuses.
+/// what the hook refuses; a process that cannot be started, or ends at once.
 pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
+    up_watched(plan, hook).map(|(testbed, _)| testbed)
+}
+
+/// The same, for who wants to know whether its processes still run.
+///
+/// # Errors
+///
+/// As [`up`].
+pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, Processes)> {
     let lock = Lock::acquire()?;
     let layout = Layout::new(&plan.testbed);
     if layout.exists()? {
@@ -66,6 +76,8 @@ pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
         call(plan, &namespaces, hook)?;
     }
     write(&layout.hosts(), plan.hosts().as_bytes())?;
+    let unfinished = Testbed::open(&plan.testbed)?;
+    let processes = Processes::start(&unfinished, &layout, &plan.processes)?;
     let record = Record {
         title: plan.topology.title().to_owned(),
         scheme: plan.settings.scheme.clone(),
@@ -82,7 +94,7 @@ pub fn up(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<Testbed> {
         .map_err(|error| Error::system("writing the record", error))?;
     undo.forget();
     drop(lock);
-    Testbed::open(&plan.testbed)
+    Ok((Testbed::open(&plan.testbed)?, processes))
 }
 
 /// Removes what there is when building ends early, be it by a panic.

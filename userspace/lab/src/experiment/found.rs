@@ -114,9 +114,16 @@ impl<'a> Done<'a> {
         Some(topology.links()[port.link].wire.rate.bits_per_second())
     }
 
+    /// Why it is not to be believed: its gates, and what else failed.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let failures = self.run.summary.iter().flat_map(|it| &it.failures);
+        let gates = self.failed_gates().map(ToString::to_string);
+        gates.chain(failures.cloned()).collect()
+    }
+
     /// The gates that it did not pass, but for those that flows without an end cannot, and within the
     /// limits that the experiment allows.
-    pub(crate) fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
+    fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
         let (endless, allow) = (self.planned.endless, &self.planned.allow);
         let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);
         gates.filter(move |gate| {

@@ -130,7 +130,7 @@ impl Group<'_> {
     }
 
     fn valid(&self) -> bool {
-        self.runs.iter().all(|run| run.failed_gates().count() == 0)
+        self.runs.iter().all(|run| run.reasons().is_empty())
     }
 }
 
@@ -182,7 +182,7 @@ impl Judgement {
             .iter()
             .filter(of_plan)
             .map(|run| {
-                let reasons: Vec<_> = run.failed_gates().map(ToString::to_string).collect();
+                let reasons = run.reasons();
                 RunState {
                     file: run.planned.file.display().to_string(),
                     command: run.planned.command(),

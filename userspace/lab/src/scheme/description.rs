@@ -29,6 +29,19 @@ pub struct Description {
     /// Which paths packets take.
     #[serde(default)]
     pub routing: Routing,
+    /// What runs on nodes from `up` to `down`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub process: Vec<Process>,
+}
+
+/// A command on some nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// A node's name, `hosts`, `switches`, `first-host`, or a layer such as `core`.
+    pub on: String,
+    /// A command line, as a shell splits it; `$name` is a variable.
+    pub run: String,
 }
 
 /// What packets carry.
@@ -115,6 +128,10 @@ impl Description {
         if self.routing.spray != Spray::Off {
             let spray = self.routing.spray.name();
             text += &format!("\n[routing]\nspray = \"{spray}\"\n");
+        }
+        for Process { on, run } in &self.process {
+            let (on, run) = (quoted(on), quoted(run));
+            text += &format!("\n[[process]]\non = {on}\nrun = {run}\n");
         }
         text
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::description::{Description, Fallback, Policy, Routing, Spray, Tag};
+use super::description::{Description, Fallback, Policy, Process, Routing, Spray, Tag};
 use crate::parameter::{Parameter, Value};
 
 /// All may be missing.
@@ -24,6 +24,8 @@ pub(super) struct Own {
     parameters: BTreeMap<String, OwnParameter>,
     tag: Option<OwnTag>,
     routing: Option<OwnRouting>,
+    /// All of them; the parent's are not added.
+    process: Option<Vec<Process>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,6 +94,7 @@ impl Own {
             routing: Routing {
                 spray: spray.unwrap_or(parent.routing.spray),
             },
+            process: self.process.unwrap_or(parent.process),
         })
     }
 }

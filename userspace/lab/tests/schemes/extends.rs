@@ -23,6 +23,9 @@ policy = \"remaining\"
 fallback = \"queued\"
 [routing]
 spray = \"random\"
+[[process]]
+on = \"first-host\"
+run = '''arbiter --say \"it's \\$5\" $rto'''
 ";
 
 /// A folder with the scheme `base`, and others that say what follows.
@@ -76,6 +79,19 @@ fn what_a_child_does_not_say_is_its_parents() {
     assert_eq!(child.description.extends.as_deref(), Some("../base"));
     assert_eq!(all(&child), all(&base));
     assert_eq!(base.description.extends, None);
+    // And it is what is exported.
+    let alone = stand_alone("nothing", &child);
+    assert_eq!(alone.description.extends, None);
+    assert_eq!(all(&alone), all(&base));
+    let processes = &alone.description.process;
+    assert_eq!(processes[0].run, "arbiter --say \"it's \\$5\" $rto");
+}
+
+/// As `weft schemes export` does it.
+fn stand_alone(name: &str, scheme: &Scheme) -> Scheme {
+    let files: Vec<_> = scheme.files().map(|(name, it)| (name, it.text())).collect();
+    let folder = folder(&format!("alone-{name}"), &files);
+    Scheme::find(folder.to_str().unwrap()).unwrap()
 }
 
 #[test]
@@ -84,6 +100,7 @@ fn what_a_child_says_is_its_own_setting_by_setting_and_file_by_file() {
 extends = \"../base\"
 without = [\"rto\"]
 about = \"The child.\"
+process = []
 [parameters]
 buffer = { value = 48 }
 mode = { about = \"how, here\" }
@@ -123,6 +140,7 @@ spray = \"off\"
         Value::Text("slow".to_owned())
     );
     assert_eq!(said.parameters["mode"].about, "how, here");
+    assert_eq!(said.process, []);
     let files = texts(&child);
     assert_eq!(files["switch.tc"], more);
     assert_eq!(files["host.tc"], WIRE);
@@ -212,14 +230,11 @@ fn what_cannot_be_extended_is_refused() {
     }
 }
 
-/// As `weft schemes export` does it.
 #[test]
 fn every_scheme_that_weft_brings_is_the_same_when_it_stands_alone() {
     for name in names() {
         let scheme = Scheme::find(name).unwrap();
-        let files: Vec<_> = scheme.files().map(|(name, it)| (name, it.text())).collect();
-        let folder = folder(&format!("alone-{name}"), &files);
-        let alone = Scheme::find(folder.to_str().unwrap()).unwrap();
+        let alone = stand_alone(name, &scheme);
         assert_eq!(alone.description.extends, None, "{name}");
         assert_eq!(all(&alone), all(&scheme), "{name}");
     }

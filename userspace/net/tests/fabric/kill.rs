@@ -5,13 +5,21 @@
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use weft_net::Process;
+
 use crate::state;
 
 const FABRIC: &str = "fat-tree:k=4";
 
 /// What the child does.
 pub(crate) fn child(testbed: &str) -> ExitCode {
-    let plan = state::plan(testbed, FABRIC);
+    let mut plan = state::plan(testbed, FABRIC);
+    let process = |node: &str| Process {
+        node: node.to_owned(),
+        words: vec!["sleep".to_owned(), "1000".to_owned()],
+    };
+    plan.set_processes(vec![process("h0"), process("core3")])
+        .expect("two nodes of it");
     let done = weft_net::up(&plan, None).and_then(|_| weft_net::down(testbed));
     match done {
         Ok(_) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@
 
 mod isolation;
 mod kill;
+mod processes;
 mod state;
 mod tests;
 

@@ -3,6 +3,7 @@
 //! What there is, by iproute2.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -90,7 +91,27 @@ pub(crate) fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// No namespace, no mount, no file.
+/// Processes that say they are a testbed's: its name, and their number. They have the tests' `/run`.
+pub(crate) fn processes() -> Vec<(String, u32)> {
+    let run = |root: &str| fs::metadata(format!("{root}/run")).map(|it| it.dev());
+    let here = run("").expect("a folder");
+    let mut found = Vec::new();
+    for name in names("/proc") {
+        let Ok(pid) = name.parse() else { continue };
+        if !run(&format!("/proc/{pid}/root")).is_ok_and(|there| there == here) {
+            continue;
+        }
+        // It may have ended by now.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        let mut variables = environment.split('\0');
+        let testbed = variables.find_map(|it| it.strip_prefix("WEFT_PROCESS_OF="));
+        found.extend(testbed.map(|testbed| (testbed.to_owned(), pid)));
+    }
+    found
+}
+
+/// No namespace, no mount, no file, no process.
 pub(crate) fn assert_nothing_left() {
     assert_eq!(names("/run/netns"), Vec::<String>::new());
     assert!(
@@ -104,6 +125,7 @@ pub(crate) fn assert_nothing_left() {
         .filter(|line| line.contains(" nsfs ") || line.contains("/run/weft"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+    assert_eq!(processes(), []);
 }
 
 /// After a test that failed, so that it does not fail the next.

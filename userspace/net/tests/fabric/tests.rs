@@ -16,6 +16,7 @@ use weft_net::qdisc::{Handle, QdiscCommand};
 use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
+use crate::processes::*;
 use crate::state::{assert_nothing_left, everything, json, names, plan, plan_with, run, topology};
 
 type Test = (&'static str, fn());
@@ -45,6 +46,12 @@ pub(crate) const TESTS: &[Test] = tests![
     statistics_count_what_was_sent,
     what_the_kernel_lacks_is_found_out,
     killed,
+    a_process_is_on_its_node_from_up_to_down,
+    one_that_does_not_listen_is_ended_with_its_children,
+    processes_of_others_stay,
+    one_that_ends_is_told_with_how_and_what_it_said,
+    one_that_cannot_be_started_or_ends_at_once_leaves_nothing,
+    the_commands_start_the_same_and_down_ends_it,
 ];
 
 fn killed() {

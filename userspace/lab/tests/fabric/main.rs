@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs on a real kernel, with its own qdiscs. As root, or as anybody who may make user namespaces: the
+//! tests have a mount namespace and a `/run` of their own, and see no other testbeds.
+
+#[path = "../../../net/tests/fabric/isolation.rs"]
+mod isolation;
+mod processes;
+#[allow(dead_code)]
+#[path = "../../../net/tests/fabric/state.rs"]
+mod state;
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(folder) = words.first().and_then(|word| word.strip_prefix("--child=")) {
+        return processes::child(folder.as_ref());
+    }
+    if words.iter().any(|word| word == "--list") {
+        processes::TESTS
+            .iter()
+            .for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(complaint) = isolation::enter() {
+        eprintln!("{complaint}");
+        return ExitCode::FAILURE;
+    }
+    let filter = words.iter().find(|word| !word.starts_with('-'));
+    let (mut passed, mut failed) = (0, 0);
+    for (name, test) in processes::TESTS {
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        let begun = Instant::now();
+        let result = catch_unwind(|| {
+            test();
+            state::assert_nothing_left();
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        if result.is_ok() {
+            passed += 1;
+            println!("test {name} ... ok <{seconds:.2}s>");
+        } else {
+            failed += 1;
+            println!("test {name} ... FAILED <{seconds:.2}s>");
+            state::clean();
+        }
+    }
+    // As cargo's own tests end, for those who count.
+    let (word, status) = match failed {
+        0 => ("ok", ExitCode::SUCCESS),
+        _ => ("FAILED", ExitCode::FAILURE),
+    };
+    println!("test result: {word}. {passed} passed; {failed} failed; 0 ignored");
+    status
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs under a scheme that names a process.
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weft_lab::fabric::FabricOptions;
+use weft_lab::run::{Outcomes, Run};
+use weft_lab::testbed;
+use weft_lab::traffic::{Drawn, LoadLinks, Source, Traffic};
+use weft_load::engine::{Cancel, Connections, Since};
+use weft_load::generate::Until;
+use weft_load::load::Counted;
+use weft_load::record;
+
+use crate::state::processes;
+
+type Test = (&'static str, fn());
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_run_whose_process_dies_is_invalid_and_says_why",
+        a_run_whose_process_dies_is_invalid_and_says_why,
+    ),
+    ("a_process_goes_with_its_run", a_process_goes_with_its_run),
+    (
+        "a_run_that_is_interrupted_leaves_no_process",
+        a_run_that_is_interrupted_leaves_no_process,
+    ),
+    (
+        "of_a_run_that_was_killed_down_ends_the_process",
+        of_a_run_that_was_killed_down_ends_the_process,
+    ),
+];
+
+const BATCH: &str = "qdisc add dev $dev root handle 1: tbf rate $rate burst 15k limit 300k\n";
+
+/// A scheme in a new folder, with a script of `sh` on the first host.
+fn scheme(name: &str, script: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("mine")).unwrap();
+    let toml = format!(
+        "about = \"a\"\n[parameters]\nport = {{ value = 7000 }}\n\
+         [[process]]\non = \"first-host\"\nrun = '''sh -c \"{script}\" $node $port'''\n"
+    );
+    for (file, text) in [
+        ("scheme.toml", toml.as_str()),
+        ("host.tc", BATCH),
+        ("switch.tc", BATCH),
+    ] {
+        fs::write(folder.join("mine").join(file), text).unwrap();
+    }
+    folder
+}
+
+/// So many flows of 50 kB, 4 ms each, one after the other.
+fn run(folder: &Path, flows: u64) -> Run {
+    let drawn = Drawn {
+        sizes: "fixed:50kB".to_owned(),
+        load: 0.5,
+        load_of: LoadLinks::Host,
+        counted: Counted::Wire,
+        arrivals: "poisson".to_owned(),
+        pairs: "uniform".to_owned(),
+    };
+    Run {
+        fabric: FabricOptions {
+            topology: "rack:hosts=2,rate=100mbit".to_owned(),
+            dilation: NonZeroU32::MIN,
+            slack: Duration::ZERO,
+            scheme: folder.join("mine").to_str().unwrap().to_owned(),
+            settings: Vec::new(),
+        },
+        traffic: Traffic {
+            background: Some(Source::Drawn(drawn)),
+            incasts: None,
+            added: Vec::new(),
+            until: Until::Flows(flows),
+            warm_up: 0.0,
+        },
+        connections: Connections::PerFlow,
+        since: Since::FirstByte,
+        sample: None,
+        patience: Some(Duration::from_secs(2)),
+        faults: Vec::new(),
+        ipv6: false,
+        testbed: "run".to_owned(),
+        words: Vec::new(),
+    }
+}
+
+fn results(folder: &Path) -> PathBuf {
+    folder.join("mine-seed1.jsonl")
+}
+
+fn perform(folder: &Path, flows: u64, cancel: &Cancel) -> Outcomes {
+    let checked = run(folder, flows).checked(&[1]).unwrap();
+    checked
+        .perform(1, &results(folder), &mut |_| {}, cancel)
+        .unwrap()
+}
+
+fn a_run_whose_process_dies_is_invalid_and_says_why() {
+    let script = "echo \\$0 listens on \\$1; sleep 0.3; echo out of memory >&2; exit 3";
+    let folder = scheme("dies", script);
+    let outcome = perform(&folder, 150, &Cancel::new().unwrap());
+    assert!(!outcome.summary.valid);
+    let log = folder.join("mine-seed1.h0-sh.log");
+    let [failure] = outcome.summary.failures.as_slice() else {
+        panic!("{:?}", outcome.summary.failures);
+    };
+    let expected = format!(
+        " h0 7000` ended (exit status: 3): h0 listens on 7000 | out of memory ({})",
+        log.display()
+    );
+    assert!(
+        failure.starts_with("h0: `sh -c ") && failure.ends_with(&expected),
+        "{failure}"
+    );
+    assert!(outcome.summary.reasons().any(|reason| reason == *failure));
+    assert_eq!(
+        fs::read_to_string(log).unwrap(),
+        "h0 listens on 7000\nout of memory\n"
+    );
+    // And so it is read again.
+    let file = std::io::BufReader::new(fs::File::open(results(&folder)).unwrap());
+    let read = record::Run::read("results", file).unwrap().summary.unwrap();
+    assert_eq!(read, outcome.summary);
+}
+
+fn a_process_goes_with_its_run() {
+    let folder = scheme("goes", "exec sleep 1000");
+    let outcome = perform(&folder, 20, &Cancel::new().unwrap());
+    assert_eq!(outcome.summary.failures, Vec::<String>::new());
+    let text = fs::read_to_string(results(&folder)).unwrap();
+    assert!(!text.contains("failures"), "{text}");
+    // Its plan is good for another.
+    perform(&folder, 20, &Cancel::new().unwrap());
+}
+
+fn a_run_that_is_interrupted_leaves_no_process() {
+    let folder = scheme("interrupted", "exec sleep 1000");
+    let cancel = Arc::new(Cancel::new().unwrap());
+    let interrupt = Arc::clone(&cancel);
+    let interrupter = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        let during = processes().len();
+        interrupt.cancel();
+        during
+    });
+    let outcome = perform(&folder, 100_000, &cancel);
+    assert!(outcome.cancelled);
+    assert_eq!(interrupter.join().unwrap(), 1);
+    assert_eq!(outcome.summary.failures, Vec::<String>::new());
+}
+
+/// What is killed.
+pub(crate) fn child(folder: &Path) -> ExitCode {
+    perform(folder, 100_000, &Cancel::new().unwrap());
+    ExitCode::SUCCESS
+}
+
+fn of_a_run_that_was_killed_down_ends_the_process() {
+    let folder = scheme("killed", "exec sleep 1000");
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    let mut child = command
+        .arg(format!("--child={}", folder.display()))
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !results(&folder).exists() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not begin"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(processes().len(), 1);
+    testbed::remove("run").unwrap();
+    assert_eq!(processes(), []);
+}

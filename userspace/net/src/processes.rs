@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Processes of a testbed: those that its plan names, which `up` starts and `down` ends.
+//!
+//! Whose one is, it says itself: the testbed's name is in its environment, and so in that of its
+//! children, and it is in one of the testbed's namespaces. No number is kept that could be another's
+//! process by then, and where `up` was killed, `down` finds them all the same.
+
+use std::fmt::{self, Display, Formatter};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::commands::quoted;
+use crate::down;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::testbed::Testbed;
+
+/// The variable that has the testbed's name.
+pub(crate) const MARK: &str = "WEFT_PROCESS_OF";
+/// For so long what has been started is looked at, so that a wrong option is an error of `up`.
+const AT_ONCE: Duration = Duration::from_millis(100);
+/// How long one may take to end when it is asked to, and
+const GRACE: Duration = Duration::from_secs(2);
+/// how long the kernel to end it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A process that belongs to a testbed, from `up` to `down`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The node whose namespace it is in.
+    pub node: String,
+    /// The program and its arguments. It is to stay in the foreground.
+    pub words: Vec<String>,
+}
+
+impl Display for Process {
+    /// As a shell takes it.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// Names for the files of what they say, `h0-arbiter.log`: each its own.
+pub(crate) fn logs(processes: &[Process]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for Process { node, words } in processes {
+        let program = words.first().map_or("", String::as_str);
+        let program = Path::new(program).file_name().unwrap_or_default();
+        let stem = format!("{node}-{}", program.display());
+        let numbered = (2..).map(|number| format!("{stem}-{number}.log"));
+        let mut names_of_it = std::iter::once(format!("{stem}.log")).chain(numbered);
+        names.extend(names_of_it.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+/// Processes that have been started, for whom they are to be watched.
+#[derive(Debug, Default)]
+pub struct Processes(Vec<Running>);
+
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    child: Child,
+    log: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+/// A process that has ended by itself.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Which.
+    pub process: Process,
+    /// How.
+    pub status: ExitStatus,
+    /// What it said. The file goes with the testbed.
+    pub log: PathBuf,
+}
+
+impl Ended {
+    /// The end of what it said, in one line; empty if it said nothing.
+    pub fn tail(&self) -> String {
+        const LINES: usize = 5;
+        const BYTES: u64 = 1000;
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(&self.log)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(BYTES)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        // What cannot be read says nothing.
+        let bytes = read().unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(LINES)..].join(" | ");
+        last.replace(char::is_control, " ")
+    }
+}
+
+impl Display for Ended {
+    /// Which, how, and the end of what it said.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            process, status, ..
+        } = self;
+        write!(f, "{}: `{process}` ended ({status})", process.node)?;
+        match self.tail().as_str() {
+            "" => f.write_str(" and said nothing"),
+            tail => write!(f, ": {tail}"),
+        }
+    }
+}
+
+impl Processes {
+    /// How many were started.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that have ended.
+    pub fn ended(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for running in &mut self.0 {
+            if running.status.is_none() {
+                // It is this process's child: there is nothing to go wrong.
+                running.status = running.child.try_wait().ok().flatten();
+            }
+            ended.extend(running.status.map(|status| Ended {
+                process: running.process.clone(),
+                status,
+                log: running.log.clone(),
+            }));
+        }
+        ended
+    }
+
+    /// Starts them in the namespaces of a testbed.
+    pub(crate) fn start(testbed: &Testbed, layout: &Layout, processes: &[Process]) -> Result<Self> {
+        let mut started = Self::default();
+        if processes.is_empty() {
+            return Ok(started);
+        }
+        crate::layout::make_directory(&layout.logs())?;
+        for (process, log) in processes.iter().zip(logs(processes)) {
+            let log = layout.logs().join(log);
+            let child = spawn(testbed, process, &log)?;
+            started.0.push(Running {
+                process: process.clone(),
+                child,
+                log,
+                status: None,
+            });
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < AT_ONCE {
+            if let Some(ended) = started.ended().into_iter().next() {
+                return Err(Error::Invalid(format!("{ended}")));
+            }
+            std::thread::sleep(AT_ONCE / 20);
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        // Of those that `down` has ended, nothing is left; the others go on.
+        self.ended();
+    }
+}
+
+fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
+    let starting = |error: io::Error| {
+        let what = format!("{}: starting `{process}`", process.node);
+        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            // Of the program; what only root may do is told so.
+            errno @ (Errno::ENOENT | Errno::EACCES | Errno::ENOEXEC) => {
+                Error::Invalid(format!("{what}: {}", errno.desc()))
+            }
+            _ => Error::system(what, error),
+        }
+    };
+    let Some((program, arguments)) = process.words.split_first() else {
+        return Err(Error::Invalid(format!(
+            "{}: a process has a program",
+            process.node
+        )));
+    };
+    let out = File::create(log).map_err(starting)?;
+    let mut command = testbed.command(&process.node, program)?;
+    command
+        .args(arguments)
+        .env(MARK, testbed.name())
+        .stdin(Stdio::null())
+        .stderr(out.try_clone().map_err(starting)?)
+        .stdout(out);
+    // SAFETY: setsid is a system call; nothing is allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(|| {
+            // Ctrl-C is for who started it, and that one ends it.
+            nix::unistd::setsid()?;
+            Ok(())
+        })
+    };
+    command.spawn().map_err(starting)
+}
+
+/// Ends those of a testbed: asks them, and after a time makes them.
+pub(crate) fn end(layout: &Layout, nodes: &[String]) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let found = marked(layout, nodes)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let (signal, until) = match begun.elapsed() < GRACE {
+            true => (libc::SIGTERM, GRACE),
+            false => (libc::SIGKILL, PATIENCE),
+        };
+        if begun.elapsed() >= PATIENCE {
+            return Err(Error::System {
+                what: format!("ending {} processes", found.len()),
+                source: Errno::ETIMEDOUT.into(),
+            });
+        }
+        for process in &found {
+            send(process, signal);
+        }
+        // Another may have begun meanwhile: so they are looked for again.
+        for process in &found {
+            wait(process, until.saturating_sub(begun.elapsed()));
+        }
+    }
+}
+
+/// The processes of a testbed, as descriptors: what is sent to one is sent to no other.
+fn marked(layout: &Layout, nodes: &[String]) -> Result<Vec<OwnedFd>> {
+    let mark = format!("{MARK}={}", layout.testbed());
+    let mut found = Vec::new();
+    for (_, pid) in down::processes(layout, nodes)? {
+        let Ok(process) = open(pid) else {
+            continue;
+        };
+        // Read after it is open: if that was another's by then, this is as well.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        if variables.any(|variable| variable == mark.as_bytes()) {
+            found.push(process);
+        }
+    }
+    Ok(found)
+}
+
+fn open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes two numbers.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    match Errno::result(descriptor) {
+        // SAFETY: the kernel has just made it, for nobody else.
+        Ok(descriptor) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) }),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// One that has ended is sent nothing.
+fn send(process: &OwnedFd, signal: i32) {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the descriptor is open, and the kernel takes no information for none.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            none,
+            0,
+        )
+    };
+}
+
+/// Until it has ended, or for so long.
+fn wait(process: &OwnedFd, patience: Duration) {
+    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    // If it is interrupted, the loop of the caller goes on.
+    let _ = poll(
+        &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
+        timeout,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(node: &str, words: &[&str]) -> Process {
+        Process {
+            node: node.to_owned(),
+            words: words.iter().map(|&word| word.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn each_has_a_file_of_its_own() {
+        let all = [
+            process("h0", &["/usr/bin/arbiter", "-x"]),
+            process("h0", &["arbiter"]),
+            process("h1", &["arbiter"]),
+            process("h0", &["./arbiter"]),
+        ];
+        let expected = [
+            "h0-arbiter.log",
+            "h0-arbiter-2.log",
+            "h1-arbiter.log",
+            "h0-arbiter-3.log",
+        ];
+        assert_eq!(logs(&all), expected);
+    }
+
+    #[test]
+    fn it_is_shown_as_a_shell_takes_it() {
+        let shown = process("h0", &["sh", "-c", "sleep 1; exit"]).to_string();
+        assert_eq!(shown, "sh -c 'sleep 1; exit'");
+    }
+}
