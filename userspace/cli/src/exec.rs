@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use weft_net::Testbed;
 
 use weft_lab::error::usage;
-use weft_lab::testbed::{self, Group};
+use weft_lab::testbed::{self, ControlGroup};
 
 /// Runs a command on a node
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) fn on_node(
 ) -> Result<ExitStatus> {
     let mut command: Command = testbed.command(node, program).map_err(testbed::explain)?;
     command.args(arguments);
-    let group = Group::of(testbed.name());
+    let group = ControlGroup::of(testbed.name());
     let membership = group.exists().then(|| group.enter()).transpose()?;
     let status = command.status();
     drop(membership);

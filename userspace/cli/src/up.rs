@@ -14,7 +14,7 @@ use weft_lab::fabric::Fabric;
 
 use crate::arguments::fabric;
 use crate::output;
-use weft_lab::testbed::{self, Attachment, Group, Programs};
+use weft_lab::testbed::{self, Attachment, ControlGroup, Programs};
 
 /// Weaves a fabric: network namespaces, links, routes, qdiscs, programs
 #[derive(Debug, clap::Args)]
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// What attaches the scheme's programs; `None` if it has none.
 fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
     let programs = Programs::of(plan, &fabric.scheme)?;
-    let group = Group::of(plan.testbed());
+    let group = ControlGroup::of(plan.testbed());
     let group = group.path().display();
     let mut text = "\n# programs\n".to_owned();
     if programs.tag() {

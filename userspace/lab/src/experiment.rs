@@ -25,5 +25,5 @@ mod plan;
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use found::{Done, Found, find};
 pub use ideal::add;
-pub use judge::{Judged, Judgement, Measured, Row, RunState, Verdict};
+pub use judge::{FilledTable, Judged, Judgement, Row, RunState, Verdict};
 pub use plan::{Asked, Planned, plan};

@@ -23,12 +23,12 @@ pub struct Fault {
     /// ns of the fabric since the run's beginning. At 0 it is done before the first flow starts.
     at_ns: u64,
     node: String,
-    kind: Kind,
+    action: Action,
 }
 
 /// What is done; times are ns of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum Action {
     /// A port and its link are down for a time: what waits in the port is lost, and what comes
     /// meanwhile. Its routes and neighbours come back with it.
     Down { port: String, ns: u64 },
@@ -54,27 +54,27 @@ impl FromStr for Fault {
         };
         let mut words = text.trim().splitn(4, char::is_whitespace);
         let mut word = || words.next().filter(|word| !word.is_empty());
-        let (Some(at), Some(node), Some(kind)) = (word(), word(), word()) else {
+        let (Some(at), Some(node), Some(action)) = (word(), word(), word()) else {
             return Err(EXPECTED.to_owned());
         };
         let rest = words.next().unwrap_or_default().trim();
         let arguments: Vec<&str> = rest.split_whitespace().collect();
-        let kind = match (kind, arguments.as_slice()) {
-            ("down", [port, length]) => Kind::Down {
+        let action = match (action, arguments.as_slice()) {
+            ("down", [port, length]) => Action::Down {
                 port: (*port).to_owned(),
                 ns: time(length)?,
             },
-            ("restart", [length]) => Kind::Restart { ns: time(length)? },
-            ("lose-pauses", [share]) => Kind::LosePauses {
+            ("restart", [length]) => Action::Restart { ns: time(length)? },
+            ("lose-pauses", [share]) => Action::LosePauses {
                 one_of: one_of(share)?,
             },
-            ("run", [_, ..]) => Kind::Run(rest.to_owned()),
+            ("run", [_, ..]) => Action::Run(rest.to_owned()),
             _ => return Err(EXPECTED.to_owned()),
         };
         Ok(Self {
             at_ns: time(at)?,
             node: node.to_owned(),
-            kind,
+            action,
         })
     }
 }
@@ -95,7 +95,7 @@ impl Fault {
     /// If there is no such node or port, or this cannot be done there: one sentence.
     pub(crate) fn check(&self, fabric: &Fabric, ipv6: bool) -> Result<()> {
         let node = self.node(fabric)?;
-        if let Kind::Down { port, .. } = &self.kind
+        if let Action::Down { port, .. } = &self.action
             && !node.ports.iter().any(|it| it.name == *port)
         {
             let ports = node.ports.iter().map(|port| port.name.as_str());
@@ -105,7 +105,7 @@ impl Fault {
                 ports.collect::<Vec<_>>().join(", ")
             ));
         }
-        let is_link = matches!(self.kind, Kind::Down { .. } | Kind::Restart { .. });
+        let is_link = matches!(self.action, Action::Down { .. } | Action::Restart { .. });
         if is_link && ipv6 {
             return usage(
                 "--fault: with --ipv6 no port can be down: the kernel forgets its addresses",
@@ -139,9 +139,9 @@ impl Fault {
             format!("sleep {}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000)
         };
         let mut script = "set -e\n".to_owned();
-        match &self.kind {
-            Kind::Run(command) => script.push_str(command),
-            Kind::LosePauses { one_of } => {
+        match &self.action {
+            Action::Run(command) => script.push_str(command),
+            Action::LosePauses { one_of } => {
                 for port in &node.ports {
                     // Ahead of weft's own filter.
                     writeln!(
@@ -153,14 +153,14 @@ impl Fault {
                     )?;
                 }
             }
-            Kind::Down { port, ns } => {
+            Action::Down { port, ns } => {
                 script.push_str("cd $(mktemp -d)\n");
                 script.push_str(&down(port));
                 script.push_str(&wait(*ns));
                 script.push_str(&up(port));
                 script.push_str("rm -r $PWD\n");
             }
-            Kind::Restart { ns } => {
+            Action::Restart { ns } => {
                 script.push_str("cd $(mktemp -d)\n");
                 let batches = testbed::batches(fabric, node)?;
                 for (port, _) in &batches {
@@ -340,11 +340,11 @@ mod tests {
         let fault: Fault = " 300us switch2 down  h4 50us ".parse().unwrap();
         assert_eq!((fault.at_ns, fault.node.as_str()), (300_000, "switch2"));
         let port = "h4".to_owned();
-        assert_eq!(fault.kind, Kind::Down { port, ns: 50_000 });
+        assert_eq!(fault.action, Action::Down { port, ns: 50_000 });
         let run: Fault = "0ns h1 run tc qdisc show | wc -l".parse().unwrap();
-        assert_eq!(run.kind, Kind::Run("tc qdisc show | wc -l".to_owned()));
+        assert_eq!(run.action, Action::Run("tc qdisc show | wc -l".to_owned()));
         let lose: Fault = "0ns h1 lose-pauses 5%".parse().unwrap();
-        assert_eq!(lose.kind, Kind::LosePauses { one_of: 20 });
+        assert_eq!(lose.action, Action::LosePauses { one_of: 20 });
         for text in [
             "",
             "300us",

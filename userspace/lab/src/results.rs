@@ -10,7 +10,7 @@ use std::io::{self, BufReader};
 
 use anyhow::Result;
 use serde::Serialize;
-use weft_load::record::{BucketSummary, Run, Summary};
+use weft_load::record::{BucketSummary, Recorded, Summary};
 use weft_load::statistics::{self, mean_interval};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
@@ -25,7 +25,7 @@ pub struct Group {
     /// What its column is called.
     pub name: String,
     /// At least one.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Recorded>,
 }
 
 /// A mean over seeds.
@@ -43,14 +43,14 @@ pub struct Estimate {
 /// # Errors
 ///
 /// If one cannot be read, is no result, or is of a run that did not end.
-pub fn read(files: &[String]) -> Result<Vec<Run>> {
+pub fn read(files: &[String]) -> Result<Vec<Recorded>> {
     files
         .iter()
         .map(|file| {
             let run = match file.as_str() {
-                "-" => Run::read("standard input", io::stdin().lock()),
+                "-" => Recorded::read("standard input", io::stdin().lock()),
                 _ => match File::open(file) {
-                    Ok(open) => Run::read(file, BufReader::new(open)),
+                    Ok(open) => Recorded::read(file, BufReader::new(open)),
                     Err(error) => return usage(format!("{file}: {error}")),
                 },
             };
@@ -67,8 +67,8 @@ pub fn read(files: &[String]) -> Result<Vec<Run>> {
 }
 
 /// Groups runs by what they ran, in the order of their first ones.
-pub fn group(runs: Vec<Run>) -> Vec<Group> {
-    let mut groups: Vec<Vec<Run>> = Vec::new();
+pub fn group(runs: Vec<Recorded>) -> Vec<Group> {
+    let mut groups: Vec<Vec<Recorded>> = Vec::new();
     for run in runs {
         match groups
             .iter_mut()
@@ -189,7 +189,7 @@ impl Group {
 
     /// Over seeds, a count of each of a run's flows that were measured, summed up.
     pub fn count(&self, count: impl Fn(&weft_load::record::Flow) -> u64) -> Option<Estimate> {
-        let of_run = |run: &Run| {
+        let of_run = |run: &Recorded| {
             let measured = run.flows.iter().filter(|flow| !flow.warm_up);
             measured.map(&count).sum::<u64>() as f64
         };
@@ -251,8 +251,8 @@ mod tests {
 
     use crate::sample::{Sample, sample};
 
-    fn run(sample: Sample) -> Run {
-        Run {
+    fn run(sample: Sample) -> Recorded {
+        Recorded {
             header: sample.header,
             flows: sample.flows,
             ports: sample.ports,
@@ -315,7 +315,7 @@ mod tests {
     fn differences_are_of_what_both_should_share() {
         let group = |name: &str, header: Header| Group {
             name: name.to_owned(),
-            runs: vec![Run {
+            runs: vec![Recorded {
                 header,
                 flows: Vec::new(),
                 ports: Vec::new(),

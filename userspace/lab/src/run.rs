@@ -17,7 +17,7 @@ use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
 use crate::fault::{Fault, Faults};
 use crate::process;
-use crate::testbed::{self, Group, Sampled};
+use crate::testbed::{self, ControlGroup, Sampled};
 use crate::topology;
 use crate::traffic::Traffic;
 use crate::trial::Trial;
@@ -153,7 +153,7 @@ impl Checked {
         let _removed = Temporary(&run.testbed);
         let tagged = fabric.scheme.description.tag.is_some();
         let _membership = tagged
-            .then(|| Group::of(&run.testbed).enter())
+            .then(|| ControlGroup::of(&run.testbed).enter())
             .transpose()?;
         let dilation = fabric.dilation.get();
         let slowed = |time: Duration| time * dilation;

@@ -173,7 +173,7 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
             return Ok(());
         };
         if programs.tag.is_some() && flows.get().is_none() {
-            let group = group.get_or_init(|| Group::temporary(plan.testbed()));
+            let group = group.get_or_init(|| ControlGroup::temporary(plan.testbed()));
             group.make()?;
             let attached = FlowSizes::attach(&object, &group.path)?;
             flows.get_or_init(|| attached);
@@ -200,7 +200,7 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
 pub fn remove(name: &str) -> Result<weft_net::Removed> {
     weft_net::check_name(name).map_err(explain)?;
     // First: as long as there is a namespace, `weft down` finds what was left half done.
-    let group = Group::of(name).remove();
+    let group = ControlGroup::of(name).remove();
     let removed = weft_net::down(name).map_err(explain)?;
     group.map(|()| removed)
 }
@@ -287,13 +287,13 @@ fn switch_config(spray: Spray, paths: u32) -> SwitchConfig {
 }
 
 /// The control group whose sockets may say the size of their flows.
-pub struct Group {
+pub struct ControlGroup {
     path: PathBuf,
     /// Whether it goes when this does.
     temporary: bool,
 }
 
-impl Group {
+impl ControlGroup {
     /// A testbed's, whether or not it is there.
     pub fn of(testbed: &str) -> Self {
         Self {
@@ -378,7 +378,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         if self.temporary {
             // The error that led here is what is reported; `weft down` tries again.

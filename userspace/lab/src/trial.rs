@@ -15,7 +15,7 @@ use weft_load::engine::{
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
 use weft_load::record::{self, Header, PortSample, Record, Summary};
-use weft_load::slowdown::{Link, Path};
+use weft_load::slowdown::{Hop, IdlePath};
 use weft_load::statistics::Buckets;
 use weft_net::Testbed;
 use weft_topo::{NodeId, Topology};
@@ -65,7 +65,7 @@ pub(crate) struct Best<'a> {
     framing: Framing,
     hosts: Vec<NodeId>,
     /// By sender and receiver, once asked for.
-    paths: Vec<Option<Path>>,
+    paths: Vec<Option<IdlePath>>,
 }
 
 impl<'a> Best<'a> {
@@ -85,11 +85,11 @@ impl<'a> Best<'a> {
         let place = src * self.hosts.len() + dst;
         if self.paths.get(place)?.is_none() {
             let found = self.topology.best_path(self.hosts[src], self.hosts[dst])?;
-            let links = found.wires.iter().map(|wire| Link {
+            let links = found.wires.iter().map(|wire| Hop {
                 rate: wire.rate.bits_per_second(),
                 delay: wire.delay.ns(),
             });
-            self.paths[place] = Path::new(links.collect(), self.framing).ok();
+            self.paths[place] = IdlePath::new(links.collect(), self.framing).ok();
         }
         Some(self.paths[place].as_ref()?.best_ns(bytes))
     }
@@ -206,7 +206,7 @@ impl Trial<'_> {
         let measured = Measured {
             lateness: totals.lateness,
             slack_ns: self.slack.as_nanos() as f64,
-            packet_time_ns: self.slowest_packet_ns() * dilation,
+            packet_time_ns: self.packet_ns() * dilation,
             cpu_idle,
             lag_mean_ns: report.lag.mean_ns(),
             unfinished: (report.flows.len() - report.flows.iter().filter(finished).count()) as u64,
@@ -224,8 +224,8 @@ impl Trial<'_> {
         })
     }
 
-    /// The time of a full packet on the slowest link of a host, in ns of the fabric.
-    fn slowest_packet_ns(&self) -> f64 {
+    /// The time of a full packet on the fastest link of a host, in ns of the fabric.
+    fn packet_ns(&self) -> f64 {
         let bits = 8.0 * self.framing.wire_bytes(self.framing.mss.get()) as f64;
         let ports = self
             .topology

@@ -26,7 +26,7 @@ use weft_load::generate::{Background, Until, Workload};
 use weft_load::pairs::Pairs;
 use weft_load::record::{self, Gate, Limit, Record, Summary};
 use weft_load::sizes::Sizes;
-use weft_load::slowdown::{Link, Path};
+use weft_load::slowdown::{Hop, IdlePath};
 use weft_load::statistics::Buckets;
 
 /// Sends a workload over loopback and prints what became of it.
@@ -129,12 +129,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     eprintln!();
 
     // Loopback itself has no best possible time: one wire of 10 Gbit/s does.
-    let link = Link {
+    let link = Hop {
         rate: 10_000_000_000,
         delay: 0,
     };
     let framing = Framing::ethernet_tcp(1500, false).ok_or("1500 bytes hold headers")?;
-    let yardstick = Path::new(vec![link], framing)?;
+    let yardstick = IdlePath::new(vec![link], framing)?;
     let flows: Vec<_> = report
         .flows
         .iter()

@@ -21,7 +21,7 @@ mod gate;
 mod reader;
 
 pub use gate::{Gate, Limit};
-pub use reader::{Reader, Run};
+pub use reader::{Reader, Recorded};
 
 use std::collections::BTreeMap;
 use std::io;

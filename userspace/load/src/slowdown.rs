@@ -28,7 +28,7 @@ use crate::framing::Framing;
 
 /// One link of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct Hop {
     /// Bits per second, at least 1.
     pub rate: u64,
     /// Propagation (and what the far end adds) in ns.
@@ -37,16 +37,16 @@ pub struct Link {
 
 /// The links from a sender to a receiver, and how packets are framed on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
-    links: Vec<Link>,
+pub struct IdlePath {
+    links: Vec<Hop>,
     framing: Framing,
 }
 
-impl Path {
+impl IdlePath {
     /// # Errors
     ///
     /// If there is no link, or one without a rate.
-    pub fn new(links: Vec<Link>, framing: Framing) -> Result<Self> {
+    pub fn new(links: Vec<Hop>, framing: Framing) -> Result<Self> {
         if links.is_empty() {
             return invalid("a path needs at least one link");
         }
@@ -60,7 +60,7 @@ impl Path {
     /// to its last bit at the far end of the last.
     #[must_use]
     pub fn best_ns(&self, bytes: u64) -> f64 {
-        let time = |link: &Link, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
+        let time = |link: &Hop, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
         let full_bytes = self.framing.wire_bytes(self.framing.mss.get());
         let last_bytes = self.framing.wire_bytes(self.framing.last_payload(bytes));
         let delay: f64 = self.links.iter().map(|link| link.delay as f64).sum();

@@ -28,7 +28,7 @@ const HOSTS: u32 = 3;
 const THIS: &str = "/proc/thread-self/ns/net";
 const RATE: f64 = 100e6;
 
-type Test = fn(&Fabric);
+type Test = fn(&Bridged);
 
 fn main() {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
@@ -45,7 +45,7 @@ fn main() {
         fs::write("/proc/self/uid_map", format!("0 {uid} 1")).unwrap();
         fs::write("/proc/self/gid_map", format!("0 {gid} 1")).unwrap();
     }
-    let fabric = Fabric::new();
+    let fabric = Bridged::new();
     let tests: [(&str, Test); 9] = [
         ("flows_cross_namespaces_over_ipv4", |fabric| {
             flows_cross_namespaces(fabric, "10.0.0.")
@@ -91,11 +91,11 @@ fn main() {
     }
 }
 
-struct Fabric {
+struct Bridged {
     hosts: Vec<OwnedFd>,
 }
 
-impl Fabric {
+impl Bridged {
     fn new() -> Self {
         ip("link add bridge type bridge");
         ip("link set bridge up");
@@ -203,7 +203,7 @@ fn assert_all_finished(report: &Report) {
     }
 }
 
-fn flows_cross_namespaces(fabric: &Fabric, network: &str) {
+fn flows_cross_namespaces(fabric: &Bridged, network: &str) {
     let pair = |n: u32| (n % 3, (n + 1 + n / 3 % 2) % 3);
     let flows: Vec<_> = (0..30_u32)
         .map(|n| {
@@ -226,7 +226,7 @@ fn flows_cross_namespaces(fabric: &Fabric, network: &str) {
     }
 }
 
-fn callbacks_run_in_the_first_namespace(fabric: &Fabric) {
+fn callbacks_run_in_the_first_namespace(fabric: &Bridged) {
     let home = fs::read_link(THIS).unwrap();
     let flows: Vec<_> = (0..20)
         .map(|id| flow(id, id * 2_000_000, (0, 1), 5_000))
@@ -260,7 +260,7 @@ fn callbacks_run_in_the_first_namespace(fabric: &Fabric) {
 /// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each with
 /// 66 of headers. The first 30 kB may be there sooner: tbf's burst. Later is TCP's business, as it
 /// has to find the rate with a queue of 30 kB; but not by half.
-fn a_long_flow_takes_the_time_of_its_bytes(fabric: &Fabric) {
+fn a_long_flow_takes_the_time_of_its_bytes(fabric: &Bridged) {
     let size = 5_000_000;
     let report = fabric.run("10.0.0.", &config(), &[flow(0, 0, (0, 1), size)]);
     assert_all_finished(&report);
@@ -285,7 +285,7 @@ fn retransmitted(namespace: &OwnedFd) -> u64 {
     value.parse().unwrap()
 }
 
-fn retransmissions_are_those_of_the_kernel(fabric: &Fabric) {
+fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
     for connections in [Connections::PerFlow, Connections::Persistent { ahead: 1 }] {
         let config = Config {
             connections,
@@ -323,7 +323,7 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Fabric) {
     }
 }
 
-fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Fabric) {
+fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     let config = Config {
         patience: Duration::from_millis(200),
         ..config()
@@ -365,7 +365,7 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Fabric) {
     run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
 }
 
-fn timeouts_are_counted(fabric: &Fabric) {
+fn timeouts_are_counted(fabric: &Bridged) {
     let mut engine = fabric.engine("10.0.0.", &config());
     let mut calls = 0;
     // Half a second of silence: a retransmission timer is 200 ms and more.
@@ -399,7 +399,7 @@ fn timeouts_are_counted(fabric: &Fabric) {
     );
 }
 
-fn ports_in_time_wait_are_used_again(fabric: &Fabric) {
+fn ports_in_time_wait_are_used_again(fabric: &Bridged) {
     let flows: Vec<_> = (0..30_u64)
         .map(|id| Flow {
             after: id.checked_sub(1),
@@ -417,7 +417,7 @@ fn ports_in_time_wait_are_used_again(fabric: &Fabric) {
     }
 }
 
-fn a_host_that_cannot_be_reached(fabric: &Fabric) {
+fn a_host_that_cannot_be_reached(fabric: &Bridged) {
     let mut engine = fabric.engine("10.0.0.", &config());
     inside(&fabric.hosts[1], || ip("link set eth0 down"));
     let report = engine.run(

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use weft_load::Error;
 use weft_load::record::{
-    Class, FORMAT, Flow, Gate, Header, Limit, Partial, PortSample, Reader, Record, Run, Summary,
-    Workload, write,
+    Class, FORMAT, Flow, Gate, Header, Limit, Partial, PortSample, Reader, Record, Recorded,
+    Summary, Workload, write,
 };
 use weft_load::statistics::Buckets;
 
@@ -106,8 +106,8 @@ fn what_is_written_is_read() {
         Record::Summary(summary.clone()),
     ]);
     assert_eq!(text.lines().count(), 5);
-    let run = Run::read("mine", text.as_bytes()).unwrap();
-    let expected = Run {
+    let run = Recorded::read("mine", text.as_bytes()).unwrap();
+    let expected = Recorded {
         header: header(),
         flows,
         ports: vec![sample()],
@@ -160,7 +160,7 @@ fn fields_and_kinds_of_a_newer_version_are_passed_over() {
         + "\n\n"
         + r#"{"record":"link","name":"x","nested":{"record":"flow"}}"#
         + "\n";
-    let run = Run::read("mine", newer.as_bytes()).unwrap();
+    let run = Recorded::read("mine", newer.as_bytes()).unwrap();
     assert_eq!(run.header, header());
     assert_eq!(run.flows.len(), 1);
     // What an older version did not write.
@@ -218,7 +218,7 @@ fn a_file_that_is_no_result_is_refused_with_the_line() {
             "mine:2: invalid value: integer `-1`, expected u64",
         ),
     ] {
-        let error = Run::read("mine", text.as_bytes()).unwrap_err();
+        let error = Recorded::read("mine", text.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), expected, "{text}");
     }
 }
@@ -233,7 +233,7 @@ fn a_reader_ends_after_its_first_error() {
 
 #[test]
 fn bytes_that_are_no_text_are_an_error() {
-    let error = Run::read("mine", &b"\xff\xfe\n"[..]).unwrap_err();
+    let error = Recorded::read("mine", &b"\xff\xfe\n"[..]).unwrap_err();
     assert!(matches!(error, Error::Io(_)), "{error}");
 }
 
@@ -330,15 +330,15 @@ proptest! {
     fn every_number_survives(slowdown in prop::num::f64::NORMAL, start_ns: u64, fct_ns: u64) {
         let flow = Flow { slowdown: Some(slowdown), start_ns, fct_ns: Some(fct_ns), ..flow(0, 1, None) };
         let text = head() + &text(&[Record::Flow(flow.clone())]);
-        prop_assert_eq!(&Run::read("mine", text.as_bytes()).unwrap().flows, &[flow]);
+        prop_assert_eq!(&Recorded::read("mine", text.as_bytes()).unwrap().flows, &[flow]);
     }
 
     #[test]
     fn no_bytes_panic(bytes: Vec<u8>, cut in 0..500_usize) {
-        let _ = Run::read("mine", bytes.as_slice());
+        let _ = Recorded::read("mine", bytes.as_slice());
         let whole = head() + &text(&[Record::Port(sample())]);
         let cut = cut.min(whole.len());
-        let result = Run::read("mine", &whole.as_bytes()[..cut]);
+        let result = Recorded::read("mine", &whole.as_bytes()[..cut]);
         // A line without its end is whole if all of the object is there.
         let whole_lines = cut >= head().len() - 1 && (cut <= head().len() || cut >= whole.len() - 1);
         prop_assert_eq!(result.is_ok(), whole_lines, "{}", cut);

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weft_load::framing::Framing;
-use weft_load::slowdown::{Link, Path};
+use weft_load::slowdown::{Hop, IdlePath};
 
 fn framing(mss: u32, headers: u32, frame: u32, minimum: u32) -> Framing {
     let mss = NonZeroU32::new(mss).unwrap();
@@ -18,7 +18,7 @@ fn framing(mss: u32, headers: u32, frame: u32, minimum: u32) -> Framing {
     }
 }
 
-const TEN_GBIT: Link = Link {
+const TEN_GBIT: Hop = Hop {
     rate: 10_000_000_000,
     delay: 1_000,
 };
@@ -27,7 +27,7 @@ const TEN_GBIT: Link = Link {
 /// which are 67.2 ns.
 #[test]
 fn one_packet_is_stored_and_forwarded_at_each_link() {
-    let path = Path::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
+    let path = IdlePath::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
     assert!((path.best_ns(1460) - (4.0 * 1230.4 + 4_000.0)).abs() < 1e-6);
     assert!((path.best_ns(1) - (4.0 * 67.2 + 4_000.0)).abs() < 1e-6);
 }
@@ -37,7 +37,7 @@ fn one_packet_is_stored_and_forwarded_at_each_link() {
 /// (1360 + 78) * 0.8 = 1150.4 ns.
 #[test]
 fn one_megabyte_is_a_pipeline() {
-    let path = Path::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
+    let path = IdlePath::new(vec![TEN_GBIT; 4], framing(1460, 40, 38, 84)).unwrap();
     let expected = 4_000.0 + 687.0 * 1230.4 + 1150.4;
     assert!((path.best_ns(1_000_000) - expected).abs() < 1e-6);
     assert!((path.slowdown(1_000_000, (2.0 * expected) as u64) - 2.0).abs() < 1e-5);
@@ -49,15 +49,15 @@ fn one_megabyte_is_a_pipeline() {
 /// last packet alone: 10 (the full one before has long left).
 #[test]
 fn the_slowest_link_sets_the_pace() {
-    let fast = Link {
+    let fast = Hop {
         rate: 8_000_000_000,
         delay: 0,
     };
-    let slow = Link {
+    let slow = Hop {
         rate: 800_000_000,
         delay: 0,
     };
-    let path = Path::new(vec![fast, slow, fast], framing(91, 9, 0, 0)).unwrap();
+    let path = IdlePath::new(vec![fast, slow, fast], framing(91, 9, 0, 0)).unwrap();
     assert!((path.best_ns(183) - 2210.0).abs() < 1e-6);
 }
 
@@ -77,13 +77,13 @@ fn wire_bytes_count_headers_and_short_frames() {
 
 #[test]
 fn a_path_without_links_or_rate_is_refused() {
-    assert!(Path::new(vec![], framing(1460, 40, 38, 84)).is_err());
-    let dead = Link { rate: 0, delay: 0 };
-    assert!(Path::new(vec![TEN_GBIT, dead], framing(1460, 40, 38, 84)).is_err());
+    assert!(IdlePath::new(vec![], framing(1460, 40, 38, 84)).is_err());
+    let dead = Hop { rate: 0, delay: 0 };
+    assert!(IdlePath::new(vec![TEN_GBIT, dead], framing(1460, 40, 38, 84)).is_err());
 }
 
 /// Packet by packet, link by link: each begins when it is there and the one before has left.
-fn simulate(links: &[Link], framing: &Framing, bytes: u64) -> f64 {
+fn simulate(links: &[Hop], framing: &Framing, bytes: u64) -> f64 {
     let mut free = vec![0.0_f64; links.len()];
     let mut left = bytes;
     loop {
@@ -112,12 +112,12 @@ proptest! {
         minimum in 0_u32..200,
         bytes in 1_u64..200_000,
     ) {
-        let links: Vec<Link> =
-            links.into_iter().map(|(rate, delay)| Link { rate: rate * 10_000_000, delay }).collect();
+        let links: Vec<Hop> =
+            links.into_iter().map(|(rate, delay)| Hop { rate: rate * 10_000_000, delay }).collect();
         let bytes = bytes.min(u64::from(mss) * 300);
         let framing = framing(mss, headers, 14, minimum);
         let expected = simulate(&links, &framing, bytes);
-        let best = Path::new(links, framing).unwrap().best_ns(bytes);
+        let best = IdlePath::new(links, framing).unwrap().best_ns(bytes);
         prop_assert!((best / expected - 1.0).abs() < 1e-9, "{} {}", best, expected);
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use weft_ktap::Skip;
-use weft_load::record::Run;
+use weft_load::record::Recorded;
 
 use crate::folder::Folder;
 
@@ -85,7 +85,7 @@ fn refused(command: &mut Command) -> Result<String> {
 /// # Errors
 ///
 /// If it fails, or the run is not valid: why.
-pub(crate) fn run(words: &str) -> Result<Run> {
+pub(crate) fn run(words: &str) -> Result<Recorded> {
     let folder = Folder::new()?;
     let results = folder.path().join("results");
     let words = format!("run {words} --quiet --out {}", results.display());
@@ -96,8 +96,8 @@ pub(crate) fn run(words: &str) -> Result<Run> {
         outcome?;
         bail!("weft {words}: no results");
     };
-    let read = || -> Result<Run> {
-        let run = Run::read("results", BufReader::new(File::open(file.path())?))?;
+    let read = || -> Result<Recorded> {
+        let run = Recorded::read("results", BufReader::new(File::open(file.path())?))?;
         let summary = run.summary.as_ref().context("it did not end")?;
         let reasons: Vec<_> = summary.reasons().collect();
         ensure!(summary.valid, "INVALID: {}", reasons.join("; "));

@@ -213,7 +213,7 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use weft_load::record::Run;
+    use weft_load::record::Recorded;
 
     use super::*;
     use crate::sample::sample;
@@ -221,7 +221,7 @@ mod tests {
     fn group(flows: Vec<Flow>) -> Group {
         Group {
             name: "dctcp".into(),
-            runs: vec![Run {
+            runs: vec![Recorded {
                 header: sample("dctcp", 1, 1, 2.0).header,
                 flows,
                 ports: Vec::new(),

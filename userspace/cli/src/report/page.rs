@@ -267,7 +267,7 @@ fn validity(groups: &[Group]) -> Markup {
             names.push(entry);
         }
     }
-    let measured = |run: &weft_load::record::Run, name: &str| {
+    let measured = |run: &weft_load::record::Recorded, name: &str| {
         let gates = run.summary.iter().flat_map(|summary| &summary.gates);
         gates.into_iter().find(|gate| gate.name == name).cloned()
     };

@@ -8,7 +8,7 @@ use std::io::BufReader;
 
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
-use weft_load::record::{Gate, Limit, Run};
+use weft_load::record::{Gate, Limit, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
@@ -18,7 +18,7 @@ use crate::trial::Best;
 /// What there is of a run.
 pub enum Found {
     /// It is done.
-    Done(Box<Run>),
+    Done(Box<Recorded>),
     /// Nothing.
     Missing,
     /// A file that is not this run's: one sentence.
@@ -37,7 +37,7 @@ pub fn find(planned: &Planned) -> Result<Found> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Missing),
         Err(error) => return Err(error).with_context(|| path.clone()),
     };
-    let run = match Run::read(&path, BufReader::new(file)) {
+    let run = match Recorded::read(&path, BufReader::new(file)) {
         Ok(run) => run,
         Err(weft_load::Error::Io(error)) => return Err(error).with_context(|| path.clone()),
         Err(error) => return Ok(Found::Other(error.to_string())),
@@ -49,7 +49,7 @@ pub fn find(planned: &Planned) -> Result<Found> {
 }
 
 /// Why they are not the planned run's.
-fn fault(planned: &Planned, run: &Run) -> Option<&'static str> {
+fn fault(planned: &Planned, run: &Recorded) -> Option<&'static str> {
     let header = &run.header;
     let faults = [
         (run.summary.is_none(), "is of a run that did not end"),
@@ -78,12 +78,12 @@ pub struct Done<'a> {
     pub(crate) planned: &'a Planned,
     /// Those of the plan, but for the scheme if it is the ideal's.
     pub(crate) values: BTreeMap<String, Value>,
-    pub(crate) run: Run,
+    pub(crate) run: Recorded,
 }
 
 impl<'a> Done<'a> {
     /// What came of a planned run.
-    pub fn new(planned: &'a Planned, run: Run) -> Self {
+    pub fn new(planned: &'a Planned, run: Recorded) -> Self {
         Self {
             planned,
             values: planned.values.clone(),

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write as _};
 
 use anyhow::{Context as _, Result, ensure};
 use weft_load::ideal::{Demand, waits_ps};
-use weft_load::record::{self, Flow, Record, Run, Summary};
+use weft_load::record::{self, Flow, Record, Recorded, Summary};
 use weft_load::statistics::Buckets;
 
 use super::description::Value;
@@ -52,7 +52,7 @@ pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
 }
 
 /// The same flows, from the same times on, as the ideal schedule serves them.
-fn of(done: &Done<'_>) -> Result<Run> {
+fn of(done: &Done<'_>) -> Result<Recorded> {
     let framing = done.framing();
     let mut best = done.best();
     let rate = |host: u32| {
@@ -91,7 +91,7 @@ fn of(done: &Done<'_>) -> Result<Run> {
     // There is no command that runs it.
     header.options.clear();
     let buckets = Buckets::new(&header.buckets)?;
-    Ok(Run {
+    Ok(Recorded {
         summary: Some(Summary::new(&flows, &buckets, Vec::new(), None)),
         header,
         flows,
@@ -99,7 +99,7 @@ fn of(done: &Done<'_>) -> Result<Run> {
     })
 }
 
-fn write(run: &Run, file: File) -> Result<()> {
+fn write(run: &Recorded, file: File) -> Result<()> {
     let mut out = BufWriter::new(file);
     record::write(&mut out, &Record::Header(Box::new(run.header.clone())))?;
     for flow in &run.flows {

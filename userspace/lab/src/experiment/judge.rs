@@ -34,7 +34,7 @@ pub struct Judgement {
     /// In the order of the description.
     pub claims: Vec<Judged>,
     /// In the order of the description.
-    pub tables: Vec<Measured>,
+    pub tables: Vec<FilledTable>,
     /// Those that have results.
     pub runs: Vec<RunState>,
 }
@@ -74,7 +74,7 @@ pub enum Verdict {
 
 /// A table, filled in.
 #[derive(Debug, Serialize)]
-pub struct Measured {
+pub struct FilledTable {
     /// One line.
     pub title: String,
     /// The names of the columns.
@@ -361,7 +361,7 @@ fn measured(
     table: &Table,
     measures: &BTreeMap<String, Measure>,
     all: &[Group<'_>],
-) -> Result<Measured> {
+) -> Result<FilledTable> {
     let groups = all
         .iter()
         .filter(|group| selects(&table.selection, group.values));
@@ -410,7 +410,7 @@ fn measured(
             });
         }
     }
-    Ok(Measured {
+    Ok(FilledTable {
         title: table.title.clone(),
         head,
         rows,

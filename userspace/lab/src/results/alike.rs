@@ -4,7 +4,7 @@
 //! apart.
 
 use anyhow::Result;
-use weft_load::record::{Header, Run};
+use weft_load::record::{Header, Recorded};
 
 use crate::error::usage;
 
@@ -142,7 +142,7 @@ pub(super) fn names(headers: &[&Header]) -> Vec<String> {
 /// # Errors
 ///
 /// Two files of one run, and, unless `mixed`, of different topologies.
-pub fn check(files: &[String], runs: &[Run], mixed: bool) -> Result<()> {
+pub fn check(files: &[String], runs: &[Recorded], mixed: bool) -> Result<()> {
     let all: Vec<_> = files.iter().zip(runs).collect();
     for (place, (file, run)) in all.iter().enumerate() {
         let header = &run.header;

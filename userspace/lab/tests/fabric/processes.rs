@@ -130,7 +130,10 @@ fn a_run_whose_process_dies_is_invalid_and_says_why() {
     );
     // And so it is read again.
     let file = std::io::BufReader::new(fs::File::open(results(&folder)).unwrap());
-    let read = record::Run::read("results", file).unwrap().summary.unwrap();
+    let read = record::Recorded::read("results", file)
+        .unwrap()
+        .summary
+        .unwrap();
     assert_eq!(read, outcome.summary);
 }
 

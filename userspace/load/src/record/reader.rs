@@ -106,7 +106,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 
 /// A whole file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct Recorded {
     /// What was run.
     pub header: Header,
     /// In the file's order.
@@ -117,7 +117,7 @@ pub struct Run {
     pub summary: Option<Summary>,
 }
 
-impl Run {
+impl Recorded {
     /// Reads all of it; `name` is what errors call the file.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use weft_load::record::{PortSample, Run};
+use weft_load::record::{PortSample, Recorded};
 
 use super::{Figure, panel};
 use crate::report::chart::{Axis, Chart, Series, Shape};
@@ -24,7 +24,7 @@ struct Queues {
     mean: Vec<(f64, f64)>,
 }
 
-fn of_switches(run: &Run) -> impl Iterator<Item = &PortSample> {
+fn of_switches(run: &Recorded) -> impl Iterator<Item = &PortSample> {
     run.ports.iter().filter(|sample| !sample.host)
 }
 
@@ -39,7 +39,7 @@ struct Bin {
 impl Queues {
     /// `None` without samples of switches. Only ports that hold something are recorded: what is not
     /// there was empty.
-    fn new(run: &Run, until: u64) -> Option<Self> {
+    fn new(run: &Recorded, until: u64) -> Option<Self> {
         of_switches(run).next()?;
         // Two samples at least: so no stretch of time is without one.
         let width = (until / BINS).max(2 * interval(run)).max(1);
@@ -63,7 +63,7 @@ impl Queues {
 }
 
 /// The time between samples: the median of what lies between those that were recorded.
-fn interval(run: &Run) -> u64 {
+fn interval(run: &Recorded) -> u64 {
     let times: BTreeSet<u64> = run.ports.iter().map(|sample| sample.time_ns).collect();
     let pairs = times.iter().zip(times.iter().skip(1));
     let mut between: Vec<u64> = pairs.map(|(a, b)| b - a).collect();
@@ -141,7 +141,7 @@ mod tests {
     use crate::sample::sample;
 
     /// Samples every 10 ns: node, time, bytes.
-    fn run(samples: &[(&str, u64, u64)]) -> Run {
+    fn run(samples: &[(&str, u64, u64)]) -> Recorded {
         let sample = sample("dctcp", 1, 10, 2.0);
         let template = sample.ports[0].clone();
         let port = |&(node, time_ns, backlog_bytes): &(&str, u64, u64)| PortSample {
@@ -152,7 +152,7 @@ mod tests {
             backlog_bytes,
             ..template.clone()
         };
-        Run {
+        Recorded {
             header: sample.header,
             flows: Vec::new(),
             ports: samples.iter().map(port).collect(),

@@ -11,14 +11,14 @@ use weft_load::statistics::goodput;
 
 use crate::experiment::found::Done;
 
-/// The receiver's link.
-struct Link {
+/// A receiver's link.
+struct Receiver {
     /// bit/s.
     rate: f64,
     framing: Framing,
 }
 
-impl Link {
+impl Receiver {
     fn of(done: &Done<'_>, host: u32) -> Result<Self> {
         let rate = done.rate(host);
         Ok(Self {
@@ -48,7 +48,7 @@ type Ended<'a> = (&'a Flow, u64);
 
 /// The flows to the host that gets the most bytes, with their ends, and its link. `None`: there are
 /// none, or one of them did not end.
-fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<Ended<'a>>)>> {
+fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
     for flow in &done.run.flows {
         *bytes.entry(flow.dst).or_default() += flow.size;
@@ -56,7 +56,7 @@ fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Link, Vec<Ended<'a>>)>> {
     let Some((&host, _)) = bytes.iter().max_by_key(|(_, bytes)| **bytes) else {
         return Ok(None);
     };
-    let link = Link::of(done, host)?;
+    let link = Receiver::of(done, host)?;
     let flows = done.run.flows.iter().filter(|flow| flow.dst == host);
     let flows: Option<Vec<_>> = flows
         .map(|flow| Some((flow, flow.start_ns + flow.fct_ns?)))
@@ -83,7 +83,7 @@ pub(super) fn throughputs<'a>(
 ) -> Result<Vec<f64>> {
     let mut shares = Vec::new();
     for flow in flows {
-        let link = Link::of(done, flow.dst)?;
+        let link = Receiver::of(done, flow.dst)?;
         let came = match flow.fct_ns {
             Some(ns) => Some((flow.size, ns)),
             None => flow.partial.map(|partial| (partial.bytes, partial.ns)),
