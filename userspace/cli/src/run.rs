@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::named;
 use weft_lab::results;
-use weft_lab::run::{Checked, each_once, file};
+use weft_lab::run::{each_once, file};
 
 use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
 use crate::compare;
@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         runs.push(args.run(scheme)?.checked(&args.seed)?);
     }
     if args.dry_run {
-        for fabric in runs.iter().map(Checked::fabric) {
+        for run in &runs {
+            let fabric = run.fabric();
             for seed in &args.seed {
                 output::print(format!(
                     "{} on {}, seed {seed} -> {}",
@@ -51,6 +52,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                     fabric.title,
                     file(&args.out, &fabric.scheme.name, *seed).display()
                 ))?;
+            }
+            for process in run.processes() {
+                output::print(format!("  with {}: {process}", process.node))?;
             }
         }
         return Ok(ExitCode::SUCCESS);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
 use weft_load::record::{FORMAT, Header};
-use weft_net::Plan;
+use weft_net::{Plan, Process};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
@@ -127,6 +127,11 @@ impl Checked {
     /// What is woven.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
+    }
+
+    /// What runs on its nodes meanwhile.
+    pub fn processes(&self) -> &[Process] {
+        self.plan.processes()
     }
 
     /// What packets are like on its wires.

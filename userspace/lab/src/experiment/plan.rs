@@ -240,3 +240,91 @@ fn folder(values: &BTreeMap<String, Value>) -> Option<String> {
     let name = name.replace(|c: char| !plain(c), "-");
     (!name.is_empty()).then_some(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use weft_load::engine::{Connections, Since};
+    use weft_load::generate::Until;
+
+    use super::*;
+    use crate::fabric::FabricOptions;
+    use crate::traffic::Traffic;
+
+    const EXPERIMENT: &str = r#"
+title = "t"
+source = "s"
+about = "a"
+seeds = [1, 2, 3]
+[[runs]]
+options = "{hosts} '{scheme}'"
+each.hosts = [2, 3]
+each.scheme = ["droptail", "dctcp"]
+[measures]
+loss = { of = "loss" }
+[[claims]]
+says = "none"
+paper = "0"
+measure = "loss"
+at_most = 0
+"#;
+
+    /// Words are whatever who plans makes runs of.
+    fn run(words: &[String]) -> Run {
+        Run {
+            fabric: FabricOptions {
+                topology: format!("rack:hosts={}", words[0]),
+                dilation: NonZeroU32::MIN,
+                slack: Duration::ZERO,
+                scheme: words[1].clone(),
+                settings: Vec::new(),
+            },
+            traffic: Traffic {
+                background: None,
+                incasts: None,
+                added: vec!["h0-h1:1kB".to_owned()],
+                until: Until::Flows(1),
+                warm_up: 0.0,
+            },
+            connections: Connections::PerFlow,
+            since: Since::FirstByte,
+            sample: None,
+            patience: None,
+            faults: Vec::new(),
+            ipv6: false,
+            testbed: String::new(),
+            words: words.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_made_once_for_all_its_seeds() {
+        let experiment = Experiment::parse("mine", "mine.toml", EXPERIMENT).unwrap();
+        let asked = Asked {
+            scale: None,
+            seeds: None,
+            out: "out".into(),
+            testbed: "t".to_owned(),
+        };
+        let made = Cell::new(0);
+        let read = |words: &[String]| {
+            made.set(made.get() + 1);
+            Ok(run(words))
+        };
+        let plan = plan(&experiment, &asked, &read).unwrap();
+        assert_eq!((plan.len(), made.get()), (12, 4));
+        for seeds in plan.chunks(3) {
+            let numbers: Vec<u64> = seeds.iter().map(|planned| planned.seed).collect();
+            assert_eq!(numbers, [1, 2, 3]);
+            assert!(seeds.iter().all(|it| Rc::ptr_eq(&it.run, &seeds[0].run)));
+        }
+        assert_eq!(
+            plan[3].command(),
+            "weft run 2 dctcp --scheme dctcp --seed 1 --out out/mine/hosts-2"
+        );
+        assert_eq!(plan[0].run.run().testbed, "t");
+    }
+}
