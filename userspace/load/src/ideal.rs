@@ -18,7 +18,7 @@
 //!
 //! Flows are a fluid here: a packet that is being sent is interrupted. Everything else that takes
 //! time on an idle fabric, the way through it and store and forward, is in
-//! [`crate::slowdown::Path::best_ns`]: a flow's ideal completion time is that and what it waits.
+//! [`crate::slowdown::IdlePath::best_ns`]: a flow's ideal completion time is that and what it waits.
 
 /// A flow, as the ideal fabric sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
