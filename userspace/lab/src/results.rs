@@ -336,6 +336,24 @@ mod tests {
     }
 
     #[test]
+    fn another_clock_is_never_passed_over_in_silence() {
+        let groups = [("a", "model"), ("b", "virtual")].map(|(name, clock)| Group {
+            name: name.to_owned(),
+            runs: vec![Recorded {
+                header: Header {
+                    clock: Some(clock.to_owned()),
+                    ..header("rack:hosts=4")
+                },
+                flows: Vec::new(),
+                ports: Vec::new(),
+                summary: None,
+            }],
+        });
+        let expected = ["clock: a has model, b has virtual"];
+        assert_eq!(differences(&groups), expected);
+    }
+
+    #[test]
     fn a_bucket_that_one_seed_has_not_is_estimated_from_the_others() {
         let mut runs = [1, 2].map(|seed| run(sample("dctcp", seed, 100, 2.0)));
         let buckets = &mut runs[0].summary.as_mut().unwrap().buckets;

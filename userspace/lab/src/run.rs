@@ -172,6 +172,7 @@ impl Checked {
                 format: FORMAT,
                 weft: env!("CARGO_PKG_VERSION").to_owned(),
                 kernel: kernel(),
+                clock: clock(),
                 seed,
                 topology: fabric.title.clone(),
                 scheme: fabric.scheme.name.clone(),
@@ -208,6 +209,13 @@ impl Checked {
 fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().to_owned())
+}
+
+/// What the machine's clock is, which only the one who made the machine knows.
+pub fn clock() -> Option<String> {
+    std::env::var("WEFT_CLOCK")
+        .ok()
+        .filter(|name| !name.is_empty())
 }
 
 /// What a full packet takes on the fastest host link of the slowed fabric.

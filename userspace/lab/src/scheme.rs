@@ -298,7 +298,9 @@ mod tests {
             pair("pfabric.probe_threshold", "5"),
         ];
         assert_eq!(sysctls[..4], expected);
-        let route = scheme.route(&variables).unwrap();
+        let route = scheme
+            .route(&variables, |words| Ok(words.to_vec()))
+            .unwrap();
         assert_eq!(route[..2], ["congctl", "pfabric"]);
     }
 

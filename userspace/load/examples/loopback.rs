@@ -151,6 +151,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             format: record::FORMAT,
             weft: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: None,
+            clock: None,
             seed: arguments.seed,
             topology: "loopback".to_owned(),
             scheme: "none".to_owned(),

@@ -63,6 +63,10 @@ pub struct Header {
     /// The kernel's release, for example `7.2.12+deb14-amd64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// What the machine's clock was, where somebody said so: `virtual` (counted instructions), `model`
+    /// (computing takes no time) or `real`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
     /// Of all random numbers.
     pub seed: u64,
     /// As the command line takes it, for example `fat-tree:k=4`.

@@ -11,10 +11,15 @@ mod mounts;
 mod output;
 mod session;
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use nix::sys::reboot::{RebootMode, reboot};
 use weft_guest::request::{self, Request};
 use weft_guest::transfer::{Header, State};
+
+/// Some jiffies.
+const TICKS: Duration = Duration::from_millis(20);
 
 fn main() -> Result<()> {
     anyhow::ensure!(
@@ -22,12 +27,17 @@ fn main() -> Result<()> {
         "weft-guest is the guest's init; it is of no use elsewhere"
     );
     mounts::set_up().context("setting up the guest")?;
-    let mut region = output::Region::open().context("opening the shared memory")?;
+    let mut region = output::Region::open().context("opening what leads out of the guest")?;
+    if matches!(region, output::Region::File(_)) {
+        // Timers are only exact from the first tick on, which this kernel, booting in no time, has not
+        // seen yet.
+        std::thread::sleep(TICKS);
+    }
     region.write_header(Header {
         state: State::Running,
         status: 0,
         length: 0,
-    });
+    })?;
     let content =
         std::fs::read(request::PATH).with_context(|| format!("reading {}", request::PATH))?;
     let request =

@@ -11,7 +11,8 @@ use nix::unistd::sethostname;
 
 use crate::output::OUT;
 
-/// Type, place and options of each file system, in the order in which they are mounted.
+/// Type, place and options of each file system, in the order in which they are mounted. What a
+/// kernel may lack is in [`OPTIONAL`].
 const FILE_SYSTEMS: [(&str, &str, &str); 11] = [
     ("devtmpfs", "/dev", "mode=755"),
     ("devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666"),
@@ -26,12 +27,27 @@ const FILE_SYSTEMS: [(&str, &str, &str); 11] = [
     ("bpf", "/sys/fs/bpf", "mode=700"),
 ];
 
+/// The kernel of the model clock has no tracing.
+const OPTIONAL: [&str; 1] = ["tracefs"];
+
+/// Whether the kernel has a type of file system. `/proc` is mounted.
+pub(crate) fn known(kind: &str) -> Result<bool> {
+    let known =
+        std::fs::read_to_string("/proc/filesystems").context("reading /proc/filesystems")?;
+    Ok(known
+        .lines()
+        .any(|line| line.split_whitespace().next_back() == Some(kind)))
+}
+
 /// Makes the bare initramfs a machine that programs recognise.
 ///
 /// # Errors
 /// Whatever the kernel refuses, with the step's name.
 pub(crate) fn set_up() -> Result<()> {
     for (kind, place, options) in FILE_SYSTEMS {
+        if OPTIONAL.contains(&kind) && !known(kind)? {
+            continue;
+        }
         // The mount points on sysfs exist already (and could not be made); the others may not.
         if !Path::new(place).exists() {
             std::fs::create_dir_all(place).with_context(|| format!("making {place}"))?;

@@ -1,33 +1,124 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The guest's half of [`weft_guest::transfer`], and the kernel log it saves.
+//!
+//! In QEMU the result is left in shared memory, under the model clock in a file of the host's.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use anyhow::{Context, Result};
 use nix::fcntl::OFlag;
+use nix::mount::{MsFlags, mount};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
-use weft_guest::transfer::{DATA, HEADER, Header, PCI_ID, State};
+use weft_guest::transfer::{DATA, FILE, HEADER, Header, PCI_ID, State};
+
+use crate::mounts;
 
 /// Whatever the command leaves here is handed to the host.
 pub(crate) const OUT: &str = "/out";
 /// Memory is base address register 2 of an ivshmem device.
 const BAR: &str = "resource2";
 
+/// The file system under which a program that is a kernel sees its host.
+const HOST: &str = "hostfs";
+/// Where it is mounted: in a directory that only root looks into, out of the command's way.
+const HOST_PLACE: &str = "/run/host";
+
+/// Where the result goes.
+pub(crate) enum Region {
+    Memory(Memory),
+    File(File),
+}
+
+impl Region {
+    /// Opens the host's file if there can be one, else the shared memory.
+    pub(crate) fn open() -> Result<Self> {
+        if !mounts::known(HOST)? {
+            return Memory::open().map(Self::Memory);
+        }
+        fs::create_dir_all(HOST_PLACE)?;
+        mount(
+            Some(HOST),
+            HOST_PLACE,
+            Some(HOST),
+            MsFlags::empty(),
+            None::<&str>,
+        )
+        .context("mounting the host's directory")?;
+        let file = OpenOptions::new()
+            .write(true)
+            .open(Path::new(HOST_PLACE).join(FILE))?;
+        // The command shall not find it: the file stays open.
+        nix::mount::umount2(HOST_PLACE, nix::mount::MntFlags::MNT_DETACH)?;
+        fs::remove_dir(HOST_PLACE)?;
+        Ok(Self::File(file))
+    }
+
+    /// Copies `bytes` to `offset`; `false` if they do not fit.
+    fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<bool> {
+        match self {
+            Self::Memory(memory) => Ok(memory.write_at(offset, bytes)),
+            Self::File(file) => file.write_all_at(bytes, offset as u64).map(|()| true),
+        }
+    }
+
+    /// The header lies below [`DATA`], which is there in any case.
+    pub(crate) fn write_header(&mut self, header: Header) -> Result<()> {
+        const { assert!(HEADER <= DATA) };
+        let written = self.write_at(0, &header.encode())?;
+        debug_assert!(written);
+        Ok(())
+    }
+
+    /// Writes the tar of [`OUT`], then the header that says so.
+    ///
+    /// # Errors
+    /// If a file cannot be read. Too little room is no error here: the header says it.
+    pub(crate) fn hand_out(&mut self, status: u32) -> Result<()> {
+        let mut writer = Writer {
+            region: self,
+            position: DATA,
+            full: false,
+        };
+        let result = write_tar(&mut writer);
+        let (full, length) = (writer.full, writer.position - DATA);
+        let header = if full {
+            Header {
+                state: State::Overflow,
+                status,
+                length: 0,
+            }
+        } else {
+            result?;
+            Header {
+                state: State::Done,
+                status,
+                length: length as u64,
+            }
+        };
+        self.write_header(header)?;
+        if let Self::File(_) = self {
+            // Until now it may be in the guest's memory only.
+            nix::unistd::sync();
+        }
+        Ok(())
+    }
+}
+
 /// The shared memory, mapped.
-pub(crate) struct Region {
+pub(crate) struct Memory {
     start: NonNull<u8>,
     length: usize,
 }
 
-impl Region {
+impl Memory {
     /// Finds the PCI device and maps its memory.
-    pub(crate) fn open() -> Result<Self> {
+    fn open() -> Result<Self> {
         let device = find_device()?;
         // Firmware leaves it on, but nothing promises that.
         fs::write(device.join("enable"), "1").context("enabling the PCI device")?;
@@ -64,43 +155,6 @@ impl Region {
         }
         fits
     }
-
-    /// The header lies below [`DATA`], which `open` made sure of.
-    pub(crate) fn write_header(&mut self, header: Header) {
-        const { assert!(HEADER <= DATA) };
-        let written = self.write_at(0, &header.encode());
-        debug_assert!(written);
-    }
-
-    /// Writes the tar of [`OUT`], then the header that says so.
-    ///
-    /// # Errors
-    /// If a file cannot be read. Too little room is no error here: the header says it.
-    pub(crate) fn hand_out(&mut self, status: u32) -> Result<()> {
-        let mut writer = Writer {
-            region: self,
-            position: DATA,
-            full: false,
-        };
-        let result = write_tar(&mut writer);
-        let (full, length) = (writer.full, writer.position - DATA);
-        let header = if full {
-            Header {
-                state: State::Overflow,
-                status,
-                length: 0,
-            }
-        } else {
-            result?;
-            Header {
-                state: State::Done,
-                status,
-                length: length as u64,
-            }
-        };
-        self.write_header(header);
-        Ok(())
-    }
 }
 
 fn find_device() -> Result<PathBuf> {
@@ -122,7 +176,7 @@ struct Writer<'a> {
 
 impl Write for Writer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.region.write_at(self.position, bytes) {
+        if !self.region.write_at(self.position, bytes)? {
             self.full = true;
             return Err(ErrorKind::StorageFull.into());
         }

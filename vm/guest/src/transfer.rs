@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The shared memory in which the guest leaves its result: a header, then a tar of `/out`.
+//! The file in which the guest leaves its result: a header, then a tar of `/out`.
 //!
-//! On the host it is a file, in the guest the memory of a PCI device (QEMU's `ivshmem-plain`).
-//! There is no driver, no interrupt and no buffer that can run full, so handing files out costs the
-//! guest exactly the same instructions each time. That is what keeps a run in virtual time the same
-//! to the byte.
+//! In QEMU's guest it is the memory of a PCI device (`ivshmem-plain`). There is no driver, no
+//! interrupt and no buffer that can run full, so handing files out costs the guest exactly the same
+//! instructions each time. That is what keeps a run in virtual time the same to the byte. Under the
+//! model clock the guest's kernel is a program, which writes the file itself.
 
 /// First bytes of the header.
 pub const MAGIC: [u8; 8] = *b"weft-out";
@@ -13,6 +13,8 @@ pub const MAGIC: [u8; 8] = *b"weft-out";
 pub const DATA: usize = 4096;
 /// Bytes of an encoded [`Header`].
 pub const HEADER: usize = 24;
+/// The file's name in the directory that the host shows the guest under the model clock.
+pub const FILE: &str = "out";
 /// PCI vendor and device of `ivshmem-plain`, as sysfs prints them.
 pub const PCI_ID: (&str, &str) = ("0x1af4", "0x1110");
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::boot;
 use crate::bpf_linker;
@@ -15,6 +15,7 @@ use crate::ebpf;
 use crate::enter::{self, Enter};
 use crate::host;
 use crate::metadata;
+use crate::model;
 use crate::modules;
 use crate::programs::{self, Programs};
 use crate::rootfs;
@@ -38,20 +39,33 @@ pub(crate) fn workspace() -> PathBuf {
 pub(crate) struct Base {
     pub(crate) resolution: Resolution,
     pub(crate) rootfs: Entry,
-    pub(crate) metadata: Entry,
     pub(crate) boot: Entry,
     /// None where the suite has nothing to build eBPF with.
     pub(crate) bpf_linker: Option<Entry>,
 }
 
-impl Base {
-    /// The root filesystem with the Rust metadata in its place.
-    pub(crate) fn enter(&self) -> Enter {
-        metadata::grafted(&self.resolution, &self.rootfs, &self.metadata)
-    }
+/// A kernel that guests boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// Debian's.
+    Stock,
+    /// Of the same source, as a program: for the model clock.
+    Model,
 }
 
-/// Host packages, kernel, root filesystem, metadata, boot image, bpf-linker.
+/// What there is of the stock kernel besides its image.
+pub(crate) struct Stock {
+    pub(crate) metadata: Entry,
+    pub(crate) modules: Entry,
+}
+
+/// The kernel of the model clock.
+pub(crate) struct Model {
+    pub(crate) kernel: model::Kernel,
+    pub(crate) modules: Entry,
+}
+
+/// Host packages, kernel, root filesystem, boot image, bpf-linker.
 ///
 /// # Errors
 /// Those of the stages.
@@ -66,13 +80,11 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
     }
     let resolution = suite::resolve(cache, request)?;
     let rootfs = rootfs::ensure(cache, &resolution)?;
-    let metadata = metadata::ensure(cache, &resolution, &rootfs)?;
     let boot = boot::ensure(cache, &resolution, &rootfs)?;
     let bpf_linker = bpf_linker::ensure(cache, &resolution, &rootfs)?;
     Ok(Base {
         resolution,
         rootfs,
-        metadata,
         boot,
         bpf_linker,
     })
@@ -82,26 +94,27 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
 pub(crate) struct Built<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) base: Base,
-    pub(crate) modules: Entry,
+    stock: Option<Stock>,
+    model: Option<Model>,
     pub(crate) ebpf: Option<Entry>,
     pub(crate) programs: Programs,
 }
 
-/// The base, the modules, the eBPF programs, the guest's programs.
+/// The base, the kernels and their modules, the eBPF programs, the guest's programs.
 ///
 /// # Errors
 /// Those of the stages.
-pub(crate) fn all<'a>(cache: &'a Cache, request: &Request) -> Result<Built<'a>> {
+pub(crate) fn all<'a>(
+    cache: &'a Cache,
+    request: &Request,
+    kernels: &[Kernel],
+) -> Result<Built<'a>> {
     let base = base(cache, request)?;
     let workspace = workspace();
-    let modules = modules::ensure(
-        cache,
-        &base.resolution,
-        &base.metadata,
-        &base.boot,
-        &base.enter(),
-        &workspace,
-    )?;
+    let wanted = |kernel| kernels.contains(&kernel);
+    let stock = wanted(Kernel::Stock).then(|| stock(cache, &base, &workspace));
+    let model = wanted(Kernel::Model).then(|| model(cache, &base, &workspace));
+    let (stock, model) = (stock.transpose()?, model.transpose()?);
     let ebpf = match &base.bpf_linker {
         Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, tools, &workspace)?),
         None => None,
@@ -111,19 +124,100 @@ pub(crate) fn all<'a>(cache: &'a Cache, request: &Request) -> Result<Built<'a>> 
     Ok(Built {
         cache,
         base,
-        modules,
+        stock,
+        model,
         ebpf,
         programs,
     })
 }
 
+/// The stock kernel's Rust metadata, and our modules for it.
+fn stock(cache: &Cache, base: &Base, workspace: &Path) -> Result<Stock> {
+    let (resolution, release) = (&base.resolution, &base.resolution.kernel);
+    let metadata = metadata::ensure(cache, resolution, &base.rootfs)?;
+    let target = modules::Target {
+        stage: &modules::STAGE,
+        release,
+        compiler: &resolution.compiler,
+        inputs: [metadata.hash(), base.boot.hash()],
+        enter: metadata::grafted(resolution, &base.rootfs, &metadata)
+            .with(base.boot.path(), boot::PLACE),
+        build: format!("/usr/lib/modules/{release}/build"),
+        modules: format!("{}/tree/usr/lib/modules/{release}", boot::PLACE),
+        arguments: &[],
+    };
+    let modules = modules::ensure(cache, &target, workspace)?;
+    Ok(Stock { metadata, modules })
+}
+
+/// The kernel of the model clock, and our modules for it.
+fn model(cache: &Cache, base: &Base, workspace: &Path) -> Result<Model> {
+    let kernel = model::ensure(cache, &base.resolution, &base.rootfs, workspace)?;
+    let target = modules::Target {
+        stage: &modules::MODEL_STAGE,
+        release: &kernel.release,
+        compiler: &base.resolution.compiler,
+        inputs: [kernel.entry.hash(), base.rootfs.hash()],
+        enter: kernel.enter(&base.rootfs),
+        build: format!("{}/object", model::PLACE),
+        modules: format!("{}/modules", model::PLACE),
+        arguments: &model::MODULE_ARGUMENTS,
+    };
+    let modules = modules::ensure(cache, &target, workspace)?;
+    Ok(Model { kernel, modules })
+}
+
 impl Built<'_> {
-    /// The root filesystem with the boot stage shown.
-    pub(crate) fn with_boot(&self) -> Enter {
-        Enter::new(&self.base.rootfs.path().join("root")).with(self.base.boot.path(), boot::PLACE)
+    /// What there is of the stock kernel.
+    ///
+    /// # Errors
+    /// If nobody asked for it.
+    pub(crate) fn stock(&self) -> Result<&Stock> {
+        self.stock
+            .as_ref()
+            .context("the stock kernel was not built for")
     }
 
-    /// Puts our own part into a directory tree: modules (without their index), plugin, programs.
+    /// The kernel of the model clock.
+    ///
+    /// # Errors
+    /// If nobody asked for it.
+    pub(crate) fn model(&self) -> Result<&Model> {
+        self.model
+            .as_ref()
+            .context("the model clock's kernel was not built")
+    }
+
+    /// A kernel's release.
+    ///
+    /// # Errors
+    /// If the kernel was not built.
+    pub(crate) fn release(&self, kernel: Kernel) -> Result<&str> {
+        self.modules(kernel).map(|(release, _)| release)
+    }
+
+    /// A kernel's release and our modules for it.
+    fn modules(&self, kernel: Kernel) -> Result<(&str, &Entry)> {
+        Ok(match kernel {
+            Kernel::Stock => (&self.base.resolution.kernel, &self.stock()?.modules),
+            Kernel::Model => (&self.model()?.kernel.release, &self.model()?.modules),
+        })
+    }
+
+    /// The root filesystem with what is booted shown.
+    ///
+    /// # Errors
+    /// If the kernel was not built.
+    pub(crate) fn with_boot(&self, kernel: Kernel) -> Result<Enter> {
+        let root = Enter::new(&self.base.rootfs.path().join("root"));
+        Ok(match kernel {
+            Kernel::Stock => root.with(self.base.boot.path(), boot::PLACE),
+            Kernel::Model => self.model()?.kernel.enter(&self.base.rootfs),
+        })
+    }
+
+    /// Puts our own part into a directory tree: the stock kernel's modules (without their index),
+    /// plugin, programs.
     ///
     /// # Errors
     /// If a file cannot be copied.
@@ -136,7 +230,7 @@ impl Built<'_> {
         for directory in [&modules, &programs, &plugins] {
             fs::create_dir_all(directory)?;
         }
-        for module in modules::files(self.modules.path())? {
+        for module in modules::files(self.stock()?.modules.path())? {
             fs::copy(
                 &module,
                 modules.join(module.file_name().unwrap_or_default()),
@@ -164,7 +258,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub(crate) fn add_to(&self, archive: &mut cpio::Archive) -> Result<()> {
+    pub(crate) fn add_to(&self, archive: &mut cpio::Archive, kernel: Kernel) -> Result<()> {
         archive.file("init", 0o755, &fs::read(&self.programs.init)?)?;
         for program in self.programs.in_path() {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -175,10 +269,11 @@ impl Built<'_> {
         for kind in weft_core::QDISCS.iter().map(|qdisc| qdisc.kind) {
             archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
         }
-        let directory = format!("usr/lib/modules/{}", self.base.resolution.kernel);
-        archive.tree(&self.modules.path().join("index"), &format!("{directory}/"))?;
+        let (release, modules) = self.modules(kernel)?;
+        let directory = format!("usr/lib/modules/{release}");
+        archive.tree(&modules.path().join("index"), &format!("{directory}/"))?;
         archive.tree(
-            &self.modules.path().join("updates"),
+            &modules.path().join("updates"),
             &format!("{directory}/updates/"),
         )
     }

@@ -15,6 +15,7 @@ use crate::cli::Clean;
 use crate::ebpf;
 use crate::enter;
 use crate::metadata;
+use crate::model;
 use crate::modules;
 use crate::process;
 use crate::rootfs;
@@ -34,6 +35,8 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         metadata::STAGE,
         boot::STAGE,
         modules::STAGE,
+        model::STAGE,
+        modules::MODEL_STAGE,
         bpf_linker::STAGE,
         ebpf::STAGE,
         virtme::STAGE,

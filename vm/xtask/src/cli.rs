@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::Tool;
+use crate::build::Kernel;
 use crate::suite::Request;
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
@@ -125,10 +126,41 @@ pub(crate) struct Build {
 /// What the guest's clock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClockKind {
-    /// Counted instructions: the same run each time, idle time skipped
+    /// Counted instructions on the stock kernel: the same run each time, idle time skipped
     Virtual,
+    /// Hosts and switches compute in no time, idle time is skipped: the same run each time, on the
+    /// same kernel's source as a program; 20 times faster
+    Model,
     /// The host's, on KVM where it works, else on translated code
     Real,
+}
+
+impl ClockKind {
+    /// The kernel that goes with it.
+    pub(crate) fn kernel(self) -> Kernel {
+        match self {
+            Self::Virtual | Self::Real => Kernel::Stock,
+            Self::Model => Kernel::Model,
+        }
+    }
+
+    /// As the command line and results have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Virtual => "virtual",
+            Self::Model => "model",
+            Self::Real => "real",
+        }
+    }
+
+    /// In a few words.
+    pub(crate) fn described(self) -> &'static str {
+        match self {
+            Self::Virtual => "virtual clock: counted instructions on the stock kernel",
+            Self::Model => "model clock: computing takes no time",
+            Self::Real => "real time",
+        }
+    }
 }
 
 /// How the guest's machine is made.
@@ -137,10 +169,10 @@ pub(crate) struct Hardware {
     /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) shift: u8,
-    /// Virtual time: seed of the guest's randomness; another seed is another sample
+    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Processors (default: 1 in virtual time, else 2)
+    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: Option<u32>,
     /// Memory in MiB
@@ -189,7 +221,7 @@ pub(crate) struct Vm {
     /// Set a variable in the guest's environment (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<OsString>,
-    /// Print QEMU's command instead of running it
+    /// Print the machine's command instead of running it
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The command and its arguments
@@ -232,6 +264,9 @@ pub(crate) struct Test {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
+    /// What the clock of the guest tests and of the determinism test is
+    #[arg(long, value_enum, default_value_t = ClockKind::Virtual, conflicts_with = "virtme_ng")]
+    pub(crate) clock: ClockKind,
     /// Runs of the determinism test that must be identical
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) runs: u32,
@@ -295,6 +330,9 @@ Examples:
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) target: Target,
+    /// What the guest's clock is
+    #[arg(long, value_enum, default_value_t = ClockKind::Virtual)]
+    pub(crate) clock: ClockKind,
     /// Schemes, separated by commas (see weft schemes)
     #[arg(long, value_delimiter = ',', default_value = "droptail,dctcp,pfabric")]
     pub(crate) scheme: Vec<String>,
@@ -352,6 +390,9 @@ Examples:
 pub(crate) struct Experiment {
     #[command(flatten)]
     pub(crate) target: Target,
+    /// What the guest's clock is
+    #[arg(long, value_enum, default_value_t = ClockKind::Virtual)]
+    pub(crate) clock: ClockKind,
     /// Name, or file (see weft experiments)
     pub(crate) experiment: Option<String>,
     /// So many times the flows

@@ -27,11 +27,12 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     if demo.dry_run {
         for scheme in &demo.scheme {
-            println!("cargo xtask vm -- {}", words(demo, scheme).join(" "));
+            let (clock, words) = (demo.clock.name(), words(demo, scheme).join(" "));
+            println!("cargo xtask vm --clock {clock} -- {words}");
         }
         return Ok(0);
     }
-    let built = build::all(cache, &demo.target.request())?;
+    let built = build::all(cache, &demo.target.request(), &[demo.clock.kernel()])?;
     let shown = Shown::new(demo);
     let results = run_all(&built, demo, &shown)?;
     shown.finish();
@@ -132,6 +133,7 @@ fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Left>> {
         let command = words(demo, scheme);
         weft_run::run(
             built,
+            demo.clock,
             &demo.hardware,
             command,
             &wanted,
@@ -166,10 +168,11 @@ impl Guest {
 impl Shown {
     fn new(demo: &Demo) -> Self {
         progress::note(&format!(
-            "{} flows on {}, {}",
+            "{} flows on {}, {}; {}",
             demo.flows,
             demo.topology,
-            demo.scheme.join(", ")
+            demo.scheme.join(", "),
+            demo.clock.described()
         ));
         let guests = demo.scheme.iter().map(|scheme| Guest {
             scheme: scheme.clone(),

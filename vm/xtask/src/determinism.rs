@@ -66,10 +66,11 @@ pub(crate) fn check(built: &Built, test: &Test) -> Result<Tally> {
         .chain([seed.wrapping_add(1)])
         .collect();
     let name = format!(
-        "determinism: {} runs with one seed, one with another",
-        test.runs
+        "determinism: {} runs with one seed, one with another; {}",
+        test.runs,
+        test.clock.described()
     );
-    let traces = progress::step(&name, || run_all(built, &test.hardware, &seeds))?;
+    let traces = progress::step(&name, || run_all(built, test.clock, &test.hardware, &seeds))?;
     let (other, same) = match traces.split_last() {
         Some((other, same)) if !same.is_empty() => (other, same),
         _ => bail!("no runs"),
@@ -95,19 +96,24 @@ pub(crate) fn check(built: &Built, test: &Test) -> Result<Tally> {
 }
 
 /// Runs as many at a time as there are processors: a busy host must make no difference either.
-fn run_all(built: &Built, hardware: &Hardware, seeds: &[u64]) -> Result<Vec<Trace>> {
+fn run_all(
+    built: &Built,
+    clock: ClockKind,
+    hardware: &Hardware,
+    seeds: &[u64],
+) -> Result<Vec<Trace>> {
     parallel::map(seeds, parallel::processors(), |&seed, _| {
         let hardware = Hardware {
             seed,
             ..hardware.clone()
         };
-        run_one(built, &hardware)
+        run_one(built, clock, &hardware)
     })
 }
 
-fn run_one(built: &Built, hardware: &Hardware) -> Result<Trace> {
+fn run_one(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Trace> {
     let run = Run {
-        machine: vm::machine(built, ClockKind::Virtual, hardware)?,
+        machine: vm::machine(built, clock, hardware)?,
         request: Request {
             command: vec!["sh".into(), format!("/{PLACE}").into()],
             ..Request::default()

@@ -14,10 +14,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use indicatif::ProgressBar;
 use serde::Deserialize;
+use weft_guest::request::CLOCK;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{Experiment, Hardware};
+use crate::cli::{ClockKind, Experiment, Hardware};
 use crate::parallel;
 use crate::process;
 use crate::programs;
@@ -54,10 +55,11 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
         }
         return passed_on(&mut command);
     };
-    let built = build::all(cache, &options.target.request())?;
+    let built = build::all(cache, &options.target.request(), &[options.clock.kernel()])?;
     let weft = &built.programs.weft;
     let mut asked = Command::new(weft);
     asked
+        .env(CLOCK, options.clock.name())
         .args(words(options, name))
         .args(["--dry-run", "--json"]);
     let plan: Vec<Planned> =
@@ -68,6 +70,7 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
         .collect();
     run_all(&built, options, name, &missing)?;
     let mut judge = Command::new(weft);
+    judge.env(CLOCK, options.clock.name());
     judge.args(words(options, name)).arg("--judge");
     if options.json {
         judge.arg("--json");
@@ -99,7 +102,7 @@ fn passed_on(command: &mut Command) -> Result<u8> {
 }
 
 fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -> Result<()> {
-    let shown = Shown::new(name, runs.len());
+    let shown = Shown::new(name, runs.len(), options.clock);
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let places: Vec<usize> = (0..runs.len()).collect();
     parallel::map(&places, workers, |&place, failed| {
@@ -112,9 +115,17 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
             missing: "was not made",
         };
         let (hardware, command) = (hardware(options, planned), command(planned));
-        let left = weft_run::run(built, &hardware, command, &wanted, failed, &mut |bytes| {
-            shown.seen(place, bytes);
-        })?;
+        let left = weft_run::run(
+            built,
+            options.clock,
+            &hardware,
+            command,
+            &wanted,
+            failed,
+            &mut |bytes| {
+                shown.seen(place, bytes);
+            },
+        )?;
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         }
@@ -169,8 +180,8 @@ struct State {
 }
 
 impl Shown {
-    fn new(name: &str, runs: usize) -> Self {
-        progress::note(&format!("{name}: {runs} runs"));
+    fn new(name: &str, runs: usize, clock: ClockKind) -> Self {
+        progress::note(&format!("{name}: {runs} runs; {}", clock.described()));
         Self {
             begun: Instant::now(),
             runs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One run of the guest: puts the initramfs together, starts QEMU, watches, reads the result.
+//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use weft_guest::request::{self, Request};
 
-use crate::build::Built;
+use crate::build::{Built, Kernel};
 use crate::console;
 use crate::cpio;
 use crate::failure::{self, Failure};
@@ -23,7 +23,7 @@ use crate::process;
 use crate::qemu::{self, Machine, Terminal};
 use crate::transfer;
 
-/// How often the files that QEMU writes are looked at.
+/// How often the files that the machine writes are looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// Lines of the kernel's log that are shown when the guest died silently.
 const LOG_LINES: usize = 60;
@@ -56,7 +56,8 @@ pub(crate) struct Outcome {
 /// Runs the guest to its end. `seen` is given what the command prints as it comes.
 ///
 /// # Errors
-/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what QEMU says if it cannot start.
+/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if it
+/// cannot start.
 pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +69,7 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
     transfer::create(&place(qemu::SHARED_MEMORY), run.machine.out_mib)?;
 
     let enter = built
-        .with_boot()
+        .with_boot(run.machine.clock.kernel())?
         .with_writable(directory.path(), qemu::PLACE);
     let mut command = qemu::command(&enter, &run.machine);
     let interactive = run.machine.terminal == Terminal::Interactive;
@@ -115,11 +116,15 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
         }
         std::thread::sleep(POLL);
     };
+    // A kernel that is a program fails when it panics, which its log tells better.
+    let panicked = run.machine.clock.kernel() == Kernel::Model && !kernel.text().is_empty();
     if !ended.success() {
         interrupt::park_if_ending();
-        let complaints = fs::read_to_string(&complaints).unwrap_or_default();
-        let complaints = process::last_lines(&complaints, LOG_LINES);
-        anyhow::bail!("QEMU failed ({ended})\n{complaints}");
+        if !panicked {
+            let complaints = fs::read_to_string(&complaints).unwrap_or_default();
+            let complaints = process::last_lines(&complaints, LOG_LINES);
+            anyhow::bail!("the machine failed ({ended})\n{complaints}");
+        }
     }
     conclude(
         transfer::read(&place(qemu::SHARED_MEMORY), run.machine.out_mib)?,
@@ -173,7 +178,7 @@ fn conclude(output: Option<transfer::Output>, kernel: Follow, terminal: Follow) 
 /// The base, our own part and the request, one archive after the other.
 fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
     let mut archive = cpio::Archive::default();
-    built.add_to(&mut archive)?;
+    built.add_to(&mut archive, run.machine.clock.kernel())?;
     for (from, to) in &run.files {
         let metadata = fs::metadata(from).with_context(|| format!("reading {}", from.display()))?;
         if metadata.is_dir() {
@@ -183,7 +188,10 @@ fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
             archive.file(to, metadata.permissions().mode(), &fs::read(from)?)?;
         }
     }
-    archive.file(request::PATH, 0o644, &run.request.encode())?;
+    let mut request = run.request.clone();
+    let clock = format!("{}={}", request::CLOCK, run.machine.clock.name());
+    request.environment.insert(0, clock.into());
+    archive.file(request::PATH, 0o644, &request.encode())?;
     fs::copy(built.base_initramfs(), path).context("copying the base initramfs")?;
     let mut file = File::options().append(true).open(path)?;
     file.write_all(&archive.finish()?)?;

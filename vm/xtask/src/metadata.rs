@@ -57,10 +57,7 @@ fn build(
     directory: &Path,
     log: &Log,
 ) -> Result<()> {
-    let archive = suite::archive_of(cache, resolution)?;
-    let package = format!("{}={}", resolution.source_package, resolution.version);
-    let source = archive.download(&package, directory, log)?;
-    std::fs::rename(source, directory.join("source.deb"))?;
+    download_source(cache, resolution, directory, log)?;
     let enter = Enter::new(&rootfs.path().join("root")).with_writable(directory, "/mnt/build");
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut command = enter.script(SCRIPT);
@@ -70,6 +67,22 @@ fn build(
         &resolution.compiler,
     ]);
     log.run(command.arg(jobs.to_string()))
+}
+
+/// Downloads the package with the kernel's source into `directory`, as `source.deb`.
+///
+/// # Errors
+/// If the archive does not have it any more, or cannot be reached.
+pub(crate) fn download_source(
+    cache: &Cache,
+    resolution: &Resolution,
+    directory: &Path,
+    log: &Log,
+) -> Result<()> {
+    let archive = suite::archive_of(cache, resolution)?;
+    let package = format!("{}={}", resolution.source_package, resolution.version);
+    let source = archive.download(&package, directory, log)?;
+    Ok(std::fs::rename(source, directory.join("source.deb"))?)
 }
 
 /// The root filesystem with the metadata in the headers' tree.

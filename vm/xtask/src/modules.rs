@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernel modules in `kmod/`, built against the stock kernel's headers.
+//! The kernel modules in `kmod/`, built against the stock kernel's headers or against the kernel of
+//! the model clock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,32 +10,58 @@ use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use walkdir::WalkDir;
 
-use crate::boot;
 use crate::cache::{Cache, Entry, Key, Stage};
 use crate::enter::Enter;
 use crate::process::Log;
-use crate::suite::Resolution;
 
+/// Those of the stock kernel.
 pub(crate) const STAGE: Stage = Stage {
     name: "modules",
     keep: 8,
 };
+/// Those of the kernel of the model clock.
+pub(crate) const MODEL_STAGE: Stage = Stage {
+    name: "model-modules",
+    keep: 8,
+};
 
-/// Builds, then indexes our modules together with the stock ones of the guest, so that `modprobe`
-/// and the kernel's autoloading find both. The path is the same everywhere, so the bytes are too.
-/// `$1` kernel release, `$2` C compiler, `$3` parallel jobs.
+/// A kernel to build modules for.
+pub(crate) struct Target<'a> {
+    pub(crate) stage: &'a Stage,
+    /// As `uname -r` prints it.
+    pub(crate) release: &'a str,
+    /// The C compiler's command.
+    pub(crate) compiler: &'a str,
+    /// Hashes of the stages that it comes from.
+    pub(crate) inputs: [&'a str; 2],
+    /// The root filesystem with all of it in place.
+    pub(crate) enter: Enter,
+    /// Where its build tree is in there.
+    pub(crate) build: String,
+    /// Where its own modules and their index are in there.
+    pub(crate) modules: String,
+    /// More arguments for make.
+    pub(crate) arguments: &'a [&'a str],
+}
+
+/// Builds, then indexes our modules together with those that the guest has from the kernel, so that
+/// `modprobe` and the kernel's autoloading find both. The path is the same everywhere, so the bytes
+/// are too. `$1` kernel release, `$2` C compiler, `$3` parallel jobs, `$4` the kernel's build tree,
+/// `$5` its modules, then arguments for make.
 const SCRIPT: &str = r#"
-make -C "/usr/lib/modules/$1/build" M=/mnt/build/kmod CC="$2" -j"$3" modules
-tree=/mnt/build/tree/usr/lib/modules/$1
+release=$1 compiler=$2 jobs=$3 build=$4 modules=$5
+shift 5
+make -C "$build" M=/mnt/build/kmod CC="$compiler" -j"$jobs" "$@" modules
+tree=/mnt/build/tree/usr/lib/modules/$release
 mkdir -p "${tree%/*}"
 ln -s usr/lib /mnt/build/tree/lib
-cp -r "/mnt/boot/tree/usr/lib/modules/$1" "$tree"
+cp -r "$modules" "$tree"
 mkdir -p "$tree/updates" /mnt/build/updates
 for module in $(find /mnt/build/kmod -name '*.ko'); do
 	cp "$module" "$tree/updates/"
 	cp "$module" /mnt/build/updates/
 done
-depmod -b /mnt/build/tree "$1"
+depmod -b /mnt/build/tree "$release"
 mkdir /mnt/build/index
 cp "$tree"/modules.* /mnt/build/index/
 rm -rf /mnt/build/tree /mnt/build/kmod
@@ -77,44 +104,39 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 ///
 /// # Errors
 /// If the build fails, warns, or leaves a call into Rust's panic machinery in a module.
-pub(crate) fn ensure(
-    cache: &Cache,
-    resolution: &Resolution,
-    metadata: &Entry,
-    boot: &Entry,
-    enter: &Enter,
-    workspace: &Path,
-) -> Result<Entry> {
+pub(crate) fn ensure(cache: &Cache, target: &Target<'_>, workspace: &Path) -> Result<Entry> {
     let files = sources(&workspace.join("kmod"))?;
     ensure!(
         files.iter().any(|(name, _)| name == "Kbuild"),
         "{} is missing",
         workspace.join("kmod/Kbuild").display()
     );
-    let mut key = Key::new(SCRIPT).with(metadata.hash()).with(boot.hash());
+    let mut key = Key::new(SCRIPT)
+        .with_all(target.inputs)
+        .with_all(target.arguments);
     for (name, path) in &files {
         key = key.with_file(name, path)?;
     }
-    cache.ensure(&STAGE, key, "kernel modules", |directory, log| {
+    let what = format!("kernel modules for {}", target.release);
+    cache.ensure(target.stage, key, &what, |directory, log| {
         for (name, path) in &files {
             let target = directory.join("kmod").join(name);
             fs::create_dir_all(target.parent().context("no parent")?)?;
             fs::copy(path, target)?;
         }
-        let enter = enter
-            .clone()
-            .with_writable(directory, "/mnt/build")
-            .with(boot.path(), boot::PLACE);
-        build(resolution, &enter, directory, log)
+        build(target, directory, log)
     })
 }
 
-fn build(resolution: &Resolution, enter: &Enter, directory: &Path, log: &Log) -> Result<()> {
+fn build(target: &Target<'_>, directory: &Path, log: &Log) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut command = enter.script(SCRIPT);
+    let enter = target.enter.clone();
+    let mut command = enter.with_writable(directory, "/mnt/build").script(SCRIPT);
     command
-        .args([&resolution.kernel, &resolution.compiler])
-        .arg(jobs.to_string());
+        .args([target.release, target.compiler])
+        .arg(jobs.to_string())
+        .args([&target.build, &target.modules])
+        .args(target.arguments);
     // Otherwise user, host and time would be part of the bytes.
     command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
     command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");

@@ -18,7 +18,10 @@
 use std::process::Command;
 
 use crate::boot;
+use crate::build::Kernel;
+use crate::cli::ClockKind;
 use crate::enter::Enter;
+use crate::um;
 
 /// Where the run's directory is shown to QEMU.
 pub(crate) const PLACE: &str = "/mnt/run";
@@ -42,6 +45,31 @@ pub(crate) enum Clock {
     Kvm,
     /// The host's clock, translated code.
     Tcg,
+    /// No machine of QEMU's, but a kernel that is a program: see [`crate::um`].
+    Model {
+        /// What randomness the guest sees.
+        seed: u64,
+    },
+}
+
+impl Clock {
+    /// As the command line and results have it.
+    pub(crate) fn name(self) -> &'static str {
+        let kind = match self {
+            Self::Virtual { .. } => ClockKind::Virtual,
+            Self::Kvm | Self::Tcg => ClockKind::Real,
+            Self::Model { .. } => ClockKind::Model,
+        };
+        kind.name()
+    }
+
+    /// The kernel that goes with it.
+    pub(crate) fn kernel(self) -> Kernel {
+        match self {
+            Self::Virtual { .. } | Self::Kvm | Self::Tcg => Kernel::Stock,
+            Self::Model { .. } => Kernel::Model,
+        }
+    }
 }
 
 /// Where the guest's second serial line, the command's terminal, leads.
@@ -76,8 +104,11 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nok
                                 damon_stat.enabled=0 tsc=reliable net.ifnames=0 \
                                 cryptomgr.notests";
 
-/// QEMU inside the root filesystem, which shows the boot stage and the run's directory.
+/// The machine inside the root filesystem, which shows what is booted and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
+    if let Clock::Model { seed } = machine.clock {
+        return um::command(enter, machine, seed);
+    }
     let mut command = enter.command("qemu-system-x86_64");
     command.args(arguments(machine));
     command
@@ -101,6 +132,7 @@ fn arguments(machine: &Machine) -> Vec<String> {
             push("-rtc base=2026-01-01T00:00:00,clock=vm");
         }
         Clock::Kvm => push("-accel kvm -cpu host"),
+        Clock::Model { .. } => unreachable!("no machine of QEMU's"),
         Clock::Tcg => push("-accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm"),
     }
     push(&format!("-smp {} -m {}M", machine.cpus, machine.memory_mib));

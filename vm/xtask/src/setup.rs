@@ -5,11 +5,12 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::build::{self, Base};
-use crate::cache::Cache;
+use crate::build::{self, Base, Kernel};
+use crate::cache::{Cache, Entry};
 use crate::cli::{Build, Setup, Target};
 use crate::ebpf;
 use crate::host::{self, Need};
+use crate::metadata;
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
@@ -42,8 +43,10 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         host::ensure(cache)?;
         host::provide(cache, &host::TESTS)?;
         let base = build::base(cache, &request)?;
+        let metadata = metadata::ensure(cache, &base.resolution, &base.rootfs)?;
         if setup.json {
-            println!("{}", serde_json::to_string_pretty(&facts(&base))?);
+            let facts = facts(&base, &metadata);
+            println!("{}", serde_json::to_string_pretty(&facts)?);
         }
     }
     Ok(0)
@@ -66,10 +69,11 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         );
         return Ok(0);
     }
-    let built = build::all(cache, &build.target.request())?;
+    let built = build::all(cache, &build.target.request(), &[Kernel::Stock])?;
     if build.json {
-        let mut facts = facts(&built.base);
-        facts["modules"] = json!(modules::files(built.modules.path())?);
+        let stock = built.stock()?;
+        let mut facts = facts(&built.base, &stock.metadata);
+        facts["modules"] = json!(modules::files(stock.modules.path())?);
         facts["ebpf"] = json!(built.ebpf.as_ref().map(ebpf::object));
         facts["programs"] = json!([
             built.programs.init,
@@ -82,7 +86,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     Ok(0)
 }
 
-fn facts(base: &Base) -> Value {
+fn facts(base: &Base, metadata: &Entry) -> Value {
     let resolution = &base.resolution;
     json!({
         "suite": resolution.suite,
@@ -91,7 +95,7 @@ fn facts(base: &Base) -> Value {
         "rustc": resolution.rustc_text,
         "compiler": resolution.compiler,
         "root": base.rootfs.path().join("root"),
-        "metadata": base.metadata.path(),
+        "metadata": metadata.path(),
         "boot": base.boot.path(),
     })
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use weft_guest::request::Request;
 
-use crate::build::{self, Built};
+use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Test};
+use crate::cli::Test;
 use crate::console;
 use crate::crates;
 use crate::determinism;
@@ -35,7 +35,7 @@ use crate::vm;
 pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     let mut tally = Tally::default();
     if test.virtme_ng {
-        let built = build::all(cache, &test.target.request())?;
+        let built = build::all(cache, &test.target.request(), &[Kernel::Stock])?;
         let command = command(&built.programs.selftests, test);
         let output = virtme::run(&built, &command, &test.hardware, &mut print)?;
         tally.add(ktap::parse(&output));
@@ -55,7 +55,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         tally.add(testbeds(cache, test)?);
     }
     if !test.host_only {
-        let built = build::all(cache, &test.target.request())?;
+        let built = build::all(cache, &test.target.request(), &[test.clock.kernel()])?;
         tally.add(guests(&built, test)?);
         if test.filter.is_none() {
             tally.add(determinism::check(&built, test)?);
@@ -195,7 +195,11 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
 /// shown one after the other.
 fn guests(built: &Built, test: &Test) -> Result<Tally> {
     let programs = selected(&built.programs, test)?;
-    progress::note(&format!("guest tests on {}", built.base.resolution.kernel));
+    progress::note(&format!(
+        "guest tests on {}; {}",
+        built.release(test.clock.kernel())?,
+        test.clock.described()
+    ));
     std::thread::scope(|scope| {
         let start = |program| {
             let (sender, receiver) = mpsc::channel();
@@ -220,13 +224,15 @@ fn guests(built: &Built, test: &Test) -> Result<Tally> {
     })
 }
 
-/// One test program, in a guest in virtual time.
+/// One test program, in a guest.
 fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])) -> Result<Tally> {
     let command = command(program, test);
     let name = command[0].clone();
-    let mut machine = vm::machine(built, ClockKind::Virtual, &test.hardware)?;
-    // Debian builds KFENCE in and leaves it off.
-    machine.append.push("kfence.sample_interval=100".into());
+    let mut machine = vm::machine(built, test.clock, &test.hardware)?;
+    if test.clock.kernel() == Kernel::Stock {
+        // Debian builds KFENCE in and leaves it off.
+        machine.append.push("kfence.sample_interval=100".into());
+    }
     let run = Run {
         machine,
         request: Request {

@@ -37,12 +37,17 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         .iter()
         .map(|text| file(text))
         .collect::<Result<Vec<_>>>()?;
-    let built = build::all(cache, &vm.target.request())?;
-    let default = if interactive {
+    let clock = vm.clock.unwrap_or(if interactive {
         ClockKind::Real
     } else {
         ClockKind::Virtual
-    };
+    });
+    if interactive && clock == ClockKind::Model {
+        let message = "under the model clock no time passes while somebody types; give a command after \
+                       --, or take --clock real";
+        return Err(Failure::setup(message).into());
+    }
+    let built = build::all(cache, &vm.target.request(), &[clock.kernel()])?;
     let terminal = if interactive {
         Terminal::Interactive
     } else {
@@ -51,12 +56,12 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     let machine = Machine {
         out_mib: vm.out_size,
         terminal,
-        ..machine(&built, vm.clock.unwrap_or(default), &vm.hardware)?
+        ..machine(&built, clock, &vm.hardware)?
     };
     if vm.dry_run {
         println!(
             "{}",
-            process::shown(&qemu::command(&built.with_boot(), &machine))
+            process::shown(&qemu::command(&built.with_boot(clock.kernel())?, &machine))
         );
         return Ok(0);
     }
@@ -113,6 +118,14 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
             },
             1,
         ),
+        ClockKind::Model => {
+            if hardware.cpus.is_some_and(|cpus| cpus > 1) {
+                let message = "the model clock has one processor, which computes in no time";
+                return Err(Failure::setup(message).into());
+            }
+            let seed = hardware.seed;
+            (Clock::Model { seed }, 1)
+        }
         ClockKind::Real => (kvm::real_clock(built)?, 2),
     };
     Ok(Machine {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `weft run` in a guest of its own, in virtual time: the results that it leaves, and how far it says
+//! `weft run` in a guest of its own: the results that it leaves, and how far it says
 //! that it is.
 
 use std::sync::Arc;
@@ -39,6 +39,7 @@ pub(crate) struct Wanted<'a> {
 /// If the guest cannot be run, or does not leave the file: with the end of what was printed.
 pub(crate) fn run(
     built: &Built,
+    clock: ClockKind,
     hardware: &Hardware,
     command: Vec<String>,
     wanted: &Wanted<'_>,
@@ -46,7 +47,7 @@ pub(crate) fn run(
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<Left> {
     let run = Run {
-        machine: vm::machine(built, ClockKind::Virtual, hardware)?,
+        machine: vm::machine(built, clock, hardware)?,
         request: Request {
             command: command.into_iter().map(Into::into).collect(),
             ..Request::default()

@@ -298,6 +298,9 @@ fn parts_of(group: &Group) -> Vec<String> {
     if let Some(kernel) = &header.kernel {
         parts.push(format!("Linux {kernel}"));
     }
+    if let Some(clock) = &header.clock {
+        parts.push(format!("{clock} clock"));
+    }
     parts
 }
 

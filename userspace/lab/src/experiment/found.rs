@@ -51,6 +51,7 @@ pub fn find(planned: &Planned) -> Result<Found> {
 /// Why they are not the planned run's.
 fn fault(planned: &Planned, run: &Recorded) -> Option<&'static str> {
     let header = &run.header;
+    let clock = crate::run::clock();
     let faults = [
         (run.summary.is_none(), "is of a run that did not end"),
         (
@@ -68,6 +69,10 @@ fn fault(planned: &Planned, run: &Recorded) -> Option<&'static str> {
         (
             header.weft != env!("CARGO_PKG_VERSION"),
             "is of another weft",
+        ),
+        (
+            clock.is_some() && header.clock != clock,
+            "is of another clock",
         ),
     ];
     faults.into_iter().find_map(|(is, why)| is.then_some(why))

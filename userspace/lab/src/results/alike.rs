@@ -63,6 +63,10 @@ pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
             "kernel",
             header.kernel.clone().unwrap_or("not recorded".into()),
         ),
+        (
+            "clock",
+            header.clock.clone().unwrap_or("not recorded".into()),
+        ),
     ]
 }
 
@@ -102,7 +106,7 @@ fn marks(header: &Header) -> Vec<String> {
     let mut marks = options(header);
     let told = !marks.is_empty();
     for (what, value) in conditions(header) {
-        let software = matches!(what, "weft" | "kernel");
+        let software = matches!(what, "weft" | "kernel" | "clock");
         if software || !told {
             marks.push(format!("{what} {value}"));
         }
@@ -214,6 +218,15 @@ mod tests {
         other.kernel = Some("7.3.4".into());
         assert!(!same_but_for_the_seed(&one, &other));
         let expected = ["dctcp kernel 7.2.12+deb14-amd64", "dctcp kernel 7.3.4"];
+        assert_eq!(names(&[&one, &other]), expected);
+    }
+    #[test]
+    fn another_clock_tells_columns_apart() {
+        let (mut one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
+        one.clock = Some("model".into());
+        other.clock = Some("virtual".into());
+        assert!(!same_but_for_the_seed(&one, &other));
+        let expected = ["dctcp clock model", "dctcp clock virtual"];
         assert_eq!(names(&[&one, &other]), expected);
     }
 }

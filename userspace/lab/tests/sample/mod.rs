@@ -117,6 +117,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
         format: FORMAT,
         weft: "0.1.0".into(),
         kernel: Some("7.2.12+deb14-amd64".into()),
+        clock: None,
         seed,
         topology: "fat-tree:k=4".into(),
         scheme: scheme.into(),

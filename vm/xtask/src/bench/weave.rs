@@ -30,7 +30,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::build;
+use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::BenchWeave;
 use crate::enter;
@@ -71,7 +71,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
     let mut figures_of_guest = Vec::new();
     let programs = options.tools.contains(&Tool::WeftPrograms);
     let weft = if options.guest || programs {
-        let built = build::all(cache, &options.target.request())?;
+        let built = build::all(cache, &options.target.request(), &[Kernel::Stock])?;
         if options.guest {
             figures_of_guest = guest::measure(&built, options)?;
         }

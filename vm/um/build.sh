@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs inside the root filesystem: builds the kernel of the model clock, and keeps what modules are built against.
+# usage: build.sh SOURCE-PACKAGE C-COMPILER JOBS     reads /mnt/recipe and /mnt/model/source.deb, fills /mnt/model:
+#   linux     the kernel, a program            release   its release
+#   object    its build tree, for modules      source    the source that goes with it, for modules
+#   modules   the index of what is built in
+package=$1 compiler=$2 jobs=$3
+cd /mnt/model
+
+# Drivers of hardware that this kernel never sees make up most of the source.
+set --
+for part in gpu media infiniband staging scsi net/ethernet net/wireless iio; do
+	set -- "$@" --exclude="*/drivers/$part/*.[chS]"
+done
+for part in sound arch/arm arch/arm64 arch/mips arch/powerpc; do
+	set -- "$@" --exclude="*/$part/*.[chS]"
+done
+dpkg-deb --fsys-tarfile source.deb | tar -xO "./usr/src/$package.tar.xz" | xz -dT0 |
+	tar -x "$@" --exclude='*.dts' --exclude='*.dtsi' --exclude='*/Documentation/*.rst'
+rm source.deb
+mv "$package" source
+for patch in /mnt/recipe/patches/*.patch; do
+	echo "$patch"
+	(cd source && busybox patch -p1 -i "$patch")
+done
+
+# -g0: debug information would make the build half as long again, for types (BTF) of which only a few matter: what the
+# kernel's own BPF functions ask for, and struct sk_buff and struct sock for weft's loader. These objects have them all.
+types=
+for object in btf filter helpers sock verifier; do
+	types="$types CFLAGS_$object.o=-g"
+done
+# -mcmodel=small: the architecture compiles everything such that it may lie anywhere, as modules do. The kernel itself
+# lies below 2 GiB.
+build() {
+	make -C source ARCH=um O=/mnt/model/object CC="$compiler" KCFLAGS=-g0 CFLAGS_KERNEL=-mcmodel=small $types \
+		KRUSTFLAGS='-Cdebuginfo=0 -Crelocation-model=static' -j"$jobs" "$@"
+}
+mkdir object
+# A comment of kconfig's own, so that one file has both what is on and what is off.
+build KCONFIG_ALLCONFIG=/mnt/recipe/config allnoconfig
+sed -n '/^CONFIG_/p; /^# CONFIG_.* is not set$/p' /mnt/recipe/config | while read -r line; do
+	case $line in
+	'#'*) name=${line#'# '} && ! grep "^${name%% *}=" object/.config ;;
+	*) grep -qxF "$line" object/.config ;;
+	esac || { echo "the configuration does not hold: $line" >&2 && exit 1; }
+done
+# Says what is missing; without it the configuration would only drop Rust, silently.
+build rustavailable
+build linux modules_prepare
+
+strip -o linux object/linux
+cp object/include/config/kernel.release release
+mkdir modules
+cp object/modules.builtin object/modules.builtin.modinfo modules/
+: >modules/modules.order
+mv object/vmlinux.symvers object/Module.symvers
+
+# What modules are built against, and no more.
+keep() {
+	tree=$1
+	shift
+	mkdir kept
+	(cd "$tree" && tar -c "$@") | tar -xC kept
+	rm -rf "$tree"
+	mv kept "$tree"
+}
+find object source -name '*.o' -o -name '*.a' -o -name '.*.cmd' | xargs rm -f
+keep object .config Makefile Module.symvers arch/*/include include rust scripts
+keep source Kbuild Kconfig Makefile arch/um arch/x86/include arch/x86/Makefile* arch/x86/um include rust scripts \
+	tools/build tools/scripts
