@@ -15,18 +15,20 @@ use crate::qemu::{CONSOLE, INITRAMFS, KERNEL_LOG, Machine, PLACE};
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// The kernel's command line, see [`crate::qemu`]. `/tmp` in there is a tmpfs: the guest's memory is an
-/// unlinked file in it, of which only what is used takes memory.
+/// The kernel's command line, see [`crate::qemu`]. Of the serial lines the first leads to the kernel's
+/// log, the second is the command's terminal.
 const KERNEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto con=null con0=null \
-                                ssl0=null,fd:1 ssl1=null,fd:3 console=ttyS0 panic=-1 oops=panic \
-                                loglevel=5 net.ifnames=0";
+                                ssl=null ssl0=fd:4,fd:1 ssl1=fd:5,fd:3 console=ttyS0 panic=-1 \
+                                oops=panic loglevel=5 net.ifnames=0";
 
-/// Its two serial lines go to files; and it leaves no core dump when it panics.
-const SCRIPT: &str = "ulimit -c 0; exec \"$@\"";
+/// What comes out goes to files: the kernel waits until it is written, in no time of its own. Nothing
+/// ever goes in, but the kernel wants something to wait for. And it leaves no core dump when it panics.
+const SCRIPT: &str = "ulimit -c 0\nmkfifo /tmp/nothing\nexec \"$@\"";
 
 /// The kernel inside the root filesystem, which shows its stage and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine, seed: u64) -> Command {
-    let redirected = format!("{SCRIPT} >{PLACE}/{KERNEL_LOG} 3>{PLACE}/{CONSOLE}");
+    let files = format!(">{PLACE}/{KERNEL_LOG} 3>{PLACE}/{CONSOLE}");
+    let redirected = format!("{SCRIPT} {files} 4<>/tmp/nothing 5<>/tmp/nothing");
     let mut command = enter.script(&redirected);
     command.arg(format!("{}/{}", model::PLACE, model::KERNEL));
     command.args(KERNEL_ARGUMENTS.split_whitespace());
@@ -40,6 +42,7 @@ pub(crate) fn command(enter: &Enter, machine: &Machine, seed: u64) -> Command {
         "umid=guest".to_owned(),
     ]);
     command.args(&machine.append);
+    // A tmpfs: the guest's memory is an unlinked file there, of which only what is used takes memory.
     command.env("TMPDIR", "/tmp");
     command
 }
