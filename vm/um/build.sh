@@ -24,11 +24,13 @@ for patch in /mnt/recipe/patches/*.patch; do
 	(cd source && busybox patch -p1 -i "$patch")
 done
 
-# -g0: debug information would make the build half as long again, for types (BTF) of which only a few matter: what the
-# kernel's own BPF functions ask for, and struct sk_buff and struct sock for weft's loader. These objects have them all.
+# -g0: debug information would make the build half as long again, for types (BTF) of which few matter: those that the
+# kernel itself names to its BPF, without which cubic, for one, would not register. The files that name them have them.
+names='\bBTF_(ID|ID_LIST|ID_LIST_[A-Z]*|SET_START|SET8_START|KFUNCS_START)\('
 types=
-for object in btf filter helpers sock verifier; do
-	types="$types CFLAGS_$object.o=-g"
+for file in $(cd source && grep -rlE "$names" --include='*.c' kernel net mm fs lib); do
+	file=${file##*/}
+	types="$types CFLAGS_${file%.c}.o=-g"
 done
 # -mcmodel=small: the architecture compiles everything such that it may lie anywhere, as modules do. The kernel itself
 # lies below 2 GiB.

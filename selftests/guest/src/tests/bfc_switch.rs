@@ -513,6 +513,8 @@ fn lost_pause_frames_are_made_up_for(cx: &Context) -> Result<()> {
     told.sequence = u64::MAX >> 1;
     told.hold = 80_000;
     told.say(bitmap(1..32))?;
+    // It arrives before what is lost.
+    sleep(5);
     row.network.tc(2, &format!("{filter} action drop"))?;
     sleep(10);
     told.say(bitmap([]))?;

@@ -213,17 +213,20 @@ fn throughput_is_exact_with_slack(cx: &Context) -> Result<()> {
             error * 100.0
         ));
         ensure!(error.abs() < 0.001, "{measured} bytes/s instead of {RATE}");
-        ensure!(late > u64::from(SLACK / 2), "late by {late} ns only");
+        // Where timers are exact it is just half of it.
+        ensure!(late >= u64::from(SLACK / 2), "late by {late} ns only");
     }
     Ok(())
 }
 
-/// Timer interrupts so far, of all processors.
+/// Timer interrupts so far, of all processors: on x86 of the local APIC, under the model clock of the one
+/// timer there is.
 fn timer_interrupts() -> Result<u64> {
     let text = std::fs::read_to_string("/proc/interrupts").context("/proc/interrupts")?;
-    let mut lines = text.lines();
-    let counts = lines.find_map(|line| line.trim_start().strip_prefix("LOC:"));
-    let counts = counts.context("/proc/interrupts has no line LOC")?;
+    let mut lines = text.lines().map(str::trim);
+    let of_timers = |line: &&str| line.starts_with("LOC:") || line.ends_with("hr timer");
+    let counts = lines.find(of_timers).and_then(|line| line.split_once(':'));
+    let (_, counts) = counts.context("/proc/interrupts tells of no timer")?;
     let counts = counts.split_whitespace();
     Ok(counts.map_while(|count| count.parse::<u64>().ok()).sum())
 }
