@@ -13,10 +13,10 @@
 //!
 //! # Who is one
 //!
-//! A discipline that holds the packets themselves: [`PFabric`](super::pfabric::PFabric). BFC's
-//! [`Egress`](super::bfc::egress::Egress) writes the number of the queue into a packet as it queues it,
+//! A discipline that holds the packets themselves: [`PFabric`](crate::pfabric::queue::PFabric). BFC's
+//! [`Egress`](crate::bfc::egress::Egress) writes the number of the queue into a packet as it queues it,
 //! so that what goes in and what is held are of two types, and a packet is made writable only where it
-//! has a tag: its `enqueue` stays its own, its answers are these. A [`Link`](super::link::Link) holds no
+//! has a tag: its `enqueue` stays its own, its answers are these. A [`Link`](crate::wire::link::Link) holds no
 //! packets: they are in the queue behind it and on the wire, and it says when they go from one to the
 //! other.
 //!

@@ -72,5 +72,4 @@ pub mod skb;
 pub mod store;
 pub mod timeout_only;
 mod watchdog;
-
 pub mod window;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `pfabric`, `bfc` and `wire` under every kind of parent: what they drop from inside must reach the
+//! Each qdisc under every kind of parent, as its table makes one; and `pfabric`, `bfc` and `wire` where it
+//! is hard for them: what they drop from inside must reach the
 //! parents' accounts, and what they hold back must not stop the parents for good.
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use weft_core::bfc::options::Options;
+use weft_core::common::mechanism;
 use weft_core::wire::options as wire;
 
 use crate::model::Packet;
@@ -18,6 +20,7 @@ use crate::random::Random;
 use weft_ktap::{Context, tests};
 
 tests![
+    every_qdisc_under_every_parent,
     pfabric_as_root,
     pfabric_under_wire,
     pfabric_under_tbf,
@@ -203,6 +206,66 @@ fn ensure_empty(qdiscs: &[Qdisc]) -> Result<()> {
             (qdisc.qlen, qdisc.backlog) == (0, 0),
             "not empty after the end: {qdisc:?}"
         );
+    }
+    Ok(())
+}
+
+/// A way to make a tree.
+type Make = fn() -> Result<Tree>;
+
+/// The parents that any qdisc must get along with, by name.
+const TREES: [(&str, Make); 9] = [
+    ("the device", || {
+        Ok(Tree::new(Port::new()?, &[Handle::ROOT]))
+    }),
+    ("mq", Tree::mq),
+    ("tbf", Tree::tbf),
+    ("htb", || Tree::root("htb", &HTB)),
+    ("hfsc", || Tree::root("hfsc", &HFSC)),
+    ("prio under tbf", || Tree::under_tbf("prio", &[])),
+    ("drr under tbf", || Tree::under_tbf("drr", &DRR)),
+    ("qfq under tbf", || Tree::under_tbf("qfq", &QFQ)),
+    ("wire", Tree::wire),
+];
+
+/// What was sent arrives or is counted as dropped, and nothing is left.
+fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
+    // What htb, drr and qfq say of one that holds packets back for their time.
+    cx.expect_kernel_message("non-work-conserving");
+    for qdisc in weft_core::QDISCS {
+        let (mut all, mut lost) = (0, 0);
+        for (parent, make) in TREES {
+            let name = || format!("{} under {parent}", qdisc.kind);
+            let mut tree = make().with_context(name)?;
+            let handles = tree
+                .populate(|port, leaf, handle| {
+                    let place = match leaf {
+                        Handle::ROOT => "root".to_owned(),
+                        leaf => format!("parent {:x}:{:x}", leaf.0 >> 16, leaf.0 & 0xffff),
+                    };
+                    let mechanism::Qdisc { kind, example, .. } = qdisc;
+                    let handle = handle.0 >> 16;
+                    port.tc(&format!(
+                        "qdisc add dev {{v}} {place} handle {handle:x}: {kind} {example}"
+                    ))?;
+                    Ok(())
+                })
+                .with_context(name)?;
+            let (sent, arrived) = bursts(&mut tree.port, 2).with_context(name)?;
+            let mut dropped = 0;
+            for handle in handles {
+                dropped += u64::from(tree.port.find(handle)?.drops);
+            }
+            let delivered = arrived.len() as u64;
+            ensure!(
+                delivered > 0 && delivered + dropped == sent,
+                "{}: {delivered} arrived, {dropped} dropped of {sent}",
+                name()
+            );
+            all += sent;
+            lost += dropped;
+        }
+        cx.note(format!("{}: {all} sent, {lost} dropped", qdisc.kind));
     }
     Ok(())
 }
