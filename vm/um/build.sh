@@ -26,7 +26,7 @@ done
 
 # -g0: debug information would make the build half as long again, for types (BTF) of which few matter: those that the
 # kernel itself names to its BPF, without which cubic, for one, would not register. The files that name them have them.
-names='\bBTF_(ID|ID_LIST|ID_LIST_[A-Z]*|SET_START|SET8_START|KFUNCS_START)\('
+names='\bBTF_(ID|ID_LIST|ID_LIST_[A-Z]*|SET_START|SET8_START|KFUNCS_START)\(|__bpf_kfunc '
 types=
 for file in $(cd source && grep -rlE "$names" --include='*.c' kernel net mm fs lib); do
 	file=${file##*/}
@@ -39,8 +39,8 @@ build() {
 		KRUSTFLAGS='-Cdebuginfo=0 -Crelocation-model=static' -j"$jobs" "$@"
 }
 mkdir object
-# A comment of kconfig's own, so that one file has both what is on and what is off.
 build KCONFIG_ALLCONFIG=/mnt/recipe/config allnoconfig
+# What depends on something else that is off is dropped in silence.
 sed -n '/^CONFIG_/p; /^# CONFIG_.* is not set$/p' /mnt/recipe/config | while read -r line; do
 	case $line in
 	'#'*) name=${line#'# '} && ! grep "^${name%% *}=" object/.config ;;
@@ -68,6 +68,6 @@ keep() {
 	mv kept "$tree"
 }
 find object source -name '*.o' -o -name '*.a' -o -name '.*.cmd' | xargs rm -f
-keep object .config Makefile Module.symvers arch/*/include include rust scripts
-keep source Kbuild Kconfig Makefile arch/um arch/x86/include arch/x86/Makefile* arch/x86/um include rust scripts \
-	tools/build tools/scripts
+keep object .config Makefile Module.symvers arch/um/include arch/x86/include include rust scripts
+keep source Kbuild Kconfig Makefile arch/um arch/x86/include arch/x86/Makefile arch/x86/Makefile.um arch/x86/um \
+	include rust scripts tools/build tools/scripts

@@ -219,16 +219,16 @@ fn throughput_is_exact_with_slack(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Timer interrupts so far, of all processors: on x86 of the local APIC, under the model clock of the one
-/// timer there is.
+/// Timer interrupts so far, of all processors.
 fn timer_interrupts() -> Result<u64> {
-    let text = std::fs::read_to_string("/proc/interrupts").context("/proc/interrupts")?;
-    let mut lines = text.lines().map(str::trim);
-    let of_timers = |line: &&str| line.starts_with("LOC:") || line.ends_with("hr timer");
-    let counts = lines.find(of_timers).and_then(|line| line.split_once(':'));
-    let (_, counts) = counts.context("/proc/interrupts tells of no timer")?;
-    let counts = counts.split_whitespace();
-    Ok(counts.map_while(|count| count.parse::<u64>().ok()).sum())
+    let text = std::fs::read_to_string("/proc/timer_list").context("/proc/timer_list")?;
+    let lines = text.lines().map(str::trim);
+    let counts: Vec<u64> = lines
+        .filter_map(|line| line.strip_prefix(".nr_events")?.split_once(':'))
+        .map(|(_, count)| count.trim().parse())
+        .collect::<Result<_, _>>()?;
+    ensure!(!counts.is_empty(), "/proc/timer_list counts no interrupts");
+    Ok(counts.iter().sum())
 }
 
 /// Timer interrupts while several wires are busy.
