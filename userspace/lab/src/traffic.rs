@@ -2,9 +2,11 @@
 
 //! What flows there are: from names and numbers to a workload on a fabric.
 
+use std::fmt;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::Result;
 use weft_load::arrivals::Process;
@@ -26,7 +28,7 @@ use crate::topology;
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// `None`: only incasts and what is added.
-    pub background: Option<Source>,
+    pub background: Option<Origin>,
     /// On top.
     pub incasts: Option<Incasts>,
     /// Flows on top, such as `h1-h0:30MB@2ms` (see `weft run --add`).
@@ -39,14 +41,14 @@ pub struct Traffic {
 
 /// Where the flows of the background come from.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum Origin {
     /// By chance.
     Drawn(Drawn),
     /// The lines of a file.
     Trace(String),
 }
 
-/// Flows that are drawn from distributions; texts are as results repeat them.
+/// Flows that are drawn from distributions.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// A name of `weft workloads`, `fixed:SIZE`, `uniform:MIN-MAX`, or a CDF file.
@@ -57,10 +59,42 @@ pub struct Drawn {
     pub load_of: LoadLinks,
     /// Which bytes the load counts.
     pub counted: Counted,
-    /// `poisson`, `lognormal[:SIGMA]`, or `closed[:N]`.
-    pub arrivals: String,
-    /// `uniform`, `permutation`, `all-to-one[:HOST]`, `intra-rack`, or a file of pairs.
-    pub pairs: String,
+    /// When they begin.
+    pub arrivals: Arrivals,
+    /// Who sends to whom.
+    pub pairs: Pattern,
+}
+
+/// When flows begin. It is read from `poisson`, `lognormal[:SIGMA]` or `closed[:N]`, and results repeat
+/// what was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    text: String,
+    when: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    /// At times that do not depend on when others end.
+    Open(Process),
+    /// So many at a time for each pair: the end of one begins the next.
+    Closed(NonZeroU32),
+}
+
+/// Who sends to whom. It is read from, and written as, `uniform`, `permutation`, `intra-rack`,
+/// `all-to-one[:HOST]`, or the path of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Any host to any other.
+    Uniform,
+    /// Each to one other, which is the same in the whole run.
+    Permutation,
+    /// Any host to any other of its rack.
+    IntraRack,
+    /// All to this host; `None`: the first.
+    AllToOne(Option<String>),
+    /// Any pair of a file.
+    List(String),
 }
 
 /// The links that a load is a fraction of.
@@ -75,14 +109,18 @@ pub enum LoadLinks {
 /// Many flows to one host at once.
 #[derive(Clone, Debug)]
 pub struct Incasts {
-    /// `40x20kB@300` or `100:20MB@5`.
-    pub text: String,
+    /// Flows of one incast.
+    pub fan_in: NonZeroU32,
+    /// Their sizes.
+    pub bytes: IncastBytes,
+    /// Incasts per second of the fabric.
+    pub rate: f64,
+    /// The times between them.
+    pub process: Process,
     /// The receiver of all; `None`: a new one each time.
     pub to: Option<String>,
     /// Hosts that send; `None`: each flow is from another.
     pub senders: Option<NonZeroU32>,
-    /// Times between them: `poisson` or `lognormal[:SIGMA]`.
-    pub arrivals: String,
 }
 
 /// A workload's name, or its file.
@@ -212,7 +250,7 @@ impl Traffic {
             ..record::Workload::default()
         };
         let background = match &self.background {
-            Some(Source::Trace(file)) => {
+            Some(Origin::Trace(file)) => {
                 said.arrivals = format!("trace:{file}");
                 Some(Background::Trace(refuse(Trace::parse(
                     file,
@@ -220,13 +258,13 @@ impl Traffic {
                     hosts,
                 ))?))
             }
-            Some(Source::Drawn(drawn)) => {
+            Some(Origin::Drawn(drawn)) => {
                 Some(drawn.background(topology, framing, seed, &mut said)?)
             }
             None => None,
         };
         let incasts = self.incasts.as_ref();
-        let incast = incasts.map(|it| it.incast(topology)).transpose()?;
+        let incast = incasts.map(|it| it.on(topology)).transpose()?;
         said.incast = incast.as_ref().map(ToString::to_string);
         let added = self.added.iter().map(|text| added(topology, text));
         let added = added.collect::<Result<Vec<_>>>()?.concat();
@@ -255,35 +293,20 @@ impl Drawn {
         said: &mut record::Workload,
     ) -> Result<Background> {
         let sizes = sizes(&self.sizes)?;
-        let pairs = self.pairs(topology, seed)?;
+        let pairs = self.pairs.on(topology, seed)?;
         said.sizes = sizes.name().to_owned();
-        said.pairs.clone_from(&self.pairs);
-        said.arrivals.clone_from(&self.arrivals);
-        if let Some(rest) = self.arrivals.strip_prefix("closed") {
-            let outstanding = match rest.strip_prefix(':') {
-                None if rest.is_empty() => Some(NonZeroU32::MIN),
-                None => None,
-                Some(number) => number.parse().ok(),
-            };
-            let Some(outstanding) = outstanding else {
-                return usage(format!(
-                    "--arrivals {}: expected closed or closed:N with N from 1",
-                    self.arrivals
-                ));
-            };
-            return Ok(Background::Closed {
-                sizes,
-                pairs,
-                outstanding,
-            });
-        }
-        if !self.arrivals.starts_with("poisson") && !self.arrivals.starts_with("lognormal") {
-            return usage(format!(
-                "--arrivals {}: expected poisson, lognormal[:SIGMA] or closed[:N]",
-                self.arrivals
-            ));
-        }
-        let process: Process = refuse(self.arrivals.parse())?;
+        said.pairs = self.pairs.to_string();
+        said.arrivals.clone_from(&self.arrivals.text);
+        let process = match self.arrivals.when {
+            When::Open(process) => process,
+            When::Closed(outstanding) => {
+                return Ok(Background::Closed {
+                    sizes,
+                    pairs,
+                    outstanding,
+                });
+            }
+        };
         let load = Load {
             fraction: self.load,
             of: self.load_of(topology, &pairs),
@@ -329,18 +352,52 @@ impl Drawn {
             }
         }
     }
+}
 
-    fn pairs(&self, topology: &Topology, seed: u64) -> Result<Pairs> {
-        let hosts = topology.hosts().count() as u32;
-        let text = self.pairs.as_str();
-        refuse(match text {
-            "uniform" => Pairs::uniform(hosts),
-            "permutation" => Pairs::permutation(hosts, seed),
-            "intra-rack" => Pairs::intra_group(&racks(topology)),
-            "all-to-one" => Pairs::all_to_one(hosts, 0),
+impl FromStr for Arrivals {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let when = if let Some(rest) = text.strip_prefix("closed") {
+            let outstanding = match rest.strip_prefix(':') {
+                None if rest.is_empty() => Some(NonZeroU32::MIN),
+                None => None,
+                Some(number) => number.parse().ok(),
+            };
+            match outstanding {
+                Some(outstanding) => When::Closed(outstanding),
+                None => {
+                    return usage(format!(
+                        "--arrivals {text}: expected closed or closed:N with N from 1"
+                    ));
+                }
+            }
+        } else if text.starts_with("poisson") || text.starts_with("lognormal") {
+            When::Open(refuse(text.parse())?)
+        } else {
+            return usage(format!(
+                "--arrivals {text}: expected poisson, lognormal[:SIGMA] or closed[:N]"
+            ));
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            when,
+        })
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "uniform" => Self::Uniform,
+            "permutation" => Self::Permutation,
+            "intra-rack" => Self::IntraRack,
+            "all-to-one" => Self::AllToOne(None),
             _ => match text.strip_prefix("all-to-one:") {
-                Some(name) => Pairs::all_to_one(hosts, host(topology, name)?),
-                None if is_file(text) => Pairs::from_list(text, &read("--pairs", text)?, hosts),
+                Some(name) => Self::AllToOne(Some(name.to_owned())),
+                None if is_file(text) => Self::List(text.to_owned()),
                 None => {
                     return usage(format!(
                         "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack or a file"
@@ -351,9 +408,41 @@ impl Drawn {
     }
 }
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Permutation => f.write_str("permutation"),
+            Self::IntraRack => f.write_str("intra-rack"),
+            Self::AllToOne(None) => f.write_str("all-to-one"),
+            Self::AllToOne(Some(host)) => write!(f, "all-to-one:{host}"),
+            Self::List(file) => f.write_str(file),
+        }
+    }
+}
+
+impl Pattern {
+    fn on(&self, topology: &Topology, seed: u64) -> Result<Pairs> {
+        let hosts = topology.hosts().count() as u32;
+        refuse(match self {
+            Self::Uniform => Pairs::uniform(hosts),
+            Self::Permutation => Pairs::permutation(hosts, seed),
+            Self::IntraRack => Pairs::intra_group(&racks(topology)),
+            Self::AllToOne(None) => Pairs::all_to_one(hosts, 0),
+            Self::AllToOne(Some(name)) => Pairs::all_to_one(hosts, host(topology, name)?),
+            Self::List(file) => Pairs::from_list(file, &read("--pairs", file)?, hosts),
+        })
+    }
+}
+
 impl Incasts {
-    fn incast(&self, topology: &Topology) -> Result<Incast> {
-        let text = &self.text;
+    /// `text` is such as `40x20kB@300` or `100:20MB@5`, `arrivals` the times between them as
+    /// [`Process`] reads them; to any host, from as many as there are flows.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is not: one sentence.
+    pub fn new(text: &str, arrivals: &str) -> Result<Self> {
         let parsed = text.split_once('@').and_then(|(what, rate)| {
             let (fan_in, bytes, all) = match what.split_once('x') {
                 Some((fan_in, bytes)) => (fan_in, bytes, false),
@@ -374,20 +463,29 @@ impl Incasts {
             ));
         };
         let bytes = refuse(quantity::bytes(bytes))?;
-        Ok(Incast {
+        Ok(Self {
             fan_in,
             bytes: if all {
                 IncastBytes::Aggregate(bytes)
             } else {
                 IncastBytes::PerSender(bytes)
             },
-            senders: self.senders,
-            process: refuse(self.arrivals.parse())?,
             rate,
-            receiver: match &self.to {
-                Some(name) => Some(host(topology, name)?),
-                None => None,
-            },
+            process: refuse(arrivals.parse())?,
+            to: None,
+            senders: None,
+        })
+    }
+
+    fn on(&self, topology: &Topology) -> Result<Incast> {
+        let to = self.to.as_ref();
+        Ok(Incast {
+            fan_in: self.fan_in,
+            bytes: self.bytes,
+            senders: self.senders,
+            process: self.process,
+            rate: self.rate,
+            receiver: to.map(|name| host(topology, name)).transpose()?,
         })
     }
 }
@@ -412,5 +510,35 @@ mod tests {
         );
         assert_eq!(pairs("sender1-sender1:1MB"), [(0, 1), (1, 0)]);
         assert_eq!(pairs("sender1-h1:1MB"), [(0, 1)]);
+    }
+
+    #[test]
+    fn patterns_are_written_as_they_are_read() {
+        for text in [
+            "uniform",
+            "permutation",
+            "intra-rack",
+            "all-to-one",
+            "all-to-one:h3",
+            "./mine",
+            "pairs.txt",
+        ] {
+            assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
+        }
+        assert!("everybody".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn arrivals_are_open_or_closed() {
+        let of = |text: &str| text.parse::<Arrivals>().map(|it| it.when);
+        assert_eq!(of("poisson").unwrap(), When::Open(Process::Poisson));
+        let lognormal = When::Open(Process::LogNormal { sigma: 1.5 });
+        assert_eq!(of("lognormal:1.5").unwrap(), lognormal);
+        assert_eq!(of("closed").unwrap(), When::Closed(NonZeroU32::MIN));
+        let three = NonZeroU32::new(3).unwrap();
+        assert_eq!(of("closed:3").unwrap(), When::Closed(three));
+        for text in ["closed:0", "closed3", "often", "lognormal:x", "poissonian"] {
+            assert!(of(text).is_err(), "{text}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use anyhow::Result;
 use clap::ValueEnum;
 use weft_lab::error::usage;
-use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Source, Traffic};
+use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Origin, Traffic};
 use weft_load::generate::Until;
 use weft_load::load::Counted;
 use weft_topo::Delay;
@@ -91,19 +91,21 @@ enum Count {
 impl Args {
     /// # Errors
     ///
-    /// If `--time` is no time: one sentence.
+    /// If `--time`, `--arrivals`, `--pairs` or `--incast` cannot be read: one sentence.
     pub(crate) fn traffic(&self) -> Result<Traffic> {
         let background = match &self.trace {
-            Some(file) => Some(Source::Trace(file.clone())),
+            Some(file) => Some(Origin::Trace(file.clone())),
             None if self.only_incast || self.only_added => None,
-            None => Some(Source::Drawn(self.drawn())),
+            None => Some(Origin::Drawn(self.drawn()?)),
         };
-        let incasts = self.incast.as_ref().map(|text| Incasts {
-            text: text.clone(),
-            to: self.incast_to.clone(),
-            senders: self.incast_senders,
-            arrivals: self.incast_arrivals.clone(),
-        });
+        let incasts = match &self.incast {
+            Some(text) => Some(Incasts {
+                to: self.incast_to.clone(),
+                senders: self.incast_senders,
+                ..Incasts::new(text, &self.incast_arrivals)?
+            }),
+            None => None,
+        };
         Ok(Traffic {
             background,
             incasts,
@@ -113,8 +115,8 @@ impl Args {
         })
     }
 
-    fn drawn(&self) -> Drawn {
-        Drawn {
+    fn drawn(&self) -> Result<Drawn> {
+        Ok(Drawn {
             sizes: self.workload.clone(),
             load: self.load,
             load_of: match self.load_of {
@@ -125,9 +127,9 @@ impl Args {
                 Count::Wire => Counted::Wire,
                 Count::Payload => Counted::Payload,
             },
-            arrivals: self.arrivals.clone(),
-            pairs: self.pairs.clone(),
-        }
+            arrivals: self.arrivals.parse()?,
+            pairs: self.pairs.parse()?,
+        })
     }
 
     fn until(&self) -> Result<Until> {

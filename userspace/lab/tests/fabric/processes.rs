@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weft_lab::fabric::FabricOptions;
 use weft_lab::run::{Outcomes, Run};
 use weft_lab::testbed;
-use weft_lab::traffic::{Drawn, LoadLinks, Source, Traffic};
+use weft_lab::traffic::{Drawn, LoadLinks, Origin, Traffic};
 use weft_load::engine::{Cancel, Connections, Since};
 use weft_load::generate::Until;
 use weft_load::load::Counted;
@@ -66,8 +66,8 @@ fn run(folder: &Path, flows: u64) -> Run {
         load: 0.5,
         load_of: LoadLinks::Host,
         counted: Counted::Wire,
-        arrivals: "poisson".to_owned(),
-        pairs: "uniform".to_owned(),
+        arrivals: "poisson".parse().unwrap(),
+        pairs: "uniform".parse().unwrap(),
     };
     Run {
         fabric: FabricOptions {
@@ -78,7 +78,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             settings: Vec::new(),
         },
         traffic: Traffic {
-            background: Some(Source::Drawn(drawn)),
+            background: Some(Origin::Drawn(drawn)),
             incasts: None,
             added: Vec::new(),
             until: Until::Flows(flows),
