@@ -115,7 +115,8 @@ impl Program {
         text + "
 Options:
   --list            Print the tests' names and stop
-  --filter PATTERN  Run the tests whose name `part.test` contains PATTERN
+  --filter PATTERN  Run the tests whose name `part.test` contains PATTERN,
+                    or one of several separated by commas
   --repeat N        Run each of them N times, to find what fails now and then
   -h, --help        Print this text
 

@@ -100,7 +100,7 @@ enum Outcome {
     Fail(String),
 }
 
-/// The tests whose `part.test` contains `filter`.
+/// The tests whose `part.test` contains `filter`, or one of several that commas separate.
 pub(crate) fn select<'a>(
     parts: &'a [Part],
     filter: &'a str,
@@ -108,7 +108,10 @@ pub(crate) fn select<'a>(
     parts
         .iter()
         .flat_map(|part| part.tests.iter().map(move |test| (part, test)))
-        .filter(move |(part, test)| format!("{}.{}", part.name, test.name).contains(filter))
+        .filter(move |(part, test)| {
+            let name = format!("{}.{}", part.name, test.name);
+            filter.split(',').any(|pattern| name.contains(pattern))
+        })
 }
 
 /// Runs the selected tests, one subtest per part and each test `repeat` times; returns the exit status.

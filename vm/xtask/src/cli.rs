@@ -163,6 +163,17 @@ impl ClockKind {
     }
 }
 
+/// Under which clock tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TestClock {
+    /// All on the stock kernel, in counted instructions
+    Virtual,
+    /// All under the model clock
+    Model,
+    /// All under the model clock, and on the stock kernel what shows that it loads and runs there
+    Both,
+}
+
 /// How the guest's machine is made.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Hardware {
@@ -264,9 +275,9 @@ pub(crate) struct Test {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// What the clock of the guest tests and of the determinism test is
-    #[arg(long, value_enum, default_value_t = ClockKind::Virtual, conflicts_with = "virtme_ng")]
-    pub(crate) clock: ClockKind,
+    /// Under which clock guest tests and determinism test run
+    #[arg(long, value_enum, default_value_t = TestClock::Virtual, conflicts_with = "virtme_ng")]
+    pub(crate) clock: TestClock,
     /// Runs of the determinism test that must be identical
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) runs: u32,

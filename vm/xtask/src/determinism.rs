@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use weft_guest::request::Request;
 
 use crate::build::{self, Built};
-use crate::cli::{ClockKind, Hardware, Test};
+use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Outcome, Run};
 use crate::ktap::Tally;
 use crate::parallel;
@@ -54,23 +54,27 @@ impl Trace {
     }
 }
 
-/// Runs the scenario `test.runs` times with one seed and once with another.
+/// Runs the scenario `runs` times with one seed and once with another.
 ///
 /// # Errors
 /// If a guest cannot be run.
-pub(crate) fn check(built: &Built, test: &Test) -> Result<Tally> {
-    let seed = test.hardware.seed;
+pub(crate) fn check(
+    built: &Built,
+    clock: ClockKind,
+    runs: u32,
+    hardware: &Hardware,
+) -> Result<Tally> {
+    let seed = hardware.seed;
     // The last one is the odd one out.
-    let seeds: Vec<u64> = (0..test.runs)
+    let seeds: Vec<u64> = (0..runs)
         .map(|_| seed)
         .chain([seed.wrapping_add(1)])
         .collect();
     let name = format!(
-        "determinism: {} runs with one seed, one with another; {}",
-        test.runs,
-        test.clock.described()
+        "determinism: {runs} runs with one seed, one with another; {}",
+        clock.described()
     );
-    let traces = progress::step(&name, || run_all(built, test.clock, &test.hardware, &seeds))?;
+    let traces = progress::step(&name, || run_all(built, clock, hardware, &seeds))?;
     let (other, same) = match traces.split_last() {
         Some((other, same)) if !same.is_empty() => (other, same),
         _ => bail!("no runs"),

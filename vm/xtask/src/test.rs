@@ -13,7 +13,7 @@ use weft_guest::request::Request;
 
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
-use crate::cli::Test;
+use crate::cli::{ClockKind, Test, TestClock};
 use crate::console;
 use crate::crates;
 use crate::determinism;
@@ -36,7 +36,7 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     let mut tally = Tally::default();
     if test.virtme_ng {
         let built = build::all(cache, &test.target.request(), &[Kernel::Stock])?;
-        let command = command(&built.programs.selftests, test);
+        let command = command(&built.programs.selftests, test.filter.as_deref());
         let output = virtme::run(&built, &command, &test.hardware, &mut print)?;
         tally.add(ktap::parse(&output));
         if let Some(log) = console::trouble(&output) {
@@ -55,14 +55,48 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
         tally.add(testbeds(cache, test)?);
     }
     if !test.host_only {
-        let built = build::all(cache, &test.target.request(), &[test.clock.kernel()])?;
-        tally.add(guests(&built, test)?);
-        if test.filter.is_none() {
-            tally.add(determinism::check(&built, test)?);
+        let clocks = clocks(test.clock);
+        let kernels: Vec<Kernel> = clocks.iter().map(|clock| clock.kernel()).collect();
+        let built = build::all(cache, &test.target.request(), &kernels)?;
+        for &clock in clocks {
+            tally.add(guests(&built, test, clock)?);
+        }
+        for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
+            let runs = match (test.clock, clock) {
+                // There it takes 20 times as long, and the scenario is the same.
+                (TestClock::Both, ClockKind::Virtual) => test.runs.min(RUNS_BESIDE),
+                _ => test.runs,
+            };
+            tally.add(determinism::check(&built, clock, runs, &test.hardware)?);
         }
     }
     Ok(conclude(&tally))
 }
+
+/// The clocks that are meant, in their order.
+fn clocks(clock: TestClock) -> &'static [ClockKind] {
+    match clock {
+        TestClock::Virtual => &[ClockKind::Virtual],
+        TestClock::Model => &[ClockKind::Model],
+        TestClock::Both => &[ClockKind::Virtual, ClockKind::Model],
+    }
+}
+
+/// Runs of the determinism test on the stock kernel if those under the model clock are made, too.
+const RUNS_BESIDE: u32 = 2;
+
+/// What of a test program runs on the stock kernel if all of it runs under the model clock: all that
+/// loads, attaches, refuses and cleans up, and each kind of what packets meet there once.
+const BESIDE: [(&str, &str); 2] = [
+    (
+        "weft-ebpf-selftests",
+        "attach.,options.,malformed.,fabric.,_v4,policy.sent,spray.random",
+    ),
+    (
+        "weft-fabric-selftests",
+        "refusals.,testbeds.,idle.an_idle_fat_tree_is_as_fast_as_can_be_with_tags,kill.a_run_with_programs",
+    ),
+];
 
 fn conclude(tally: &Tally) -> u8 {
     for failure in &tally.failures {
@@ -162,13 +196,24 @@ fn cargo_tally(output: &str) -> Tally {
 }
 
 /// The command that runs a test program.
-fn command(program: &Path, test: &Test) -> Vec<String> {
+fn command(program: &Path, filter: Option<&str>) -> Vec<String> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let filter = test.filter.iter().flat_map(|filter| ["--filter", filter]);
+    let filter = filter.into_iter().flat_map(|filter| ["--filter", filter]);
     std::iter::once(name.as_ref())
         .chain(filter)
         .map(str::to_owned)
         .collect()
+}
+
+/// Which of a program's tests run: those asked for, else those that belong under the clock.
+fn filter<'a>(program: &Path, test: &'a Test, clock: ClockKind) -> Option<&'a str> {
+    let beside = || {
+        let both = test.clock == TestClock::Both && clock == ClockKind::Virtual;
+        let mut known = BESIDE.iter().filter(|_| both);
+        let own = known.find(|(name, _)| program.ends_with(name));
+        own.map(|(_, filter)| *filter)
+    };
+    test.filter.as_deref().or_else(beside)
 }
 
 /// The test programs that have a test to run.
@@ -181,7 +226,8 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
     let mut matching = Vec::new();
     for program in selected {
         let names = process::capture(Command::new(program).arg("--list"))?;
-        if names.lines().any(|name| name.contains(filter)) {
+        let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
+        if names.lines().any(asked) {
             matching.push(program);
         }
     }
@@ -193,18 +239,18 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
 
 /// The guest's test programs, each in a guest of its own, all at the same time. What they print is
 /// shown one after the other.
-fn guests(built: &Built, test: &Test) -> Result<Tally> {
+fn guests(built: &Built, test: &Test, clock: ClockKind) -> Result<Tally> {
     let programs = selected(&built.programs, test)?;
     progress::note(&format!(
         "guest tests on {}; {}",
-        built.release(test.clock.kernel())?,
-        test.clock.described()
+        built.release(clock.kernel())?,
+        clock.described()
     ));
     std::thread::scope(|scope| {
         let start = |program| {
             let (sender, receiver) = mpsc::channel();
             let run = move || {
-                guest(built, test, program, &mut |bytes| {
+                guest(built, test, clock, program, &mut |bytes| {
                     // The receiver is there until the thread is joined.
                     let _ = sender.send(bytes.to_vec());
                 })
@@ -225,11 +271,17 @@ fn guests(built: &Built, test: &Test) -> Result<Tally> {
 }
 
 /// One test program, in a guest.
-fn guest(built: &Built, test: &Test, program: &Path, seen: &mut dyn FnMut(&[u8])) -> Result<Tally> {
-    let command = command(program, test);
+fn guest(
+    built: &Built,
+    test: &Test,
+    clock: ClockKind,
+    program: &Path,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Result<Tally> {
+    let command = command(program, filter(program, test, clock));
     let name = command[0].clone();
-    let mut machine = vm::machine(built, test.clock, &test.hardware)?;
-    if test.clock.kernel() == Kernel::Stock {
+    let mut machine = vm::machine(built, clock, &test.hardware)?;
+    if clock.kernel() == Kernel::Stock {
         // Debian builds KFENCE in and leaves it off.
         machine.append.push("kfence.sample_interval=100".into());
     }
