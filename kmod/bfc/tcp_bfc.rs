@@ -40,23 +40,11 @@ use kapi::{
 };
 
 module! {
-    type: Module,
+    type: Registration<Bfc>,
     name: "tcp_bfc",
     authors: ["The weft developers"],
     description: "TCP with the window of a BFC host",
     license: "GPL",
-}
-
-struct Module {
-    _registration: Registration<Bfc>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
 }
 
 /// Of each network namespace. A connection keeps what it was established with.

@@ -37,14 +37,14 @@
 //! (`ss -ti`) does not lock the socket.
 
 use core::{
-    marker::PhantomData,
+    marker::{PhantomData, PhantomPinned},
     mem::MaybeUninit,
     num::NonZeroU32,
     ptr::NonNull,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
-use kernel::{error::to_result, prelude::*};
+use kernel::{error::to_result, prelude::*, InPlaceModule};
 
 use super::{
     bindings::{
@@ -55,7 +55,7 @@ use super::{
         weft_tcp_all_acked, weft_tcp_connected, weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited,
         weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
         weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
-        WEFT_CA_PRIV_SIZE,
+        weft_within_module, WEFT_CA_PRIV_SIZE,
     },
     layout,
     settings::{self, Namespaces, Settings},
@@ -554,13 +554,19 @@ impl<T: CongestionControl> Adapter<T> {
 /// A registered congestion control; dropping it takes it away. The kernel keeps the module loaded
 /// as long as a socket uses it.
 ///
+/// It is a module: `module! { type: Registration<…>, … }`. Were it forgotten, the kernel would call
+/// into a module that is gone; so it is pinned, and where it is pinned goes with the module.
+///
 /// # Invariants
 ///
 /// `ops` is registered and stays where it is.
+#[pin_data(PinnedDrop)]
 pub struct Registration<T: CongestionControl> {
     ops: KBox<tcp_congestion_ops>,
     /// Dropped after this one's `drop`: sockets read them.
     _settings: Option<Namespaces<T::Settings>>,
+    #[pin]
+    _pinned: PhantomPinned,
 }
 
 // SAFETY: Taking it away is possible from any thread.
@@ -574,24 +580,43 @@ impl<T: CongestionControl> Registration<T> {
     /// # Errors
     ///
     /// `EEXIST` where there is one of that name, `EBUSY` where the module has settings, `EINVAL`
-    /// where Rust and C disagree on a layout (see the kernel log), `ENOMEM`.
-    pub fn register(module: &'static ThisModule) -> Result<Self> {
-        layout::check()?;
-        let settings = Namespaces::register()?;
-        let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;
-        // SAFETY: The table is complete and, in its box, stays where it is until drop.
-        to_result(unsafe { tcp_register_congestion_control(&raw mut *ops) })?;
-        // INVARIANT: Registered just now.
-        Ok(Self {
-            ops,
-            _settings: settings,
-        })
+    /// where Rust and C disagree on a layout (see the kernel log) or the registration is not in the
+    /// module's static memory, `ENOMEM`.
+    pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(&this in Self {
+            _settings: {
+                // SAFETY: `module` is the running module.
+                if !unsafe { weft_within_module(this.as_ptr().cast(), module.as_ptr().cast()) } {
+                    Err(EINVAL)?;
+                }
+                layout::check()?;
+                // SAFETY: It becomes part of a pinned value in the module's static memory, which is
+                // dropped when the module goes.
+                unsafe { Namespaces::register()? }
+            },
+            // INVARIANT: Registered here.
+            ops: {
+                let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;
+                // SAFETY: The table is complete and, in its box, stays where it is until drop.
+                to_result(unsafe { tcp_register_congestion_control(&raw mut *ops) })?;
+                ops
+            },
+            _pinned: PhantomPinned,
+        }? Error)
     }
 }
 
-impl<T: CongestionControl> Drop for Registration<T> {
-    fn drop(&mut self) {
-        // SAFETY: Registered (invariant); waits for readers of the list itself.
-        unsafe { tcp_unregister_congestion_control(&raw mut *self.ops) }
+impl<T: CongestionControl> InPlaceModule for Registration<T> {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        Self::new(module)
+    }
+}
+
+#[pinned_drop]
+impl<T: CongestionControl> PinnedDrop for Registration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: Registered (invariant), and the table is not moved; waits for readers of the list
+        // itself.
+        unsafe { tcp_unregister_congestion_control(&raw mut *self.get_unchecked_mut().ops) }
     }
 }

@@ -50,8 +50,7 @@
 //! Left to the modules is what breaks no memory: how long they take, what they withhold, and not to
 //! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses to).
 //! The congestion control side, [`congestion`], [`settings`] and [`timeout_only`], copies a flow's state in
-//! and out of a socket that is locked for as long as a callback; its registrations are not pinned yet,
-//! and must not be forgotten.
+//! and out of a socket that is locked for as long as a callback.
 
 mod adapter;
 pub mod admission;

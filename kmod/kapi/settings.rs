@@ -12,7 +12,7 @@ use core::{
     marker::PhantomData,
     mem::MaybeUninit,
     ptr,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use kernel::{error::to_result, prelude::*};
@@ -67,6 +67,9 @@ struct Set {
 /// The number by which the kernel finds a namespace's [`Set`]; 0: not registered.
 static ID: AtomicU32 = AtomicU32::new(0);
 
+/// Whether somebody has registered settings, or is about to: the number is for one type's.
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
 /// The settings exist, in all namespaces there are and will be; dropping it removes them.
 ///
 /// # Invariants
@@ -87,17 +90,21 @@ impl<S: Settings> Namespaces<S> {
 
     /// Makes the files. `None`: there are no settings.
     ///
+    /// # Safety
+    ///
+    /// The value is dropped before the module goes.
+    ///
     /// # Errors
     ///
     /// `EBUSY` where the module has registered settings, `EINVAL` where Rust and C disagree on a
     /// layout (see the kernel log), `ENOMEM`.
-    pub fn register() -> Result<Option<Self>> {
+    pub(super) unsafe fn register() -> Result<Option<Self>> {
         let () = Self::THEY_FIT;
         if S::SETTINGS.is_empty() {
             return Ok(None);
         }
         layout::check()?;
-        if ID.load(Ordering::Relaxed) != 0 {
+        if CLAIMED.swap(true, Ordering::Relaxed) {
             return Err(EBUSY);
         }
         let ops = pernet_operations {
@@ -109,12 +116,16 @@ impl<S: Settings> Namespaces<S> {
             // fills, for all of which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
         };
-        let mut ops = KBox::new(ops, GFP_KERNEL)?;
-        // SAFETY: The table is complete and, in its box, stays where it is until drop.
-        if let Err(error) = to_result(unsafe { register_pernet_subsys(&raw mut *ops) }) {
+        let registered = KBox::new(ops, GFP_KERNEL)
+            .map_err(Error::from)
+            .and_then(|mut ops| {
+                // SAFETY: The table is complete and, in its box, stays where it is until drop.
+                to_result(unsafe { register_pernet_subsys(&raw mut *ops) }).map(|()| ops)
+            });
+        let ops = registered.inspect_err(|_| {
             ID.store(0, Ordering::Relaxed);
-            return Err(error);
-        }
+            CLAIMED.store(false, Ordering::Relaxed);
+        })?;
         // INVARIANT: Registered just now, which set the number.
         Ok(Some(Self {
             ops,
@@ -185,6 +196,7 @@ impl<S: Settings> Drop for Namespaces<S> {
         // SAFETY: Registered (invariant).
         unsafe { unregister_pernet_subsys(&raw mut *self.ops) };
         ID.store(0, Ordering::Relaxed);
+        CLAIMED.store(false, Ordering::Relaxed);
     }
 }
 

@@ -50,23 +50,11 @@ use kapi::{
 };
 
 module! {
-    type: Module,
+    type: Registration<PFabric>,
     name: "tcp_pfabric",
     authors: ["The weft developers"],
     description: "TCP with pFabric's rate control",
     license: "GPL",
-}
-
-struct Module {
-    _registration: Registration<PFabric>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
 }
 
 /// Of each network namespace. A connection keeps what it was established with.

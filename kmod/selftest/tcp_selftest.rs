@@ -14,23 +14,11 @@ mod kapi;
 use kapi::congestion::{CongestionControl, Registration, Socket};
 
 module! {
-    type: Module,
+    type: Registration<Reno>,
     name: "tcp_selftest",
     authors: ["The weft developers"],
     description: "Reno through weft's congestion control interface, for tests",
     license: "GPL",
-}
-
-struct Module {
-    _registration: Registration<Reno>,
-}
-
-impl kernel::Module for Module {
-    fn init(module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _registration: Registration::register(module)?,
-        })
-    }
 }
 
 /// The whole of a flow's room in the socket but kapi's mark, so that a field the kernel puts
