@@ -25,8 +25,6 @@ pub struct Qdisc {
     pub statistics: &'static [Table],
     /// Options that make one, if none at all do not.
     pub example: &'static str,
-    /// Whether it has a child.
-    pub has_child: bool,
     /// Whether it is a tool of the tests and benchmarks.
     pub for_tests: bool,
 }
@@ -47,7 +45,6 @@ macro_rules! qdisc {
                 check_dump: |payload| $options::Config::parse(payload).map(|_| ()),
                 statistics: $statistics,
                 example: "",
-                has_child: false,
                 for_tests: false,
             }
         };

@@ -11,6 +11,5 @@ crate::qdisc!(
     options::KIND,
     options,
     &[],
-    has_child: true,
     for_tests: true
 );

@@ -20,6 +20,5 @@ crate::qdisc!(
     options::KIND,
     options,
     &[stats::Stats::TABLE],
-    example: "rate 10gbit",
-    has_child: true
+    example: "rate 10gbit"
 );

@@ -442,11 +442,11 @@ fn a_packet_behind_a_forwarded_burst_does_not_begin_before_it_arrived(cx: &Conte
     };
     cx.note(format!("the first took {first} ns, the last {last} ns"));
     ensure!(
-        first >= PACKET + DELAY && first <= PACKET + DELAY + 2 * DISTURBED,
+        (PACKET + DELAY..=PACKET + DELAY + 2 * DISTURBED).contains(&first),
         "the first took {first} ns"
     );
     ensure!(
-        last >= PACKET + DELAY && last <= PACKET + DELAY + 2 * DISTURBED,
+        (PACKET + DELAY..=PACKET + DELAY + 2 * DISTURBED).contains(&last),
         "the last took {last} ns"
     );
     Ok(())
