@@ -108,15 +108,16 @@ macro_rules! export {
 }
 weft_core::for_qdiscs!(export);
 
-/// The qdisc that `tc` calls for.
+/// The qdisc that `tc` calls for, and `tc`'s functions; a message on standard error where it lacks one.
 ///
 /// # Safety
 ///
 /// `util` is one of those exported above.
-unsafe fn called(util: *const QdiscUtil) -> Option<&'static Qdisc> {
+unsafe fn called(util: *const QdiscUtil) -> Option<(&'static Qdisc, &'static Tc)> {
     // SAFETY: the caller vouches for it; `id` is a static string, to which `tc` does not write.
     let id = unsafe { CStr::from_ptr((*util).id) };
-    weft_core::qdisc(id.to_str().ok()?)
+    let qdisc = weft_core::qdisc(id.to_str().ok()?)?;
+    Some((qdisc, Tc::of_this_process(qdisc)?))
 }
 
 // iproute2's `enum output_type` and `COLOR_NONE` of `enum color_attr`.
@@ -494,10 +495,7 @@ unsafe extern "C" fn parse_qopt(
     _device: *const c_char,
 ) -> c_int {
     // SAFETY: `tc` passes the one it called.
-    let Some(qdisc) = (unsafe { called(util) }) else {
-        return -1;
-    };
-    let Some(tc) = Tc::of_this_process(qdisc) else {
+    let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };
     // SAFETY: passed on to the caller.
@@ -519,10 +517,7 @@ unsafe extern "C" fn print_qopt(
         return 0;
     }
     // SAFETY: `tc` passes the one it called.
-    let Some(qdisc) = (unsafe { called(util) }) else {
-        return -1;
-    };
-    let Some(tc) = Tc::of_this_process(qdisc) else {
+    let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };
     // SAFETY: the caller vouches for the attribute.
@@ -555,10 +550,7 @@ unsafe extern "C" fn print_xstats(
         return 0;
     }
     // SAFETY: `tc` passes the one it called.
-    let Some(qdisc) = (unsafe { called(util) }) else {
-        return -1;
-    };
-    let Some(tc) = Tc::of_this_process(qdisc) else {
+    let Some((qdisc, tc)) = (unsafe { called(util) }) else {
         return -1;
     };
     // SAFETY: the caller vouches for the attribute.

@@ -26,11 +26,18 @@ pub fn exact(text: &str, one: impl FnOnce(&str) -> Option<u64>) -> Option<u64> {
     if unit.contains('-') {
         return None;
     }
+    scaled(number, one(&format!("1{unit}"))?)
+}
+
+/// A decimal number, with a fraction or without, times a scale.
+///
+/// `None` if it is no such number, is not whole, or does not fit.
+pub fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     // Fails without a digit, and with a second point.
     let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
     let parts = 10_u128.checked_pow(fraction.len().try_into().ok()?)?;
-    let product = digits.checked_mul(one(&format!("1{unit}"))?.into())?;
+    let product = digits.checked_mul(scale.into())?;
     if product % parts != 0 {
         return None;
     }

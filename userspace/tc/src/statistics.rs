@@ -73,16 +73,9 @@ struct Page<'a, O> {
 }
 
 impl<O: Output> Page<'_, O> {
-    /// A line with what is in braces filled in; see [`Table::lines`].
+    /// Prints a line; see [`Table::lines`].
     fn line(&mut self, line: &str) {
-        let mut text = String::new();
-        let mut rest = line;
-        while let Some((before, inside, after)) = braces(rest) {
-            text.push_str(before);
-            text.push_str(&self.filled(inside));
-            rest = after;
-        }
-        text.push_str(rest);
+        let text = self.fill(line);
         self.output.text(&text);
     }
 
@@ -102,7 +95,7 @@ impl<O: Output> Page<'_, O> {
             }
             let (this, that) = choice.rsplit_once('|').unwrap_or((choice, ""));
             // What either names is in JSON.
-            let this = self.inner(this);
+            let this = self.fill(this);
             return if value != 0 { this } else { that.to_owned() };
         }
         if let Some((key, (sum, count))) = inside
@@ -125,7 +118,8 @@ impl<O: Output> Page<'_, O> {
         self.text(figure.unit, value)
     }
 
-    fn inner(&mut self, text: &str) -> String {
+    /// A text with what is in braces filled in.
+    fn fill(&mut self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
         while let Some((before, inside, after)) = braces(rest) {

@@ -4,6 +4,8 @@
 //! `get_time64`): a number that may have decimals and a unit in any case. Of sizes and of times in
 //! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit.
 
+use weft_tc::quantity::scaled;
+
 /// In byte/s. A number alone is bit/s; `k` is 1000, `ki` 1024, `bps` bytes.
 pub(super) fn rate(text: &str) -> Option<u64> {
     const POWERS: &[(&str, f64)] = &[
@@ -43,7 +45,7 @@ pub(super) fn size(text: &str) -> Option<u32> {
         ("gbit", 1 << 27),
     ];
     let (number, unit) = split(text);
-    exact(number, find(UNITS, &unit)?)?.try_into().ok()
+    scaled(number, find(UNITS, &unit)?)?.try_into().ok()
 }
 
 /// In µs; a number alone is µs.
@@ -64,7 +66,7 @@ pub(super) fn nanoseconds(text: &str) -> Option<u64> {
         ("s", 1_000_000_000),
     ];
     let (number, unit) = split(text);
-    exact(number, find(UNITS, short(&unit))?)
+    scaled(number, find(UNITS, short(&unit))?)
 }
 
 /// Decimal, or hexadecimal after `0x`.
@@ -107,19 +109,6 @@ fn find<T: Copy>(units: &[(&str, T)], unit: &str) -> Option<T> {
         .iter()
         .find(|(name, _)| *name == unit)
         .map(|&(_, scale)| scale)
-}
-
-/// A number times a scale, where that is whole.
-fn exact(number: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // Fails without a digit, and with a second point.
-    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
-    let parts = 10_u128.checked_pow(fraction.len().try_into().ok()?)?;
-    let product = digits.checked_mul(scale.into())?;
-    (product % parts == 0)
-        .then_some(product / parts)?
-        .try_into()
-        .ok()
 }
 
 /// Without its fraction, as C's conversion has it.
