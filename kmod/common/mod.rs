@@ -12,6 +12,7 @@
 //! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
 //! | [`options`] | what a qdisc is told, as a table | |
+//! | [`ports`] | the ports of one switch, found by their devices | |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
 //! | [`shared`] | what the ports of a namespace share | |
 //! | [`statistics`] | what a qdisc tells of itself, as a table | |
@@ -28,6 +29,7 @@ pub mod index_pool;
 pub mod mechanism;
 pub mod nla;
 pub mod options;
+pub mod ports;
 pub mod rank_trie;
 pub mod shared;
 pub mod statistics;

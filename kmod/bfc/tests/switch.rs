@@ -8,7 +8,8 @@ use weft_core::bfc::egress::Threshold;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::{Heard, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Link, Place, Refused, Room, MAX_PORTS};
+use weft_core::bfc::switch::{Link, Place, Refused, Room};
+use weft_core::common::ports::MAX_PORTS;
 
 #[test]
 fn a_port_is_found_by_its_device_however_many_there_are() {

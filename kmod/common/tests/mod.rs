@@ -10,5 +10,6 @@ mod histogram;
 mod index_pool;
 pub(crate) mod message;
 mod nla;
+mod ports;
 mod rank_trie;
 mod tag;
