@@ -10,9 +10,11 @@
 //! | [`histogram`] | how late timers are | |
 //! | [`index_pool`] | which elements of an array are in use | |
 //! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
+//! | [`named`] | choices with a number and a name | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
 //! | [`options`] | what a qdisc is told, as a table | |
 //! | [`ports`] | the ports of one switch, found by their devices | |
+//! | [`rank`] | what a policy makes of where in its flow a packet is | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
 //! | [`shared`] | what the ports of a namespace share | |
 //! | [`statistics`] | what a qdisc tells of itself, as a table | |
@@ -27,9 +29,11 @@ pub mod header;
 pub mod histogram;
 pub mod index_pool;
 pub mod mechanism;
+pub mod named;
 pub mod nla;
 pub mod options;
 pub mod ports;
+pub mod rank;
 pub mod rank_trie;
 pub mod shared;
 pub mod statistics;

@@ -3,31 +3,9 @@
 //! What a program is told about the device to which it belongs, and what the loader has to put
 //! back when it leaves.
 
-macro_rules! choices {
-    ($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $value:literal $text:literal,)* }) => {
-        $(#[doc = $doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum $name { $($(#[doc = $variant_doc])* $variant = $value,)* }
+pub use weft_core::common::rank::{Fallback, Policy};
 
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Its name on the command line.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            /// The one with this number.
-            pub const fn from_number(number: u32) -> Option<Self> {
-                match number { $($value => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-choices! {
+weft_core::named! {
     /// What the device belongs to.
     Role {
         /// A host: packets are tagged on their way out and lose the tag on their way in.
@@ -37,49 +15,7 @@ choices! {
     }
 }
 
-choices! {
-    /// How a host ranks a packet. Lower is more urgent.
-    ///
-    /// "… each packet carry a single number in its header that encodes its priority" (Alizadeh et
-    /// al., "pFabric", SIGCOMM 2013). A packet that is sent again is ranked by its own bytes, as
-    /// the first time: see the `remaining` policy.
-    Policy {
-        /// Bytes of the flow that were not sent before this packet: "the priority is set to be the
-        /// remaining flow size", so that "packets that are transmitted earlier have lower priority
-        /// than packets that are transmitted later (because they have relatively higher remaining
-        /// flow sizes in their priority fields)" (section 4.1).
-        ///
-        /// A packet's bytes alone decide, also when they are sent again. The other reading, the
-        /// size less what was acknowledged, gives the packets of one window one and the same rank,
-        /// which contradicts the sentence above. The two agree on what matters after a loss: the
-        /// first packet that is missing begins where the acknowledged bytes end.
-        Remaining = 0 "remaining",
-        /// The flow's size: "using absolute flow size as the priority instead of remaining flow
-        /// size", which makes starvation prevention unnecessary (section 4.1).
-        Size = 1 "size",
-        /// Bytes of the flow that were sent before this packet, for unknown sizes: least attained
-        /// service.
-        Sent = 2 "sent",
-        /// Time to the flow's deadline in µs when the packet is sent, at most 2^31 − 1; 0 once it
-        /// has passed. Flows without one come after all that have one, by their remaining size.
-        Deadline = 3 "deadline",
-        /// The flow's class; of a flow without one, the same number for all.
-        Fixed = 4 "fixed",
-    }
-}
-
-choices! {
-    /// How a packet is ranked whose flow did not say its size, or exceeds it.
-    Fallback {
-        /// As policy `sent`.
-        Sent = 0 "sent",
-        /// Bytes from this packet's first to the last that the application has written: what waits
-        /// in a TCP socket. Of other sockets, as `sent`.
-        Queued = 1 "queued",
-    }
-}
-
-choices! {
+weft_core::named! {
     /// Whether a switch gives each packet a hash of its own, so that the packets of a flow take
     /// all paths of a multipath route.
     Spray {

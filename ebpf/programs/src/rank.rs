@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The rank of a packet: which bytes of its flow it holds, and what the policy makes of that.
+//! The rank of a packet: which bytes of its flow it holds. What the policy makes of that is
+//! [`weft_core`'s](weft_core::common::rank).
 
 use core::ptr;
 
@@ -10,6 +11,7 @@ use aya_ebpf::{
     helpers::generated::{bpf_ktime_get_ns, bpf_sk_fullsock, bpf_skc_to_tcp_sock, bpf_tcp_sock},
     programs::TcContext,
 };
+use weft_core::common::rank::{self, Basis, Rules, Said};
 use weft_ebpf_common::{
     Flow,
     counter::Counter,
@@ -20,9 +22,6 @@ use crate::{
     maps,
     packet::{AF_INET, AF_INET6, TCP, Transport, UDP},
 };
-
-/// Under [`Policy::Deadline`]: flows with a deadline rank below, those without from here on.
-const NO_DEADLINE: u64 = 1 << 31;
 
 /// A packet with payload.
 pub(crate) struct Packet {
@@ -104,7 +103,27 @@ pub(crate) fn rank(ctx: &TcContext, port: &Port, packet: &Packet) -> Option<u32>
         // SAFETY: `sk` is a full socket.
         unsafe { queued(sk, sequence) }
     };
-    Some(by_policy(port, &described, offset, queued))
+    // SAFETY: The helper has no precondition.
+    let now = || unsafe { bpf_ktime_get_ns() };
+    let rules = Rules {
+        policy: Policy::from_number(port.policy).unwrap_or(Policy::Fixed),
+        fallback: Fallback::from_number(port.fallback).unwrap_or(Fallback::Sent),
+        fixed: port.fixed,
+    };
+    let said = Said {
+        size: described.size,
+        deadline: described.deadline,
+        class: described.class,
+    };
+    let sent = rank::before(described.base, offset);
+    let ranked = rank::rank(rules, said, sent, now, queued);
+    if ranked.basis == Basis::Beyond {
+        maps::count(Counter::TagBeyondSize);
+    }
+    if ranked.basis != Basis::Policy {
+        maps::count(Counter::TagFallback);
+    }
+    Some(ranked.rank)
 }
 
 /// Offset of a sequence number in the socket's stream: what was acknowledged, and the distance
@@ -122,7 +141,7 @@ unsafe fn stream_offset(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
     }
     // SAFETY: Not null, and valid as long as the socket.
     let (acked, first) = unsafe { ((*tcp).bytes_acked, (*tcp).snd_una) };
-    Some(acked.wrapping_add(i64::from(sequence.wrapping_sub(first) as i32) as u64))
+    Some(rank::stream_offset(acked, first, sequence))
 }
 
 /// Offset of a datagram: the bytes sent before it.
@@ -173,55 +192,4 @@ unsafe fn queued(sk: *mut bpf_sock, sequence: u32) -> Option<u64> {
     // SAFETY: The kernel's BTF says that `write_seq`, a `u32`, is there.
     let write = unsafe { ptr::read_volatile(tcp.cast::<u8>().add(at).cast::<u32>()) };
     Some(u64::from(write.wrapping_sub(sequence)))
-}
-
-#[inline(always)]
-fn by_policy(port: &Port, flow: &Flow, offset: u64, queued: impl Fn() -> Option<u64>) -> u32 {
-    // Negative for bytes of the previous flow on this socket, which ended where this one begins.
-    let sent = offset.wrapping_sub(flow.base) as i64;
-    let fallback = |sent: i64| {
-        maps::count(Counter::TagFallback);
-        match (port.fallback == Fallback::Queued as u32)
-            .then(&queued)
-            .flatten()
-        {
-            Some(queued) => queued,
-            None => sent.max(0) as u64,
-        }
-    };
-    let by_size = |rank: fn(size: u64, sent: i64) -> u64| {
-        if flow.size == 0 {
-            fallback(sent)
-        } else if sent >= flow.size as i64 {
-            maps::count(Counter::TagBeyondSize);
-            fallback(sent.wrapping_sub(flow.size as i64))
-        } else {
-            rank(flow.size, sent)
-        }
-    };
-    let remaining: fn(u64, i64) -> u64 = |size, sent| {
-        if sent < 0 {
-            sent.unsigned_abs()
-        } else {
-            size.wrapping_sub(sent as u64)
-        }
-    };
-    const REMAINING: u32 = Policy::Remaining as u32;
-    const SIZE: u32 = Policy::Size as u32;
-    const SENT: u32 = Policy::Sent as u32;
-    const DEADLINE: u32 = Policy::Deadline as u32;
-    let rank = match port.policy {
-        REMAINING => by_size(remaining),
-        SIZE => by_size(|size, _| size),
-        SENT => sent.max(0) as u64,
-        DEADLINE if flow.deadline != 0 => {
-            // SAFETY: The helper has no precondition.
-            let now = unsafe { bpf_ktime_get_ns() };
-            (flow.deadline.saturating_sub(now) / 1000).min(NO_DEADLINE - 1)
-        }
-        DEADLINE => NO_DEADLINE + by_size(remaining).min(NO_DEADLINE - 1),
-        _ if flow.class != 0 => u64::from(flow.class),
-        _ => u64::from(port.fixed),
-    };
-    rank.min(u64::from(u32::MAX)) as u32
 }

@@ -11,5 +11,6 @@ mod index_pool;
 pub(crate) mod message;
 mod nla;
 mod ports;
+mod rank;
 mod rank_trie;
 mod tag;
