@@ -15,8 +15,6 @@ use crate::cache::Cache;
 use crate::cli::{Bench, BenchKind};
 use crate::progress;
 
-pub(crate) use weave::Tool;
-
 /// Runs a benchmark.
 ///
 /// # Errors

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
-use crate::bench::Tool;
 use crate::build::Kernel;
 use crate::suite::Request;
 
@@ -480,6 +480,22 @@ pub(crate) struct BenchWeave {
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
+}
+
+/// What `cargo xtask bench weave` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tool {
+    /// `weft up` and `weft down`
+    Weft,
+    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
+    WeftPrograms,
+    /// weft's plan by ip -batch and tc -batch
+    IpBatch,
+    /// The same in as many shells as there are processors
+    IpBatchParallel,
+    /// Mininet: TCLink, hosts that route
+    Mininet,
 }
 
 /// Mininet's script numbers the links within 172.16.0.0/12; more than 16 takes minutes.

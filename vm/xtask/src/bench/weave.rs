@@ -32,7 +32,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
-use crate::cli::BenchWeave;
+use crate::cli::{BenchWeave, Tool};
 use crate::enter;
 use crate::failure::Failure;
 use crate::host;
@@ -42,7 +42,6 @@ use crate::programs;
 
 use inside::Measured;
 use report::{Report, Size};
-pub(crate) use tools::Tool;
 
 /// Runs it.
 ///

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::check;
 use super::removal::Removal;
 use super::rest::Rest;
-use super::tools::{self, SHAPER, Tool, Weaver};
-use crate::cli::BenchWeave;
+use super::tools::{self, SHAPER, Weaver};
+use crate::cli::{BenchWeave, Tool};
 use crate::progress;
 
 /// How often the wait for the kernel is measured with nothing to wait for.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::guest::GuestFigure;
 use super::inside::{Measured, Sample};
 use super::rest::BUSY;
-use super::tools::{MBIT, Tool};
+use super::tools::MBIT;
+use crate::cli::Tool;
 
 /// Everything, the raw samples too.
 #[derive(Serialize)]

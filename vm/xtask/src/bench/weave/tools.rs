@@ -9,13 +9,11 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 use super::batches::Batches;
 use super::check::Node;
 use crate::build;
-use crate::cli::BenchWeave;
+use crate::cli::{BenchWeave, Tool};
 use crate::interrupt::{self, Guarded, Kind};
 use crate::process;
 
@@ -24,22 +22,6 @@ pub(crate) const MBIT: u32 = 10;
 /// The shaper: Mininet's second, and the one that is the same for all.
 pub(crate) const SHAPER: &str = "tbf";
 const TESTBED: &str = "bench";
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tool {
-    /// `weft up` and `weft down`
-    Weft,
-    /// The same with eBPF programs at the switches' ports; builds what the guest is made of
-    WeftPrograms,
-    /// weft's plan by ip -batch and tc -batch
-    IpBatch,
-    /// The same in as many shells as there are processors
-    IpBatchParallel,
-    /// Mininet: TCLink, hosts that route
-    Mininet,
-}
 
 impl Tool {
     pub(crate) fn name(self) -> &'static str {
