@@ -74,7 +74,7 @@ pub(crate) fn send(
 ) -> Result<SocketAddr> {
     let sink = Sink::start(to, address)?;
     let mut stream = sink.connect(from)?;
-    weft_load::flow_size(&stream, size as u64).context("saying the flow's size")?;
+    weft_socket::flow_size(&stream, size as u64).context("saying the flow's size")?;
     stream.write_all(&bytes(size))?;
     let address = sink.address;
     sink.finish(stream, size)?;

@@ -18,33 +18,11 @@
 //! | [`record`]     | the results' file                                                          |
 //! | [`engine`]     | sends the flows between the hosts of a fabric, and takes their times       |
 //!
-//! All but the last is pure: no clock, no socket, and random numbers only from a seed. What touches
-//! a socket too is how an application tells about its flow:
-//!
-//! ```no_run
-//! # fn main() -> std::io::Result<()> {
-//! let mut stream = std::net::TcpStream::connect("10.0.0.2:80")?;
-//! weft_load::flow_size(&stream, 3_000_000)?;
-//! std::io::Write::write_all(&mut stream, &[0; 3_000_000])
-//! # }
-//! ```
-//!
-//! In other languages it is one line:
-//!
-//! ```python
-//! s.setsockopt(0x77656674, 1, struct.pack("=Q", 3000000))
-//! ```
-//!
-//! ```c
-//! setsockopt(fd, 0x77656674, 1, &(uint64_t){3000000}, 8);
-//! ```
-//!
-//! It takes no privilege, but weft's programs on the cgroup in which the socket was made.
+//! All but the last is pure: no clock, no socket, and random numbers only from a seed.
 
 pub mod arrivals;
 pub mod engine;
 mod error;
-mod flow;
 pub mod framing;
 pub mod generate;
 pub mod ideal;
@@ -61,4 +39,3 @@ pub mod statistics;
 pub mod trace;
 
 pub use error::{Error, Result};
-pub use flow::{class, deadline, deadline_in, flow_size, get_class, get_deadline, get_flow_size};

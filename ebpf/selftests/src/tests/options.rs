@@ -69,25 +69,25 @@ pub(super) fn an_unprivileged_program_says_and_reads_back() -> Result<String> {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let udp = UdpSocket::bind("[::1]:0")?;
         for socket in [tcp.as_fd(), udp.as_fd()] {
-            ensure!(weft_load::get_flow_size(socket)? == 0);
-            weft_load::flow_size(socket, 3_000_000)?;
-            ensure!(weft_load::get_flow_size(socket)? == 3_000_000);
-            weft_load::flow_size(socket, sockopt::MAX_FLOW_SIZE)?;
-            ensure!(weft_load::get_flow_size(socket)? == sockopt::MAX_FLOW_SIZE);
-            weft_load::class(socket, 7)?;
-            ensure!(weft_load::get_class(socket)? == 7);
-            weft_load::deadline_in(socket, Duration::from_secs(5))?;
-            let deadline = weft_load::get_deadline(socket)?;
-            weft_load::deadline(socket, deadline + 1)?;
-            ensure!(weft_load::get_deadline(socket)? == deadline + 1);
-            weft_load::deadline(socket, 0)?;
-            ensure!(weft_load::get_deadline(socket)? == 0);
+            ensure!(weft_socket::get_flow_size(socket)? == 0);
+            weft_socket::flow_size(socket, 3_000_000)?;
+            ensure!(weft_socket::get_flow_size(socket)? == 3_000_000);
+            weft_socket::flow_size(socket, sockopt::MAX_FLOW_SIZE)?;
+            ensure!(weft_socket::get_flow_size(socket)? == sockopt::MAX_FLOW_SIZE);
+            weft_socket::class(socket, 7)?;
+            ensure!(weft_socket::get_class(socket)? == 7);
+            weft_socket::deadline_in(socket, Duration::from_secs(5))?;
+            let deadline = weft_socket::get_deadline(socket)?;
+            weft_socket::deadline(socket, deadline + 1)?;
+            ensure!(weft_socket::get_deadline(socket)? == deadline + 1);
+            weft_socket::deadline(socket, 0)?;
+            ensure!(weft_socket::get_deadline(socket)? == 0);
             // The others are still as they were.
-            ensure!(weft_load::get_class(socket)? == 7);
+            ensure!(weft_socket::get_class(socket)? == 7);
         }
         // Each socket has its own.
         let other = UdpSocket::bind("127.0.0.1:0")?;
-        ensure!(weft_load::get_class(&other)? == 0);
+        ensure!(weft_socket::get_class(&other)? == 0);
         Ok(())
     })??;
     ensure!(flows.counters()?.get(Counter::OptionSet) == 12);
@@ -104,32 +104,35 @@ pub(super) fn misuse_gets_its_errno() -> Result<String> {
         let mut cases = vec![
             (
                 "too large a size",
-                errno(weft_load::flow_size(socket, sockopt::MAX_FLOW_SIZE + 1)),
+                errno(weft_socket::flow_size(socket, sockopt::MAX_FLOW_SIZE + 1)),
                 EINVAL,
             ),
             (
                 "the largest size",
-                errno(weft_load::flow_size(socket, u64::MAX)),
+                errno(weft_socket::flow_size(socket, u64::MAX)),
                 EINVAL,
             ),
             (
                 "a class of 256",
-                errno(weft_load::class(socket, 256)),
+                errno(weft_socket::class(socket, 256)),
                 EINVAL,
             ),
             (
                 "a deadline in the past",
-                errno(weft_load::deadline(socket, 1)),
+                errno(weft_socket::deadline(socket, 1)),
                 EINVAL,
             ),
             (
                 "a deadline never",
-                errno(weft_load::deadline(socket, u64::MAX)),
+                errno(weft_socket::deadline(socket, u64::MAX)),
                 EINVAL,
             ),
             (
                 "a deadline in two days",
-                errno(weft_load::deadline_in(socket, Duration::from_secs(172_800))),
+                errno(weft_socket::deadline_in(
+                    socket,
+                    Duration::from_secs(172_800),
+                )),
                 EINVAL,
             ),
             ("option 0", raw(socket, level, 0, &eight(1)), EPERM),
@@ -153,7 +156,9 @@ pub(super) fn misuse_gets_its_errno() -> Result<String> {
             ensure!(got == expected, "{what}: errno {got} instead of {expected}");
         }
         // Nothing was kept.
-        ensure!(weft_load::get_flow_size(socket)? == 0 && weft_load::get_deadline(socket)? == 0);
+        ensure!(
+            weft_socket::get_flow_size(socket)? == 0 && weft_socket::get_deadline(socket)? == 0
+        );
         let mut value = 0_u32;
         let mut size = 4;
         for (option, expected) in [(sockopt::FLOW_SIZE, EINVAL), (9, EPERM)] {
@@ -187,9 +192,9 @@ pub(super) fn outside_the_cgroup_the_kernel_knows_no_such_option() -> Result<Str
     let (cgroup, _flows) = attached()?;
     cgroup.leave()?;
     let outside = UdpSocket::bind("127.0.0.1:0")?;
-    ensure!(errno(weft_load::flow_size(&outside, 1)) == ENOPROTOOPT);
+    ensure!(errno(weft_socket::flow_size(&outside, 1)) == ENOPROTOOPT);
     // The kernel has two words for it.
-    ensure!(errno(weft_load::get_flow_size(&outside)) == libc::EOPNOTSUPP);
+    ensure!(errno(weft_socket::get_flow_size(&outside)) == libc::EOPNOTSUPP);
     Ok(String::new())
 }
 

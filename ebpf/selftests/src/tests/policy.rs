@@ -23,7 +23,7 @@ fn ranks(path: &Path, announced: Option<u64>) -> Result<Vec<(usize, u32)>> {
     let sink = Sink::start(&path.receiver, path.receiver_address(Version::V4))?;
     let mut stream = sink.connect(&path.sender)?;
     if let Some(size) = announced {
-        weft_load::flow_size(&stream, size)?;
+        weft_socket::flow_size(&stream, size)?;
     }
     stream.write_all(&transfer::bytes(SIZE))?;
     let port = sink.address.port();
@@ -99,7 +99,7 @@ pub(super) fn fixed_is_the_class_or_the_number() -> Result<String> {
     let path = attached(Policy::Fixed, Fallback::Sent)?;
     let ranks = ranks(&path, None)?;
     ensure!(ranks.iter().all(|(_, rank)| *rank == 77), "{ranks:?}");
-    let rank = datagram(&path, |socket| Ok(weft_load::class(socket, 5)?))?;
+    let rank = datagram(&path, |socket| Ok(weft_socket::class(socket, 5)?))?;
     ensure!(rank == 5, "{rank}");
     Ok(String::new())
 }
@@ -119,22 +119,22 @@ pub(super) fn deadline_is_the_time_left() -> Result<String> {
     const HALF: u32 = 1 << 31;
     let path = attached(Policy::Deadline, Fallback::Sent)?;
     let soon = datagram(&path, |socket| {
-        Ok(weft_load::deadline_in(socket, Duration::from_secs(1))?)
+        Ok(weft_socket::deadline_in(socket, Duration::from_secs(1))?)
     })?;
     ensure!((500_000..=1_000_000).contains(&soon), "{soon}");
     let later = datagram(&path, |socket| {
-        Ok(weft_load::deadline_in(socket, Duration::from_secs(60))?)
+        Ok(weft_socket::deadline_in(socket, Duration::from_secs(60))?)
     })?;
     ensure!((59_000_000..=60_000_000).contains(&later), "{later}");
     let missed = datagram(&path, |socket| {
-        weft_load::deadline_in(socket, Duration::from_millis(1))?;
+        weft_socket::deadline_in(socket, Duration::from_millis(1))?;
         std::thread::sleep(Duration::from_millis(5));
         Ok(())
     })?;
     ensure!(missed == 0, "{missed}");
     // Those without a deadline come after all others, the shorter first.
-    let short = datagram(&path, |socket| Ok(weft_load::flow_size(socket, 1 << 20)?))?;
-    let long = datagram(&path, |socket| Ok(weft_load::flow_size(socket, 1 << 29)?))?;
+    let short = datagram(&path, |socket| Ok(weft_socket::flow_size(socket, 1 << 20)?))?;
+    let long = datagram(&path, |socket| Ok(weft_socket::flow_size(socket, 1 << 29)?))?;
     ensure!(HALF <= short && short < long, "{short} {long}");
     Ok(String::new())
 }

@@ -220,10 +220,10 @@ pub(super) fn a_second_flow_begins_behind_what_is_still_unsent() -> Result<Strin
     let sink = Sink::start(&path.receiver, path.receiver_address(Version::V4))?;
     let mut stream = sink.connect(&path.sender)?;
     let bytes = transfer::bytes(FIRST + SECOND);
-    weft_load::flow_size(&stream, FIRST as u64)?;
+    weft_socket::flow_size(&stream, FIRST as u64)?;
     stream.write_all(&bytes[..FIRST])?;
     // Most of the first flow waits in the socket.
-    weft_load::flow_size(&stream, SECOND as u64)?;
+    weft_socket::flow_size(&stream, SECOND as u64)?;
     stream.write_all(&bytes[FIRST..])?;
     let port = sink.address.port();
     sink.finish(stream, FIRST + SECOND)?;
@@ -384,7 +384,7 @@ pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
         let (sender, receiver) = udp(&path, version)?;
         let capture = Capture::start(&path.first, "left")?;
         let last = Capture::start(&path.receiver, "eth")?;
-        weft_load::flow_size(&sender, 10_000)?;
+        weft_socket::flow_size(&sender, 10_000)?;
         let mut buffer = [0; 9000];
         for length in [1000, 500, 8000, 500] {
             sender.send(&transfer::bytes(length))?;

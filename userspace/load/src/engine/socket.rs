@@ -158,7 +158,7 @@ where
 
 /// Tells weft's programs a flow's size.
 pub(super) fn declare(socket: impl AsFd, bytes: u64) -> Result<()> {
-    crate::flow_size(socket, bytes).map_err(|source| Error::System {
+    weft_socket::flow_size(socket, bytes).map_err(|source| Error::System {
         doing: match source.raw_os_error() {
             Some(libc::ENOPROTOOPT) => {
                 "declaring a flow's size (weft's programs are not attached to this process's \
@@ -185,7 +185,7 @@ pub(super) fn begin_connect(socket: &OwnedFd, from: SocketAddr, to: SocketAddr) 
 /// wait for it: 84 bytes of wire, more than a hundredth of a short flow's time.
 pub(super) fn acknowledge_with_data(socket: &OwnedFd) -> Result<()> {
     let off = 0_u32;
-    crate::flow::set_option(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, off)
+    weft_socket::set_u32(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, off)
         .map_err(system("setting TCP_QUICKACK"))
 }
 
@@ -222,7 +222,7 @@ const UNREAD: u64 = 64 << 10;
 pub(super) fn tell_from(socket: &TcpStream, bytes: u64) -> Result<u64> {
     let buffer = getsockopt(socket, sockopt::RcvBuf).map_err(system("reading SO_RCVBUF"))?;
     let bytes = bytes.min(UNREAD).min(buffer as u64 / 16).max(1);
-    crate::flow::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as u32)
+    weft_socket::set_u32(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as u32)
         .map_err(system("setting SO_RCVLOWAT"))?;
     Ok(bytes)
 }

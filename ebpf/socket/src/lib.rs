@@ -1,6 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The socket options of weft's level, [`weft_ebpf_common::sockopt`].
+//! How an application tells about its flow: the socket options of weft's level,
+//! [`weft_ebpf_common::sockopt`].
+//!
+//! ```no_run
+//! # fn main() -> std::io::Result<()> {
+//! let mut stream = std::net::TcpStream::connect("10.0.0.2:80")?;
+//! weft_socket::flow_size(&stream, 3_000_000)?;
+//! std::io::Write::write_all(&mut stream, &[0; 3_000_000])
+//! # }
+//! ```
+//!
+//! In other languages it is one line:
+//!
+//! ```python
+//! s.setsockopt(0x77656674, 1, struct.pack("=Q", 3000000))
+//! ```
+//!
+//! ```c
+//! setsockopt(fd, 0x77656674, 1, &(uint64_t){3000000}, 8);
+//! ```
+//!
+//! It takes no privilege, but weft's programs on the cgroup in which the socket was made.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -80,8 +101,17 @@ pub fn get_class(socket: impl AsFd) -> io::Result<u32> {
     get(socket, sockopt::CLASS)
 }
 
+/// Sets an option of any level, whose value is a `u32`.
+///
+/// # Errors
+///
+/// The kernel's own.
+pub fn set_u32(socket: impl AsFd, level: i32, option: i32, value: u32) -> io::Result<()> {
+    set_option(socket, level, option, value)
+}
+
 /// A number: any bits are one.
-pub(crate) trait Number: Copy + Default {}
+trait Number: Copy + Default {}
 impl Number for u32 {}
 impl Number for u64 {}
 
@@ -89,13 +119,7 @@ fn set<T: Number>(socket: impl AsFd, option: i32, value: T) -> io::Result<()> {
     set_option(socket, sockopt::LEVEL, option, value)
 }
 
-/// Sets an option of any level, whose value is a number.
-pub(crate) fn set_option<T: Number>(
-    socket: impl AsFd,
-    level: i32,
-    option: i32,
-    value: T,
-) -> io::Result<()> {
+fn set_option<T: Number>(socket: impl AsFd, level: i32, option: i32, value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
     // SAFETY: The kernel reads `size` bytes of `value`.
     let result = unsafe {
