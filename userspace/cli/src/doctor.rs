@@ -2,6 +2,7 @@
 
 //! `weft doctor`: what this machine has and lacks, and the cure for each.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,13 +32,17 @@ pub(crate) struct Args {
 enum Need {
     /// Nothing works without it.
     All,
-    /// What the schemes of pFabric need, and all that tag packets.
-    Pfabric,
-    /// What the schemes of BFC need besides.
-    Bfc,
     /// What makes results believable.
     Results,
+    /// What the schemes of a qdisc need.
+    #[serde(untagged)]
+    Schemes(&'static str),
 }
+
+/// The schemes of pFabric, and all that tag packets.
+const PFABRIC: Need = Need::Schemes(weft_core::pfabric::QDISC.kind);
+/// The schemes of BFC, besides.
+const BFC: Need = Need::Schemes(weft_core::bfc::QDISC.kind);
 
 #[derive(Debug, Serialize)]
 struct Check {
@@ -46,14 +51,14 @@ struct Check {
     found: String,
     needed_for: Need,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cure: Option<&'static str>,
+    cure: Option<Cow<'static, str>>,
 }
 
 fn check(
     what: &'static str,
     needed_for: Need,
     found: Result<String, String>,
-    cure: &'static str,
+    cure: impl Into<Cow<'static, str>>,
 ) -> Check {
     let ok = found.is_ok();
     Check {
@@ -61,7 +66,7 @@ fn check(
         ok,
         found: found.unwrap_or_else(|found| found),
         needed_for,
-        cure: (!ok).then_some(cure),
+        cure: (!ok).then(|| cure.into()),
     }
 }
 
@@ -74,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         for it in &checks {
             let mark = if it.ok { "ok  " } else { "LACKS" };
             output::print(format!("{mark:5} {}: {}", it.what, it.found))?;
-            if let Some(cure) = it.cure {
+            if let Some(cure) = &it.cure {
                 output::print(format!("      {cure}"))?;
             }
         }
@@ -87,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn checks() -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         check(
             "privileges",
             Need::All,
@@ -106,12 +111,10 @@ fn checks() -> Vec<Check> {
             kernel(Part::Veth),
             "modprobe veth (CONFIG_VETH)",
         ),
-        check(
-            "wire",
-            Need::All,
-            kernel(Part::Qdisc("wire")),
-            "cargo xtask build, then load sch_wire; or cargo xtask vm, which has it",
-        ),
+    ];
+    let ours = weft_core::QDISCS.iter().filter(|it| !it.for_tests);
+    checks.extend(ours.map(|it| qdisc(it.kind)));
+    checks.extend([
         check(
             "red, for dctcp",
             Need::Results,
@@ -131,56 +134,44 @@ fn checks() -> Vec<Check> {
             "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)",
         ),
         check(
-            "pfabric",
-            Need::Pfabric,
-            kernel(Part::Qdisc("pfabric")),
-            "cargo xtask build, then load sch_pfabric; or cargo xtask vm, which has it",
-        ),
-        check(
             "pfabric's rate control",
-            Need::Pfabric,
+            PFABRIC,
             kernel(Part::CongestionControl("pfabric")),
             "cargo xtask build, then load tcp_pfabric; or cargo xtask vm, which has it; without it there is pfabric-tcp",
         ),
         check(
-            "bfc",
-            Need::Bfc,
-            kernel(Part::Qdisc("bfc")),
-            "cargo xtask build, then load sch_bfc; or cargo xtask vm, which has it",
-        ),
-        check(
             "bfc's window",
-            Need::Bfc,
+            BFC,
             kernel(Part::CongestionControl("bfc")),
             "cargo xtask build, then load tcp_bfc; or cargo xtask vm, which has it; schemes bfc and bfc-srf do without",
         ),
         check(
             "control groups",
-            Need::Pfabric,
+            PFABRIC,
             exists("/sys/fs/cgroup/cgroup.controllers"),
             "mount -t cgroup2 none /sys/fs/cgroup",
         ),
         check(
             "eBPF with types",
-            Need::Pfabric,
+            PFABRIC,
             exists("/sys/kernel/btf/vmlinux"),
             "The kernel needs CONFIG_DEBUG_INFO_BTF",
         ),
         check(
             "eBPF programs",
-            Need::Pfabric,
+            PFABRIC,
             programs(),
             "cargo xtask build makes a weft with them; WEFT_EBPF_OBJECT names another file of them",
         ),
         check(
             "tcx hooks",
-            Need::Pfabric,
+            PFABRIC,
             kernel_from(6, 6),
             "The programs need Linux 6.6 or later",
         ),
         check(
             "clsact with bpf filters",
-            Need::Pfabric,
+            PFABRIC,
             kernel(Part::Classifier("bpf")),
             "modprobe sch_ingress cls_bpf (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
         ),
@@ -202,7 +193,19 @@ fn checks() -> Vec<Check> {
             clock(),
             "Timers will be late: results may be INVALID; cargo xtask vm has virtual time",
         ),
-    ]
+    ]);
+    checks
+}
+
+/// One of ours: the wire is in every fabric.
+fn qdisc(kind: &'static str) -> Check {
+    let needed_for = if kind == weft_core::wire::QDISC.kind {
+        Need::All
+    } else {
+        Need::Schemes(kind)
+    };
+    let cure = format!("cargo xtask build, then load sch_{kind}; or cargo xtask vm, which has it");
+    check(kind, needed_for, kernel(Part::Qdisc(kind)), cure)
 }
 
 fn root() -> Result<String, String> {
