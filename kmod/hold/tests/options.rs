@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! hold's options: round trips and each sentence of refusal.
+//! hold's options: round trips.
 
-use super::message::{attribute, attributes, written};
+use super::message::{attributes, written};
 use proptest::prelude::*;
-use weft_core::common::nla::Refusal;
-use weft_core::hold::options::{attr, Config, Options, KIND};
+use weft_core::hold::options::{Config, Options, KIND};
 
 #[test]
 fn the_numbers_of_the_netlink_interface_never_change() {
@@ -23,30 +22,6 @@ fn the_numbers_of_the_netlink_interface_never_change() {
     assert_eq!(written(|message| everything.put(message)), expected);
     let config = Config::new(&everything).unwrap();
     assert_eq!(written(|message| config.put(message)), expected);
-}
-
-#[test]
-fn malformed_requests_are_refused_by_their_attribute() {
-    let known = [
-        (attr::BACKLOG, 4),
-        (attr::RANDOM_PRIORITY, 4),
-        (attr::TXTIME, 8),
-    ];
-    for (attr, right) in known {
-        let wrong = Refusal::invalid_attr(c"Attribute has the wrong size", attr);
-        for size in (0..12).filter(|size| *size != right) {
-            let bytes = attribute(attr, &vec![0; size]);
-            assert_eq!(Options::parse(&bytes), Err(wrong), "{attr}, {size}");
-        }
-        let twice = Refusal::invalid_attr(c"Attribute given twice", attr);
-        let payload = vec![0; right];
-        let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
-        assert_eq!(Options::parse(&bytes), Err(twice), "{attr}");
-    }
-    for attr in [0, 4] {
-        let unknown = Refusal::invalid_attr(c"Unknown attribute", attr);
-        assert_eq!(Options::parse(&attribute(attr, &[0; 4])), Err(unknown));
-    }
 }
 
 proptest! {

@@ -2,10 +2,10 @@
 
 //! pfabric's options and statistics: round trips, boundaries, and each sentence of refusal.
 
-use super::message::{attribute, attributes, written, Message};
+use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
 use std::ffi::CStr;
-use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
+use weft_core::common::nla::{Refusal, RefusalKind};
 use weft_core::pfabric::options::{attr, Config, Options, DEFAULT_LIMIT, KIND, MAX_LIMIT};
 use weft_core::pfabric::stats::Stats;
 
@@ -41,12 +41,6 @@ fn the_numbers_of_the_netlink_interface_never_change() {
     assert_eq!(written(|message| everything.put(message)), expected);
     let config = Config::new(&everything).unwrap();
     assert_eq!(written(|message| config.put(message)), expected);
-}
-
-#[test]
-fn an_empty_request_says_nothing() {
-    assert_eq!(Options::parse(&[]), Ok(Options::default()));
-    assert_eq!(written(|message| Options::default().put(message)), []);
 }
 
 #[test]
@@ -192,102 +186,6 @@ fn a_change_leaves_what_it_does_not_say() {
 }
 
 #[test]
-fn an_unknown_attribute_is_refused_by_its_type() {
-    for attr in [0, 4, 15, 0x3fff] {
-        let unknown = refusal(RefusalKind::Invalid, Some(attr), c"Unknown attribute");
-        let bytes = attribute(attr, &[0; 4]);
-        assert_eq!(Options::parse(&bytes), Err(unknown));
-        let mut after_a_known_one = u32_attribute(attr::LIMIT, 5);
-        after_a_known_one.extend(bytes);
-        assert_eq!(Options::parse(&after_a_known_one), Err(unknown));
-    }
-}
-
-#[test]
-fn an_attribute_of_the_wrong_size_is_refused() {
-    for (attr, right) in [(attr::LIMIT, 4), (attr::LIMIT_BYTES, 4), (3, 1)] {
-        for size in (0..=9).filter(|size| *size != right) {
-            let bytes = attribute(attr, &vec![1; size]);
-            let expected = refusal(
-                RefusalKind::Invalid,
-                Some(attr),
-                c"Attribute has the wrong size",
-            );
-            assert_eq!(Options::parse(&bytes), Err(expected), "{attr}, {size}");
-            assert_eq!(Config::parse(&bytes), Err(expected), "{attr}, {size}");
-        }
-    }
-}
-
-#[test]
-fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
-    for (attr, payload) in [
-        (attr::LIMIT, &5_u32.to_ne_bytes()[..]),
-        (attr::LIMIT_BYTES, &5_u32.to_ne_bytes()),
-        (attr::STARVATION_PREVENTION, &[1]),
-    ] {
-        let bytes = attributes(&[(attr, payload), (attr, payload)]);
-        let twice = refusal(RefusalKind::Invalid, Some(attr), c"Attribute given twice");
-        assert_eq!(Options::parse(&bytes), Err(twice));
-        assert_eq!(Config::parse(&bytes), Err(twice));
-    }
-}
-
-#[test]
-fn bytes_that_are_no_attributes_are_refused() {
-    let whole = u32_attribute(attr::LIMIT, 5);
-    let truncated = Refusal::invalid(c"Attribute is truncated");
-    let junk = Refusal::invalid(c"Junk after the last attribute");
-    for length in 1..whole.len() {
-        let expected = if length < 4 { junk } else { truncated };
-        assert_eq!(Options::parse(&whole[..length]), Err(expected));
-        assert_eq!(Config::parse(&whole[..length]), Err(expected));
-    }
-}
-
-#[test]
-fn a_dump_that_lacks_an_attribute_is_refused() {
-    let whole: [(u16, &[u8]); 3] = [(1, &[1, 0, 0, 0]), (2, &[0; 4]), (3, &[1])];
-    let lacking = Refusal::invalid(c"The dump lacks an attribute");
-    for missing in 0..whole.len() {
-        let mut rest = whole.to_vec();
-        rest.remove(missing);
-        assert_eq!(Config::parse(&attributes(&rest)), Err(lacking));
-    }
-    assert_eq!(Config::parse(&[]), Err(lacking));
-    assert!(Config::parse(&attributes(&whole)).is_ok());
-}
-
-#[test]
-fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
-    let newer = attributes(&[
-        (1, &1_000_000_u32.to_ne_bytes()),
-        (9, &[1, 2, 3]),
-        (2, &7_u32.to_ne_bytes()),
-        (3, &[0]),
-        (10, &[]),
-    ]);
-    let config = Config {
-        limit: 1_000_000,
-        limit_bytes: 7,
-        starvation_prevention: false,
-    };
-    assert_eq!(Config::parse(&newer), Ok(config));
-}
-
-#[test]
-fn a_message_without_room_is_reported_not_cut_short() {
-    let config = Config::new(&Options::default()).unwrap();
-    let size = written(|message| config.put(message)).len();
-    for room in 0..size {
-        assert_eq!(config.put(&mut Message::with_room(room)), Err(NoRoom));
-    }
-    let mut message = Message::with_room(size);
-    assert_eq!(config.put(&mut message), Ok(()));
-    assert_eq!(message.bytes().len(), size);
-}
-
-#[test]
 fn statistics_have_a_fixed_layout() {
     let stats = Stats {
         evicted: 1,
@@ -338,39 +236,6 @@ fn options() -> impl Strategy<Value = Options> {
         })
 }
 
-/// What `Options::parse` should say of well-formed attributes, one rule after the other.
-fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)> {
-    let mut options = Options::default();
-    for (attr, payload) in list {
-        let invalid = Err((RefusalKind::Invalid, Some(*attr)));
-        let (size, taken) = match attr {
-            1 => (4, options.limit.is_some()),
-            2 => (4, options.limit_bytes.is_some()),
-            3 => (1, options.starvation_prevention.is_some()),
-            _ => return invalid,
-        };
-        if payload.len() != size {
-            return invalid;
-        }
-        if *attr == 3 && payload[0] > 1 {
-            return Err((RefusalKind::Range, Some(3)));
-        }
-        if taken {
-            return invalid;
-        }
-        let number = || u32::from_ne_bytes(payload[..].try_into().unwrap());
-        match attr {
-            1 => options.limit = Some(number()),
-            2 => options.limit_bytes = Some(number()),
-            _ => options.starvation_prevention = Some(payload[0] == 1),
-        }
-    }
-    match options.limit {
-        Some(0 | 65_537..) => Err((RefusalKind::Range, Some(1))),
-        _ => Ok(options),
-    }
-}
-
 proptest! {
     #[test]
     fn what_is_written_is_read_back(options in options()) {
@@ -399,26 +264,6 @@ proptest! {
             starvation_prevention: Some(new.starvation_prevention),
         };
         prop_assert_eq!(old.updated(&everything), Ok(new));
-    }
-
-    #[test]
-    fn requests_are_judged_attribute_by_attribute(
-        list in prop::collection::vec(
-            (0_u16..6, prop_oneof![
-                4 => prop::collection::vec(any::<u8>(), 4),
-                2 => prop::collection::vec(0_u8..3, 1),
-                1 => prop::collection::vec(any::<u8>(), 0..9),
-                2 => (0_u32..65_540).prop_map(|number| number.to_ne_bytes().to_vec()),
-            ]),
-            0..5,
-        ),
-    ) {
-        let bytes: Vec<u8> = list
-            .iter()
-            .flat_map(|(attr, payload)| attribute(*attr, payload))
-            .collect();
-        let parsed = Options::parse(&bytes).map_err(|refusal| (refusal.kind, refusal.attr));
-        prop_assert_eq!(parsed, model(&list));
     }
 
     #[test]

@@ -85,12 +85,6 @@ fn the_numbers_of_the_netlink_interface_never_change() {
 }
 
 #[test]
-fn an_empty_request_says_nothing() {
-    assert_eq!(Options::parse(&[]), Ok(Options::default()));
-    assert_eq!(written(|message| Options::default().put(message)), []);
-}
-
-#[test]
 fn a_new_wire_needs_a_rate_and_nothing_else() {
     let required = refusal(
         RefusalKind::Invalid,
@@ -423,108 +417,6 @@ fn a_change_leaves_what_it_does_not_say() {
 }
 
 #[test]
-fn alignment_padding_says_nothing_however_often_and_wherever_it_is() {
-    let padded = attributes(&[
-        (attr::PAD, &[]),
-        (attr::RATE, &125_u64.to_ne_bytes()),
-        (attr::PAD, &[]),
-        (attr::DELAY, &7_u64.to_ne_bytes()),
-        (attr::PAD, &[1, 2, 3]),
-    ]);
-    let options = Options {
-        rate: Some(125),
-        delay: Some(7),
-        ..Options::default()
-    };
-    assert_eq!(Options::parse(&padded), Ok(options));
-}
-
-#[test]
-fn an_unknown_attribute_is_refused_by_its_type() {
-    for attr in [0, 7, 14, 16, 0x3fff] {
-        let unknown = refusal(RefusalKind::Invalid, Some(attr), c"Unknown attribute");
-        let bytes = attribute(attr, &[0; 8]);
-        assert_eq!(Options::parse(&bytes), Err(unknown));
-        let mut after_a_known_one = attribute(attr::RATE, &125_u64.to_ne_bytes());
-        after_a_known_one.extend(bytes);
-        assert_eq!(Options::parse(&after_a_known_one), Err(unknown));
-    }
-}
-
-#[test]
-fn an_attribute_of_the_wrong_size_is_refused() {
-    for (attr, right) in [
-        (attr::RATE, 8),
-        (attr::DELAY, 8),
-        (attr::OVERHEAD, 4),
-        (attr::MPU, 4),
-        (attr::SLACK, 4),
-        (attr::LIMIT, 4),
-    ] {
-        for size in (0..=12).filter(|size| *size != right) {
-            let bytes = attribute(attr, &vec![1; size]);
-            let expected = refusal(
-                RefusalKind::Invalid,
-                Some(attr),
-                c"Attribute has the wrong size",
-            );
-            assert_eq!(Options::parse(&bytes), Err(expected), "{attr}, {size}");
-            assert_eq!(Config::parse(&bytes), Err(expected), "{attr}, {size}");
-        }
-    }
-}
-
-#[test]
-fn an_attribute_given_twice_is_refused_even_if_it_says_the_same() {
-    for (attr, size) in [
-        (attr::RATE, 8),
-        (attr::DELAY, 8),
-        (attr::OVERHEAD, 4),
-        (attr::MPU, 4),
-        (attr::SLACK, 4),
-        (attr::LIMIT, 4),
-    ] {
-        let payload = vec![1; size];
-        let bytes = attributes(&[(attr, &payload), (attr, &payload)]);
-        let twice = refusal(RefusalKind::Invalid, Some(attr), c"Attribute given twice");
-        assert_eq!(Options::parse(&bytes), Err(twice));
-        assert_eq!(Config::parse(&bytes), Err(twice));
-    }
-}
-
-#[test]
-fn bytes_that_are_no_attributes_are_refused() {
-    let whole = attribute(attr::RATE, &125_u64.to_ne_bytes());
-    let truncated = Refusal::invalid(c"Attribute is truncated");
-    let junk = Refusal::invalid(c"Junk after the last attribute");
-    for length in 1..whole.len() {
-        let expected = if length < 4 { junk } else { truncated };
-        assert_eq!(Options::parse(&whole[..length]), Err(expected));
-        assert_eq!(Config::parse(&whole[..length]), Err(expected));
-    }
-}
-
-#[test]
-fn a_dump_that_lacks_an_attribute_is_refused() {
-    let whole: [(u16, &[u8]); 6] = [
-        (1, &[1, 0, 0, 0, 0, 0, 0, 0]),
-        (2, &[0; 8]),
-        (3, &[0; 4]),
-        (4, &[0; 4]),
-        (5, &[0; 4]),
-        (6, &[0; 4]),
-    ];
-    let lacking = Refusal::invalid(c"The dump lacks an attribute");
-    for missing in 0..whole.len() {
-        let mut rest = whole.to_vec();
-        rest.remove(missing);
-        assert_eq!(Config::parse(&attributes(&rest)), Err(lacking));
-    }
-    assert_eq!(Config::parse(&[]), Err(lacking));
-    assert!(Config::parse(&attributes(&whole)).is_ok());
-}
-
-#[test]
 fn a_dump_of_a_newer_kernel_is_read_as_far_as_it_is_known() {
     let newer = attributes(&[
         (1, &u64::MAX.to_ne_bytes()),
@@ -636,45 +528,6 @@ fn config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// What `Options::parse` should say of well-formed attributes, one rule after the other.
-fn model(list: &[(u16, Vec<u8>)]) -> Result<Options, (RefusalKind, Option<u16>)> {
-    let mut said: [Option<u64>; 6] = [None; 6];
-    for (attr, payload) in list.iter().filter(|(attr, _)| *attr != 15) {
-        let invalid = Err((RefusalKind::Invalid, Some(*attr)));
-        let number = match (attr, payload.len()) {
-            (1 | 2, 8) => u64::from_ne_bytes(payload[..].try_into().unwrap()),
-            (3..=6, 4) => u32::from_ne_bytes(payload[..].try_into().unwrap()).into(),
-            _ => return invalid,
-        };
-        if said[usize::from(*attr) - 1].replace(number).is_some() {
-            return invalid;
-        }
-    }
-    let [rate, delay, overhead, mpu, slack, limit] = said;
-    let ranges = [
-        125..=50_000_000_000,
-        0..=10_000_000_000,
-        0..=1000,
-        0..=2000,
-        0..=1_000_000_000,
-        0..=4_000_000_000,
-    ];
-    for (attr, (value, range)) in (1..).zip(said.iter().zip(ranges)) {
-        if value.is_some_and(|value| !range.contains(&value)) {
-            return Err((RefusalKind::Range, Some(attr)));
-        }
-    }
-    let narrow = |value: u64| u32::try_from(value).unwrap();
-    Ok(Options {
-        rate,
-        delay,
-        overhead: overhead.map(narrow),
-        mpu: mpu.map(narrow),
-        slack: slack.map(narrow),
-        limit: limit.map(narrow),
-    })
-}
-
 proptest! {
     #[test]
     fn what_is_written_is_read_back(options in options(), config in config()) {
@@ -702,27 +555,6 @@ proptest! {
             limit: Some(new.limit),
         };
         prop_assert_eq!(old.updated(&everything), Ok(new));
-    }
-
-    #[test]
-    fn requests_are_judged_attribute_by_attribute(
-        list in prop::collection::vec(
-            (prop_oneof![8 => 1_u16..=6, 1 => Just(15), 1 => 0_u16..20], prop_oneof![
-                4 => (0..=MAX_DELAY + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
-                4 => (0..=MAX_MPU + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
-                1 => (MAX_LIMIT - 1..=MAX_LIMIT + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
-                2 => (0..=MAX_SLACK + 1).prop_map(|number| number.to_ne_bytes().to_vec()),
-                1 => prop::collection::vec(any::<u8>(), 0..12),
-            ]),
-            0..5,
-        ),
-    ) {
-        let bytes: Vec<u8> = list
-            .iter()
-            .flat_map(|(attr, payload)| attribute(*attr, payload))
-            .collect();
-        let parsed = Options::parse(&bytes).map_err(|refusal| (refusal.kind, refusal.attr));
-        prop_assert_eq!(parsed, model(&list));
     }
 
     #[test]
