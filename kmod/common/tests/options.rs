@@ -45,7 +45,7 @@ fn unknown(qdisc: &Qdisc) -> Vec<u16> {
     let known = |attr| qdisc.options.iter().any(|row| row.attr == attr);
     let types = (0..64).chain([99, TYPE_MASK]);
     types
-        .filter(|attr| !known(*attr) && !(*attr == PAD && is_padded(qdisc)))
+        .filter(|attr| !known(*attr) && (*attr != PAD || !is_padded(qdisc)))
         .collect()
 }
 

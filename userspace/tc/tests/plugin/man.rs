@@ -3,9 +3,14 @@
 //! The manual pages name what there is: each option, each field in JSON, each refusal.
 
 use crate::recorded_tc::{Message, complaint, shown, statistics};
+use std::fs;
+use std::path::Path;
+use weft_core::QDISCS;
 use weft_core::bfc::options as bfc;
 use weft_core::bfc::stats::{QueueStats, Stats};
+use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::Sink;
+use weft_core::common::options::{Row, Unit};
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 
@@ -41,12 +46,47 @@ fn assert_names(text: &str, word: &str) {
     );
 }
 
-/// The words in lower case of a usage, but the qdisc's name.
-fn options(usage: &str) -> Vec<&str> {
-    let words = usage.split_whitespace().skip(3);
-    words
-        .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
-        .collect()
+/// The manual page of a qdisc.
+fn page(qdisc: &Qdisc) -> String {
+    let kmod = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kmod");
+    let path = kmod.join(format!("{0}/tc-{0}.8", qdisc.kind));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn documented() -> impl Iterator<Item = &'static Qdisc> {
+    QDISCS.iter().filter(|qdisc| !qdisc.for_tests)
+}
+
+/// The words of an option: its own, and those that stand for values.
+fn words(row: &Row) -> Vec<&'static str> {
+    match row.unit {
+        Unit::Switch(on, off) => vec![on, off],
+        Unit::Devices(_, none, _) => vec![row.name, none],
+        Unit::Choice(words) => [&[row.name], words].concat(),
+        Unit::TimeOr(word, _) | Unit::Parts(_, word) => vec![row.name, word],
+        _ => vec![row.name],
+    }
+}
+
+/// The lines that stand before an option's explanation: its name, and the form of its value.
+fn terms(row: &Row) -> Vec<String> {
+    let Row {
+        name, metavariable, ..
+    } = row;
+    match row.unit {
+        Unit::Switch(on, off) => vec![format!(".BR {on} \" | \" {off}")],
+        Unit::Devices(_, none, _) => {
+            vec![
+                format!(".BI {name} \" {metavariable}\""),
+                format!(".B {none}"),
+            ]
+        }
+        Unit::Choice(words) => vec![format!(".BR {name} \" \" {}", words.join(" \" | \" "))],
+        Unit::TimeOr(word, _) | Unit::Parts(_, word) => {
+            vec![format!(".BR {name} \" \\fI{metavariable}\\fP | \" {word}")]
+        }
+        _ => vec![format!(".BI {name} \" {metavariable}\"")],
+    }
 }
 
 /// The keys of a JSON object.
@@ -62,20 +102,29 @@ fn bytes(put: impl FnOnce(&mut Message)) -> Vec<u8> {
 
 #[test]
 fn the_options_are_explained() {
-    for (page, usage, number) in [
-        (BFC, &weft_tc::options::usage(&weft_core::bfc::QDISC), 28),
-        (
-            PFABRIC,
-            &weft_tc::options::usage(&weft_core::pfabric::QDISC),
-            4,
-        ),
-        (WIRE, &weft_tc::options::usage(&weft_core::wire::QDISC), 6),
-    ] {
-        assert_eq!(options(usage).len(), number, "{usage}");
-        for option in options(usage) {
-            assert_names(&section(page, "SYNOPSIS"), option);
-            assert_names(&section(page, "OPTIONS"), option);
+    for qdisc in documented() {
+        let page = page(qdisc);
+        for word in qdisc.options.iter().flat_map(words) {
+            assert_names(&section(&page, "SYNOPSIS"), word);
+            assert_names(&section(&page, "OPTIONS"), word);
         }
+    }
+}
+
+/// In the order of their meaning, which need not be the table's.
+#[test]
+fn the_list_of_options_is_the_tables() {
+    for qdisc in documented() {
+        let page = page(qdisc);
+        let (_, list) = page.split_once("\n.SH OPTIONS\n").expect("a list");
+        let list = &list[..list.find("\n.SH ").unwrap_or(list.len())];
+        let after_tag = |pair: (&str, &str)| (pair.0 == ".TP").then(|| pair.1.to_owned());
+        let lines = list.lines().zip(list.lines().skip(1));
+        let mut found: Vec<String> = lines.filter_map(after_tag).collect();
+        let mut expected: Vec<String> = qdisc.options.iter().flat_map(terms).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "tc-{}.8", qdisc.kind);
     }
 }
 
