@@ -64,11 +64,11 @@ module! {
 // ---- A namespace ------------------------------------------------------------------------------
 
 /// What the ports of a namespace share.
-struct Fabric(Switch<KernelStore>);
+struct Node(Switch<KernelStore>);
 
 const NS_PER_US: u64 = 1_000;
 
-impl shared::Shared for Fabric {
+impl shared::Shared for Node {
     const ETHERTYPE: u16 = frame::ETHERTYPE;
     const GROUP: [u8; 6] = frame::GROUP;
 
@@ -136,16 +136,16 @@ impl shared::Shared for Fabric {
 /// Makes a port a member of its namespace's switch, until [`leave`].
 fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
-    if let Some(ports) = setup.shared(|fabric| fabric.0.wanted_room()) {
+    if let Some(ports) = setup.shared(|node| node.0.wanted_room()) {
         let room = Room::new(ports)?;
-        drop(setup.shared(|fabric| fabric.0.grow(room)));
+        drop(setup.shared(|node| node.0.grow(room)));
     }
     let (device, queues) = (setup.device(), data_queues(config));
-    let numbers = setup.shared(|fabric| fabric.0.wanted_numbers(device, queues));
+    let numbers = setup.shared(|node| node.0.wanted_numbers(device, queues));
     let mut memory = PortMemory::new(numbers)?;
     let (sequence, now) = (time_of_day(), now());
-    let joined = setup.shared(|fabric| {
-        let switch = &mut fabric.0;
+    let joined = setup.shared(|node| {
+        let switch = &mut node.0;
         switch.join(device, queues, &link(config), sequence, now, &mut memory)
     });
     joined.map_err(|refused| {
@@ -159,8 +159,8 @@ fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
 
 /// Takes a port whose packets have left out of its switch.
 fn leave(rtnl: &Rtnl<'_, Port>, place: &Place) {
-    rtnl.shared(|fabric| fabric.0.leave(place));
-    while let Some(memory) = rtnl.shared(|fabric| fabric.0.reap()) {
+    rtnl.shared(|node| node.0.leave(place));
+    while let Some(memory) = rtnl.shared(|node| node.0.reap()) {
         drop(memory);
     }
 }
@@ -336,7 +336,7 @@ impl Qdisc for Port {
     // A paused queue holds back packets of an empty port, and each packet is to be marked.
     const CAN_BYPASS: bool = false;
     const WATCHDOG: bool = true;
-    type Shared = Fabric;
+    type Shared = Node;
     type Config = Config;
     type Prepared = Option<Queues>;
     type Stats = [u8; Stats::SIZE];
@@ -377,7 +377,7 @@ impl Qdisc for Port {
     ) -> Option<Queues> {
         self.egress.tune(tuning(&config, self.mtu));
         let port = self.place.port;
-        sch.shared(|fabric| fabric.0.set_link(port, &link(&config)));
+        sch.shared(|node| node.0.set_link(port, &link(&config)));
         self.config = config;
         None
     }
@@ -393,8 +393,8 @@ impl Qdisc for Port {
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
         let Self { egress, place, .. } = self;
         let (port, now) = (place.port, now());
-        let (shared, paused_ns, threshold, hrtt, buffer) = sch.shared(|fabric| {
-            let switch = &mut fabric.0;
+        let (shared, paused_ns, threshold, hrtt, buffer) = sch.shared(|node| {
+            let switch = &mut node.0;
             // A port that has no packets is not asked for any: what has ended meanwhile ends now.
             egress.sync(switch, now);
             (
@@ -475,9 +475,8 @@ impl Qdisc for Port {
             }
         };
         arrival.upstream_queue = arriving.upstream_queue();
-        let result = sch.shared(|fabric| {
-            egress.enqueue(&mut fabric.0, arriving, &arrival, now(), Arriving::mark)
-        });
+        let result = sch
+            .shared(|node| egress.enqueue(&mut node.0, arriving, &arrival, now(), Arriving::mark));
         match result {
             Ok(()) => admission.queued(sch),
             Err((arriving, _)) => admission.refuse(sch, arriving.into_skb()),
@@ -487,9 +486,9 @@ impl Qdisc for Port {
     #[inline(always)] // as enqueue
     fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
         let (egress, port) = (&mut self.egress, self.place.port);
-        sch.shared(|fabric| match egress.dequeue(&mut fabric.0, now()) {
+        sch.shared(|node| match egress.dequeue(&mut node.0, now()) {
             Some(skb) => Next::Packet(skb),
-            None => match fabric.0.lapse(port) {
+            None => match node.0.lapse(port) {
                 Some(until) => Next::Wait { until, slack: 0 },
                 None => Next::Nothing,
             },
@@ -498,7 +497,7 @@ impl Qdisc for Port {
 
     fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
         let egress = &mut self.egress;
-        rtnl.shared(|fabric| egress.clear(&mut fabric.0, now(), |skb| purge.free(skb)));
+        rtnl.shared(|node| egress.clear(&mut node.0, now(), |skb| purge.free(skb)));
     }
 
     fn destroy(&mut self, rtnl: &mut Rtnl<'_, Self>) {
@@ -516,7 +515,7 @@ impl Qdisc for Port {
     ) -> Option<QueueView<Self::QueueStats>> {
         let number = u16::try_from(queue).ok()?;
         let egress = &self.egress;
-        let state = sch.shared(|fabric| egress.queue(number, &mut fabric.0, now()))?;
+        let state = sch.shared(|node| egress.queue(number, &mut node.0, now()))?;
         if state.packets == 0 && state.sent == 0 && !state.paused {
             return None;
         }

@@ -34,7 +34,7 @@ use kapi::{
 };
 
 module! {
-    type: Registration<Switch>,
+    type: Registration<Port>,
     name: "sch_pfabric",
     authors: ["The weft developers"],
     description: "pFabric: priority scheduling and dropping with starvation prevention",
@@ -44,14 +44,14 @@ module! {
 
 type Queue = PFabric<Skb, KernelStore>;
 
-struct Switch {
+struct Port {
     config: Config,
     flows: Flows,
     queue: Queue,
 }
 
 #[vtable]
-impl Qdisc for Switch {
+impl Qdisc for Port {
     const KIND: &'static str = crate::pfabric::options::KIND;
     // In an empty queue the arriving packet is the most urgent one.
     const CAN_BYPASS: bool = true;
