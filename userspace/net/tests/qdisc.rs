@@ -77,7 +77,7 @@ fn options_are_the_bytes_that_tc_sends() {
         }
     }
     kinds.dedup();
-    let stock = qdisc::kinds().filter(|kind| !["wire", "pfabric", "bfc"].contains(kind));
+    let stock = qdisc::kinds().filter(|kind| weft_core::qdisc(kind).is_none());
     assert_eq!(stock.count(), kinds.len(), "{kinds:?} are not all");
 }
 

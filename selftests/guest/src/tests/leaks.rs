@@ -5,6 +5,7 @@
 use anyhow::{Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weft_core::bfc::options as bfc;
+use weft_core::common::nla::Sink as _;
 use weft_core::common::tag::Tag;
 use weft_core::pfabric::options::MAX_LIMIT;
 use weft_core::wire::options::Options;
@@ -238,6 +239,9 @@ fn pfabric_changed_with_a_backlog(cx: &Context) -> Result<()> {
     })
 }
 
+/// The type of an attribute that no qdisc has.
+const UNKNOWN: u16 = 0x3fff;
+
 fn refused_requests(cx: &Context) -> Result<()> {
     let mut port = Port::new()?;
     repeat(cx, CYCLES, |_| {
@@ -258,6 +262,17 @@ fn refused_requests(cx: &Context) -> Result<()> {
             Vec::new(),
         );
         ensure!(result.is_err());
+        for qdisc in weft_core::QDISCS {
+            let unknown = Nest::of(|nest| nest.put(UNKNOWN, &[0; 4]));
+            let result = port.qdisc(
+                Verb::Add,
+                qdisc.kind,
+                Handle::ROOT,
+                Handle::new(1, 0),
+                unknown,
+            );
+            ensure!(result.is_err(), "{}", qdisc.kind);
+        }
         Ok(())
     })
 }

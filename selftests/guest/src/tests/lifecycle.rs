@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
+use weft_core::common::mechanism;
 use weft_core::wire::options::Options;
 
 use crate::model::Packet;
@@ -36,6 +37,7 @@ tests![
     the_device_is_deleted_under_traffic,
     the_namespaces_are_deleted_under_traffic,
     a_module_is_removed_only_when_nobody_uses_it,
+    each_qdiscs_module_is_removed_only_when_nobody_uses_it,
     modules_come_and_go_beside_qdiscs,
     pfabric_is_the_default_qdisc,
     wire_is_no_default_qdisc_and_does_no_harm,
@@ -432,6 +434,28 @@ fn a_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
             );
         }
         blaster.finish()?;
+    }
+    Ok(())
+}
+
+fn each_qdiscs_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
+    for mechanism::Qdisc { kind, example, .. } in weft_core::QDISCS {
+        let module = format!("sch_{kind}");
+        let port = Port::new()?;
+        port.tc(&format!(
+            "qdisc add dev {{v}} root handle 1: {kind} {example}"
+        ))?;
+        let users = modules::users(&module);
+        ensure!(users == Some(1), "{module}: {users:?}");
+        let result = modules::remove(&module);
+        ensure!(
+            result == Err(Errno::EWOULDBLOCK),
+            "removing {module} in use: {result:?}"
+        );
+        port.tc("qdisc del dev {v} root")?;
+        modules::wait_for(&module, 0)?;
+        modules::remove(&module).with_context(|| format!("removing the unused {module}"))?;
+        ensure!(modules::users(&module).is_none(), "{module} is still there");
     }
     Ok(())
 }

@@ -422,8 +422,9 @@ fn refuses(port: &Port, said: &str, words: &str) -> Result<()> {
         stderr.trim()
     );
     let text = port.tc("-j qdisc show dev {v}")?;
+    let mut kinds = weft_core::QDISCS.iter().map(|qdisc| qdisc.kind);
     ensure!(
-        !text.contains("pfabric") && !text.contains("wire") && !text.contains("bfc"),
+        !kinds.any(|kind| text.contains(&format!("\"{kind}\""))),
         "`{said}` left {text}"
     );
     Ok(())
