@@ -102,6 +102,10 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
 
 /// Runs some of the plan, one after the other. `Some`: it was interrupted.
 fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<ExitCode>> {
+    let mut schemes: Vec<_> = places.iter().map(|&place| &plan[place].run).collect();
+    schemes.sort_by_key(|run| &run.fabric().scheme.name);
+    schemes.dedup_by_key(|run| &run.fabric().scheme.name);
+    schemes.into_iter().try_for_each(|run| run.require())?;
     let cancel = progress::prepare()?;
     let begun = Instant::now();
     for (number, &place) in places.iter().enumerate() {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::named;
 use weft_lab::results;
-use weft_lab::run::{each_once, file};
+use weft_lab::run::{Checked, each_once, file};
 
 use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
 use crate::compare;
@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    runs.iter().try_for_each(Checked::require)?;
     let _folder = Folder::make(&args.out)?;
     let cancel = progress::prepare()?;
     let mut files = Vec::new();

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -31,6 +32,8 @@ pub struct FabricOptions {
     pub scheme: String,
     /// `NAME=VALUE`, in place of the scheme's parameters.
     pub settings: Vec<String>,
+    /// Files of kernel modules that are loaded for it.
+    pub modules: Vec<PathBuf>,
 }
 
 /// A fabric and its scheme.
@@ -49,6 +52,8 @@ pub struct Fabric {
     pub scheme: Scheme,
     /// Those of the scheme's files, without a port's.
     pub variables: Variables,
+    /// Files of kernel modules that are loaded for it.
+    pub modules: Vec<PathBuf>,
     figures: FabricFigures,
 }
 
@@ -79,6 +84,7 @@ impl Fabric {
             slack,
             scheme,
             variables,
+            modules: options.modules.clone(),
             figures,
         })
     }
@@ -117,6 +123,7 @@ mod tests {
             slack,
             scheme: "droptail".to_owned(),
             settings: Vec::new(),
+            modules: Vec::new(),
         }
     }
 

@@ -327,6 +327,7 @@ mod tests {
             slack: Duration::ZERO,
             scheme: "bfc".to_owned(),
             settings: Vec::new(),
+            modules: Vec::new(),
         };
         Fabric::new(&options).unwrap()
     }

@@ -7,6 +7,8 @@ use std::fmt;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use weft_topo::Rate;
+
 use crate::error::usage;
 
 /// What the fabric's variables come from.
@@ -79,6 +81,26 @@ pub fn show_time(ns: u64) -> String {
     }
 }
 
+/// The bit/s of a text like `5gbit`.
+fn rate(text: &str) -> Option<u64> {
+    text.parse::<Rate>().ok().map(Rate::bits_per_second)
+}
+
+/// A rate in bit/s as `tc` takes it: whole bytes a second, at least one, in the largest unit in which
+/// it is whole.
+pub(crate) fn show_rate(bits: u64) -> String {
+    let bits = (bits / 8 * 8).max(8);
+    let units = [
+        ("gbit", 1_000_000_000),
+        ("mbit", 1_000_000),
+        ("kbit", 1_000),
+    ];
+    match units.iter().find(|(_, size)| bits.is_multiple_of(*size)) {
+        Some((unit, size)) => format!("{}{unit}", bits / size),
+        None => format!("{bits}bit"),
+    }
+}
+
 /// What a parameter takes from the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OfFabric {
@@ -86,6 +108,8 @@ enum OfFabric {
     Bdp(f64),
     /// So many round-trip times.
     Rtt(f64),
+    /// So many times the rate of a port's link.
+    Rate(f64),
 }
 
 /// Of a text like `$bdp` or `1.5 $bdp`.
@@ -98,6 +122,7 @@ fn of_fabric(text: &str) -> Option<OfFabric> {
     match name {
         "$bdp" if sound => Some(OfFabric::Bdp(factor)),
         "$rtt" if sound => Some(OfFabric::Rtt(factor)),
+        "$rate" if sound => Some(OfFabric::Rate(factor)),
         _ => None,
     }
 }
@@ -120,10 +145,14 @@ pub(crate) fn check(name: &str, parameter: &Parameter) -> Result<()> {
     }
     match &parameter.value {
         Value::Number(_) => Ok(()),
-        Value::Text(text) if time(text).is_some() || of_fabric(text).is_some() => Ok(()),
+        Value::Text(text)
+            if time(text).is_some() || rate(text).is_some() || of_fabric(text).is_some() =>
+        {
+            Ok(())
+        }
         Value::Text(text) => usage(format!(
-            "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt \
-             or a multiple of them such as 2 $bdp"
+            "parameter {name}: `{text}` is neither a number, nor a time such as 45us, nor a rate such as \
+             5gbit, nor one of $bdp, $rtt, $rate or a multiple of them such as 2 $bdp"
         )),
     }
 }
@@ -133,6 +162,10 @@ pub(crate) enum OnFabric {
     Number(u64),
     /// The machine's ns.
     Time(u64),
+    /// The machine's bit/s.
+    Rate(u64),
+    /// So many times the rate of the port.
+    OfPort(f64),
     Word(String),
 }
 
@@ -159,9 +192,11 @@ impl Value {
             Some(OfFabric::Rtt(factor)) => {
                 OnFabric::Time((factor * fabric.rtt_ns as f64).round() as u64)
             }
-            None => match time(text) {
-                Some(ns) => OnFabric::Time(ns.saturating_mul(u64::from(fabric.dilation))),
-                None => OnFabric::Word(text.clone()),
+            Some(OfFabric::Rate(factor)) => OnFabric::OfPort(factor),
+            None => match (time(text), rate(text)) {
+                (Some(ns), _) => OnFabric::Time(ns.saturating_mul(fabric.dilation.into())),
+                (None, Some(bits)) => OnFabric::Rate(bits / u64::from(fabric.dilation)),
+                (None, None) => OnFabric::Word(text.clone()),
             },
         }
     }
@@ -172,6 +207,8 @@ impl Value {
             OnFabric::Number(number) => number.to_string(),
             OnFabric::Time(ns) => show_time(ns / u64::from(fabric.dilation)),
             OnFabric::Word(word) => word,
+            // As they are written, which is the fabric's.
+            OnFabric::Rate(_) | OnFabric::OfPort(_) => self.to_string(),
         }
     }
 }
@@ -201,10 +238,25 @@ mod tests {
         assert_eq!(of_fabric("$bdp"), Some(OfFabric::Bdp(1.0)));
         assert_eq!(of_fabric("1.5 $bdp"), Some(OfFabric::Bdp(1.5)));
         assert_eq!(of_fabric("3 $rtt"), Some(OfFabric::Rtt(3.0)));
+        assert_eq!(of_fabric("0.5 $rate"), Some(OfFabric::Rate(0.5)));
         for text in [
             "", "bdp", "2$bdp", "0 $bdp", "-1 $bdp", "x $rtt", "2 $mtu", "1e9 $bdp",
         ] {
             assert_eq!(of_fabric(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_whole_bytes_a_second_in_the_largest_unit() {
+        for (bits, shown) in [
+            (10_000_000_000, "10gbit"),
+            (1_500_000, "1500kbit"),
+            (1_234_568, "1234568bit"),
+            (1_234_567, "1234560bit"),
+            (3, "8bit"),
+            (0, "8bit"),
+        ] {
+            assert_eq!(show_rate(bits), shown, "{bits}");
         }
     }
 
@@ -222,6 +274,8 @@ mod tests {
             (Value::Text("$rtt".into()), "14600ns"),
             (Value::Text("10 $rtt".into()), "146us"),
             (Value::Text("0.2ms".into()), "200us"),
+            (Value::Text("5gbit".into()), "5gbit"),
+            (Value::Text("0.5 $rate".into()), "0.5 $rate"),
         ] {
             assert_eq!(value.told(&fabric), expected, "{value:?}");
         }

@@ -134,6 +134,17 @@ impl Checked {
         self.plan.processes()
     }
 
+    /// That this machine has what the scheme takes, so that a run does not fail after hours of others.
+    ///
+    /// # Errors
+    ///
+    /// What is missing, and its cure.
+    pub fn require(&self) -> Result<()> {
+        let wanted = || format!("scheme {}", self.fabric.scheme.name);
+        let lacking = self.plan.require().map_err(testbed::explain);
+        lacking.with_context(wanted)
+    }
+
     /// What packets are like on its wires.
     pub fn framing(&self) -> Framing {
         self.framing

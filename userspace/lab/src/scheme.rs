@@ -323,7 +323,7 @@ mod tests {
             ("buffer", "expected NAME=VALUE"),
             (
                 "buffer=many",
-                "`many` is neither a number, nor a time such as 45us, nor one of $bdp, $rtt",
+                "`many` is neither a number, nor a time such as 45us, nor a rate such as 5gbit, nor one of $bdp",
             ),
         ] {
             let error = format!("{:#}", scheme.set(setting).unwrap_err());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use weft_ebpf::{Attacher, FlowSizes, Hook, HostConfig, Object, SwitchConfig};
 use weft_load::engine::Host;
-use weft_net::qdisc::{self, QdiscCommand};
+use weft_net::qdisc::{self, Command, QdiscCommand};
 use weft_net::{Plan, Processes, RouteMetrics, Settings, StatsReader, Sysctl, Testbed, Visit};
 use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
@@ -73,6 +73,7 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
     let processes = process::processes(scheme, &fabric.slowed, variables)?;
     plan.set_processes(processes).map_err(explain)?;
+    plan.set_modules(fabric.modules.clone());
     let programs = Programs::of(&plan, scheme);
     let mut failure = None;
     let elision = fabric.slowed.elision();
@@ -85,8 +86,9 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
             }
         };
         // Here, and not when programs are attached: by then ports are up, and the kernel waits.
-        if programs.as_ref().is_some_and(|it| it.at(node).is_some()) {
-            commands.push(QdiscCommand::clsact(&port.name));
+        let own = commands.iter().any(|it| it.qdisc() == Some("clsact"));
+        if !own && programs.as_ref().is_some_and(|it| it.at(node).is_some()) {
+            commands.push(Command::Qdisc(QdiscCommand::clsact(&port.name)));
         }
         Ok(commands)
     });
@@ -104,22 +106,11 @@ fn file(node: &Node) -> &'static str {
     }
 }
 
-/// The commands of a file. Each is read by itself, for a message is to have the number that its line has
-/// there.
-fn parse(place: &str, lines: &[Line]) -> weft_net::Result<Vec<QdiscCommand>> {
-    let mut commands = Vec::new();
-    for line in lines {
-        let parsed = qdisc::parse(place, &line.text).map_err(|error| match error {
-            weft_net::Error::Line { file, message, .. } => weft_net::Error::Line {
-                file,
-                line: line.number,
-                message,
-            },
-            error => error,
-        });
-        commands.extend(parsed?);
-    }
-    Ok(commands)
+/// The commands of a file.
+fn parse(place: &str, lines: &[Line]) -> weft_net::Result<Vec<Command>> {
+    let commands = lines.iter();
+    let commands = commands.map(|line| qdisc::parse_line((place, line.number), &line.text));
+    commands.filter_map(Result::transpose).collect()
 }
 
 /// What a port gets, as a batch for `tc`, and what messages call its file.
@@ -160,8 +151,16 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
 ///
 /// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
 pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
+    let refused = |error: weft_net::Error| match error {
+        // That the kernel or `tc` refuses a line may be as one of them lacks something: that names a cure.
+        error @ (weft_net::Error::Refused { .. }
+        | weft_net::Error::NoQdisc { .. }
+        | weft_net::Error::Line { .. }
+        | weft_net::Error::Invalid(_)) => explain(plan.require().err().unwrap_or(error)),
+        error => explain(error),
+    };
     let Some(programs) = Programs::of(plan, scheme) else {
-        return weft_net::up_watched(plan, None).map_err(explain);
+        return weft_net::up_watched(plan, None).map_err(refused);
     };
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
     // Made at the first port. By then the testbed is there, as nobody else's and so that `weft down`
@@ -185,7 +184,7 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
         }
     };
     let mut hook = |visit: Visit<'_>| attach(visit).map_err(|error| format!("{error:#}").into());
-    let woven = weft_net::up_watched(plan, Some(&mut hook)).map_err(explain)?;
+    let woven = weft_net::up_watched(plan, Some(&mut hook)).map_err(refused)?;
     if let Some(group) = group.into_inner() {
         group.keep();
     }

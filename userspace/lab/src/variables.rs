@@ -8,12 +8,16 @@ use anyhow::Result;
 use weft_topo::Wire;
 
 use crate::error::usage;
-use crate::parameter::{FabricFigures, OnFabric, Parameter, UNITS, check, show_time};
+use crate::parameter::{FabricFigures, OnFabric, Parameter, UNITS, check, show_rate, show_time};
 use crate::topology::{FRAME, SHORTEST_FRAME};
 
 /// Names and what stands for them.
-#[derive(Clone, Debug)]
-pub struct Variables(BTreeMap<String, String>);
+#[derive(Clone, Debug, Default)]
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    /// Parameters that are so many times the rate of a port's link.
+    of_rate: BTreeMap<String, f64>,
+}
 
 impl Variables {
     /// The fabric's and a scheme's.
@@ -25,7 +29,7 @@ impl Variables {
         parameters: &BTreeMap<String, Parameter>,
         fabric: &FabricFigures,
     ) -> Result<Self> {
-        let mut variables = Self(BTreeMap::new());
+        let mut variables = Self::default();
         variables.set("bdp", fabric.bdp_packets.to_string());
         variables.set_time("rtt", fabric.rtt_ns);
         variables.set_time("slack", fabric.slack_ns);
@@ -34,6 +38,10 @@ impl Variables {
             match parameter.value.on_fabric(fabric) {
                 OnFabric::Number(number) => variables.set(name, number.to_string()),
                 OnFabric::Time(ns) => variables.set_time(name, ns),
+                OnFabric::Rate(bits) => variables.set(name, show_rate(bits)),
+                OnFabric::OfPort(factor) => {
+                    variables.of_rate.insert(name.clone(), factor);
+                }
                 OnFabric::Word(word) => variables.set(name, word),
             }
         }
@@ -48,6 +56,10 @@ impl Variables {
         variables.set("rate", wire.rate.to_string());
         variables.set("delay", wire.delay.to_string());
         variables.set_link(wire);
+        for (name, factor) in &self.of_rate {
+            let bits = factor * wire.rate.bits_per_second() as f64;
+            variables.set(name, show_rate(bits as u64));
+        }
         variables.set_elided(elided);
         variables
     }
@@ -71,7 +83,7 @@ impl Variables {
 
     /// Puts a value, a text, in place of a name.
     pub fn set(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
+        self.values.insert(name.to_owned(), value);
     }
 
     fn set_time(&mut self, name: &str, ns: u64) {
@@ -94,8 +106,9 @@ impl Variables {
                 .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .unwrap_or(piece.len());
             let (name, rest) = piece.split_at(end);
-            let Some(value) = self.0.get(name) else {
-                let known: Vec<String> = self.0.keys().map(|name| format!("${name}")).collect();
+            let Some(value) = self.values.get(name) else {
+                let known: Vec<String> =
+                    self.values.keys().map(|name| format!("${name}")).collect();
                 return usage(format!(
                     "`${name}` is not known: expected one of {}",
                     known.join(", ")
@@ -111,6 +124,7 @@ impl Variables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::Value;
 
     #[test]
     fn a_port_has_its_links_round_trip_and_the_ports_that_are_elided() {
@@ -120,7 +134,7 @@ mod tests {
         };
         let line = "$dev $rate $delay $hrtt $hrtt_us $elide";
         let fill = |elided: &[&str]| {
-            let variables = Variables(BTreeMap::new()).port("agg0", &wire, elided.iter().copied());
+            let variables = Variables::default().port("agg0", &wire, elided.iter().copied());
             variables.fill(line).unwrap()
         };
         // 2 µs, and 1538 and 84 bytes at 12.5 bytes a ns.
@@ -132,8 +146,37 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_slowed_and_shares_are_those_of_the_ports_link() {
+        let fabric = FabricFigures {
+            bdp_packets: 12,
+            rtt_ns: 14_600_000,
+            slack_ns: 0,
+            dilation: 1000,
+        };
+        let parameters = [("cap", "5gbit"), ("half", "0.5 $rate")].map(|(name, value)| {
+            let parameter = Parameter {
+                value: Value::Text(value.to_owned()),
+                words: Vec::new(),
+                about: String::new(),
+            };
+            (name.to_owned(), parameter)
+        });
+        let variables = Variables::of_fabric(&parameters.into(), &fabric).unwrap();
+        // A share is a port's; there is none for a host's TCP or the routing.
+        assert!(variables.fill("$half").is_err());
+        for (rate, expected) in [("10mbit", "5mbit 5mbit"), ("40mbit", "5mbit 20mbit")] {
+            let wire = Wire {
+                rate: rate.parse().unwrap(),
+                delay: "0ns".parse().unwrap(),
+            };
+            let port = variables.port("p", &wire, [].into_iter());
+            assert_eq!(port.fill("$cap $half").unwrap(), expected);
+        }
+    }
+
+    #[test]
     fn names_end_where_a_word_does() {
-        let mut variables = Variables(BTreeMap::new());
+        let mut variables = Variables::default();
         variables.set("rate", "10mbit".into());
         variables.set_time("rto", 45_000_100);
         let line = variables.fill("rate $rate, $rto_ms/$rto_us $rto").unwrap();

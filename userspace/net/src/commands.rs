@@ -49,6 +49,9 @@ impl Display for Commands<'_> {
             plan.testbed
         )?;
         writeln!(f, "set -e")?;
+        for module in &plan.modules {
+            writeln!(f, "insmod {}", quoted(&module.display().to_string()))?;
+        }
         let mut named: Vec<&str> = plan
             .nodes
             .iter()

@@ -6,6 +6,8 @@ use std::io;
 
 use nix::errno::Errno;
 
+use crate::probe::Part;
+
 /// Why something was not done: one sentence, without a period at its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -68,13 +70,21 @@ pub enum Error {
     /// The kernel lacks a qdisc.
     #[error(
         "{what}: the kernel knows no qdisc `{kind}`; load {}, or choose another scheme",
-        module(kind)
+        Part::Qdisc(kind).module()
     )]
     NoQdisc {
         /// The object, and the request as a command.
         what: String,
         /// The qdisc's name.
         kind: String,
+    },
+    /// The kernel lacks what a scheme names.
+    #[error("this kernel lacks {part}; {cure}")]
+    Lacks {
+        /// Its name.
+        part: String,
+        /// What is to be done.
+        cure: String,
     },
     /// A system call failed.
     #[error("{what}: {source}")]
@@ -124,13 +134,5 @@ fn known(what: &str, names: &[String]) -> String {
             "{what}: {}{and_more}",
             names[..names.len().min(MANY)].join(", ")
         ),
-    }
-}
-
-/// The module that has a qdisc.
-fn module(kind: &str) -> String {
-    match kind {
-        "clsact" => "sch_ingress".to_owned(),
-        kind => format!("sch_{kind}"),
     }
 }

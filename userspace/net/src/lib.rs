@@ -32,7 +32,9 @@
 //! | `plan`        | what is to be made, as data                             |
 //! | `metrics`     | what a host's routes say besides their next hops        |
 //! | `commands`    | the same as a shell script                              |
+//! | `modules`     | loads kernel modules by their files                     |
 //! | `up`          | builds a plan, or leaves nothing                        |
+//! | `tc`          | the lines of `tc` files that only `tc` reads            |
 //! | `down`        | removes a testbed, whatever there is of it              |
 //! | `processes`   | starts what a plan names, ends it                       |
 //! | `orphans`     | ends connections that no process has any more           |
@@ -53,6 +55,7 @@ mod down;
 mod error;
 mod layout;
 mod metrics;
+mod modules;
 mod namespace;
 mod netlink;
 mod orphans;
@@ -61,6 +64,7 @@ pub mod probe;
 mod processes;
 pub mod qdisc;
 mod stats;
+mod tc;
 mod testbed;
 mod up;
 

@@ -4,16 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
 use crate::metrics::RouteMetrics;
 use crate::processes::Process;
-use crate::qdisc::{Handle, QdiscCommand};
+use crate::qdisc::{Command, Handle, Object};
 
 /// The index of a namespace's `lo`, always.
 pub(crate) const LOOPBACK: u32 = 1;
+/// What names the congestion control of a namespace's sockets.
+pub(crate) const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// The length of the longest name of a testbed, in bytes.
 pub const MAX_TESTBED_NAME: usize = 32;
 
@@ -167,6 +170,7 @@ pub struct Plan {
     pub(crate) topology: Topology,
     pub(crate) settings: Settings,
     pub(crate) processes: Vec<Process>,
+    pub(crate) modules: Vec<PathBuf>,
     pub(crate) nodes: Vec<NodePlan>,
 }
 
@@ -178,7 +182,7 @@ pub(crate) struct NodePlan {
     /// Of each of them that leads somewhere.
     pub(crate) metrics: RouteMetrics,
     /// Of each port, in the order of [`Node::ports`].
-    pub(crate) qdiscs: Vec<Vec<QdiscCommand>>,
+    pub(crate) qdiscs: Vec<Vec<Command>>,
 }
 
 /// What is at the other end of a port.
@@ -256,6 +260,7 @@ impl Plan {
             topology: topology.clone(),
             settings,
             processes: Vec::new(),
+            modules: Vec::new(),
         })
     }
 
@@ -267,7 +272,7 @@ impl Plan {
     /// neither the root nor added before it, or it names a port that the node does not have.
     pub fn set_qdiscs(
         &mut self,
-        mut choose: impl FnMut(&Node, &Port, &Link) -> Result<Vec<QdiscCommand>>,
+        mut choose: impl FnMut(&Node, &Port, &Link) -> Result<Vec<Command>>,
     ) -> Result<()> {
         let topology = &self.topology;
         for (node, plan) in topology.nodes().iter().zip(&mut self.nodes) {
@@ -275,6 +280,9 @@ impl Plan {
                 let mut commands = choose(node, port, &topology.links()[port.link])?;
                 check_qdiscs(node, port, &commands)?;
                 for command in &mut commands {
+                    let Command::Qdisc(command) = command else {
+                        continue;
+                    };
                     let index = |name: &str| {
                         let place = node.ports.iter().position(|port| port.name == name)?;
                         Some(device_index(topology, node, place))
@@ -317,6 +325,12 @@ impl Plan {
     /// Those that have been named.
     pub fn processes(&self) -> &[Process] {
         &self.processes
+    }
+
+    /// Names the files of kernel modules that are loaded before anything is made, in this order. They
+    /// stay when the testbed goes.
+    pub fn set_modules(&mut self, modules: Vec<PathBuf>) {
+        self.modules = modules;
     }
 
     /// The testbed's name.
@@ -411,7 +425,7 @@ fn device_index(topology: &Topology, node: &Node, port: usize) -> u32 {
     LOOPBACK + 1 + 2 * port.link as u32 + u32::from(upper)
 }
 
-fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<()> {
+fn check_qdiscs(node: &Node, port: &Port, commands: &[Command]) -> Result<()> {
     let mut handles = Vec::new();
     for command in commands {
         let wrong = |what: String| {
@@ -420,17 +434,23 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[QdiscCommand]) -> Result<(
                 node.name, port.name
             ))
         };
-        if command.device != port.name {
+        if command.device() != port.name {
             return wrong(format!("the device is to be {}", port.name));
         }
-        let above = Handle(command.parent.0 & 0xffff_0000);
-        let beside = [Handle::ROOT, Handle::CLSACT].contains(&command.parent);
-        if !beside && !handles.contains(&above) {
-            return wrong(format!("no command before it adds {above}"));
+        let (parent, handle) = match command {
+            Command::Qdisc(command) => (Some(command.parent), Some(command.handle)),
+            // What filters are at may be none of these: ffff: is that of packets that come in.
+            Command::Tc(command) if command.object == Object::Filter => (None, None),
+            Command::Tc(command) => (command.parent, command.handle),
+        };
+        let beside = |parent| [Handle::ROOT, Handle::CLSACT].contains(&parent);
+        if let Some(parent) = parent.filter(|&parent| !beside(parent)) {
+            let above = Handle(parent.0 & 0xffff_0000);
+            if !handles.contains(&above) {
+                return wrong(format!("no command before it adds {above}"));
+            }
         }
-        if command.handle != Handle::NONE {
-            handles.push(command.handle);
-        }
+        handles.extend(handle.filter(|&handle| handle != Handle::NONE));
     }
     Ok(())
 }
@@ -460,7 +480,9 @@ mod tests {
     fn ports_that_a_qdisc_names_are_told_by_their_indices() {
         let plan = with("elide h0 elide h2").unwrap();
         let tor = plan.topology.find("tor0").unwrap();
-        let command = &plan.nodes[tor.index()].qdiscs[1][0];
+        let [Command::Qdisc(command)] = &plan.nodes[tor.index()].qdiscs[1][..] else {
+            panic!("one line of a known kind");
+        };
         assert_eq!(
             command.to_string(),
             "qdisc add dev h1 root bfc th 1k elide h0 elide h2"
@@ -472,7 +494,9 @@ mod tests {
             [0, 2].map(|place| plan.device_index(node, place))
         );
         let none = with("noelide").unwrap();
-        let command = &none.nodes[tor.index()].qdiscs[1][0];
+        let [Command::Qdisc(command)] = &none.nodes[tor.index()].qdiscs[1][..] else {
+            panic!("one line of a known kind");
+        };
         assert_eq!(
             Options::parse(command.options().unwrap()).unwrap().elide,
             Some(Devices::NONE)

@@ -3,11 +3,12 @@
 //! Whether the kernel has a part, found out by using it: a part may be built in, loaded, or loaded
 //! when it is first asked for, and only that tells for sure.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
-use std::thread;
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
@@ -16,10 +17,12 @@ use weft_topo::Mac;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Batch, End, Socket};
-use crate::qdisc::QdiscCommand;
+use crate::plan::{DEFAULT_CONTROL, Plan, Sysctl};
+use crate::qdisc::{Command, Object, QdiscCommand};
+use crate::{modules, namespace, tc};
 
 /// A part of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part<'a> {
     /// Pairs of virtual Ethernet devices.
     Veth,
@@ -39,17 +42,102 @@ pub enum Part<'a> {
 /// If namespaces may not be made, which takes root, or the kernel refuses for another reason than
 /// that it lacks the part.
 pub fn has(part: Part<'_>) -> Result<bool> {
-    let what = || match part {
-        Part::Veth => "trying veth".to_owned(),
-        Part::Qdisc(kind) => format!("trying the qdisc {kind}"),
-        Part::Classifier(kind) => format!("trying the classifier {kind}"),
-        Part::CongestionControl(name) => format!("trying the congestion control {name}"),
-    };
     // The thread is in its namespace for good.
-    let tried = thread::scope(|scope| scope.spawn(|| attempt(part)).join());
-    match tried {
-        Ok(found) => found.map_err(|error| Error::system(what(), error)),
-        Err(panic) => std::panic::resume_unwind(panic),
+    namespace::on_thread(|| attempt(part))
+        .map_err(|error| Error::system(format!("trying {part}"), error))
+}
+
+impl Plan {
+    /// That the kernel has what the plan's ports and hosts take, and the machine `tc` where that takes
+    /// it; loads the plan's modules for that. What is found here need not be found after hours of runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lacks`] for the first part that is missing; what is wrong with a module; as [`has`].
+    pub fn require(&self) -> Result<()> {
+        modules::load(&self.modules)?;
+        let lines = || {
+            self.nodes
+                .iter()
+                .flat_map(|node| node.qdiscs.iter().flatten())
+        };
+        let for_tc = lines().find_map(|line| match line {
+            Command::Tc(command) => Some(command),
+            Command::Qdisc(_) => None,
+        });
+        for_tc.map_or(Ok(()), tc::find)?;
+        let controls = self.nodes.iter().flat_map(|node| {
+            let default = |it: &&Sysctl| it.path() == DEFAULT_CONTROL;
+            let default = node.sysctls.iter().rfind(default).map(Sysctl::value);
+            default.into_iter().chain(node.metrics.congestion_control())
+        });
+        let controls = controls.map(Part::CongestionControl);
+        let parts: BTreeSet<Part<'_>> = lines().filter_map(part_of).chain(controls).collect();
+        for part in parts {
+            if !has(part)? {
+                return Err(Error::Lacks {
+                    part: part.to_string(),
+                    cure: part.cure(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Veth => f.write_str("veth"),
+            Self::Qdisc(kind) => write!(f, "the qdisc {kind}"),
+            Self::Classifier(kind) => write!(f, "the classifier {kind}"),
+            Self::CongestionControl(name) => write!(f, "the congestion control {name}"),
+        }
+    }
+}
+
+impl Part<'_> {
+    /// Whether it is one of weft's own modules. A mechanism's congestion control has its qdisc's name.
+    fn is_own(&self) -> bool {
+        match self {
+            Self::Qdisc(name) | Self::CongestionControl(name) => weft_core::qdisc(name).is_some(),
+            Self::Veth | Self::Classifier(_) => false,
+        }
+    }
+
+    /// The module that has it.
+    pub fn module(&self) -> String {
+        match self {
+            Self::Veth => "veth".to_owned(),
+            Self::Qdisc("clsact") => "sch_ingress".to_owned(),
+            Self::Qdisc(kind) => format!("sch_{kind}"),
+            Self::Classifier(kind) => format!("cls_{kind}"),
+            Self::CongestionControl(name) => format!("tcp_{name}"),
+        }
+    }
+
+    /// What is to be done where the kernel lacks it: it has been asked, and would have loaded what it
+    /// has as a module.
+    fn cure(&self) -> String {
+        let module = self.module();
+        match self.is_own() {
+            true => format!(
+                "cargo xtask vm has it, and for another kernel --module FILE names its {module}.ko"
+            ),
+            false => {
+                format!("--module FILE names its {module}.ko, if you have one for this kernel")
+            }
+        }
+    }
+}
+
+/// What the kernel must have for a line.
+fn part_of(line: &Command) -> Option<Part<'_>> {
+    match line {
+        Command::Tc(command) if command.object == Object::Filter => {
+            command.kind.as_deref().map(Part::Classifier)
+        }
+        line => line.qdisc().map(Part::Qdisc),
     }
 }
 

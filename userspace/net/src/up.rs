@@ -15,10 +15,13 @@ use crate::attributes;
 use crate::commands::RouteCommand;
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Lock};
+use crate::modules;
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
-use crate::plan::{LOOPBACK, Plan, Sysctl};
+use crate::plan::{DEFAULT_CONTROL, LOOPBACK, Plan, Sysctl};
 use crate::processes::Processes;
+use crate::qdisc::Command;
+use crate::tc;
 use crate::testbed::{Record, Testbed};
 
 /// A port of a testbed that is being built. The calling thread is in its namespace; all links,
@@ -68,6 +71,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
             false => Error::Interrupted(name),
         });
     }
+    modules::load(&plan.modules)?;
     namespace::allow_files(2 * plan.nodes.len())?;
     let undo = Undo(Some(layout.clone()));
     make_directories(&layout)?;
@@ -154,7 +158,7 @@ fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
         make_links(plan, node, &namespaces, socket)?;
     }
     for (node, socket) in sockets.iter_mut().enumerate() {
-        configure(plan, node, socket)?;
+        configure(plan, node, &namespaces[node], socket)?;
     }
     for (node, socket) in plan.topology.nodes().iter().zip(&mut sockets) {
         wait_until_operational(node, socket)?;
@@ -207,7 +211,7 @@ fn is_restricted(congestion_control: &str) -> bool {
 }
 
 fn set(sysctl: &Sysctl) -> io::Result<()> {
-    let default = sysctl.path() == "/proc/sys/net/ipv4/tcp_congestion_control";
+    let default = sysctl.path() == DEFAULT_CONTROL;
     if default && is_restricted(sysctl.value().trim()) {
         return Err(ErrorKind::PermissionDenied.into());
     }
@@ -284,16 +288,35 @@ fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket
 
 /// Qdiscs come before a port is up: to change that of one that is makes the kernel wait for all
 /// processors. Routes come after, for they want a device that is up.
-fn configure(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
+fn configure(plan: &Plan, node: usize, namespace: &File, socket: &mut Socket) -> Result<()> {
     let (here, own) = (&plan.topology.nodes()[node], &plan.nodes[node]);
     let (mut batch, mut steps) = (Batch::default(), Vec::new());
-    for (port, qdiscs) in own.qdiscs.iter().enumerate() {
-        let index = plan.device_index(here, port);
-        for (place, command) in qdiscs.iter().enumerate() {
-            batch.add_qdisc(index, command);
-            steps.push(Step::Qdisc(port, place));
+    // What is left of each port's lines. A port's come in their order, and a node's as few times by
+    // `tc` as that allows.
+    let mut left: Vec<_> = own.qdiscs.iter().map(|lines| lines.iter()).collect();
+    loop {
+        let mut for_tc = Vec::new();
+        for (port, lines) in left.iter_mut().enumerate() {
+            let index = plan.device_index(here, port);
+            while let [Command::Qdisc(command), ..] = lines.as_slice() {
+                batch.add_qdisc(index, command);
+                steps.push(Step::Qdisc(port, own.qdiscs[port].len() - lines.len()));
+                lines.next();
+            }
+            while let [Command::Tc(command), ..] = lines.as_slice() {
+                for_tc.push(command);
+                lines.next();
+            }
         }
-        batch.set_up(index);
+        if for_tc.is_empty() {
+            break;
+        }
+        send(plan, node, socket, &mut batch, &steps)?;
+        (batch, steps) = Default::default();
+        tc::batch(&here.name, namespace, &for_tc)?;
+    }
+    for port in 0..here.ports.len() {
+        batch.set_up(plan.device_index(here, port));
         steps.push(Step::Up(port));
     }
     batch.set_up(LOOPBACK);
@@ -367,7 +390,10 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
     match step {
         Step::Qdisc(index, place) if unknown => Error::NoQdisc {
             what,
-            kind: own.qdiscs[index][place].kind.to_owned(),
+            kind: own.qdiscs[index][place]
+                .qdisc()
+                .unwrap_or_default()
+                .to_owned(),
         },
         _ if errno == nix::errno::Errno::EPERM => Error::Privilege { what },
         _ => Error::Refused {

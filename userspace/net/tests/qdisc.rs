@@ -5,13 +5,21 @@
 use std::collections::BTreeMap;
 
 use weft_core::common::nla;
-use weft_net::qdisc::{self, QdiscCommand};
+use weft_net::qdisc::{self, Command, QdiscCommand};
 
 fn one(words: &str) -> QdiscCommand {
     let line = format!("qdisc add dev eth0 root handle 1: {words}");
     let mut commands = qdisc::parse("line", &line).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert_eq!(commands.len(), 1);
-    commands.remove(0)
+    known(commands.remove(0))
+}
+
+/// That it goes to the kernel without `tc`.
+fn known(command: Command) -> QdiscCommand {
+    match command {
+        Command::Qdisc(command) => command,
+        Command::Tc(command) => panic!("{command} is left to tc"),
+    }
 }
 
 /// The sentence about line 1.
@@ -177,21 +185,55 @@ fn a_file_has_comments_and_lines_that_go_on() {
 }
 
 #[test]
+fn what_only_tc_can_read_is_left_to_it_with_its_place() {
+    let text = "qdisc add dev p0 root handle 1: wire rate 10mbit delay 0ns\n\
+                # shares\n\
+                qdisc add dev p0 parent 1: handle 2: htb default 10\n\
+                class add dev p0 parent 2: classid 2:10 \\\n  htb rate 1mbit\n\
+                filter add dev p0 parent 2: protocol ip prio 1 matchall classid 2:10\n\
+                qdisc add dev p0 parent 2:10 pfifo limit 9\n";
+    let commands = qdisc::parse("mine/switch.tc", text).unwrap();
+    let places: Vec<_> = commands
+        .iter()
+        .map(|command| match command {
+            Command::Qdisc(_) => None,
+            Command::Tc(command) => Some((command.place.1, command.to_string())),
+        })
+        .collect();
+    let left = |line, text: &str| Some((line, text.to_owned()));
+    assert_eq!(
+        places,
+        [
+            None,
+            left(3, "qdisc add dev p0 parent 1: handle 2: htb default 10"),
+            left(4, "class add dev p0 parent 2: classid 2:10 htb rate 1mbit"),
+            left(
+                6,
+                "filter add dev p0 parent 2: protocol ip prio 1 matchall classid 2:10"
+            ),
+            None,
+        ]
+    );
+    let kinds: Vec<_> = commands.iter().filter_map(Command::qdisc).collect();
+    assert_eq!(kinds, ["wire", "htb", "pfifo"]);
+}
+
+#[test]
 fn handles_are_hexadecimal() {
     let line = "qdisc add dev p0 parent 1:a handle 10: pfifo";
-    let command = &qdisc::parse("f", line).unwrap()[0];
+    let command = known(qdisc::parse("f", line).unwrap().remove(0));
     assert_eq!((command.parent.0, command.handle.0), (0x1_000a, 0x10_0000));
     assert_eq!(command.to_string(), line);
 }
 
 #[test]
 fn a_wrong_line_is_named_with_its_number() {
-    let text = "qdisc add dev p0 root handle 1: pfifo\n\n# comment\nqdisc add dev p0 root nonsense";
+    let text = "qdisc add dev p0 root handle 1: pfifo\n\n# comment\nqdisc del dev p0 root";
     let error = qdisc::parse("tc-configs/mine/switch", text).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tc-configs/mine/switch:4: `nonsense` is no qdisc that is known here; known are bfc, bfifo, fq, \
-         fq_codel, pfabric, pfifo, prio, red, tbf, wire"
+        "tc-configs/mine/switch:4: `qdisc del` is not `add`, `replace` or `change` of a qdisc, class or \
+         filter, which is all that a port takes"
     );
 }
 
@@ -199,8 +241,17 @@ fn a_wrong_line_is_named_with_its_number() {
 fn each_refusal_names_the_word_and_what_is_right() {
     for (line, sentence) in [
         (
-            "class add dev p0",
-            "`class add` is not `qdisc add` or `qdisc replace`, which is all that a port takes",
+            "link add dev p0",
+            "`link add` is not `add`, `replace` or `change` of a qdisc, class or filter, which is all \
+             that a port takes",
+        ),
+        (
+            "class add parent 1: classid 1:1 htb rate 1mbit",
+            "`dev` and the port are missing",
+        ),
+        (
+            "qdisc add dev p0 root handle 1: $kind",
+            "`$kind` is no kind of qdisc",
         ),
         ("qdisc add root pfifo", "`dev` and the port are missing"),
         (

@@ -3,6 +3,7 @@
 //! A fabric, as options of `weft up` and `weft run`.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_lab::fabric::FabricOptions;
@@ -25,6 +26,10 @@ pub(crate) struct Args {
     /// Sets one of the scheme's parameters (repeatable); `weft schemes` names them
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+    /// Loads a kernel module by its file first, such as a qdisc's of your own (repeatable, in this
+    /// order); it stays loaded
+    #[arg(long = "module", value_name = "FILE.ko")]
+    modules: Vec<PathBuf>,
 }
 
 impl Args {
@@ -36,6 +41,7 @@ impl Args {
             slack: self.slack,
             scheme: scheme.to_owned(),
             settings: self.settings.clone(),
+            modules: self.modules.clone(),
         }
     }
 }

@@ -281,6 +281,7 @@ at_most = 0
                 slack: Duration::ZERO,
                 scheme: words[1].clone(),
                 settings: Vec::new(),
+                modules: Vec::new(),
             },
             traffic: Traffic {
                 background: None,

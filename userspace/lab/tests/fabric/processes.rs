@@ -76,6 +76,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             slack: Duration::ZERO,
             scheme: folder.join("mine").to_str().unwrap().to_owned(),
             settings: Vec::new(),
+            modules: Vec::new(),
         },
         traffic: Traffic {
             background: Some(Origin::Drawn(drawn)),

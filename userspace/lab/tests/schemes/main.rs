@@ -37,6 +37,7 @@ fn fabric(scheme: &str) -> Result<Fabric> {
         slack: Duration::ZERO,
         scheme: scheme.to_owned(),
         settings: Vec::new(),
+        modules: Vec::new(),
     })
 }
 

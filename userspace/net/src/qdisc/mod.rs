@@ -6,8 +6,9 @@
 //! let lines = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us   # 10 Gbit/s / 1000
 //! qdisc add dev eth0 parent 1: handle 10: pfabric limit 24";
 //! let commands = weft_net::qdisc::parse("switch", lines)?;
-//! assert_eq!(commands[1].kind, "pfabric");
-//! assert_eq!(commands[1].parent.to_string(), "1:");
+//! let [_, qdisc::Command::Qdisc(queue)] = &commands[..] else { unreachable!() };
+//! assert_eq!(queue.kind, "pfabric");
+//! assert_eq!(queue.parent.to_string(), "1:");
 //! # Ok::<(), weft_net::Error>(())
 //! ```
 //!
@@ -15,11 +16,15 @@
 //! `tc` guesses, overlooks or lets the last word win, a line is refused here: an unknown word, an
 //! option given twice, a number that does not fit.
 //!
+//! A kind that is not known here, a class or a filter is `tc`'s own business: such a line is given to
+//! it as it is.
+//!
 //! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
 //! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
 //! at once the link layer is named.
 
 mod fifo;
+mod foreign;
 mod fq;
 mod fq_codel;
 mod prio;
@@ -32,6 +37,8 @@ use std::fmt;
 
 use crate::attributes::Attributes;
 use crate::error::{Error, Result};
+
+pub use foreign::{Object, TcCommand};
 
 /// A qdisc's or a class's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +73,46 @@ impl fmt::Display for Handle {
             (Self::ROOT, ..) => f.write_str("root"),
             (_, major, 0) => write!(f, "{major:x}:"),
             (_, major, minor) => write!(f, "{major:x}:{minor:x}"),
+        }
+    }
+}
+
+/// A line of a port's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A qdisc of a kind that is known here. It goes to the kernel with all else that its node gets.
+    Qdisc(QdiscCommand),
+    /// What `tc` is started for.
+    Tc(TcCommand),
+}
+
+impl Command {
+    /// The port.
+    pub fn device(&self) -> &str {
+        match self {
+            Self::Qdisc(command) => &command.device,
+            Self::Tc(command) => &command.device,
+        }
+    }
+
+    /// The kind of qdisc that it adds.
+    pub fn qdisc(&self) -> Option<&str> {
+        match self {
+            Self::Qdisc(command) => Some(command.kind),
+            Self::Tc(command) => {
+                let kind = command.kind.as_deref();
+                kind.filter(|_| command.object == Object::Qdisc)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    /// The line as `tc` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Qdisc(command) => command.fmt(f),
+            Self::Tc(command) => command.fmt(f),
         }
     }
 }
@@ -198,43 +245,61 @@ enum Kind {
 /// # Errors
 ///
 /// [`Error::Line`] for the first line that is wrong.
-pub fn parse(file: &str, text: &str) -> Result<Vec<QdiscCommand>> {
+pub fn parse(file: &str, text: &str) -> Result<Vec<Command>> {
     let mut commands = Vec::new();
-    let mut lines = text.lines().enumerate();
+    let mut lines = (1..).zip(text.lines());
     while let Some((number, line)) = lines.next() {
         let mut command = without_comment(line).to_owned();
         while let Some(begun) = command.strip_suffix('\\') {
             let next = lines.next().map_or("", |(_, next)| without_comment(next));
             command = format!("{begun} {next}");
         }
-        let words: Vec<&str> = command.split_whitespace().collect();
-        if words.is_empty() {
-            continue;
-        }
-        let line = |message| Error::Line {
-            file: file.to_owned(),
-            line: number + 1,
-            message,
-        };
-        commands.push(command_of(&words).map_err(line)?);
+        commands.extend(parse_line((file, number), &command)?);
     }
     Ok(commands)
+}
+
+/// The command of one line, without its comment; `None` if there is none. `place` is the file and the
+/// line's number.
+///
+/// # Errors
+///
+/// [`Error::Line`] if it is wrong.
+pub fn parse_line(place: (&str, usize), line: &str) -> Result<Option<Command>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let command = match command_of(&words) {
+        Ok(Some(command)) => Ok(Command::Qdisc(command)),
+        Ok(None) => match TcCommand::new(place, &words) {
+            Ok(Some(command)) => Ok(Command::Tc(command)),
+            Ok(None) => Err(format!(
+                "`{}` is not `add`, `replace` or `change` of a qdisc, class or filter, which is all \
+                 that a port takes",
+                words[..words.len().min(2)].join(" ")
+            )),
+            Err(wrong) => Err(wrong),
+        },
+        Err(wrong) => Err(wrong),
+    };
+    command.map(Some).map_err(|message| Error::Line {
+        file: place.0.to_owned(),
+        line: place.1,
+        message,
+    })
 }
 
 fn without_comment(line: &str) -> &str {
     line.split_once('#').map_or(line, |(before, _)| before)
 }
 
-fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
+/// `None`: it is for `tc` to read.
+fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, String> {
     let (replace, rest) = match words {
         ["qdisc", "add", rest @ ..] => (false, rest),
         ["qdisc", "replace", rest @ ..] => (true, rest),
-        _ => {
-            return Err(format!(
-                "`{}` is not `qdisc add` or `qdisc replace`, which is all that a port takes",
-                words[..words.len().min(2)].join(" ")
-            ));
-        }
+        _ => return Ok(None),
     };
     let mut words = Words {
         rest,
@@ -261,11 +326,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
             }
             kind => {
                 let Some((kind, reader)) = kind_of(kind) else {
-                    let known: Vec<_> = kinds().collect();
-                    return Err(format!(
-                        "`{kind}` is no qdisc that is known here; known are {}",
-                        known.join(", ")
-                    ));
+                    return Ok(None);
                 };
                 let device = device.ok_or("`dev` and the port are missing")?;
                 let parent = parent.ok_or("`root`, or `parent` and its number, is missing")?;
@@ -280,7 +341,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                     Kind::Own(qdisc) => weft::encode(qdisc, &mut options),
                 };
                 let encoded = encoded.map_err(|wrong| format!("{kind}: {wrong}"))?;
-                return Ok(QdiscCommand {
+                return Ok(Some(QdiscCommand {
                     device,
                     replace,
                     parent,
@@ -289,7 +350,7 @@ fn command_of(words: &[&str]) -> Result<QdiscCommand, String> {
                     words: written,
                     options: encoded.map(|attributes| attributes.0),
                     ports: options.ports,
-                });
+                }));
             }
         }
     }

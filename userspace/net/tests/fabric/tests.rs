@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use weft_net::probe::{self, Part};
-use weft_net::qdisc::{Handle, QdiscCommand};
+use weft_net::qdisc::{Command, Handle, QdiscCommand};
 use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
@@ -35,6 +35,9 @@ pub(crate) const TESTS: &[Test] = tests![
     a_record_says_what_a_testbed_is,
     up_twice_says_who_removes_the_first,
     a_refusal_at_the_last_port_leaves_nothing,
+    lines_for_tc_come_in_their_order,
+    what_tc_refuses_is_told_with_its_file_and_line,
+    what_a_plan_takes_is_required_of_the_kernel,
     a_hook_is_in_its_ports_namespace,
     a_hook_that_refuses_or_panics_leaves_nothing,
     an_unknown_sysctl_leaves_nothing,
@@ -223,7 +226,7 @@ fn the_commands_make_the_same() {
         let mut plan = Plan::new(name, &topology("fat-tree:k=4"), settings.clone()).unwrap();
         plan.set_qdiscs(|_, port, _| {
             let mut commands = weft_net::qdisc::parse("lines", &lines(&port.name))?;
-            commands.push(QdiscCommand::clsact(&port.name));
+            commands.push(Command::Qdisc(QdiscCommand::clsact(&port.name)));
             Ok(commands)
         })
         .unwrap();
@@ -350,6 +353,95 @@ fn a_refusal_at_the_last_port_leaves_nothing() {
     );
     assert!(error.starts_with(&named), "{error}");
     assert_nothing_left();
+}
+
+/// Those that `tc` reads, between those that go by netlink: `change` is not known here.
+fn lines_for_tc_come_in_their_order() {
+    let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k limit 30k
+                 qdisc change dev DEV root handle 1: tbf rate 20mbit burst 15k limit 30k
+                 qdisc add dev DEV parent 1:1 handle 10: pfifo limit 7
+                 qdisc change dev DEV parent 1:1 handle 10: pfifo limit 8";
+    let [ours, script] = ["ours", "script"].map(|name| plan_with(name, "rack:hosts=2", lines));
+    build(&ours);
+    fs::write("/run/script", script.commands().to_string()).unwrap();
+    run("sh /run/script");
+    for node in ours.topology().nodes() {
+        let qdiscs = |plan: &Plan| {
+            let namespace = plan.namespace(node);
+            run(&format!("tc -n {namespace} qdisc show"))
+        };
+        let told = qdiscs(&ours);
+        assert_eq!(told, qdiscs(&script));
+        for words in ["tbf 1: dev", "rate 20Mbit", "parent 1:1 limit 8p"] {
+            let each = node.ports.len();
+            assert_eq!(told.matches(words).count(), each, "{words}: {told}");
+        }
+    }
+    fs::remove_file("/run/script").unwrap();
+    remove("ours");
+    remove("script");
+    run("umount /run/netns");
+}
+
+fn what_tc_refuses_is_told_with_its_file_and_line() {
+    for (line, why) in [
+        (
+            "qdisc change dev DEV handle 7: pfifo limit 3",
+            "`tc qdisc change dev tor0 handle 7: pfifo limit 3`: ",
+        ),
+        (
+            "qdisc change dev DEV root pfifo limet 3",
+            "unknown parameter \"limet\"",
+        ),
+        (
+            "qdisc add dev DEV root handle 2: nonsense much 1",
+            "nonsense",
+        ),
+    ] {
+        let lines = format!("# none\n\nqdisc add dev DEV root handle 1: pfifo\n{line}");
+        let plan = plan_with("refused", "rack:hosts=2", &lines);
+        let error = up(&plan, None).unwrap_err().to_string();
+        assert!(error.starts_with("lines:4: h0: `tc "), "{error}");
+        assert!(error.contains(why), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+        assert_nothing_left();
+    }
+}
+
+fn what_a_plan_takes_is_required_of_the_kernel() {
+    plan("had", "rack:hosts=2").require().unwrap();
+    for (lines, lacking) in [
+        (
+            "qdisc add dev DEV root handle 1: nonsense",
+            "this kernel lacks the qdisc nonsense; --module FILE names its sch_nonsense.ko, if you have \
+             one for this kernel",
+        ),
+        (
+            "qdisc add dev DEV root handle 1: pfifo\n\
+             filter add dev DEV parent 1: protocol ip prio 1 nonsense classid 1:2",
+            "this kernel lacks the classifier nonsense; --module FILE names its cls_nonsense.ko, if you \
+             have one for this kernel",
+        ),
+    ] {
+        let plan = plan_with("lacking", "rack:hosts=2", lines);
+        assert_eq!(plan.require().unwrap_err().to_string(), lacking);
+    }
+    let settings = Settings {
+        host_sysctls: vec![Sysctl::new("net.ipv4.tcp_congestion_control", "nonsense").unwrap()],
+        ..Settings::default()
+    };
+    let plan = Plan::new("lacking", &topology("rack:hosts=2"), settings).unwrap();
+    let sentence = plan.require().unwrap_err().to_string();
+    assert!(
+        sentence.contains("lacks the congestion control nonsense; "),
+        "{sentence}"
+    );
+    let mut plan = crate::state::plan("module", "rack:hosts=2");
+    plan.set_modules(vec!["/run/none.ko".into()]);
+    let sentence = plan.require().unwrap_err().to_string();
+    assert!(sentence.starts_with("reading /run/none.ko: "), "{sentence}");
+    let script = plan.commands().to_string();
+    assert!(script.contains("\ninsmod /run/none.ko\n"), "{script}");
 }
 
 fn a_hook_is_in_its_ports_namespace() {

@@ -3,6 +3,7 @@
 //! The tests, one file per part.
 
 mod balance;
+mod foreign;
 mod idle;
 mod kill;
 mod memory;
@@ -11,5 +12,6 @@ mod refusals;
 mod testbeds;
 
 /// All parts, in the order in which they run.
-pub(crate) const PARTS: &[weft_ktap::Part] =
-    weft_ktap::parts![idle, rate, balance, refusals, testbeds, kill, memory];
+pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
+    idle, rate, balance, refusals, foreign, testbeds, kill, memory
+];

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Lines that are left to `tc`: qdiscs whose options nobody here knows, classes and filters.
+
+use std::fmt;
+
+use super::Handle;
+
+/// A line that `tc` itself reads, as `tc -b` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcCommand {
+    /// The port.
+    pub device: String,
+    /// What it adds.
+    pub object: Object,
+    /// The qdisc or class above it, where the line says one and it is a number.
+    pub parent: Option<Handle>,
+    /// A qdisc's own number, where the line says one.
+    pub handle: Option<Handle>,
+    /// The kind of qdisc, class or filter, where the line says one.
+    pub kind: Option<String>,
+    /// The file that it is in, and its line, counted from 1.
+    pub place: (String, usize),
+    words: Vec<String>,
+}
+
+/// What a line of `tc` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A queueing discipline.
+    Qdisc,
+    /// A class of one.
+    Class,
+    /// A filter of packets, at a qdisc.
+    Filter,
+}
+
+impl TcCommand {
+    /// `None`: it is nothing that makes a port what it is to be.
+    pub(super) fn new(place: (&str, usize), words: &[&str]) -> Result<Option<Self>, String> {
+        let (object, rest) = match words {
+            ["qdisc", "add" | "replace" | "change", rest @ ..] => (Object::Qdisc, rest),
+            ["class", "add" | "replace" | "change", rest @ ..] => (Object::Class, rest),
+            ["filter", "add" | "replace" | "change", rest @ ..] => (Object::Filter, rest),
+            _ => return Ok(None),
+        };
+        let after = |name: &str| {
+            let mut pairs = rest.windows(2);
+            pairs.find(|pair| pair[0] == name).map(|pair| pair[1])
+        };
+        let device = after("dev").ok_or("`dev` and the port are missing")?;
+        let kind = kind(rest);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if let Some(kind) = kind.filter(|kind| !kind.chars().all(plain)) {
+            return Err(format!("`{kind}` is no kind of {}", words[0]));
+        }
+        let root = object != Object::Filter && rest.contains(&"root");
+        let parent = after("parent").and_then(|text| Handle::parse(text, true));
+        Ok(Some(Self {
+            device: device.to_owned(),
+            object,
+            parent: if root { Some(Handle::ROOT) } else { parent },
+            handle: match object {
+                Object::Qdisc => after("handle").and_then(|text| Handle::parse(text, false)),
+                Object::Class | Object::Filter => None,
+            },
+            kind: kind.map(str::to_owned),
+            place: (place.0.to_owned(), place.1),
+            words: words.iter().map(|&word| word.to_owned()).collect(),
+        }))
+    }
+}
+
+impl fmt::Display for TcCommand {
+    /// The line as it was written, with a space between words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words.join(" "))
+    }
+}
+
+/// The word that names the kind: the first that is none of what `tc` takes before it.
+fn kind<'a>(mut words: &'a [&str]) -> Option<&'a str> {
+    loop {
+        let values = match *words.first()? {
+            "root" | "ingress" | "egress" | "stab" => 0,
+            "estimator" => 2,
+            "dev" | "parent" | "handle" | "classid" | "ingress_block" | "egress_block"
+            | "block" => 1,
+            // Of a size table, which `stab` begins.
+            "mtu" | "tsize" | "mpu" | "overhead" | "linklayer" => 1,
+            // Of filters.
+            "protocol" | "pref" | "preference" | "prio" | "priority" | "chain" => {
+                // As a qdisc, `prio` is a kind; then no number follows.
+                match words.get(1)?.parse::<u32>() {
+                    Err(_) if words[0] == "prio" => return Some("prio"),
+                    _ => 1,
+                }
+            }
+            kind => return Some(kind),
+        };
+        words = words.get(1 + values..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str) -> TcCommand {
+        let words: Vec<&str> = line.split(' ').collect();
+        TcCommand::new(("x/switch.tc", 3), &words).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_a_plan_must_know_is_found_in_a_line() {
+        for (line, object, parent, handle, kind) in [
+            (
+                "qdisc add dev p root handle a: stab overhead 24 mpu 84 htb default 10",
+                Object::Qdisc,
+                Some(Handle::ROOT),
+                Some(Handle(0xa_0000)),
+                Some("htb"),
+            ),
+            (
+                "class add dev p parent a: classid a:10 est 1sec 8sec",
+                Object::Class,
+                Some(Handle(0xa_0000)),
+                None,
+                Some("est"),
+            ),
+            (
+                "class replace dev p parent a: classid a:10 htb rate 1mbit",
+                Object::Class,
+                Some(Handle(0xa_0000)),
+                None,
+                Some("htb"),
+            ),
+            (
+                "filter add dev p parent a: protocol ip prio 1 handle 6 fw classid a:10",
+                Object::Filter,
+                Some(Handle(0xa_0000)),
+                None,
+                Some("fw"),
+            ),
+            (
+                "qdisc add dev p parent a:10 prio bands 3 priomap 1 1",
+                Object::Qdisc,
+                Some(Handle(0xa_0010)),
+                None,
+                Some("prio"),
+            ),
+            (
+                "qdisc add dev p clsact",
+                Object::Qdisc,
+                None,
+                None,
+                Some("clsact"),
+            ),
+            ("qdisc add dev p ingress", Object::Qdisc, None, None, None),
+        ] {
+            let found = command(line);
+            assert_eq!(found.to_string(), line);
+            assert_eq!(found.device, "p");
+            let told = (
+                found.object,
+                found.parent,
+                found.handle,
+                found.kind.as_deref(),
+            );
+            assert_eq!(told, (object, parent, handle, kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_port_or_of_another_command_is_not_taken() {
+        let new = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            TcCommand::new(("f", 1), &words)
+        };
+        assert_eq!(
+            new("class add parent 1: classid 1:1 htb rate 1mbit").unwrap_err(),
+            "`dev` and the port are missing"
+        );
+        for line in [
+            "qdisc del dev p root",
+            "qdisc show",
+            "monitor",
+            "actions add action drop",
+        ] {
+            assert_eq!(new(line), Ok(None), "{line}");
+        }
+    }
+}
