@@ -8,9 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
-use weft_lab::experiment::named;
+use weft_lab::experiment::{named, names};
 use weft_lab::results;
 use weft_lab::run::{Checked, each_once, file};
+use weft_topo::spec::KINDS;
+use weft_words::near::{meant, near};
 
 use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
 use crate::compare;
@@ -31,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return experiments::perform(&experiment, args);
     }
+    mistyped(&args.fabric.topology)?;
     if let Some(option) = args.said_of(&ONLY_OF_EXPERIMENTS) {
         return usage(format!(
             "--{option} is for experiments; weft experiments lists them"
@@ -94,6 +97,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Refuses what is neither topology nor file, but nearly an experiment's name.
+fn mistyped(name: &str) -> Result<()> {
+    let names = names();
+    let is_near = !near(name, &names).is_empty();
+    let is_file = Path::new(name).exists();
+    let is_topology = weft_lab::topology::parse(name).is_ok() || !near(name, KINDS).is_empty();
+    match is_near && !is_file && !is_topology {
+        true => usage(format!(
+            "there is no topology and no experiment `{name}`{}; weft experiments lists all",
+            meant(name, &names)
+        )),
+        false => Ok(()),
+    }
 }
 
 /// A folder for results. If it was made and nothing came into it, it goes when this does.

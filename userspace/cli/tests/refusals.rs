@@ -62,6 +62,14 @@ fn an_unknown_topology_is_answered_with_those_there_are() {
             "topology nonsense",
             "known are fat-tree, leaf-spine, rack, dumbbell",
         ),
+        (
+            "run pfabric-fig4",
+            "no topology and no experiment `pfabric-fig4`; near are pfabric-fig4a, ",
+        ),
+        (
+            "run fat-tre",
+            "There is no topology \"fat-tre\"; nearest is fat-tree; known are",
+        ),
         ("up ./none.toml", "topology ./none.toml: No such file"),
         ("up fat-tree:kk=4", "known are k, rate, delay"),
         ("up fat-tree:k=3", "write k=2 or k=4"),
@@ -82,6 +90,10 @@ fn an_unknown_scheme_is_answered_with_those_there_are() {
         ("up rack --scheme nonsense", known),
         ("run rack --scheme droptail,nonsense", known),
         ("schemes show nonsense", known),
+        (
+            "up rack --scheme pfabrik",
+            "there is no scheme `pfabrik`; nearest is pfabric: expected one of",
+        ),
         ("schemes export nonsense folder", known),
         (
             "up rack --scheme ./none",
@@ -112,6 +124,10 @@ fn an_unknown_workload_is_answered_with_those_there_are() {
     assert_says(&[
         ("run rack --workload nonsense", known),
         ("workloads nonsense", known),
+        (
+            "run rack --workload websearch",
+            "there is no workload `websearch`; nearest is web-search: expected",
+        ),
         (
             "run rack --workload ./none.cdf",
             "--workload ./none.cdf: No such file",

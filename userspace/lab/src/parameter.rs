@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use weft_topo::Rate;
+use weft_words::quantity;
 
 use crate::error::usage;
 
@@ -57,12 +58,7 @@ pub(crate) const UNITS: [(&str, u64); 4] = [
 
 /// ns of a text like `45us`.
 fn time(text: &str) -> Option<u64> {
-    let (unit, factor) = UNITS
-        .into_iter()
-        .find(|(unit, _)| text.strip_suffix(unit).is_some_and(is_decimal))?;
-    let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
-    let ns = number * factor as f64;
-    (ns <= 1e18).then_some(ns.round() as u64)
+    quantity::read(text, &UNITS).ok()
 }
 
 fn is_decimal(text: &str) -> bool {
@@ -74,11 +70,7 @@ fn is_decimal(text: &str) -> bool {
 
 /// In the largest unit in which it is whole.
 pub fn show_time(ns: u64) -> String {
-    let whole = |(_, factor): &&(&str, u64)| ns != 0 && ns.is_multiple_of(*factor);
-    match UNITS.iter().rev().find(whole) {
-        Some((unit, factor)) => format!("{}{unit}", ns / factor),
-        None => format!("{ns}ns"),
-    }
+    quantity::show(ns, &UNITS)
 }
 
 /// The bit/s of a text like `5gbit`.
@@ -89,16 +81,13 @@ fn rate(text: &str) -> Option<u64> {
 /// A rate in bit/s as `tc` takes it: whole bytes a second, at least one, in the largest unit in which
 /// it is whole.
 pub(crate) fn show_rate(bits: u64) -> String {
-    let bits = (bits / 8 * 8).max(8);
-    let units = [
-        ("gbit", 1_000_000_000),
-        ("mbit", 1_000_000),
+    const UNITS: [(&str, u64); 4] = [
+        ("bit", 1),
         ("kbit", 1_000),
+        ("mbit", 1_000_000),
+        ("gbit", 1_000_000_000),
     ];
-    match units.iter().find(|(_, size)| bits.is_multiple_of(*size)) {
-        Some((unit, size)) => format!("{}{unit}", bits / size),
-        None => format!("{bits}bit"),
-    }
+    quantity::show((bits / 8 * 8).max(8), &UNITS)
 }
 
 /// What a parameter takes from the fabric.

@@ -2,48 +2,43 @@
 
 //! Numbers of bytes as people write them.
 
+use weft_words::quantity::{self, Wrong};
+
 use crate::error::{Result, invalid};
 
-const UNITS: [(&str, u64); 13] = [
+const UNITS: [(&str, u64); 14] = [
     ("", 1),
-    ("B", 1),
+    ("b", 1),
     ("k", 1_000),
-    ("kB", 1_000),
-    ("KB", 1_000),
-    ("M", 1_000_000),
-    ("MB", 1_000_000),
-    ("G", 1_000_000_000),
-    ("GB", 1_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
+    ("kb", 1_000),
+    ("m", 1_000_000),
+    ("mb", 1_000_000),
+    ("g", 1_000_000_000),
+    ("gb", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
 ];
 
-/// Bytes: `1460`, `20kB`, `1.5MB`, `64KiB`; k, M and G are powers of 1000.
+/// Bytes: `1460`, `20kB`, `1.5MB`, `64KiB`, units in any case; k, M, G and T are powers of 1000.
 ///
 /// # Errors
 ///
 /// If it is no number, has an unknown unit, or is not a whole number of bytes below 2^53.
 pub fn bytes(text: &str) -> Result<u64> {
-    let text = text.trim();
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = UNITS.iter().find(|(name, _)| *name == unit.trim());
-    let (Ok(number), Some((_, factor))) = (number.parse::<f64>(), factor) else {
-        return invalid(format!(
+    let (number, unit) = quantity::split(text.trim());
+    match quantity::read(&format!("{number}{}", unit.trim()), &UNITS) {
+        Ok(bytes) if bytes < 1 << 53 => Ok(bytes),
+        Ok(_) | Err(Wrong::Size) => invalid(format!(
+            "`{text}` is not a whole number of bytes below 2^53"
+        )),
+        Err(Wrong::Form) => invalid(format!(
             "`{text}` is not a size: expected for example 1460, 20kB, 1.5MB or 64KiB"
-        ));
-    };
-    let bytes = number * *factor as f64;
-    // Decimal fractions are not exact in binary: 1.1 MB is meant to be whole.
-    let whole = bytes.round();
-    if (bytes - whole).abs() > 1e-6 || whole >= (1_u64 << 53) as f64 {
-        return invalid(format!("`{text}` is not a whole number of bytes"));
+        )),
     }
-    Ok(whole as u64)
 }
 
 #[cfg(test)]
@@ -58,6 +53,8 @@ mod tests {
             ("20kB", 20_000),
             ("1.1MB", 1_100_000),
             ("64KiB", 65_536),
+            ("20kb", 20_000),
+            ("1TB", 1_000_000_000_000),
             ("2 GB", 2_000_000_000),
         ] {
             assert_eq!(bytes(text).unwrap(), expected, "{text}");

@@ -13,6 +13,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chacha20::rand_core::Rng;
+use weft_words::near::meant;
 
 use crate::error::{Error, Result, invalid};
 use crate::framing::Framing;
@@ -228,8 +229,9 @@ impl FromStr for Sizes {
             None => {
                 let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();
                 invalid(format!(
-                    "there is no workload `{text}`: expected {}, fixed:SIZE, uniform:MIN-MAX or \
+                    "there is no workload `{text}`{}: expected {}, fixed:SIZE, uniform:MIN-MAX or \
                      a file",
+                    meant(text, &names),
                     names.join(", ")
                 ))
             }

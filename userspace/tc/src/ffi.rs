@@ -11,7 +11,6 @@
 
 use crate::args::Complaint;
 use crate::options;
-use crate::quantity::exact;
 use crate::statistics;
 use crate::tc::{Output, Units};
 use std::borrow::Cow;
@@ -22,6 +21,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::{HEADER, NoRoom, Sink};
+use weft_words::quantity::exact;
 
 #[cfg(test)]
 mod tests;

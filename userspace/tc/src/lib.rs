@@ -15,7 +15,6 @@
 //! | [`args`] | the command line, and what is said of a wrong one |
 //! | [`options`] | options by their table: words into a request, a dump into words |
 //! | [`statistics`] | statistics by their table |
-//! | [`quantity`] | numbers with a unit, exactly |
 //! | [`size`] | sizes in bytes, as iproute2 prints them |
 //! | `ffi` | the C side, with all the `unsafe` there is |
 
@@ -25,7 +24,6 @@ pub mod args;
 #[allow(unsafe_code)]
 mod ffi;
 pub mod options;
-pub mod quantity;
 pub mod size;
 pub mod statistics;
 pub mod tc;

@@ -29,7 +29,9 @@ use std::fmt;
 use serde::Deserialize;
 
 use crate::address::{Address, MAX_HOSTS_PER_SWITCH};
-use crate::error::{Error, nearest};
+use weft_words::near::meant;
+
+use crate::error::Error;
 use crate::topology::{Builder, MAX_NAME, MAX_NODES, Topology, Wire};
 use crate::units::{Delay, Rate};
 
@@ -360,8 +362,7 @@ fn read_link(content: &Content, link: &ContentLink) -> Result<FileLink, Error> {
     let place =
         |name: &str| {
             names.iter().position(|&known| known == name).ok_or_else(|| {
-            let meant = nearest(name, &names)
-                .map_or_else(String::new, |near| format!("; nearest is {near}"));
+            let meant = meant(name, &names);
             Error::new(format!(
                 "there is no node \"{name}\"{meant}; add it to hosts or switches, or correct it"
             ))

@@ -6,7 +6,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::error::{Error, nearest};
+use weft_words::near::meant;
+
+use crate::error::Error;
 use crate::topology::Wire;
 use crate::units::Rate;
 
@@ -36,12 +38,9 @@ impl<'a> Options<'a> {
                 )));
             };
             if !known.contains(&name) {
-                let meant = match nearest(name, known) {
-                    Some(near) => format!("; nearest is {near}, known are"),
-                    None => "; known are".to_owned(),
-                };
                 return Err(Error::new(format!(
-                    "{kind} has no option \"{name}\"{meant} {}",
+                    "{kind} has no option \"{name}\"{}; known are {}",
+                    meant(name, known),
                     known.join(", ")
                 )));
             }

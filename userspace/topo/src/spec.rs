@@ -5,7 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, nearest};
+use weft_words::near::meant;
+
+use crate::error::Error;
 use crate::topology::Topology;
 use crate::{bfc_testbed, dumbbell, fat_tree, file, leaf_spine, rack};
 
@@ -81,16 +83,11 @@ impl FromStr for Spec {
             rack::KIND => rack::Rack::parse(options).map(Self::Rack),
             dumbbell::KIND => dumbbell::Dumbbell::parse(options).map(Self::Dumbbell),
             bfc_testbed::KIND => bfc_testbed::BfcTestbed::parse(options).map(Self::BfcTestbed),
-            _ => {
-                let meant = match nearest(kind, KINDS) {
-                    Some(near) => format!("; nearest is {near}, known are"),
-                    None => "; known are".to_owned(),
-                };
-                Err(Error::new(format!(
-                    "There is no topology \"{kind}\"{meant} {}, or a TOML file",
-                    KINDS.join(", ")
-                )))
-            }
+            _ => Err(Error::new(format!(
+                "There is no topology \"{kind}\"{}; known are {}, or a TOML file",
+                meant(kind, KINDS),
+                KINDS.join(", ")
+            ))),
         }
     }
 }

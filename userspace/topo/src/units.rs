@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use weft_words::quantity::{Wrong, read, show};
+
 use crate::error::Error;
 
 const RATES: &[(&str, u64)] = &[
@@ -78,7 +80,7 @@ impl Rate {
 impl fmt::Display for Rate {
     /// In the largest unit in which it is a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(f, self.0, RATES)
+        f.write_str(&show(self.0, RATES))
     }
 }
 
@@ -88,20 +90,19 @@ impl FromStr for Rate {
     /// A number, which may have decimals, and one of the units bit, kbit, mbit, gbit (powers of
     /// 1000, in any case).
     fn from_str(text: &str) -> Result<Self, Error> {
-        let value = read(text, RATES).ok_or_else(|| {
-            Error::new(format!(
+        match read(text, RATES) {
+            Err(Wrong::Form) => Err(Error::new(format!(
                 "\"{text}\" is not a rate: write a number and one of bit, kbit, mbit, gbit, for \
                  example 10gbit"
-            ))
-        })?;
-        match value {
-            Some(rate) if (Self::MIN.0..=Self::MAX.0).contains(&rate) => Self::new(rate)
-                .ok_or_else(|| {
+            ))),
+            Ok(rate) if (Self::MIN.0..=Self::MAX.0).contains(&rate) => {
+                Self::new(rate).ok_or_else(|| {
                     Error::new(format!(
                         "\"{text}\" is no whole number of bytes per second: write a multiple of \
                          8 bit/s"
                     ))
-                }),
+                })
+            }
             _ => Err(Error::new(format!(
                 "\"{text}\" is not between {} and {}, or not a whole number of bit/s",
                 Self::MIN,
@@ -143,7 +144,7 @@ impl Delay {
 impl fmt::Display for Delay {
     /// In the largest unit in which it is a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(f, self.0, DELAYS)
+        f.write_str(&show(self.0, DELAYS))
     }
 }
 
@@ -152,12 +153,15 @@ impl FromStr for Delay {
 
     /// A number, which may have decimals, and one of the units ns, us, ms, s (in any case).
     fn from_str(text: &str) -> Result<Self, Error> {
-        let value = read(text, DELAYS).ok_or_else(|| {
-            Error::new(format!(
-                "\"{text}\" is not a delay: write a number and one of ns, us, ms, s, for example \
-                 200ns"
-            ))
-        })?;
+        let value = match read(text, DELAYS) {
+            Err(Wrong::Form) => {
+                return Err(Error::new(format!(
+                    "\"{text}\" is not a delay: write a number and one of ns, us, ms, s, for \
+                     example 200ns"
+                )));
+            }
+            value => value.ok(),
+        };
         value.and_then(Self::new).ok_or_else(|| {
             Error::new(format!(
                 "\"{text}\" is not between 0ns and {}, or not a whole number of ns",
@@ -165,40 +169,4 @@ impl FromStr for Delay {
             ))
         })
     }
-}
-
-fn show(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let whole = |&&(_, size): &&(&str, u64)| value != 0 && value.is_multiple_of(size);
-    let (unit, size) = units.iter().rev().find(whole).unwrap_or(&units[0]);
-    write!(f, "{}{unit}", value / size)
-}
-
-/// `None` if `text` is no number with a unit, `Some(None)` if the number is too large or not whole
-/// in the smallest unit.
-fn read(text: &str, units: &[(&str, u64)]) -> Option<Option<u64>> {
-    let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(digits);
-    let &(_, size) = units
-        .iter()
-        .find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    for part in [whole, fraction] {
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-    }
-    let fraction = fraction.trim_end_matches('0');
-    let value = || {
-        let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-        let whole = whole.parse::<u64>().ok()?.checked_mul(size)?;
-        let fraction = match fraction {
-            "" => 0,
-            _ => fraction.parse::<u128>().ok()?.checked_mul(size.into())?,
-        };
-        if !fraction.is_multiple_of(scale) {
-            return None;
-        }
-        whole.checked_add(u64::try_from(fraction / scale).ok()?)
-    };
-    Some(value())
 }

@@ -22,9 +22,9 @@ fn an_unknown_topology_is_told_the_nearest_and_all() {
         let meant = if nearest.is_empty() {
             String::new()
         } else {
-            format!(" nearest is {nearest},")
+            format!("; nearest is {nearest}")
         };
-        let expected = format!("There is no topology \"{kind}\";{meant} {known}");
+        let expected = format!("There is no topology \"{kind}\"{meant}; {known}");
         assert_eq!(refusal(text), expected);
     }
 }
@@ -33,7 +33,7 @@ fn an_unknown_topology_is_told_the_nearest_and_all() {
 fn an_unknown_option_is_told_the_nearest_and_all() {
     assert_eq!(
         refusal("rack:host=4"),
-        "rack has no option \"host\"; nearest is hosts, known are hosts, rate, delay, host-rate, \
+        "rack has no option \"host\"; nearest is hosts; known are hosts, rate, delay, host-rate, \
          host-delay"
     );
     assert_eq!(

@@ -12,6 +12,7 @@ use anyhow::Result;
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Deserializer, Serialize};
 use weft_topo::spec::KINDS;
+use weft_words::near::meant;
 
 use super::measure::Measure;
 use crate::error::usage;
@@ -229,7 +230,8 @@ impl Experiment {
         match named(text)? {
             Some(experiment) => Ok(experiment),
             None => usage(format!(
-                "there is no experiment `{text}`: expected one of {}, or a file such as ./{text}.toml",
+                "there is no experiment `{text}`{}: expected one of {}, or a file such as ./{text}.toml",
+                meant(text, &names()),
                 names().join(", ")
             )),
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use include_dir::{Dir, include_dir};
+use weft_words::near::meant;
 
 use crate::error::usage;
 
@@ -124,7 +125,8 @@ impl Folder {
 /// `here` is what a folder beside may be named from.
 fn unknown<T>(name: &str, here: &str) -> Result<T> {
     usage(format!(
-        "there is no scheme `{name}`: expected one of {}, or a folder such as {here}/{name}",
+        "there is no scheme `{name}`{}: expected one of {}, or a folder such as {here}/{name}",
+        meant(name, &names()),
         names().join(", ")
     ))
 }

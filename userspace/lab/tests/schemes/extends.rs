@@ -204,7 +204,7 @@ fn what_cannot_be_extended_is_refused() {
         ),
         (
             "unknown",
-            "unknown/scheme.toml: extends = \"pfabrik\": there is no scheme `pfabrik`: expected one of bbr, bfc,",
+            "unknown/scheme.toml: extends = \"pfabrik\": there is no scheme `pfabrik`; nearest is pfabric: expected one of bbr,",
         ),
         (
             "nowhere",

@@ -2,9 +2,10 @@
 
 //! Rates, sizes and times as `tc` reads them (iproute2's `get_rate64`, `get_size`, `get_time`,
 //! `get_time64`): a number that may have decimals and a unit in any case. Of sizes and of times in
-//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit.
+//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit: those
+//! are read as `double`, by hand, so that the kernel is sent the bytes that `tc` sends.
 
-use weft_tc::quantity::scaled;
+use weft_words::quantity;
 
 /// In byte/s. A number alone is bit/s; `k` is 1000, `ki` 1024, `bps` bytes.
 pub(super) fn rate(text: &str) -> Option<u64> {
@@ -44,8 +45,7 @@ pub(super) fn size(text: &str) -> Option<u32> {
         ("gb", 1 << 30),
         ("gbit", 1 << 27),
     ];
-    let (number, unit) = split(text);
-    scaled(number, find(UNITS, &unit)?)?.try_into().ok()
+    quantity::read(text, UNITS).ok()?.try_into().ok()
 }
 
 /// In µs; a number alone is µs.
@@ -65,8 +65,8 @@ pub(super) fn nanoseconds(text: &str) -> Option<u64> {
         ("ms", 1_000_000),
         ("s", 1_000_000_000),
     ];
-    let (number, unit) = split(text);
-    scaled(number, find(UNITS, short(&unit))?)
+    let (number, unit) = quantity::split(text);
+    quantity::scaled(number, find(UNITS, short(&unit.to_ascii_lowercase()))?)
 }
 
 /// Decimal, or hexadecimal after `0x`.
@@ -97,10 +97,7 @@ fn short(unit: &str) -> &str {
 
 /// The number, and its unit in lower case.
 fn split(text: &str) -> (&str, String) {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = quantity::split(text);
     (number, unit.to_ascii_lowercase())
 }
 

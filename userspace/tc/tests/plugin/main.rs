@@ -7,7 +7,6 @@ mod bfc;
 mod hold;
 mod man;
 mod pfabric;
-mod quantity;
 mod real_tc;
 mod recorded_tc;
 mod size;

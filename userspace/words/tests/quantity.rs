@@ -2,7 +2,7 @@
 
 //! Numbers with a unit.
 
-use weft_tc::quantity::exact;
+use weft_words::quantity::exact;
 
 /// Units of which `tc` would say so much; nothing but "1" and a unit is asked for.
 fn one(text: &str) -> Option<u64> {

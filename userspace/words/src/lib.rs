@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What people write: quantities and names.
+//!
+//! | module | part |
+//! |---|---|
+//! | [`quantity`] | a number and its unit, exactly: the one grammar of sizes, rates and times |
+//! | [`near`] | the names that a mistyped one is near |
+
+pub mod near;
+pub mod quantity;
