@@ -21,6 +21,8 @@ Kinds: fat-tree, leaf-spine, rack, dumbbell, bfc-testbed, or a TOML file's path.
 Examples:
   weft topology fat-tree:k=4
   weft topology leaf-spine:leaves=9,spines=4,hosts=16 --paths h0,h143
+  weft topology fat-tree:k=4 --svg > fat-tree.svg
+  weft topology dumbbell --dot | dot -Tpdf > dumbbell.pdf
   weft topology ./my.toml --json")]
 pub(crate) struct Args {
     /// KIND[:OPTION=VALUE,…], or a TOML file
@@ -28,8 +30,14 @@ pub(crate) struct Args {
     /// Instead: the shortest paths between two hosts
     #[arg(long, value_name = "FROM,TO")]
     paths: Option<String>,
+    /// Instead: a picture of it, as SVG
+    #[arg(long, conflicts_with_all = ["paths", "dot"])]
+    svg: bool,
+    /// Instead: a graph for Graphviz's dot
+    #[arg(long, conflicts_with = "paths")]
+    dot: bool,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["svg", "dot"])]
     json: bool,
 }
 
@@ -75,7 +83,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pair) = &args.paths {
         return paths(&topology, pair, args.json);
     }
-    if args.json {
+    if args.svg {
+        output::print(topology.svg().trim_end())?;
+    } else if args.dot {
+        output::print(topology.dot().trim_end())?;
+    } else if args.json {
         output::json(&json(&topology))?;
     } else {
         output::print(format!(

@@ -68,7 +68,7 @@ impl Topology {
         Ok(())
     }
 
-    fn end(&self, (id, port): (NodeId, usize)) -> String {
+    pub(crate) fn end(&self, (id, port): (NodeId, usize)) -> String {
         let node = self.node(id);
         let port = &node.ports[port];
         format!("{}:{} {}", node.name, port.name, port.mac)

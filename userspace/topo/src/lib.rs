@@ -56,6 +56,7 @@ pub mod file;
 pub mod leaf_spine;
 mod options;
 pub mod path;
+mod picture;
 pub mod rack;
 pub mod route;
 pub mod spec;
