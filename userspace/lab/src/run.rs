@@ -3,7 +3,7 @@
 //! A run: what is asked for, what it comes to on its fabric, and its results' file.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -210,9 +210,32 @@ impl Checked {
         let hosts = testbed::hosts(&testbed, &fabric.topology, run.ipv6)?;
         let mut ports = Sampled::new(&testbed, &fabric.topology)?;
         let created = File::create(path).with_context(|| format!("writing {}", path.display()))?;
-        let mut out = BufWriter::new(created);
+        let mut out = BufWriter::new(Named(created, path));
         let mut failures = || process::failures(&mut processes, path);
         trial.run(hosts, &mut ports, &mut out, progress, cancel, &mut failures)
+    }
+}
+
+/// A file, whose name is in what cannot be written to it.
+struct Named<'a>(File, &'a Path);
+
+impl Named<'_> {
+    fn told(&self, error: io::Error) -> io::Error {
+        // What was interrupted is tried again, by its kind.
+        io::Error::new(
+            error.kind(),
+            format!("writing {}: {error}", self.1.display()),
+        )
+    }
+}
+
+impl Write for Named<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| self.told(error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| self.told(error))
     }
 }
 
@@ -249,6 +272,20 @@ fn patience(fabric: &Fabric) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_the_files_name() {
+        let full = Path::new("/dev/full");
+        let mut out = BufWriter::new(Named(File::create(full).unwrap(), full));
+        out.write_all(b"a result").unwrap();
+        let error = out.flush().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let said = error.to_string();
+        assert!(
+            said.starts_with("writing /dev/full: No space left"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn what_is_there_twice_is_refused() {
