@@ -2,22 +2,35 @@
 
 //! `weft doctor`: what this machine has and lacks, and the cure for each.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use nix::unistd::Uid;
 use serde::Serialize;
+use weft_lab::fabric::{Fabric, FabricOptions};
+use weft_lab::scheme;
+use weft_lab::testbed;
+use weft_net::Plan;
 use weft_net::probe::{self, Part};
 
 use crate::output;
 
+/// What carries every scheme, and is weft's own.
+const WIRE: &str = "wire";
+
 /// What this machine has and lacks, with the cure for each
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit status: 0 if stock schemes can run (droptail, dctcp, fq_codel), 1 if not.
+What is looked for is what the schemes that weft brings take, and what makes results believable. A cure
+is a command; `cargo xtask` is run in weft's source.
+
+Exit status: 0 if all schemes of Linux's own qdiscs and congestion controls can run (bbr, cubic-codel,
+dctcp, droptail, fq_codel), 1 if not.
 
 Example:
   weft doctor --json")]
@@ -27,60 +40,75 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Where weft's modules and programs are.
+const GUEST: &str = "cargo xtask vm";
+
+#[derive(Debug, Serialize)]
+struct Check {
+    what: String,
+    ok: bool,
+    found: String,
+    /// The schemes that take it.
+    needed_for: Needed,
+    /// The command that gets it, where it is missing.
+    cure: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Need {
+enum Needed {
     /// Nothing works without it.
     All,
     /// What makes results believable.
     Results,
-    /// What the schemes of a qdisc need.
+    /// So do these, but for others.
     #[serde(untagged)]
-    Schemes(&'static str),
-}
-
-/// The schemes of pFabric, and all that tag packets.
-const PFABRIC: Need = Need::Schemes(weft_core::pfabric::QDISC.kind);
-/// The schemes of BFC, besides.
-const BFC: Need = Need::Schemes(weft_core::bfc::QDISC.kind);
-
-#[derive(Debug, Serialize)]
-struct Check {
-    what: &'static str,
-    ok: bool,
-    found: String,
-    needed_for: Need,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cure: Option<Cow<'static, str>>,
+    Schemes(Vec<&'static str>),
 }
 
 fn check(
-    what: &'static str,
-    needed_for: Need,
+    what: impl Into<String>,
+    needed_for: Needed,
     found: Result<String, String>,
-    cure: impl Into<Cow<'static, str>>,
+    cure: impl Into<String>,
 ) -> Check {
-    let ok = found.is_ok();
     Check {
-        what,
-        ok,
+        what: what.into(),
+        ok: found.is_ok(),
         found: found.unwrap_or_else(|found| found),
         needed_for,
-        cure: (!ok).then(|| cure.into()),
+        cure: cure.into(),
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let checks = checks();
-    let able = checks.iter().all(|it| it.ok || it.needed_for != Need::All);
+    let schemes = schemes()?;
+    let checks = checks(&schemes);
+    let of_linux: Vec<_> = schemes
+        .iter()
+        .filter(|scheme| scheme.is_of_linux())
+        .collect();
+    let able = checks
+        .iter()
+        .filter(|check| !check.ok)
+        .all(|check| match &check.needed_for {
+            Needed::All => false,
+            Needed::Results => true,
+            Needed::Schemes(names) => !of_linux.iter().any(|scheme| names.contains(&scheme.name)),
+        });
     if args.json {
         output::json(&checks)?;
     } else {
         for it in &checks {
             let mark = if it.ok { "ok  " } else { "LACKS" };
             output::print(format!("{mark:5} {}: {}", it.what, it.found))?;
-            if let Some(cure) = &it.cure {
-                output::print(format!("      {cure}"))?;
+            if !it.ok {
+                let needed = match &it.needed_for {
+                    Needed::All => "all".to_owned(),
+                    Needed::Results => "results that can be believed".to_owned(),
+                    Needed::Schemes(names) => names.join(", "),
+                };
+                output::print(format!("      for {needed}: {}", it.cure))?;
             }
         }
     }
@@ -91,121 +119,130 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn checks() -> Vec<Check> {
+/// What a scheme that weft brings takes.
+struct Takes {
+    name: &'static str,
+    plan: Plan,
+    /// Whether weft's eBPF programs are at its ports.
+    programs: bool,
+}
+
+impl Takes {
+    /// Whether it is of the kernel's own qdiscs and congestion controls, but for `wire`.
+    fn is_of_linux(&self) -> bool {
+        let parts = self.plan.parts();
+        let foreign = |part: &Part<'_>| part.is_own() && *part != Part::Qdisc(WIRE);
+        !self.programs && !parts.iter().any(foreign)
+    }
+}
+
+fn schemes() -> Result<Vec<Takes>> {
+    let takes = scheme::names().into_iter().map(|name| {
+        let fabric = Fabric::new(&FabricOptions {
+            topology: "rack:hosts=2".to_owned(),
+            dilation: NonZeroU32::MIN,
+            slack: Duration::ZERO,
+            scheme: name.to_owned(),
+            settings: Vec::new(),
+            modules: Vec::new(),
+        })?;
+        let plan = testbed::plan("doctor", &fabric)?;
+        let programs = testbed::Programs::of(&plan, &fabric.scheme).is_some();
+        Ok(Takes {
+            name,
+            plan,
+            programs,
+        })
+    });
+    takes.collect()
+}
+
+fn checks(schemes: &[Takes]) -> Vec<Check> {
+    let needing = |takes: &dyn Fn(&Takes) -> bool| {
+        let needing = schemes.iter().filter(|scheme| takes(scheme));
+        let names: Vec<_> = needing.map(|scheme| scheme.name).collect();
+        match names.len() == schemes.len() {
+            true => Needed::All,
+            false => Needed::Schemes(names),
+        }
+    };
+    let programs_of = || needing(&|scheme| scheme.programs);
     let mut checks = vec![
+        check("privileges", Needed::All, root(), "sudo weft doctor"),
         check(
-            "privileges",
-            Need::All,
-            root(),
-            "Run it as root, or in the virtual machine: cargo xtask vm",
-        ),
-        check(
-            "network namespaces",
-            Need::All,
+            "network namespaces (CONFIG_NET_NS)",
+            Needed::All,
             exists("/proc/self/ns/net"),
-            "The kernel needs CONFIG_NET_NS",
+            GUEST,
         ),
         check(
             "virtual Ethernet",
-            Need::All,
+            Needed::All,
             kernel(Part::Veth),
-            "modprobe veth (CONFIG_VETH)",
+            "modprobe veth",
+        ),
+        check(
+            "tc",
+            needing(&|scheme| scheme.plan.takes_tc()),
+            program("tc"),
+            "apt-get install iproute2",
         ),
     ];
-    let ours = weft_core::QDISCS.iter().filter(|it| !it.for_tests);
-    checks.extend(ours.map(|it| qdisc(it.kind)));
+    let parts: BTreeSet<Part<'_>> = schemes.iter().flat_map(|it| it.plan.parts()).collect();
+    checks.extend(parts.into_iter().map(|part| {
+        let needed = needing(&|scheme| scheme.plan.parts().contains(&part));
+        let cure = match part.is_own() {
+            true => GUEST.to_owned(),
+            false => format!("modprobe {}", part.module()),
+        };
+        check(part.to_string(), needed, kernel(part), cure)
+    }));
     checks.extend([
         check(
-            "red, for dctcp",
-            Need::Results,
-            kernel(Part::Qdisc("red")),
-            "modprobe sch_red (CONFIG_NET_SCH_RED)",
-        ),
-        check(
-            "fq_codel",
-            Need::Results,
-            kernel(Part::Qdisc("fq_codel")),
-            "modprobe sch_fq_codel (CONFIG_NET_SCH_FQ_CODEL)",
-        ),
-        check(
-            "dctcp",
-            Need::Results,
-            kernel(Part::CongestionControl("dctcp")),
-            "modprobe tcp_dctcp (CONFIG_TCP_CONG_DCTCP)",
-        ),
-        check(
-            "pfabric's rate control",
-            PFABRIC,
-            kernel(Part::CongestionControl("pfabric")),
-            "cargo xtask build, then load tcp_pfabric; or cargo xtask vm, which has it; without it there is pfabric-tcp",
-        ),
-        check(
-            "bfc's window",
-            BFC,
-            kernel(Part::CongestionControl("bfc")),
-            "cargo xtask build, then load tcp_bfc; or cargo xtask vm, which has it; schemes bfc and bfc-srf do without",
-        ),
-        check(
             "control groups",
-            PFABRIC,
+            programs_of(),
             exists("/sys/fs/cgroup/cgroup.controllers"),
             "mount -t cgroup2 none /sys/fs/cgroup",
         ),
         check(
-            "eBPF with types",
-            PFABRIC,
+            "eBPF with types (CONFIG_DEBUG_INFO_BTF)",
+            programs_of(),
             exists("/sys/kernel/btf/vmlinux"),
-            "The kernel needs CONFIG_DEBUG_INFO_BTF",
+            GUEST,
         ),
+        // Its name is asked for by tests.
         check(
             "eBPF programs",
-            PFABRIC,
+            programs_of(),
             programs(),
-            "cargo xtask build makes a weft with them; WEFT_EBPF_OBJECT names another file of them",
-        ),
-        check(
-            "tcx hooks",
-            PFABRIC,
-            kernel_from(6, 6),
-            "The programs need Linux 6.6 or later",
+            "cargo xtask build",
         ),
         check(
             "clsact with bpf filters",
-            PFABRIC,
+            programs_of(),
             kernel(Part::Classifier("bpf")),
-            "modprobe sch_ingress cls_bpf (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
+            "modprobe -a sch_ingress cls_bpf",
         ),
         check(
-            "a hash of each switch's own",
-            Need::Results,
+            "a hash of each switch's own, so that ECMP takes all ways (Linux 6.11)",
+            Needed::Results,
             exists("/proc/sys/net/ipv4/fib_multipath_hash_seed"),
-            "Linux 6.11 or later; before that all switches choose alike, and ECMP leaves half of a fat-tree's core idle",
+            GUEST,
         ),
         check(
-            "open files",
-            Need::Results,
+            "open files, two for each flow that runs",
+            Needed::Results,
             open_files(),
-            "ulimit -n 65536: a run has two sockets a flow open",
+            "ulimit -n 65536",
         ),
         check(
-            "one clock source that is precise",
-            Need::Results,
+            "a clock source that is precise, as timers are late otherwise",
+            Needed::Results,
             clock(),
-            "Timers will be late: results may be INVALID; cargo xtask vm has virtual time",
+            GUEST,
         ),
     ]);
     checks
-}
-
-/// One of ours: the wire is in every fabric.
-fn qdisc(kind: &'static str) -> Check {
-    let needed_for = if kind == weft_core::wire::QDISC.kind {
-        Need::All
-    } else {
-        Need::Schemes(kind)
-    };
-    let cure = format!("cargo xtask build, then load sch_{kind}; or cargo xtask vm, which has it");
-    check(kind, needed_for, kernel(Part::Qdisc(kind)), cure)
 }
 
 fn root() -> Result<String, String> {
@@ -239,18 +276,14 @@ fn programs() -> Result<String, String> {
         .map_err(|error| format!("{error:#}"))
 }
 
-fn kernel_from(major: u32, minor: u32) -> Result<String, String> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|number| number.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version >= (major, minor) {
-        Ok(format!("Linux {release}"))
-    } else {
-        Err(format!("Linux {release}"))
-    }
+/// Whether there is one to be started.
+fn program(name: &str) -> Result<String, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    let found = places.find(|place| place.is_file());
+    found
+        .map(|place| place.display().to_string())
+        .ok_or_else(|| format!("no {name} in PATH"))
 }
 
 fn open_files() -> Result<String, String> {
@@ -269,5 +302,46 @@ fn clock() -> Result<String, String> {
             Ok(name.to_owned())
         }
         name => Err(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_promised_is_looked_for() {
+        let schemes = schemes().unwrap();
+        let of_linux: Vec<_> = schemes.iter().filter(|it| it.is_of_linux()).collect();
+        let names: Vec<_> = of_linux.iter().map(|it| it.name).collect();
+        // As the help says.
+        assert_eq!(
+            names,
+            ["bbr", "cubic-codel", "dctcp", "droptail", "fq_codel"]
+        );
+        let checks = checks(&schemes);
+        for scheme in &schemes {
+            for part in scheme.plan.parts() {
+                let check = checks.iter().find(|it| it.what == part.to_string());
+                let is_needed = match check.map(|it| &it.needed_for) {
+                    Some(Needed::All) => true,
+                    Some(Needed::Schemes(names)) => names.contains(&scheme.name),
+                    _ => false,
+                };
+                assert!(is_needed, "{}: {part}", scheme.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cure_is_one_command() {
+        for check in checks(&schemes().unwrap()) {
+            let shell = std::process::Command::new("sh");
+            let parses = { shell }.args(["-n", "-c", &check.cure]).status().unwrap();
+            assert!(parses.success(), "{}", check.cure);
+            let first = check.cure.split(' ').next().unwrap();
+            let known = ["apt-get", "cargo", "modprobe", "mount", "sudo", "ulimit"];
+            assert!(known.contains(&first), "{}: {}", check.what, check.cure);
+        }
     }
 }

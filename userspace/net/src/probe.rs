@@ -66,14 +66,7 @@ impl Plan {
             Command::Qdisc(_) => None,
         });
         for_tc.map_or(Ok(()), tc::find)?;
-        let controls = self.nodes.iter().flat_map(|node| {
-            let default = |it: &&Sysctl| it.path() == DEFAULT_CONTROL;
-            let default = node.sysctls.iter().rfind(default).map(Sysctl::value);
-            default.into_iter().chain(node.metrics.congestion_control())
-        });
-        let controls = controls.map(Part::CongestionControl);
-        let parts: BTreeSet<Part<'_>> = lines().filter_map(part_of).chain(controls).collect();
-        for part in parts {
+        for part in self.parts() {
             if !has(part)? {
                 return Err(Error::Lacks {
                     part: part.to_string(),
@@ -82,6 +75,28 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// What the plan's ports and hosts take of the kernel.
+    pub fn parts(&self) -> BTreeSet<Part<'_>> {
+        let nodes = self.nodes.iter();
+        let lines = nodes.flat_map(|node| node.qdiscs.iter().flatten());
+        let controls = self.nodes.iter().flat_map(|node| {
+            let default = |it: &&Sysctl| it.path() == DEFAULT_CONTROL;
+            let default = node.sysctls.iter().rfind(default).map(Sysctl::value);
+            default.into_iter().chain(node.metrics.congestion_control())
+        });
+        let controls = controls.map(Part::CongestionControl);
+        lines.filter_map(part_of).chain(controls).collect()
+    }
+
+    /// Whether a port has a line that only `tc` reads.
+    pub fn takes_tc(&self) -> bool {
+        let mut lines = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.qdiscs.iter().flatten());
+        lines.any(|line| matches!(line, Command::Tc(_)))
     }
 }
 
@@ -97,8 +112,8 @@ impl fmt::Display for Part<'_> {
 }
 
 impl Part<'_> {
-    /// Whether it is one of weft's own modules. A mechanism's congestion control has its qdisc's name.
-    fn is_own(&self) -> bool {
+    /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's name.
+    pub fn is_own(&self) -> bool {
         match self {
             Self::Qdisc(name) | Self::CongestionControl(name) => weft_core::qdisc(name).is_some(),
             Self::Veth | Self::Classifier(_) => false,

@@ -3,6 +3,7 @@
 //! The tests, one file per part.
 
 mod balance;
+mod doctor;
 mod foreign;
 mod idle;
 mod kill;
@@ -13,5 +14,5 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, refusals, foreign, testbeds, kill, memory
+    idle, rate, balance, refusals, doctor, foreign, testbeds, kill, memory
 ];

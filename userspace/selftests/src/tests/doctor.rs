@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What `weft doctor` says of a machine that has everything, and that its cures are commands.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use weft_ktap::{Context, tests};
+
+use crate::machine::shell;
+use crate::weft::weft;
+
+tests![
+    a_machine_that_can_run_the_stock_schemes_is_told_so,
+    cures_can_be_typed,
+];
+
+fn checks() -> Result<Vec<Value>> {
+    // It fails if a stock scheme could not run.
+    serde_json::from_str(&weft("doctor --json")?).context("weft doctor --json")
+}
+
+fn a_machine_that_can_run_the_stock_schemes_is_told_so(cx: &Context) -> Result<()> {
+    let checks = checks()?;
+    for check in &checks {
+        cx.note(format!(
+            "{} {}: {}",
+            check["ok"], check["what"], check["found"]
+        ));
+    }
+    for (part, scheme) in [
+        ("the qdisc red", "dctcp"),
+        ("the congestion control dctcp", "dctcp"),
+        ("the qdisc codel", "cubic-codel"),
+        ("tc", "cubic-codel"),
+        ("the congestion control bbr", "bbr"),
+        ("the qdisc bfc", "bfc"),
+    ] {
+        let check = checks.iter().find(|check| check["what"] == part);
+        let check = check.with_context(|| format!("{part} is not looked for"))?;
+        ensure!(check["ok"] == true, "{check}");
+        let needed = check["needed_for"].as_array();
+        let needed = needed.with_context(|| format!("{check}"))?;
+        ensure!(needed.iter().any(|it| it == scheme), "{check}");
+    }
+    Ok(())
+}
+
+/// Here, where nothing is lacking, each still does what it says.
+fn cures_can_be_typed(cx: &Context) -> Result<()> {
+    let mut cures: Vec<String> = Vec::new();
+    for check in checks()? {
+        let cure = check["cure"].as_str().context("no cure")?.to_owned();
+        if !cures.contains(&cure) {
+            cures.push(cure);
+        }
+    }
+    for cure in cures {
+        let typed = match cure.split(' ').next() {
+            // Not in the guest: weft's source, and the network.
+            Some("cargo") => continue,
+            Some("apt-get") => shell("dpkg-query -W iproute2").is_ok(),
+            Some("sudo") => shell(cure.trim_start_matches("sudo ")).is_ok(),
+            // On the model clock's kernel all is built in, and there is no list of it.
+            Some("modprobe") if shell("uname -r")?.contains("model") => {
+                shell(&format!("sh -n -c '{cure}'")).is_ok()
+            }
+            Some("mount") => shell(&format!("unshare -m {cure}")).is_ok(),
+            _ => shell(&cure).is_ok(),
+        };
+        cx.note(format!("{cure}: {typed}"));
+        ensure!(typed, "`{cure}` does not work");
+    }
+    Ok(())
+}
