@@ -300,6 +300,14 @@ impl Archive {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
+    /// Those that the archive has no package of.
+    pub(crate) fn unknown<'a>(&self, names: &[&'a str]) -> Result<Vec<&'a str>> {
+        let all: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let offers = self.versions(&all)?;
+        let is_unknown = |name: &&&str| !offers.iter().any(|(package, _)| package == **name);
+        Ok(names.iter().filter(is_unknown).copied().collect())
+    }
+
     /// Every version on offer of each package, as (package, version).
     pub(crate) fn versions(&self, packages: &[String]) -> Result<Vec<(String, String)>> {
         if packages.is_empty() {

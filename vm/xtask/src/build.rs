@@ -17,6 +17,7 @@ use crate::host;
 use crate::metadata;
 use crate::model;
 use crate::modules;
+use crate::packages;
 use crate::programs::{self, Programs};
 use crate::rootfs;
 use crate::suite::{self, Request, Resolution};
@@ -98,6 +99,8 @@ pub(crate) struct Built<'a> {
     model: Option<Model>,
     pub(crate) ebpf: Option<Entry>,
     pub(crate) programs: Programs,
+    /// Those that somebody asked for.
+    packages: Option<Entry>,
 }
 
 /// The base, the kernels and their modules, the eBPF programs, the guest's programs.
@@ -128,6 +131,7 @@ pub(crate) fn all<'a>(
         model,
         ebpf,
         programs,
+        packages: None,
     })
 }
 
@@ -249,9 +253,30 @@ impl Built<'_> {
         Ok(())
     }
 
-    /// The part of the initramfs that never changes.
-    pub(crate) fn base_initramfs(&self) -> PathBuf {
-        self.base.boot.path().join(boot::INITRAMFS)
+    /// From now on guests have these Debian packages, too.
+    ///
+    /// # Errors
+    /// As [`packages::ensure`].
+    pub(crate) fn add_packages(&mut self, names: &[String]) -> Result<()> {
+        if !names.is_empty() {
+            let Base {
+                resolution,
+                rootfs,
+                boot,
+                ..
+            } = &self.base;
+            let packages = packages::ensure(self.cache, resolution, rootfs, boot, names)?;
+            self.packages = Some(packages);
+        }
+        Ok(())
+    }
+
+    /// The parts of the initramfs that are not ours, in their order: what never changes, packages.
+    pub(crate) fn foreign_initramfs(&self) -> Vec<PathBuf> {
+        let packages = self.packages.as_ref().map(packages::initramfs);
+        std::iter::once(self.base.boot.path().join(boot::INITRAMFS))
+            .chain(packages)
+            .collect()
     }
 
     /// Adds our own part: modules with their index, plugin, programs.

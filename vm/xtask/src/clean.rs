@@ -17,6 +17,7 @@ use crate::enter;
 use crate::metadata;
 use crate::model;
 use crate::modules;
+use crate::packages;
 use crate::process;
 use crate::rootfs;
 use crate::virtme;
@@ -39,6 +40,7 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         modules::MODEL_STAGE,
         bpf_linker::STAGE,
         ebpf::STAGE,
+        packages::STAGE,
         virtme::STAGE,
     ] {
         let mut of_stage = stage_entries(&cache.file(stage.name))?;

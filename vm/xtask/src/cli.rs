@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::build::Kernel;
+use crate::packages;
 use crate::suite::Request;
 
 /// Builds weft and runs it in a virtual machine. Each command does first what it needs.
@@ -211,6 +212,7 @@ Examples:
   cargo xtask vm
   cargo xtask vm -- sh -c 'tc qdisc add dev lo root pfabric && tc -s qdisc show dev lo'
   cargo xtask vm --seed 7 --file scenario.sh:/root/s.sh --out result -- sh /root/s.sh
+  cargo xtask vm --clock model --package redis -- weft lab rack:hosts=2 --on h0 redis-server redis-cli -h h0 ping
   cargo xtask vm --clock real --cpus 4 -- iperf3 --version")]
 pub(crate) struct Vm {
     #[command(flatten)]
@@ -220,6 +222,10 @@ pub(crate) struct Vm {
     pub(crate) clock: Option<ClockKind>,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
+    /// Debian packages of the suite that the guest has, too, with all that they need, separated by
+    /// commas; they are downloaded and installed once
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = packages::name)]
+    pub(crate) package: Vec<String>,
     /// Hand a file or directory to the guest (repeatable; default place: /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     pub(crate) file: Vec<String>,

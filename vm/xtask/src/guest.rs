@@ -3,7 +3,7 @@
 //! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ fn conclude(output: Option<transfer::Output>, kernel: Follow, terminal: Follow) 
     })
 }
 
-/// The base, our own part and the request, one archive after the other.
+/// The base, packages, our own part and the request, one archive after the other.
 fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
     let mut archive = cpio::Archive::default();
     built.add_to(&mut archive, run.machine.clock.kernel())?;
@@ -192,8 +192,11 @@ fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
     let clock = format!("{}={}", request::CLOCK, run.machine.clock.name());
     request.environment.insert(0, clock.into());
     archive.file(request::PATH, 0o644, &request.encode())?;
-    fs::copy(built.base_initramfs(), path).context("copying the base initramfs")?;
-    let mut file = File::options().append(true).open(path)?;
+    let mut file = File::create(path)?;
+    for part in built.foreign_initramfs() {
+        let copied = File::open(&part).and_then(|mut part| io::copy(&mut part, &mut file));
+        copied.with_context(|| format!("copying {}", part.display()))?;
+    }
     file.write_all(&archive.finish()?)?;
     Ok(())
 }

@@ -34,6 +34,7 @@ mod kvm;
 mod metadata;
 mod model;
 mod modules;
+mod packages;
 mod parallel;
 mod process;
 mod programs;

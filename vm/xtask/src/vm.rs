@@ -47,7 +47,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
                        --, or take --clock real";
         return Err(Failure::setup(message).into());
     }
-    let built = build::all(cache, &vm.target.request(), &[clock.kernel()])?;
+    let mut built = build::all(cache, &vm.target.request(), &[clock.kernel()])?;
     let terminal = if interactive {
         Terminal::Interactive
     } else {
@@ -65,6 +65,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         );
         return Ok(0);
     }
+    built.add_packages(&vm.package)?;
     let (rows, columns) = if interactive { terminal_size() } else { (0, 0) };
     let term = if interactive {
         std::env::var("TERM").unwrap_or_default()
