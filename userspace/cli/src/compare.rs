@@ -3,6 +3,7 @@
 //! `weft compare`.
 
 pub(crate) mod table;
+mod twins;
 
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use weft_load::statistics::Summary;
 
 use crate::inputs::Inputs;
 use crate::output;
-use weft_lab::results::{self, Estimate, Group};
+use weft_lab::results::{self, Agreement, Estimate, Group};
 
 /// Results side by side; runs that differ only in the seed become one column, with the 95 %
 /// confidence interval of the mean
@@ -24,13 +25,18 @@ A ± B: over seeds, the mean and half of its 95 % confidence interval (Student's
 Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft compare results/*.jsonl --times guest
-  weft compare results/*.jsonl --json")]
+  weft compare results/*.jsonl --json
+  weft compare --by-flow virtual/*.jsonl model/*.jsonl     do two clocks agree?")]
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
     /// Whose times: the fabric's, or the machine's that ran it so many times slower
     #[arg(long, value_enum, default_value_t = Times::Both)]
     times: Times,
+    /// Each flow beside itself, in runs that differ in the clock only: whether the clocks agree. Exit
+    /// status 1 if they do not
+    #[arg(long, conflicts_with = "times")]
+    by_flow: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -108,6 +114,9 @@ impl Figures {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.by_flow {
+        return by_flow(args);
+    }
     let groups = args.inputs.groups()?;
     if args.json {
         output::json(&Comparison {
@@ -118,6 +127,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output::print(table::text(&groups, args.times))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn by_flow(args: &Args) -> Result<ExitCode> {
+    let twins = results::twins(args.inputs.runs()?)?;
+    if args.json {
+        output::json(&twins)?;
+    } else {
+        output::print(twins::text(&twins))?;
+    }
+    let agree = twins.iter().all(|it| it.agreement != Agreement::None);
+    Ok(ExitCode::from(u8::from(!agree)))
 }
 
 fn column(group: &Group, groups: &[Group]) -> Column {

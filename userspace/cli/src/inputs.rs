@@ -4,6 +4,7 @@
 
 use anyhow::Result;
 use weft_lab::results::{self, Group};
+use weft_load::record::Recorded;
 
 /// Which results.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,15 +18,24 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Reads the files and groups their runs.
+    /// Reads the files.
     ///
     /// # Errors
     ///
     /// If a file cannot be read, is no result, or is of a run that did not end; if two are of the
     /// same run, or, unless that is asked for, of different topologies.
-    pub(crate) fn groups(&self) -> Result<Vec<Group>> {
+    pub(crate) fn runs(&self) -> Result<Vec<Recorded>> {
         let runs = results::read(&self.files)?;
         results::check(&self.files, &runs, self.mixed)?;
-        Ok(results::group(runs))
+        Ok(runs)
+    }
+
+    /// The same, grouped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::runs`].
+    pub(crate) fn groups(&self) -> Result<Vec<Group>> {
+        Ok(results::group(self.runs()?))
     }
 }

@@ -4,6 +4,7 @@
 //! one column.
 
 mod alike;
+mod twins;
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -14,6 +15,7 @@ use weft_load::record::{BucketSummary, Recorded, Summary};
 use weft_load::statistics::{self, mean_interval};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
+pub use twins::{Agreement, Means, Twins, twins};
 
 use crate::error::usage;
 

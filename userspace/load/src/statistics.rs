@@ -8,9 +8,11 @@
 //! spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their maximum.
 
 mod buckets;
+mod distance;
 mod interval;
 
 pub use buckets::{Bucket, Buckets};
+pub use distance::{critical_distance, distance};
 pub use interval::{Interval, mean_interval};
 
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 
 //! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
 
+mod clocks;
 mod qdisc;
 mod weave;
 
@@ -21,6 +22,7 @@ use crate::progress;
 /// If what it needs cannot be built, run or installed.
 pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
     match &bench.what {
+        BenchKind::Clocks(options) => clocks::run(cache, options),
         BenchKind::Qdisc(options) => qdisc::run(cache, options),
         BenchKind::Weave(options) => weave::run(cache, options),
     }

@@ -300,8 +300,77 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchKind {
+    Clocks(BenchClocks),
     Qdisc(BenchQdisc),
     Weave(BenchWeave),
+}
+
+/// The same flows under the counted-instruction clock and under the model clock: do they agree?
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What is the same, and what the table says, is in vm/um/README.md. Runs whose results are in --out are not run again, \
+so what was interrupted goes on. The counted-instruction clock takes nearly all of the time: half a processor second \
+for each flow.
+
+Exit status: 1 if the clocks do not agree for a scheme and load.
+
+Examples:
+  cargo xtask bench clocks
+  cargo xtask bench clocks --scheme dctcp --load 0.1 --flows 100 --workload-seed 1
+  cargo xtask bench clocks --dry-run   the commands that run in the guests")]
+pub(crate) struct BenchClocks {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Schemes, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "droptail,dctcp,pfabric,bfc"
+    )]
+    pub(crate) scheme: Vec<String>,
+    /// Loads of the hosts' links, 0 to 1: flows that rarely meet, and queues that overflow
+    #[arg(long, value_delimiter = ',', default_value = "0.1,0.6")]
+    pub(crate) load: Vec<String>,
+    /// Seeds of the workload, separated by commas
+    #[arg(
+        long,
+        value_name = "SEEDS",
+        value_delimiter = ',',
+        default_value = "1,2,3"
+    )]
+    pub(crate) workload_seed: Vec<u64>,
+    /// How many flows in a run
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// The fabric
+    #[arg(long, default_value = "fat-tree:k=4")]
+    pub(crate) topology: String,
+    /// How many times slower than meant the fabric is
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) dilation: u32,
+    /// Flow sizes
+    #[arg(long, default_value = "web-search")]
+    pub(crate) workload: String,
+    /// How late the wires' timers may be, in time of the fabric
+    #[arg(long, value_name = "TIME", default_value = "240ns")]
+    pub(crate) slack: String,
+    /// Where results go
+    #[arg(long, value_name = "FOLDER", default_value = "clocks")]
+    pub(crate) out: PathBuf,
+    /// Run again what has results
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Guests at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    pub(crate) guests: Option<usize>,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
 }
 
 /// Instructions per packet and packets per second, ours and stock qdiscs side by side
