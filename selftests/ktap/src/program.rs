@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::run::{self, Part};
+use crate::run::{self, Part, Selection};
 
 /// Exit status for wrong usage.
 const USAGE: u8 = 2;
@@ -45,8 +45,8 @@ pub struct Subcommand {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Action {
-    Run { filter: String, repeat: usize },
-    List { filter: String },
+    Run { selection: Selection, repeat: usize },
+    List { selection: Selection },
     Subcommand(usize),
     Help,
 }
@@ -78,17 +78,20 @@ impl Program {
                 println!("{}", self.help());
                 Ok(ExitCode::SUCCESS)
             }
-            Action::List { filter } => {
-                for (part, test) in run::select(self.parts, &filter) {
+            Action::List { selection } => {
+                for (part, test) in run::select(self.parts, &selection) {
                     println!("{}.{}", part.name, test.name);
                 }
                 Ok(ExitCode::SUCCESS)
             }
-            Action::Run { filter, .. } if run::select(self.parts, &filter).next().is_none() => {
+            Action::Run { selection, .. }
+                if run::select(self.parts, &selection).next().is_none() =>
+            {
+                let filter = selection.filter;
                 eprintln!("{name}: no test's name contains `{filter}`; see --list");
                 return ExitCode::from(USAGE);
             }
-            Action::Run { filter, repeat } => run::run(self, &filter, repeat),
+            Action::Run { selection, repeat } => run::run(self, &selection, repeat),
             Action::Subcommand(place) => {
                 (self.subcommands[place].run)().map(|()| ExitCode::SUCCESS)
             }
@@ -117,6 +120,8 @@ Options:
   --list            Print the tests' names and stop
   --filter PATTERN  Run the tests whose name `part.test` contains PATTERN,
                     or one of several separated by commas
+  --again           Leave out those for which one kernel is enough, as another has
+                    run them all
   --repeat N        Run each of them N times, to find what fails now and then
   -h, --help        Print this text
 
@@ -124,11 +129,12 @@ Exit status: 0 all passed, 1 a test failed, 2 wrong usage, 4 all were skipped."
     }
 
     fn parse(&self, mut args: impl Iterator<Item = String>) -> Result<Action, String> {
-        let (mut list, mut filter, mut repeat) = (false, String::new(), 1);
+        let (mut list, mut again, mut filter, mut repeat) = (false, false, String::new(), 1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "-h" | "--help" => return Ok(Action::Help),
                 "--list" => list = true,
+                "--again" => again = true,
                 "--filter" => {
                     filter = args
                         .next()
@@ -155,10 +161,11 @@ Exit status: 0 all passed, 1 a test failed, 2 wrong usage, 4 all were skipped."
                 }
             }
         }
+        let selection = Selection { filter, again };
         Ok(if list {
-            Action::List { filter }
+            Action::List { selection }
         } else {
-            Action::Run { filter, repeat }
+            Action::Run { selection, repeat }
         })
     }
 }
@@ -184,8 +191,12 @@ mod tests {
 
     #[test]
     fn a_command_line_is_read() {
-        let run = |filter: &str, repeat| Action::Run {
+        let named = |filter: &str| Selection {
             filter: filter.to_owned(),
+            again: false,
+        };
+        let run = |filter: &str, repeat| Action::Run {
+            selection: named(filter),
             repeat,
         };
         assert_eq!(parse(""), Ok(run("", 1)));
@@ -193,8 +204,43 @@ mod tests {
         assert_eq!(parse("--filter=c"), Ok(run("c", 1)));
         assert_eq!(parse("measure"), Ok(Action::Subcommand(0)));
         assert_eq!(parse("--repeat 3 --help"), Ok(Action::Help));
-        let filter = "a".to_owned();
-        assert_eq!(parse("--filter a --list"), Ok(Action::List { filter }));
+        let list = |selection| Ok(Action::List { selection });
+        assert_eq!(parse("--filter a --list"), list(named("a")));
+        let again = Selection {
+            again: true,
+            ..named("a")
+        };
+        assert_eq!(parse("--again --filter a --list"), list(again));
+    }
+
+    #[test]
+    fn what_one_kernel_is_enough_for_is_left_out_of_another() {
+        mod part {
+            crate::tests![
+                each,
+                #[once]
+                one
+            ];
+
+            fn each(_: &crate::Context) -> anyhow::Result<()> {
+                Ok(())
+            }
+
+            fn one(_: &crate::Context) -> anyhow::Result<()> {
+                Ok(())
+            }
+        }
+        let parts: &[Part] = crate::parts![part];
+        let names = |again| {
+            let selection = Selection {
+                again,
+                ..Selection::default()
+            };
+            let selected = run::select(parts, &selection);
+            selected.map(|(_, test)| test.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false), ["each", "one"]);
+        assert_eq!(names(true), ["each"]);
     }
 
     #[test]

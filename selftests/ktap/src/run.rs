@@ -43,15 +43,35 @@ pub struct Test {
     pub name: &'static str,
     /// Finds out whether it does: an error or a panic is a failure, [`Skip`] as an error a skip.
     pub run: fn(&Context) -> Result<()>,
+    /// Whether one kernel is enough. It is for what our own code decides, where another test sees
+    /// each kernel load that code and run it, and for what costs minutes where instructions are
+    /// counted. A test that is not marked runs on each.
+    pub once: bool,
 }
 
-/// `TESTS`: test functions under their own names.
+/// `TESTS`: test functions under their own names. `#[once]` before a name: see [`Test::once`].
 #[macro_export]
 macro_rules! tests {
-    ($($test:ident),+ $(,)?) => {
+    ($($(#[$mark:ident])? $test:ident),+ $(,)?) => {
         pub(crate) const TESTS: &[$crate::Test] = &[
-            $($crate::Test { name: stringify!($test), run: $test }),+
+            $($crate::Test {
+                name: stringify!($test),
+                run: $test,
+                once: $crate::once!($($mark)?),
+            }),+
         ];
+    };
+}
+
+/// Whether a test has the mark; there is no other.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! once {
+    () => {
+        false
+    };
+    (once) => {
+        true
     };
 }
 
@@ -100,17 +120,27 @@ enum Outcome {
     Fail(String),
 }
 
-/// The tests whose `part.test` contains `filter`, or one of several that commas separate.
+/// Which tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Those whose `part.test` contains this, or one of several that commas separate.
+    pub(crate) filter: String,
+    /// Without those for which one kernel is enough, as another has run them.
+    pub(crate) again: bool,
+}
+
+/// The tests that are selected.
 pub(crate) fn select<'a>(
     parts: &'a [Part],
-    filter: &'a str,
+    selection: &'a Selection,
 ) -> impl Iterator<Item = (&'a Part, &'a Test)> {
     parts
         .iter()
         .flat_map(|part| part.tests.iter().map(move |test| (part, test)))
         .filter(move |(part, test)| {
             let name = format!("{}.{}", part.name, test.name);
-            filter.split(',').any(|pattern| name.contains(pattern))
+            let mut patterns = selection.filter.split(',');
+            patterns.any(|pattern| name.contains(pattern)) && !(selection.again && test.once)
         })
 }
 
@@ -119,14 +149,14 @@ pub(crate) fn select<'a>(
 /// # Errors
 ///
 /// If the kernel log cannot be read.
-pub(crate) fn run(program: &Program, filter: &str, repeat: usize) -> Result<ExitCode> {
+pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Result<ExitCode> {
     let parts = program.parts;
     let selected: Vec<(&Part, Vec<&Test>)> = parts
         .iter()
         .map(|part| {
             (
                 part,
-                select(std::slice::from_ref(part), filter)
+                select(std::slice::from_ref(part), selection)
                     .flat_map(|(_, test)| std::iter::repeat_n(test, repeat)),
             )
         })

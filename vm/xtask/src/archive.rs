@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
@@ -209,6 +210,13 @@ fn proxies(dump: &str) -> Vec<String> {
     dump.lines().filter_map(parse).collect()
 }
 
+/// Stages that are built at the same time share apt's directory.
+static IN_USE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// An apt of our own that sees one suite.
 pub(crate) struct Archive {
     directory: PathBuf,
@@ -229,6 +237,7 @@ impl Archive {
             .collect();
         let hash = Key::new("apt").with_all(&sources).finish();
         let directory = cache.file("apt").join(format!("{suite}-{hash}"));
+        let _alone = alone();
         for part in [
             "etc/apt/preferences.d",
             "etc/apt/apt.conf.d",
@@ -321,6 +330,7 @@ impl Archive {
     pub(crate) fn download(&self, package: &str, target: &Path, log: &Log) -> Result<PathBuf> {
         let mut command = self.tool("apt-get");
         command.args(["download", package]).current_dir(target);
+        let _alone = alone();
         log.run(&mut command)?;
         let name = package.split('=').next().unwrap_or(package);
         let file = fs::read_dir(target)?
@@ -342,6 +352,7 @@ impl Archive {
         log: &Log,
     ) -> Result<()> {
         fs::create_dir_all(target.join("partial"))?;
+        let _alone = alone();
         let mut command = self.tool("apt-get");
         let status = root.join("var/lib/dpkg/status");
         command

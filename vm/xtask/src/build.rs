@@ -41,8 +41,6 @@ pub(crate) struct Base {
     pub(crate) resolution: Resolution,
     pub(crate) rootfs: Entry,
     pub(crate) boot: Entry,
-    /// None where the suite has nothing to build eBPF with.
-    pub(crate) bpf_linker: Option<Entry>,
 }
 
 /// A kernel that guests boot.
@@ -66,7 +64,7 @@ pub(crate) struct Model {
     pub(crate) modules: Entry,
 }
 
-/// Host packages, kernel, root filesystem, boot image, bpf-linker.
+/// Host packages, kernel, root filesystem, boot image.
 ///
 /// # Errors
 /// Those of the stages.
@@ -82,12 +80,10 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
     let resolution = suite::resolve(cache, request)?;
     let rootfs = rootfs::ensure(cache, &resolution)?;
     let boot = boot::ensure(cache, &resolution, &rootfs)?;
-    let bpf_linker = bpf_linker::ensure(cache, &resolution, &rootfs)?;
     Ok(Base {
         resolution,
         rootfs,
         boot,
-        bpf_linker,
     })
 }
 
@@ -103,7 +99,8 @@ pub(crate) struct Built<'a> {
     packages: Option<Entry>,
 }
 
-/// The base, the kernels and their modules, the eBPF programs, the guest's programs.
+/// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
+/// need each other is built at the same time.
 ///
 /// # Errors
 /// Those of the stages.
@@ -114,16 +111,16 @@ pub(crate) fn all<'a>(
 ) -> Result<Built<'a>> {
     let base = base(cache, request)?;
     let workspace = workspace();
-    let wanted = |kernel| kernels.contains(&kernel);
-    let stock = wanted(Kernel::Stock).then(|| stock(cache, &base, &workspace));
-    let model = wanted(Kernel::Model).then(|| model(cache, &base, &workspace));
-    let (stock, model) = (stock.transpose()?, model.transpose()?);
-    let ebpf = match &base.bpf_linker {
-        Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, tools, &workspace)?),
-        None => None,
-    };
-    let object = ebpf.as_ref().map(ebpf::object);
-    let programs = programs::build(&workspace, object.as_deref(), &cache.log("programs")?)?;
+    let (stock, model, programs) = std::thread::scope(|scope| {
+        let wanted = |kernel| kernels.contains(&kernel);
+        let (base, workspace) = (&base, &workspace);
+        // The one that takes longest first.
+        let model = wanted(Kernel::Model).then(|| scope.spawn(|| model(cache, base, workspace)));
+        let stock = wanted(Kernel::Stock).then(|| scope.spawn(|| stock(cache, base, workspace)));
+        let programs = programs(cache, base, workspace);
+        (stock.map(joined), model.map(joined), programs)
+    });
+    let (stock, model, (ebpf, programs)) = (stock.transpose()?, model.transpose()?, programs?);
     Ok(Built {
         cache,
         base,
@@ -133,6 +130,24 @@ pub(crate) fn all<'a>(
         programs,
         packages: None,
     })
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The eBPF programs, where the suite has something to build them with, and the guest's, with these
+/// in them.
+fn programs(cache: &Cache, base: &Base, workspace: &Path) -> Result<(Option<Entry>, Programs)> {
+    let ebpf = match bpf_linker::ensure(cache, &base.resolution, &base.rootfs)? {
+        Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, &tools, workspace)?),
+        None => None,
+    };
+    let object = ebpf.as_ref().map(ebpf::object);
+    let programs = programs::build(workspace, object.as_deref(), &cache.log("programs")?)?;
+    Ok((ebpf, programs))
 }
 
 /// The stock kernel's Rust metadata, and our modules for it.

@@ -45,11 +45,14 @@ pub(crate) enum Command {
     Clean(Clean),
 }
 
+/// The suite whose kernel we develop with.
+const SUITE: &str = "forky";
+
 /// Which kernel, from where.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Target {
     /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
-    #[arg(long, default_value = "forky", value_parser = suite_name)]
+    #[arg(long, default_value = SUITE, value_parser = suite_name)]
     pub(crate) suite: String,
     /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels)
     #[arg(long, value_name = "VERSION")]
@@ -72,6 +75,11 @@ fn suite_name(text: &str) -> Result<String, String> {
 }
 
 impl Target {
+    /// Whether no kernel in particular was asked for.
+    pub(crate) fn any(&self) -> bool {
+        self.suite == SUITE && self.kernel.is_none()
+    }
+
     /// The same as a request.
     pub(crate) fn request(&self) -> Request {
         Request {
@@ -171,8 +179,20 @@ pub(crate) enum TestClock {
     Virtual,
     /// All under the model clock
     Model,
-    /// All under the model clock, and on the stock kernel what shows that it loads and runs there
+    /// All under the model clock, and on the stock kernel all but what one kernel is enough for
     Both,
+}
+
+impl Target {
+    /// The clock of what is measured on a fabric, if `asked` for none. Whoever names a kernel wants
+    /// that one.
+    pub(crate) fn clock(&self, asked: Option<ClockKind>) -> ClockKind {
+        let default = match self.any() {
+            true => ClockKind::Model,
+            false => ClockKind::Virtual,
+        };
+        asked.unwrap_or(default)
+    }
 }
 
 /// How the guest's machine is made.
@@ -281,14 +301,26 @@ pub(crate) struct Test {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// Under which clock guest tests and determinism test run
-    #[arg(long, value_enum, default_value_t = TestClock::Virtual, conflicts_with = "virtme_ng")]
-    pub(crate) clock: TestClock,
+    /// Under which clock guest tests and determinism test run (default: both; with --suite or --kernel
+    /// virtual, as it is that stock kernel that is asked about)
+    #[arg(long, value_enum, conflicts_with = "virtme_ng")]
+    pub(crate) clock: Option<TestClock>,
     /// Runs of the determinism test that must be identical
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
+}
+
+impl Test {
+    /// The clocks that are meant.
+    pub(crate) fn clock(&self) -> TestClock {
+        let default = match self.target.any() {
+            true => TestClock::Both,
+            false => TestClock::Virtual,
+        };
+        self.clock.unwrap_or(default)
+    }
 }
 
 /// Measurements
@@ -416,9 +448,9 @@ Examples:
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is
-    #[arg(long, value_enum, default_value_t = ClockKind::Virtual)]
-    pub(crate) clock: ClockKind,
+    /// What the guest's clock is (default: model; with --suite or --kernel virtual, on that kernel)
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<ClockKind>,
     /// Schemes, separated by commas (see weft schemes)
     #[arg(long, value_delimiter = ',', default_value = "droptail,dctcp,pfabric")]
     pub(crate) scheme: Vec<String>,
@@ -476,9 +508,9 @@ Examples:
 pub(crate) struct Experiment {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is
-    #[arg(long, value_enum, default_value_t = ClockKind::Virtual)]
-    pub(crate) clock: ClockKind,
+    /// What the guest's clock is (default: model; with --suite or --kernel virtual, on that kernel)
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<ClockKind>,
     /// Name, or file (see weft experiments)
     pub(crate) experiment: Option<String>,
     /// So many times the flows
@@ -607,6 +639,22 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_measured_is_measured_under_the_model_clock_unless_a_kernel_is_named() {
+        let clock = |words: &str| {
+            let words = ["x", "demo"].into_iter().chain(words.split_whitespace());
+            let Command::Demo(demo) = Cli::parse_from(words).command else {
+                panic!("not demo")
+            };
+            demo.target.clock(demo.clock)
+        };
+        assert_eq!(clock(""), ClockKind::Model);
+        assert_eq!(clock("--clock virtual"), ClockKind::Virtual);
+        assert_eq!(clock("--suite sid"), ClockKind::Virtual);
+        assert_eq!(clock("--kernel 7.3.4"), ClockKind::Virtual);
+        assert_eq!(clock("--kernel 7.3.4 --clock model"), ClockKind::Model);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::Demo;
+use crate::cli::{ClockKind, Demo};
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -27,12 +27,12 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     if demo.dry_run {
         for scheme in &demo.scheme {
-            let (clock, words) = (demo.clock.name(), words(demo, scheme).join(" "));
+            let (clock, words) = (clock(demo).name(), words(demo, scheme).join(" "));
             println!("cargo xtask vm --clock {clock} -- {words}");
         }
         return Ok(0);
     }
-    let built = build::all(cache, &demo.target.request(), &[demo.clock.kernel()])?;
+    let built = build::all(cache, &demo.target.request(), &[clock(demo).kernel()])?;
     let shown = Shown::new(demo);
     let results = run_all(&built, demo, &shown)?;
     shown.finish();
@@ -67,6 +67,10 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
         .map(|result| result.status)
         .max()
         .unwrap_or(0))
+}
+
+fn clock(demo: &Demo) -> ClockKind {
+    demo.target.clock(demo.clock)
 }
 
 /// A result's file beside that of the run before.
@@ -133,7 +137,7 @@ fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Left>> {
         let command = words(demo, scheme);
         weft_run::run(
             built,
-            demo.clock,
+            clock(demo),
             &demo.hardware,
             command,
             &wanted,
@@ -172,7 +176,7 @@ impl Shown {
             demo.flows,
             demo.topology,
             demo.scheme.join(", "),
-            demo.clock.described()
+            clock(demo).described()
         ));
         let guests = demo.scheme.iter().map(|scheme| Guest {
             scheme: scheme.clone(),

@@ -12,7 +12,6 @@ use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Outcome, Run};
 use crate::ktap::Tally;
-use crate::parallel;
 use crate::progress;
 use crate::vm;
 
@@ -23,7 +22,7 @@ const PLACE: &str = "root/scenario.sh";
 
 /// All that leaves the guest.
 #[derive(Clone, PartialEq, Eq)]
-struct Trace {
+pub(crate) struct Trace {
     parts: [(&'static str, Vec<u8>); 3],
 }
 
@@ -54,70 +53,66 @@ impl Trace {
     }
 }
 
-/// Runs the scenario `runs` times with one seed and once with another.
-///
-/// # Errors
-/// If a guest cannot be run.
-pub(crate) fn check(
-    built: &Built,
-    clock: ClockKind,
-    runs: u32,
-    hardware: &Hardware,
-) -> Result<Tally> {
-    let seed = hardware.seed;
+/// The seeds of `runs` runs that must be the same, and of one that must not.
+pub(crate) fn seeds(seed: u64, runs: u32) -> impl Iterator<Item = u64> {
     // The last one is the odd one out.
-    let seeds: Vec<u64> = (0..runs)
-        .map(|_| seed)
-        .chain([seed.wrapping_add(1)])
-        .collect();
+    (0..runs).map(move |_| seed).chain([seed.wrapping_add(1)])
+}
+
+/// What came of the runs of [`seeds`], in their order.
+pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> Tally {
+    let mut tally = Tally::default();
+    let runs = traces.len().saturating_sub(1);
     let name = format!(
         "determinism: {runs} runs with one seed, one with another; {}",
         clock.described()
     );
-    let traces = progress::step(&name, || run_all(built, clock, hardware, &seeds))?;
-    let (other, same) = match traces.split_last() {
-        Some((other, same)) if !same.is_empty() => (other, same),
-        _ => bail!("no runs"),
+    progress::note(&name);
+    let traces: Vec<Trace> = match traces.into_iter().collect() {
+        Ok(traces) => traces,
+        Err(error) => {
+            tally.fail(format!("{name}: {error:#}"));
+            return tally;
+        }
     };
-    let mut tally = Tally::default();
-    let differences = same
+    let Some((other, [first, same @ ..])) = traces.split_last() else {
+        tally.fail(format!("{name}: no runs"));
+        return tally;
+    };
+    let differences: Vec<_> = same
         .iter()
-        .filter_map(|trace| same[0].difference(trace))
-        .collect::<Vec<_>>();
+        .filter_map(|trace| first.difference(trace))
+        .collect();
     match differences.first() {
         None => tally.pass(),
-        Some(first) => tally.fail(format!(
-            "{} runs with seed {seed} are the same to the byte: {} differ from the first; {first}",
-            same.len(),
+        Some(difference) => tally.fail(format!(
+            "{runs} runs with seed {seed} are the same to the byte: {} differ from the first; {difference}",
             differences.len()
         )),
     }
-    match same[0].difference(other) {
+    match first.difference(other) {
         Some(_) => tally.pass(),
         None => tally.fail("another seed is another run"),
     }
-    Ok(tally)
+    tally
 }
 
-/// Runs as many at a time as there are processors: a busy host must make no difference either.
-fn run_all(
+/// Runs the scenario once.
+///
+/// # Errors
+/// If the guest cannot be run, or the scenario fails.
+pub(crate) fn scenario(
     built: &Built,
     clock: ClockKind,
     hardware: &Hardware,
-    seeds: &[u64],
-) -> Result<Vec<Trace>> {
-    parallel::map(seeds, parallel::processors(), |&seed, _| {
-        let hardware = Hardware {
-            seed,
-            ..hardware.clone()
-        };
-        run_one(built, clock, &hardware)
-    })
-}
-
-fn run_one(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Trace> {
+    seed: u64,
+) -> Result<Trace> {
+    let hardware = Hardware {
+        seed,
+        ..hardware.clone()
+    };
     let run = Run {
-        machine: vm::machine(built, clock, hardware)?,
+        machine: vm::machine(built, clock, &hardware)?,
         request: Request {
             command: vec!["sh".into(), format!("/{PLACE}").into()],
             ..Request::default()
@@ -147,6 +142,26 @@ mod tests {
                 ("files", Vec::new()),
             ],
         }
+    }
+
+    #[test]
+    fn runs_with_one_seed_are_the_same_and_with_another_are_not() {
+        let judged = |outputs: &[&str]| {
+            let traces = outputs.iter().map(|output| Ok(trace(output, "")));
+            let tally = judge(ClockKind::Model, 1, traces.collect());
+            (tally.passed, tally.failed)
+        };
+        assert_eq!(judged(&["a", "a", "a", "b"]), (2, 0));
+        assert_eq!(judged(&["a", "a", "b", "c"]), (1, 1));
+        assert_eq!(judged(&["a", "a", "a", "a"]), (1, 1));
+        assert_eq!(judged(&[]), (0, 1));
+        assert_eq!(seeds(7, 2).collect::<Vec<_>>(), [7, 7, 8]);
+        let failed = judge(ClockKind::Model, 1, vec![Ok(trace("a", "")), bail_out()]);
+        assert_eq!((failed.passed, failed.failed), (0, 1));
+    }
+
+    fn bail_out() -> Result<Trace> {
+        bail!("the guest died")
     }
 
     #[test]

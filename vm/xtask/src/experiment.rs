@@ -55,11 +55,11 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
         }
         return passed_on(&mut command);
     };
-    let built = build::all(cache, &options.target.request(), &[options.clock.kernel()])?;
+    let built = build::all(cache, &options.target.request(), &[clock(options).kernel()])?;
     let weft = &built.programs.weft;
     let mut asked = Command::new(weft);
     asked
-        .env(CLOCK, options.clock.name())
+        .env(CLOCK, clock(options).name())
         .args(words(options, name))
         .args(["--dry-run", "--json"]);
     let plan: Vec<Planned> =
@@ -70,12 +70,16 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
         .collect();
     run_all(&built, options, name, &missing)?;
     let mut judge = Command::new(weft);
-    judge.env(CLOCK, options.clock.name());
+    judge.env(CLOCK, clock(options).name());
     judge.args(words(options, name)).arg("--judge");
     if options.json {
         judge.arg("--json");
     }
     passed_on(&mut judge)
+}
+
+fn clock(options: &Experiment) -> ClockKind {
+    options.target.clock(options.clock)
 }
 
 /// What `weft` is told of the experiment.
@@ -102,7 +106,7 @@ fn passed_on(command: &mut Command) -> Result<u8> {
 }
 
 fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -> Result<()> {
-    let shown = Shown::new(name, runs.len(), options.clock);
+    let shown = Shown::new(name, runs.len(), clock(options));
     let workers = options.guests.unwrap_or_else(parallel::processors);
     let places: Vec<usize> = (0..runs.len()).collect();
     parallel::map(&places, workers, |&place, failed| {
@@ -117,7 +121,7 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
         let (hardware, command) = (hardware(options, planned), command(planned));
         let left = weft_run::run(
             built,
-            options.clock,
+            clock(options),
             &hardware,
             command,
             &wanted,

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 
@@ -114,6 +115,9 @@ pub(crate) fn ensure(cache: &Cache) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub(crate) fn provide(cache: &Cache, needs: &[Need]) -> Result<()> {
+    // Who comes second finds what the first has installed.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let packages = missing_of(needs);
     if packages.is_empty() {
         return Ok(());

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is happening, and for how long: a spinner on a terminal, plain lines elsewhere.
+//! What is happening, and for how long: a spinner on a terminal, plain lines elsewhere. Steps may be
+//! taken at the same time.
 //!
 //! Everything goes to standard error; standard output belongs to data and to the guest's command.
 
 use std::io::IsTerminal;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// All spinners, one below the other.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Prints while no spinner is in the way.
+pub(crate) fn aside<T>(print: impl FnOnce() -> T) -> T {
+    BARS.suspend(print)
+}
 
 /// Shows `name` while `work` runs, and how long it took.
 ///
@@ -18,21 +28,21 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     let start = Instant::now();
     let bar = std::io::stderr().is_terminal().then(|| spinner(name));
     if bar.is_none() {
-        eprintln!("      … {name}");
+        aside(|| eprintln!("      … {name}"));
     }
     let result = work();
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     let mark = if result.is_ok() { ' ' } else { '✗' };
-    eprintln!("{mark} {:>6} {name}", seconds(start.elapsed()));
+    aside(|| eprintln!("{mark} {:>6} {name}", seconds(start.elapsed())));
     result.with_context(|| name.to_owned())
 }
 
 /// Moves by itself; its message can be set anew.
 pub(crate) fn spinner(name: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {elapsed:>6} {msg}");
-    let bar = ProgressBar::new_spinner().with_message(name.to_owned());
+    let bar = BARS.add(ProgressBar::new_spinner().with_message(name.to_owned()));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
@@ -40,7 +50,7 @@ pub(crate) fn spinner(name: &str) -> ProgressBar {
 
 /// A remark between steps.
 pub(crate) fn note(text: &str) {
-    eprintln!("         {text}");
+    aside(|| eprintln!("         {text}"));
 }
 
 /// `3.2s`, `47s`, `3m07s`.

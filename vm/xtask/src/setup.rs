@@ -5,6 +5,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::bpf_linker;
 use crate::build::{self, Base, Kernel};
 use crate::cache::{Cache, Entry};
 use crate::cli::{Build, Setup, Target};
@@ -44,6 +45,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         host::provide(cache, &host::TESTS)?;
         let base = build::base(cache, &request)?;
         let metadata = metadata::ensure(cache, &base.resolution, &base.rootfs)?;
+        bpf_linker::ensure(cache, &base.resolution, &base.rootfs)?;
         if setup.json {
             let facts = facts(&base, &metadata);
             println!("{}", serde_json::to_string_pretty(&facts)?);

@@ -13,13 +13,15 @@ mod wire;
 use weft_ktap::{Part, Test};
 
 macro_rules! parts {
-    ($($part:ident: $($name:ident)*;)*) => {
-        /// All parts. A test gives back figures to print.
+    ($($part:ident: $($(#[$mark:ident])? $name:ident)*;)*) => {
+        /// All parts. A test gives back figures to print. `#[once]` before a name: see
+        /// [`Test::once`].
         pub(crate) const PARTS: &[Part] = &[$(Part {
             name: stringify!($part),
             tests: &[$(Test {
                 name: stringify!($name),
                 run: |cx| $part::$name().map(|figures| cx.note(figures)),
+                once: weft_ktap::once!($($mark)?),
             }),*],
         }),*];
     };
@@ -44,26 +46,26 @@ parts! {
         each_packet_carries_exactly_the_remaining_size_v6
         each_packet_carries_exactly_the_remaining_size_at_clsact
         a_packet_sent_again_carries_the_same_rank_v4
-        a_packet_sent_again_carries_the_same_rank_v6
+        #[once] a_packet_sent_again_carries_the_same_rank_v6
         a_second_flow_begins_behind_what_is_still_unsent
         a_burst_carries_the_rank_of_its_first_byte
         a_tagged_packet_never_exceeds_the_mtu
         datagrams_and_their_fragments_are_tagged
         untagged_traffic_passes_untouched;
     policy:
-        size_is_the_flow_size_on_every_packet
+        #[once] size_is_the_flow_size_on_every_packet
         sent_counts_the_bytes_before
-        queued_is_what_waits_in_the_socket
-        fixed_is_the_class_or_the_number
-        deadline_is_the_time_left
-        bytes_beyond_the_size_fall_back;
+        #[once] queued_is_what_waits_in_the_socket
+        #[once] fixed_is_the_class_or_the_number
+        #[once] deadline_is_the_time_left
+        #[once] bytes_beyond_the_size_fall_back;
     spray:
         round_robin_splits_evenly_v4
-        round_robin_splits_evenly_v6
-        round_robin_over_three_paths_splits_evenly
+        #[once] round_robin_splits_evenly_v6
+        #[once] round_robin_over_three_paths_splits_evenly
         ports_that_share_programs_take_turns_each_on_its_own
         random_takes_every_path
-        off_keeps_a_flow_on_one_path;
+        #[once] off_keeps_a_flow_on_one_path;
     fabric:
         short_flows_overtake_long_ones_at_a_pfabric_port;
     malformed:

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tests in guests: the test programs, and the scenario that shows that runs repeat.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use weft_guest::request::Request;
+
+use super::print;
+use crate::build::{Built, Kernel};
+use crate::cli::{ClockKind, Test, TestClock};
+use crate::determinism::{self, Trace};
+use crate::guest::{self, Run};
+use crate::ktap::{self, Tally};
+use crate::parallel;
+use crate::process;
+use crate::programs::Programs;
+use crate::progress;
+use crate::vm;
+
+/// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
+/// there it takes 20 times as long, and the scenario is the same.
+const RUNS_BESIDE: u32 = 2;
+
+/// What a guest does.
+enum Job<'a> {
+    /// A test program. What it prints goes to the channel, which is closed when it has ended.
+    Program(&'a Path, Mutex<Option<mpsc::Sender<Vec<u8>>>>),
+    /// The scenario, with a seed.
+    Scenario(u64),
+}
+
+/// What came of it.
+enum Outcome {
+    Program(Tally, Duration),
+    Scenario(Result<Trace>),
+}
+
+/// Runs all of them, as many at a time as there are processors, those first that take longest. What
+/// they print is shown one after the other, once nobody can send to `host` any more.
+///
+/// # Errors
+/// If a test program cannot be asked for its tests.
+pub(super) fn run(
+    built: &Built,
+    test: &Test,
+    clocks: &[ClockKind],
+    host: &mpsc::Receiver<()>,
+) -> Result<Tally> {
+    let programs = selected(&built.programs, test)?;
+    let (mut jobs, mut outputs) = (Vec::new(), Vec::new());
+    for &clock in clocks {
+        for &program in &programs {
+            let (sender, receiver) = mpsc::channel();
+            jobs.push((clock, Job::Program(program, Mutex::new(Some(sender)))));
+            outputs.push((clock, receiver));
+        }
+    }
+    let seeds = |clock| determinism::seeds(test.hardware.seed, runs(test, clock));
+    for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
+        jobs.extend(seeds(clock).map(|seed| (clock, Job::Scenario(seed))));
+    }
+    let outcomes = std::thread::scope(|scope| {
+        let run = || {
+            parallel::map(&jobs, parallel::processors(), |job, _| {
+                Ok(one(built, test, job))
+            })
+        };
+        let running = scope.spawn(run);
+        // An error: the sender is gone.
+        let _ = host.recv();
+        let mut shown = None;
+        for (clock, output) in outputs {
+            if shown.replace(clock) != Some(clock) {
+                let release = built.release(clock.kernel())?;
+                progress::note(&format!("guest tests on {release}; {}", clock.described()));
+            }
+            output.iter().for_each(|bytes| print(&bytes));
+        }
+        running
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    Ok(sum_up(test, clocks, &jobs, outcomes))
+}
+
+/// Runs of the determinism test with one seed.
+fn runs(test: &Test, clock: ClockKind) -> u32 {
+    match (test.clock(), clock) {
+        (TestClock::Both, ClockKind::Virtual) => test.runs.min(RUNS_BESIDE),
+        _ => test.runs,
+    }
+}
+
+fn sum_up(
+    test: &Test,
+    clocks: &[ClockKind],
+    jobs: &[(ClockKind, Job<'_>)],
+    outcomes: Vec<Outcome>,
+) -> Tally {
+    let mut tally = Tally::default();
+    let mut traces: Vec<(ClockKind, Result<Trace>)> = Vec::new();
+    for ((clock, job), outcome) in jobs.iter().zip(outcomes) {
+        match (job, outcome) {
+            (Job::Program(program, _), Outcome::Program(own, time)) => {
+                let (time, name) = (progress::seconds(time), name(program));
+                let counts = format!("{} passed, {} failed", own.passed, own.failed);
+                progress::note(&format!(
+                    "{time:>6} {name}, {} clock: {counts}",
+                    clock.name()
+                ));
+                tally.add(own);
+            }
+            (_, Outcome::Scenario(trace)) => traces.push((*clock, trace)),
+            (Job::Scenario(_), Outcome::Program(..)) => {}
+        }
+    }
+    for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
+        let (own, others) = traces.into_iter().partition(|(other, _)| *other == clock);
+        traces = others;
+        let own = Vec::into_iter(own).map(|(_, trace)| trace);
+        tally.add(determinism::judge(clock, test.hardware.seed, own.collect()));
+    }
+    tally
+}
+
+/// One guest.
+fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outcome {
+    match job {
+        Job::Program(path, output) => {
+            let begun = Instant::now();
+            let sender = output.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let tally = program(built, test, *clock, path, &mut |bytes| {
+                // The receiver is there until all is over.
+                let _ = sender.as_ref().map(|sender| sender.send(bytes.to_vec()));
+            });
+            Outcome::Program(tally, begun.elapsed())
+        }
+        Job::Scenario(seed) => {
+            Outcome::Scenario(determinism::scenario(built, *clock, &test.hardware, *seed))
+        }
+    }
+}
+
+fn name(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The command that runs a test program.
+pub(super) fn command(program: &Path, filter: Option<&str>) -> Vec<String> {
+    let filter = filter.into_iter().flat_map(|filter| ["--filter", filter]);
+    std::iter::once(name(program))
+        .chain(filter.map(str::to_owned))
+        .collect()
+}
+
+/// The same, for a clock: all tests run under the model clock, then on the stock kernel those for
+/// which one kernel is not enough. What is asked for by name runs on each.
+fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
+    let mut command = command(program, test.filter.as_deref());
+    let both = test.clock() == TestClock::Both && clock == ClockKind::Virtual;
+    if both && test.filter.is_none() {
+        command.push("--again".into());
+    }
+    command
+}
+
+/// The test programs that have a test to run. On the stock kernel those with eBPF take longest, as its
+/// verifier does.
+fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
+    let ebpf = programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path());
+    let mut selected: Vec<&Path> = ebpf.collect();
+    selected.extend([programs.selftests.as_path(), &programs.fabric_selftests]);
+    let Some(filter) = &test.filter else {
+        return Ok(selected);
+    };
+    let mut matching = Vec::new();
+    for program in selected {
+        let names = process::capture(Command::new(program).arg("--list"))?;
+        let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
+        if names.lines().any(asked) {
+            matching.push(program);
+        }
+    }
+    if matching.is_empty() {
+        progress::note(&format!("no guest test's name contains `{filter}`"));
+    }
+    Ok(matching)
+}
+
+/// One test program, in a guest.
+fn program(
+    built: &Built,
+    test: &Test,
+    clock: ClockKind,
+    program: &Path,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Tally {
+    let name = name(program);
+    let mut output = Vec::new();
+    let outcome = run_of(built, test, clock, program).and_then(|run| {
+        guest::run(built, &run, &mut |bytes| {
+            output.extend_from_slice(bytes);
+            seen(bytes);
+        })
+    });
+    let mut tally = ktap::parse(&String::from_utf8_lossy(&output));
+    match outcome {
+        Ok(outcome) if outcome.status != 0 && tally.failed == 0 => {
+            tally.fail(format!("{name} ended with status {}", outcome.status));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            seen(format!("{error:#}\n").as_bytes());
+            tally.fail(format!("the guest of {name} (see above)"));
+        }
+    }
+    tally
+}
+
+fn run_of(built: &Built, test: &Test, clock: ClockKind, program: &Path) -> Result<Run> {
+    let mut machine = vm::machine(built, clock, &test.hardware)?;
+    if clock.kernel() == Kernel::Stock {
+        // Debian builds KFENCE in and leaves it off.
+        machine.append.push("kfence.sample_interval=100".into());
+    }
+    let command = command_under(program, test, clock);
+    Ok(Run {
+        machine,
+        request: Request {
+            command: command.into_iter().map(Into::into).collect(),
+            ..Request::default()
+        },
+        files: Vec::new(),
+        timeout: Duration::from_secs(test.hardware.timeout),
+        cancel: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn shown(words: &str, clock: ClockKind) -> String {
+        let words = ["x", "test"].into_iter().chain(words.split_whitespace());
+        let Command::Test(test) = Cli::parse_from(words).command else {
+            panic!("not test")
+        };
+        command_under(Path::new("/t/weft-selftests"), &test, clock).join(" ")
+    }
+
+    #[test]
+    fn each_test_runs_under_the_model_clock_and_what_is_not_marked_on_the_stock_kernel() {
+        let (model, stock) = (ClockKind::Model, ClockKind::Virtual);
+        assert_eq!(shown("--clock both", model), "weft-selftests");
+        assert_eq!(shown("--clock both", stock), "weft-selftests --again");
+        assert_eq!(shown("", stock), "weft-selftests --again");
+        assert_eq!(shown("--clock virtual", stock), "weft-selftests");
+        // What somebody asks for runs on each kernel, and so does all if only one is asked.
+        assert_eq!(shown("--filter a", stock), "weft-selftests --filter a");
+        assert_eq!(shown("--suite sid", stock), "weft-selftests");
+    }
+}
