@@ -71,7 +71,7 @@
 //!   changes at once are told as one bitmap.
 //! - **A pause lapses** that is not refreshed, and a watchdog may end one that has no end: see
 //!   [`neighbour`].
-//! - **Of the shared buffer, a port may have α times what is free** ([`switch::Share`]), as in the
+//! - **Of the shared buffer, a port may have α times what is free** ([`Share`](crate::common::share::Share)), as in the
 //!   switches whose "standard shared buffer memory model" (§6.2.1) the paper has; queues have no
 //!   shares. A packet is dropped if its port has its share, or if its port or the switch is full.
 //! - **Priority classes and the label of incasts are the packet's rank**; so with srf, whose rank is

@@ -31,7 +31,7 @@ use crate::bfc::{
     ingress::Tell,
     neighbour::{Heard, Rules, Verdict as Taken},
     queue_set::QueueSet,
-    switch::{Link, Place, PortMemory, Refused, Room, Share, Switch},
+    switch::{Link, Place, PortMemory, Refused, Room, Switch},
 };
 use crate::bfc::{
     frame::{self, Frame, Message},
@@ -40,6 +40,7 @@ use crate::bfc::{
 };
 use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};
+use crate::common::share::Share;
 use crate::common::shared::{self, FRAME};
 use crate::common::tag::{self, Tag};
 use kapi::{

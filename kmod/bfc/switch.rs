@@ -26,6 +26,7 @@ use super::neighbour::{Heard, Neighbour, Rules, Verdict};
 use super::queue_set::{QueueSet, MAX_QUEUES};
 use super::times::Times;
 use crate::common::ports::{Ports, MAX_PORTS};
+use crate::common::share::Share;
 use crate::common::store::Store;
 
 /// Not a port.
@@ -62,56 +63,6 @@ pub struct Place {
     pub base: u16,
     /// How many.
     pub queues: u16,
-}
-
-/// An α of 1: see [`Share`].
-pub const ALPHA_1: u32 = 128;
-
-/// How much of the switch's buffer a port may have.
-///
-/// A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
-/// IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free. A port that
-/// is stuck then has at most α / (1 + α) of the buffer, the next one as much of the rest, and so on:
-/// n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up together. And a port
-/// that is alone in the switch cannot have all of it: with an α of 8, eight ninths.
-///
-/// As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for no
-/// port has more than the switch: so one comparison is all that this costs a packet until then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    buffer: u64,
-    alpha: u32,
-    /// So many bytes in the switch, a packet that arrives included, concern nobody.
-    plenty: u64,
-}
-
-impl Share {
-    /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
-    /// [`ALPHA_1`], as switches have it, in which it is a power of two; 0: a port may have all that
-    /// is free.
-    pub const fn new(buffer: u64, alpha: u32) -> Self {
-        let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
-        let share = buffer.saturating_mul(alpha as u64).checked_div(parts);
-        let plenty = match share {
-            Some(share) if alpha != 0 => share,
-            _ => buffer,
-        };
-        Self {
-            buffer,
-            alpha,
-            plenty,
-        }
-    }
-
-    /// The most bytes of data in all ports of the switch.
-    pub const fn buffer(&self) -> u64 {
-        self.buffer
-    }
-
-    /// α in parts of [`ALPHA_1`]; 0 for none.
-    pub const fn alpha(&self) -> u32 {
-        self.alpha
-    }
 }
 
 /// Why a member was refused.
@@ -283,25 +234,17 @@ impl<S: Store> Switch<S> {
     /// switch ([`has_room`](Self::has_room)), or the port has its share.
     #[inline]
     pub fn take(&mut self, len: u32, bytes: u64, share: &Share) -> bool {
-        let all = self.bytes.saturating_add(len.into());
-        if all > share.plenty && !self.has_share(len, bytes, share) {
+        if !share.admits(self.bytes, len, bytes) {
             return false;
         }
-        self.bytes = all;
-        self.highest_bytes = self.highest_bytes.max(all);
+        self.bytes = self.bytes.saturating_add(len.into());
+        self.highest_bytes = self.highest_bytes.max(self.bytes);
         true
-    }
-
-    #[cold]
-    fn has_share(&self, len: u32, bytes: u64, share: &Share) -> bool {
-        let free = share.buffer.saturating_sub(self.bytes);
-        let most = free.saturating_mul(share.alpha.into()) / u64::from(ALPHA_1);
-        self.has_room(len, share) && (share.alpha == 0 || bytes <= most)
     }
 
     /// Whether the switch has room for `len` bytes.
     pub fn has_room(&self, len: u32, share: &Share) -> bool {
-        self.bytes.saturating_add(len.into()) <= share.buffer
+        share.has_room(self.bytes, len)
     }
 
     /// Gives room back.

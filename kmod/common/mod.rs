@@ -16,6 +16,7 @@
 //! | [`ports`] | the ports of one switch, found by their devices | |
 //! | [`rank`] | what a policy makes of where in its flow a packet is | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
+//! | [`share`] | how much of a switch's buffer a port may have | Choudhury, Hahne (ToN 1998) |
 //! | [`shared`] | what the ports of a namespace share | |
 //! | [`statistics`] | what a qdisc tells of itself, as a table | |
 //! | [`store`] | memory as an argument | |
@@ -35,6 +36,7 @@ pub mod options;
 pub mod ports;
 pub mod rank;
 pub mod rank_trie;
+pub mod share;
 pub mod shared;
 pub mod statistics;
 pub mod store;

@@ -24,8 +24,9 @@ use weft_core::bfc::egress::{Arrival, Egress, Memory, Scheduler, Shape, Threshol
 use weft_core::bfc::elision::Elision;
 use weft_core::bfc::fifo::{self, Note};
 use weft_core::bfc::flows::Assign;
-use weft_core::bfc::switch::{Link, PortMemory, Room, Share, Switch, ALPHA_1};
+use weft_core::bfc::switch::{Link, PortMemory, Room, Switch};
 use weft_core::common::ports::MAX_PORTS;
+use weft_core::common::share::{Share, ALPHA_1};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "bfc",

@@ -13,7 +13,8 @@ use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::Rules;
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Link, ALPHA_1};
+use weft_core::bfc::switch::Link;
+use weft_core::common::share::ALPHA_1;
 
 /// Device 1 is where packets come from, port 1 (device 2) where they go.
 const EGRESS: usize = 1;

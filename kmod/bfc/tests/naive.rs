@@ -13,7 +13,8 @@ use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::Rules;
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Link, ALPHA_1};
+use weft_core::bfc::switch::Link;
+use weft_core::common::share::ALPHA_1;
 
 /// Upstream queues in a scenario, 0 among them.
 const UPSTREAM: u16 = 5;

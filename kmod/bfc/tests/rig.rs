@@ -14,7 +14,8 @@ use weft_core::bfc::flows::Assign;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Frame, Link, PortMemory, Room, Share};
+use weft_core::bfc::switch::{Frame, Link, PortMemory, Room};
+use weft_core::common::share::Share;
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.

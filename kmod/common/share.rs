@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! How much of a switch's buffer a port may have.
+//!
+//! A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
+//! IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free. A port that
+//! is stuck then has at most α / (1 + α) of the buffer, the next one as much of the rest, and so on:
+//! n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up together. And a port
+//! that is alone in the switch cannot have all of it: with an α of 8, eight ninths.
+//!
+//! As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for no
+//! port has more than the switch: so one comparison is all that this costs a packet until then.
+
+/// An α of 1: see [`Share`].
+pub const ALPHA_1: u32 = 128;
+
+/// A port's share of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    buffer: u64,
+    alpha: u32,
+    /// So many bytes in the switch, a packet that arrives included, concern nobody.
+    plenty: u64,
+}
+
+impl Share {
+    /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
+    /// [`ALPHA_1`], as switches have it, in which it is a power of two; 0: a port may have all that
+    /// is free.
+    pub const fn new(buffer: u64, alpha: u32) -> Self {
+        let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
+        let share = buffer.saturating_mul(alpha as u64).checked_div(parts);
+        let plenty = match share {
+            Some(share) if alpha != 0 => share,
+            _ => buffer,
+        };
+        Self {
+            buffer,
+            alpha,
+            plenty,
+        }
+    }
+
+    /// The most bytes of data in all ports of the switch.
+    pub const fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// α in parts of [`ALPHA_1`]; 0 for none.
+    pub const fn alpha(&self) -> u32 {
+        self.alpha
+    }
+
+    /// Whether a packet of `len` bytes may come to the `all` bytes of the switch, if its port then has
+    /// `bytes`.
+    #[inline]
+    pub fn admits(&self, all: u64, len: u32, bytes: u64) -> bool {
+        all.saturating_add(len.into()) <= self.plenty || self.has_share(all, len, bytes)
+    }
+
+    #[cold]
+    fn has_share(&self, all: u64, len: u32, bytes: u64) -> bool {
+        let free = self.buffer.saturating_sub(all);
+        let most = free.saturating_mul(self.alpha.into()) / u64::from(ALPHA_1);
+        self.has_room(all, len) && (self.alpha == 0 || bytes <= most)
+    }
+
+    /// Whether the switch has room for `len` bytes more.
+    pub fn has_room(&self, all: u64, len: u32) -> bool {
+        all.saturating_add(len.into()) <= self.buffer
+    }
+}
