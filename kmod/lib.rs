@@ -15,6 +15,7 @@
 //! | folder | what it is | source |
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
+//! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
@@ -25,6 +26,7 @@
 pub mod common;
 
 pub mod bfc;
+pub mod dibs;
 pub mod hold;
 pub mod pfabric;
 pub mod wire;
@@ -33,7 +35,7 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, hold, pfabric, wire);
+        $do!(bfc, dibs, hold, pfabric, wire);
     };
 }
 

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What a switch reads and writes in the IP header of a packet that it detours.
+
+/// EtherTypes.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// Bytes of a header that are looked at and written to: IPv4's first 20, IPv6's 40.
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+
+/// What a packet says of congestion (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// Nothing: it is not to be marked.
+    NotCapable,
+    /// ECT(0) or ECT(1): it may be.
+    Capable,
+    /// CE: it is.
+    Marked,
+}
+
+/// Whom a packet is of use to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Whoever forwards it.
+    Routed,
+    /// Whoever it is addressed to, of those at the other end of this link: it has no hop left.
+    Expires,
+    /// Nobody but those at the other end of this link.
+    Link,
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it says of congestion.
+    pub ecn: Ecn,
+    /// Whom the packet is of use to.
+    pub reach: Reach,
+    /// Its bytes, for [`set_ce`] and [`cap_ttl`].
+    pub len: u32,
+}
+
+impl Header {
+    /// No header that is known: the packet is the link's matter.
+    pub const NONE: Self = Self {
+        ecn: Ecn::NotCapable,
+        reach: Reach::Link,
+        len: 0,
+    };
+
+    /// Reads the header of a packet of this EtherType. `to_group`: whether its frame goes to several
+    /// stations.
+    #[inline]
+    pub fn read(protocol: u16, header: &[u8], to_group: bool) -> Self {
+        let read = match protocol {
+            IPV4 => ipv4(header),
+            IPV6 => ipv6(header),
+            _ => None,
+        };
+        match read {
+            Some(read) if to_group => Self {
+                reach: Reach::Link,
+                ..read
+            },
+            Some(read) => read,
+            None => Self::NONE,
+        }
+    }
+}
+
+#[inline]
+fn ecn(bits: u8) -> Ecn {
+    match bits & 3 {
+        0 => Ecn::NotCapable,
+        3 => Ecn::Marked,
+        _ => Ecn::Capable,
+    }
+}
+
+#[inline]
+fn reach(link: bool, ttl: u8) -> Reach {
+    match (link, ttl) {
+        (true, _) => Reach::Link,
+        (false, 0 | 1) => Reach::Expires,
+        (false, _) => Reach::Routed,
+    }
+}
+
+#[inline]
+fn ipv4(header: &[u8]) -> Option<Header> {
+    let fixed: &[u8; IPV4_HEADER] = header.first_chunk()?;
+    let [first, tos, _, _, _, _, _, _, ttl, ..] = *fixed;
+    let [.., s0, s1, _, _, d0, d1, _, _] = *fixed;
+    if first >> 4 != 4 {
+        return None;
+    }
+    // Groups and broadcast, and the link's own addresses (RFC 3927).
+    let link = d0 >= 224 || (d0, d1) == (169, 254) || (s0, s1) == (169, 254);
+    Some(Header {
+        ecn: ecn(tos),
+        reach: reach(link, ttl),
+        len: IPV4_HEADER as u32,
+    })
+}
+
+#[inline]
+fn ipv6(header: &[u8]) -> Option<Header> {
+    let fixed: &[u8; IPV6_HEADER] = header.first_chunk()?;
+    let [first, second, _, _, _, _, _, limit, s0, s1, ..] = *fixed;
+    let (_, to) = fixed.split_at_checked(24)?;
+    let [d0, d1, ..] = *to else { return None };
+    if first >> 4 != 6 {
+        return None;
+    }
+    // ff00::/8 and fe80::/10 (RFC 4291, §2.4).
+    let of_link = |a: u8, b: u8| a == 0xfe && b & 0xc0 == 0x80;
+    let link = d0 == 0xff || of_link(d0, d1) || of_link(s0, s1);
+    Some(Header {
+        ecn: ecn(second >> 4),
+        reach: reach(link, limit),
+        len: IPV6_HEADER as u32,
+    })
+}
+
+/// Marks a packet with this header: CE, and IPv4's checksum follows. Nothing where it is not capable.
+pub fn set_ce(header: &mut [u8]) {
+    match header.first().map(|first| first >> 4) {
+        Some(4) => {
+            let Some([version, tos, ..]) = header.first_chunk_mut::<IPV4_HEADER>() else {
+                return;
+            };
+            if *tos & 3 == 0 {
+                return;
+            }
+            let old = u16::from_be_bytes([*version, *tos]);
+            *tos |= 3;
+            let new = u16::from_be_bytes([*version, *tos]);
+            amend(header, old, new);
+        }
+        Some(6) => {
+            if let Some([_, second, ..]) = header.first_chunk_mut::<IPV6_HEADER>() {
+                if *second & 0x30 != 0 {
+                    *second |= 0x30;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Leaves a packet with this header at most `ttl` hops; IPv4's checksum follows.
+pub fn cap_ttl(header: &mut [u8], ttl: u8) {
+    match header.first().map(|first| first >> 4) {
+        Some(4) => {
+            let Some([_, _, _, _, _, _, _, _, hops, protocol, ..]) =
+                header.first_chunk_mut::<IPV4_HEADER>()
+            else {
+                return;
+            };
+            if *hops <= ttl {
+                return;
+            }
+            let old = u16::from_be_bytes([*hops, *protocol]);
+            *hops = ttl;
+            let new = u16::from_be_bytes([*hops, *protocol]);
+            amend(header, old, new);
+        }
+        Some(6) => {
+            if let Some([_, _, _, _, _, _, _, limit, ..]) = header.first_chunk_mut::<IPV6_HEADER>()
+            {
+                *limit = (*limit).min(ttl);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The checksum after a 16-bit word was `old` and is `new`: HC' = ~(~HC + ~m + m') (RFC 1624, eqn 3).
+fn amend(header: &mut [u8], old: u16, new: u16) {
+    let Some([_, _, _, _, _, _, _, _, _, _, high, low, ..]) =
+        header.first_chunk_mut::<IPV4_HEADER>()
+    else {
+        return;
+    };
+    let sum = u32::from(!u16::from_be_bytes([*high, *low]))
+        .wrapping_add(u32::from(!old))
+        .wrapping_add(u32::from(new));
+    // Two folds: three words make at most 2 carries, and these one more.
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    [*high, *low] = (!(sum as u16)).to_be_bytes();
+}

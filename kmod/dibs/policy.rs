@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Which port a packet is detoured to, and with which probability before its own is full (§2, §7).
+
+use super::options::Policy;
+use crate::common::xorshift::Xorshift32;
+
+/// 2^32 / φ, odd: Fibonacci hashing (Knuth vol. 3, §6.4).
+const GOLDEN: u32 = 0x9E37_79B9;
+
+/// A choice among ports, which are offered one after the other. It is as good with one look at each
+/// of them as with all in a list: the n-th of several that are as good as each other takes the place
+/// of the one before with a probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
+pub struct Choice {
+    policy: Policy,
+    flow: u32,
+    /// The port, and what makes it the best.
+    best: Option<(u16, u64)>,
+    /// As good as that one, itself included.
+    equal: u32,
+}
+
+impl Choice {
+    /// For a packet of a flow.
+    pub fn new(policy: Policy, flow: u32) -> Self {
+        Self {
+            policy,
+            flow,
+            best: None,
+            equal: 0,
+        }
+    }
+
+    /// A port has room, and has `bytes`.
+    pub fn offer(&mut self, port: u16, device: u32, bytes: u64, random: &mut Xorshift32) {
+        let cost = match self.policy {
+            Policy::Off => return,
+            Policy::Random | Policy::Probabilistic => 0,
+            Policy::LoadAware => bytes,
+            Policy::Flow => preference(self.flow, device).into(),
+        };
+        match self.best {
+            Some((_, best)) if cost > best => {}
+            Some((_, best)) if cost == best => {
+                self.equal = self.equal.saturating_add(1);
+                if random.below(self.equal) == 0 {
+                    self.best = Some((port, cost));
+                }
+            }
+            _ => {
+                self.best = Some((port, cost));
+                self.equal = 1;
+            }
+        }
+    }
+
+    /// The port, if there was one.
+    pub fn chosen(&self) -> Option<u16> {
+        self.best.map(|(port, _)| port)
+    }
+}
+
+/// How much a flow likes a device, lower is more: each flow has an order of its own of all devices,
+/// which stays when some of them have no room (rendezvous hashing: D. Thaler, C. Ravishankar, "Using
+/// Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1), 1998).
+fn preference(flow: u32, device: u32) -> u32 {
+    // The finalizer of MurmurHash3 (A. Appleby): each bit of both changes half of the bits.
+    let mut x = flow ^ device.wrapping_mul(GOLDEN);
+    x ^= x >> 16;
+    x = x.wrapping_mul(0x85eb_ca6b);
+    x ^= x >> 13;
+    x = x.wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+/// What stands for a probability of 1, or a port that is full.
+pub const ONE: u32 = 1 << 16;
+
+/// How full a port is, in parts of [`ONE`]: by packets or by bytes, whichever is more; of each what there
+/// is, and the most there may be.
+pub fn occupancy(packets: (u64, u64), bytes: (u64, u64)) -> u32 {
+    let share = |(inside, most): (u64, u64)| {
+        let parts = inside.saturating_mul(ONE.into());
+        parts.checked_div(most).unwrap_or(0).min(ONE.into()) as u32
+    };
+    share(packets).max(share(bytes))
+}
+
+/// The probability, in parts of [`ONE`], with which a packet is detoured where the port has room.
+///
+/// From `from` hundredths of the limit on it grows with the occupancy, from 0 to 1 where the port is
+/// full, for packets of the rank `ranks` or more; those of rank 0 are never detoured before. In between,
+/// the more urgent a packet is, the later it begins: with pressure p, 0 to 1, and rank r, 0 to 1, the
+/// probability is p + r - 1. "As the buffer fills, the switch detours more classes of traffic with higher
+/// probability" (§7).
+pub fn chance(occupancy: u32, from: u32, rank: u32, ranks: u32) -> u32 {
+    let one = u64::from(ONE);
+    let from = one.saturating_mul(from.into()) / 100;
+    let above = u64::from(occupancy).saturating_sub(from);
+    let pressure = above.saturating_mul(one);
+    let Some(pressure) = pressure.checked_div(one.saturating_sub(from)) else {
+        return 0;
+    };
+    let rank = u64::from(rank.min(ranks)).saturating_mul(one);
+    let rank = rank.checked_div(ranks.into()).unwrap_or(one);
+    let chance = pressure.saturating_add(rank).saturating_sub(one);
+    chance.min(one) as u32
+}

@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! One switch: how full its ports are, and what becomes of a packet that arrives at one of them.
+//!
+//! ```text
+//!                     arrive
+//!    packet ──▶ port a ─┬─▶ Queue ──▶ it waits in a        ──▶ depart_from(a)
+//!                       ├─▶ Detour: a place at b is reserved
+//!                       │          ╰─▶ embark ──▶ arrive at b, carried ──▶ Queue, always
+//!                       └─▶ Drop
+//! ```
+//!
+//! Packets themselves are not in here. What a decision says is carried out by who asked for it: he has
+//! the packets that wait, and carries those that go by another port, between [`embark`](Switch::embark)
+//! and [`landed`](Switch::landed), one at a time. All places are counted here, the reserved ones too, so
+//! that whoever decides knows of all, and no port ever holds more than it may.
+//!
+//! # Cost
+//!
+//! A packet that finds room costs constant time. One that does not costs as much for each port of the
+//! switch.
+
+use super::ip::{Ecn, Reach};
+use super::options::{Config, Policy};
+use super::policy::{self, Choice};
+use crate::common::ports::Ports;
+use crate::common::share::Share;
+use crate::common::store::Store;
+use crate::common::xorshift::Xorshift32;
+
+/// What a member says of its port; the last one who says it is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The most packets.
+    limit: u32,
+    /// The most bytes.
+    limit_bytes: u64,
+    share: Share,
+    /// Packets that wait from which on a packet is marked.
+    mark: u32,
+    detour_to: bool,
+    policy: Policy,
+    from: u32,
+    ranks: u32,
+}
+
+impl Terms {
+    /// As the options say.
+    pub fn new(config: &Config) -> Self {
+        let or_none = |value: u32| match value {
+            0 => u32::MAX,
+            value => value,
+        };
+        let or_all = |bytes: u32| match bytes {
+            0 => u64::MAX,
+            bytes => bytes.into(),
+        };
+        Self {
+            limit: or_none(config.limit),
+            limit_bytes: or_all(config.limit_bytes),
+            share: Share::new(or_all(config.share), config.alpha),
+            mark: or_none(config.mark),
+            detour_to: config.detour_to,
+            policy: config.policy,
+            from: config.from,
+            ranks: config.ranks,
+        }
+    }
+}
+
+/// What is to be known of a packet that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Bytes.
+    pub len: u32,
+    /// Lower is more urgent.
+    pub rank: u32,
+    /// Its flow; of use for [`Policy::Flow`] only.
+    pub flow: u32,
+    /// What it says of congestion.
+    pub ecn: Ecn,
+    /// Whom it is of use to.
+    pub reach: Reach,
+    /// Whether it is the one that is carried now: see [`Switch::embark`].
+    pub carried: bool,
+}
+
+/// Why a packet does not wait in its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The port holds as many packets as it may.
+    Limit,
+    /// The port holds as many bytes as it may.
+    Bytes,
+    /// The port has its share of the switch's buffer, or that is full.
+    Share,
+    /// The port has room, but keeps it for others.
+    Early,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// No port has room.
+    Full,
+    /// It has no hop left for a detour.
+    Ttl,
+    /// Only who is at the other end of the link can use it.
+    Link,
+    /// The port does not detour.
+    Off,
+}
+
+/// What becomes of a packet. `mark`: first it is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It waits in its port: see [`Switch::depart_from`].
+    Queue {
+        /// Whether it is to be marked.
+        mark: bool,
+    },
+    /// It goes by another port, where it has a place: see [`Switch::embark`].
+    Detour {
+        /// The other port's number.
+        port: u16,
+        /// Whether it is to be marked.
+        mark: bool,
+        /// Why.
+        reason: Reason,
+    },
+    /// It is dropped.
+    Drop(Cause),
+}
+
+/// What has happened at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets detoured, by [`Reason`].
+    pub detoured: [u64; 4],
+    /// Packets dropped, by [`Cause`].
+    pub dropped: [u64; 4],
+    /// Packets that came from other ports.
+    pub received: u64,
+    /// Packets that were to be marked.
+    pub marked: u64,
+    /// The most packets that ever waited.
+    pub highest: u32,
+    /// The most bytes that ever waited.
+    pub highest_bytes: u64,
+}
+
+/// What has happened in the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// The most bytes in all ports.
+    pub highest_bytes: u64,
+    /// Packets that found the port that they were to go by gone, and no other with room.
+    pub lost: u64,
+    /// Packets that found the port that they were to go by gone, and went by another.
+    pub diverted: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    packets: u32,
+    bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, len: u32) {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(len.into());
+    }
+
+    fn remove(&mut self, len: u32) {
+        self.packets = self.packets.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(len.into());
+    }
+}
+
+/// What is kept of a port.
+pub struct Port {
+    terms: Option<Terms>,
+    waiting: Held,
+    /// Places of packets on their way here.
+    reserved: Held,
+    counters: Counters,
+}
+
+impl Port {
+    fn vacant() -> Self {
+        Self {
+            terms: None,
+            waiting: Held::default(),
+            reserved: Held::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Packets inside, those on their way here included.
+    fn packets(&self) -> u32 {
+        self.waiting.packets.saturating_add(self.reserved.packets)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.waiting.bytes.saturating_add(self.reserved.bytes)
+    }
+
+    /// What limits the port by itself, if it had a packet more.
+    #[inline]
+    fn own_limit(&self, terms: &Terms, len: u32) -> Option<Reason> {
+        if self.packets() >= terms.limit {
+            return Some(Reason::Limit);
+        }
+        let bytes = self.bytes().saturating_add(len.into());
+        (bytes > terms.limit_bytes).then_some(Reason::Bytes)
+    }
+
+    /// Why there is no room for a packet more, where the switch has `all` bytes.
+    #[inline]
+    fn lacks(&self, terms: &Terms, all: u64, len: u32) -> Option<Reason> {
+        let bytes = self.bytes().saturating_add(len.into());
+        self.own_limit(terms, len)
+            .or_else(|| (!terms.share.admits(all, len, bytes)).then_some(Reason::Share))
+    }
+}
+
+/// A place at a port, for the packet that is carried.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    port: u16,
+    len: u32,
+}
+
+/// A switch.
+pub struct Switch<S: Store> {
+    ports: Ports<S, Port>,
+    /// Bytes in all ports, those of reserved places included.
+    bytes: u64,
+    counters: SwitchCounters,
+    random: Xorshift32,
+    carried: Option<Place>,
+}
+
+/// Places for ports, see [`Switch::grow`].
+///
+/// # Errors
+///
+/// No memory.
+pub fn places<S: Store>(places: u16) -> Result<Ports<S, Port>, S::Error> {
+    Ports::new(places, Port::vacant)
+}
+
+impl<S: Store> Switch<S> {
+    /// A switch without ports. `seed`: of its random choices.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(seed: u32) -> Result<Self, S::Error> {
+        Ok(Self {
+            ports: places(0)?,
+            bytes: 0,
+            counters: SwitchCounters::default(),
+            random: Xorshift32::new(seed),
+            carried: None,
+        })
+    }
+
+    // ---- Packets -----------------------------------------------------------------------------
+
+    /// A packet arrives at a port. What is said becomes of it: places are counted.
+    ///
+    /// `takes`: whether a device can send the packet, now.
+    #[inline]
+    pub fn arrive(
+        &mut self,
+        number: u16,
+        arrival: &Arrival,
+        takes: impl FnMut(u32) -> bool,
+    ) -> Decision {
+        let carried = arrival.carried && self.land(number);
+        let all = self.bytes;
+        let len = arrival.len;
+        let Some((port, terms)) = self.member(number) else {
+            return Decision::Drop(Cause::Off);
+        };
+        let lacks = match carried {
+            // Its place was its own, whatever others have taken since of what is shared.
+            true => port.own_limit(&terms, len),
+            false => port.lacks(&terms, all, len),
+        };
+        let early = || terms.policy == Policy::Probabilistic && !carried;
+        let reason = match lacks {
+            Some(reason) => Some(reason),
+            None if early() && self.is_early(number, &terms, arrival) => Some(Reason::Early),
+            None => None,
+        };
+        match reason {
+            None => self.queue(number, &terms, arrival, carried),
+            Some(reason) => self.detour(number, &terms, arrival, reason, takes),
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, number: u16, terms: &Terms, arrival: &Arrival, carried: bool) -> Decision {
+        self.take(arrival.len);
+        let Some(port) = self.port_mut(number) else {
+            return Decision::Drop(Cause::Off);
+        };
+        let mark = port.waiting.packets >= terms.mark && arrival.ecn == Ecn::Capable;
+        port.waiting.add(arrival.len);
+        let (waiting, counters) = (port.waiting, &mut port.counters);
+        counters.received = counters.received.wrapping_add(carried.into());
+        counters.marked = counters.marked.wrapping_add(mark.into());
+        counters.highest = counters.highest.max(waiting.packets);
+        counters.highest_bytes = counters.highest_bytes.max(waiting.bytes);
+        Decision::Queue { mark }
+    }
+
+    #[cold]
+    fn detour(
+        &mut self,
+        number: u16,
+        terms: &Terms,
+        arrival: &Arrival,
+        reason: Reason,
+        takes: impl FnMut(u32) -> bool,
+    ) -> Decision {
+        let other = match (terms.policy, arrival.reach) {
+            (Policy::Off, _) => Err(Cause::Off),
+            (_, Reach::Link) => Err(Cause::Link),
+            (_, Reach::Expires) => Err(Cause::Ttl),
+            (policy, Reach::Routed) => {
+                let choice = policy::Choice::new(policy, arrival.flow);
+                self.choose(number, arrival.len, choice, takes)
+                    .ok_or(Cause::Full)
+            }
+        };
+        match other {
+            Ok(port) => {
+                self.reserve(port, arrival.len);
+                let mark = arrival.ecn == Ecn::Capable;
+                if let Some(Port { counters, .. }) = self.port_mut(number) {
+                    count(&mut counters.detoured, reason as usize);
+                    counters.marked = counters.marked.wrapping_add(mark.into());
+                }
+                Decision::Detour { port, mark, reason }
+            }
+            // There is room, and so it stays.
+            Err(_) if reason == Reason::Early => self.queue(number, terms, arrival, false),
+            Err(cause) => {
+                if let Some(Port { counters, .. }) = self.port_mut(number) {
+                    count(&mut counters.dropped, cause as usize);
+                }
+                Decision::Drop(cause)
+            }
+        }
+    }
+
+    /// A packet that waited in a port is there no longer.
+    #[inline]
+    pub fn depart_from(&mut self, number: u16, len: u32) {
+        if let Some(port) = self.port_mut(number) {
+            port.waiting.remove(len);
+        }
+        self.release(len);
+    }
+
+    /// Of the ports that face a switch and can send a packet of `len` bytes, the chosen one of those
+    /// that have room; not this one, be it the one by which the packet came or not.
+    fn choose(
+        &mut self,
+        own: u16,
+        len: u32,
+        mut choice: Choice,
+        mut takes: impl FnMut(u32) -> bool,
+    ) -> Option<u16> {
+        let Self { ports, random, .. } = self;
+        for (number, port) in ports.iter() {
+            let Some(terms) = port.state.terms else {
+                continue;
+            };
+            let may = number != own && port.members() != 0 && terms.detour_to;
+            let state = &port.state;
+            if may && state.lacks(&terms, self.bytes, len).is_none() && takes(port.device()) {
+                choice.offer(number, port.device(), state.bytes(), random);
+            }
+        }
+        choice.chosen()
+    }
+
+    /// Whether a packet that has room is to be detoured nevertheless, to keep the room for more urgent
+    /// ones.
+    fn is_early(&mut self, number: u16, terms: &Terms, arrival: &Arrival) -> bool {
+        let Some(port) = self.ports.get(number) else {
+            return false;
+        };
+        let state = &port.state;
+        let occupancy = policy::occupancy(
+            (state.packets().into(), terms.limit.into()),
+            (state.bytes(), terms.limit_bytes),
+        );
+        let chance = policy::chance(occupancy, terms.from, arrival.rank, terms.ranks);
+        chance != 0 && self.random.below(policy::ONE) < chance
+    }
+
+    // ---- Packets that go by another port -----------------------------------------------------
+
+    /// A packet of `len` bytes that has a place at a port is about to be carried there: it is the one
+    /// that is carried, until [`landed`](Self::landed). The device by which it goes: that port's, or
+    /// another's if that one is gone. `None`: it is to be dropped.
+    pub fn embark(
+        &mut self,
+        number: u16,
+        len: u32,
+        mut takes: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        self.landed();
+        let port = self.ports.get(number)?;
+        let (device, has_members) = (port.device(), port.members() != 0);
+        let terms = port.state.terms.filter(|terms| {
+            // Within the limits of now.
+            has_members && terms.detour_to && port.state.packets() <= terms.limit
+        });
+        if terms.is_some() && takes(device) {
+            self.carried = Some(Place { port: number, len });
+            return Some(device);
+        }
+        self.unreserve(Place { port: number, len });
+        let choice = Choice::new(Policy::Random, 0);
+        let Some(other) = self.choose(number, len, choice, takes) else {
+            self.counters.lost = self.counters.lost.wrapping_add(1);
+            return None;
+        };
+        self.counters.diverted = self.counters.diverted.wrapping_add(1);
+        self.reserve(other, len);
+        self.carried = Some(Place { port: other, len });
+        self.ports.get(other).map(|port| port.device())
+    }
+
+    /// The packet that was carried has been handed over. If it has not arrived at its port, its place
+    /// is free again.
+    pub fn landed(&mut self) {
+        if let Some(place) = self.carried.take() {
+            self.unreserve(place);
+        }
+    }
+
+    /// The packet that is carried arrives at a port. Whether that is where it has a place; it is that
+    /// no longer, and the caller gives it another.
+    fn land(&mut self, number: u16) -> bool {
+        match self.carried {
+            Some(place) if place.port == number => {
+                self.landed();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A packet that has a place at a port is no more.
+    pub fn abandon(&mut self, number: u16, len: u32) {
+        self.unreserve(Place { port: number, len });
+    }
+
+    fn reserve(&mut self, number: u16, len: u32) {
+        if let Some(port) = self.port_mut(number) {
+            port.reserved.add(len);
+        }
+        self.take(len);
+    }
+
+    fn unreserve(&mut self, place: Place) {
+        if let Some(port) = self.port_mut(place.port) {
+            port.reserved.remove(place.len);
+        }
+        self.release(place.len);
+        self.remove(place.port);
+    }
+
+    fn take(&mut self, len: u32) {
+        self.bytes = self.bytes.saturating_add(len.into());
+        self.counters.highest_bytes = self.counters.highest_bytes.max(self.bytes);
+    }
+
+    fn release(&mut self, len: u32) {
+        self.bytes = self.bytes.saturating_sub(len.into());
+    }
+
+    // ---- Members -----------------------------------------------------------------------------
+
+    /// How many places for ports there should be before one is added; `None` if there are enough.
+    pub fn wanted_places(&self) -> Option<u16> {
+        self.ports.wanted_places()
+    }
+
+    /// Moves to more places; returns those left behind, for their memory to be freed.
+    pub fn grow(&mut self, larger: Ports<S, Port>) -> Ports<S, Port> {
+        self.ports.grow(larger)
+    }
+
+    /// Adds a member to the port of a device; the port's number. `None`: there is no free place.
+    pub fn join(&mut self, device: u32, terms: &Terms) -> Option<u16> {
+        let number = self.ports.join(device)?;
+        let port = self.ports.get_mut(number)?;
+        if port.members() == 1 {
+            // Packets may be on their way here since the port was last there.
+            let reserved = port.state.reserved;
+            port.state = Port {
+                reserved,
+                ..Port::vacant()
+            };
+        }
+        port.state.terms = Some(*terms);
+        Some(number)
+    }
+
+    /// Says anew what a port is like.
+    pub fn set_terms(&mut self, number: u16, terms: &Terms) {
+        if let Some(port) = self.port_mut(number) {
+            port.terms = Some(*terms);
+        }
+    }
+
+    /// Whether a port holds more than it may, as its limits have become less.
+    pub fn is_over(&self, number: u16) -> bool {
+        let Some(port) = self.ports.get(number) else {
+            return false;
+        };
+        let state = &port.state;
+        state
+            .terms
+            .is_some_and(|terms| state.packets() > terms.limit || state.bytes() > terms.limit_bytes)
+    }
+
+    /// Takes a member away whose packets have all left.
+    pub fn leave(&mut self, number: u16) {
+        self.ports.leave(number);
+        self.remove(number);
+    }
+
+    /// Removes a port that has neither members nor packets on their way to it.
+    fn remove(&mut self, number: u16) {
+        let Some(port) = self.ports.get(number) else {
+            return;
+        };
+        if port.members() == 0 && port.state.reserved.packets == 0 {
+            self.ports.remove(number);
+        }
+    }
+
+    // ---- What there is to see ----------------------------------------------------------------
+
+    /// What has happened at a port.
+    pub fn counters(&self, number: u16) -> Counters {
+        let port = self.ports.get(number);
+        port.map_or_else(Counters::default, |port| port.state.counters)
+    }
+
+    /// What has happened in the switch.
+    pub fn switch_counters(&self) -> SwitchCounters {
+        self.counters
+    }
+
+    /// Packets that wait in a port, and those on their way to it.
+    pub fn packets(&self, number: u16) -> (u32, u32) {
+        let port = self.ports.get(number);
+        port.map_or((0, 0), |port| {
+            (port.state.waiting.packets, port.state.reserved.packets)
+        })
+    }
+
+    /// Bytes in all ports, those of reserved places included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ports that are there, with members or without.
+    pub fn ports(&self) -> u16 {
+        self.ports.len()
+    }
+
+    #[inline]
+    fn member(&self, number: u16) -> Option<(&Port, Terms)> {
+        let port = &self.ports.get(number)?.state;
+        Some((port, port.terms?))
+    }
+
+    #[inline]
+    fn port_mut(&mut self, number: u16) -> Option<&mut Port> {
+        self.ports.get_mut(number).map(|port| &mut port.state)
+    }
+}
+
+fn count(counters: &mut [u64; 4], which: usize) {
+    if let Some(counter) = counters.get_mut(which) {
+        *counter = counter.wrapping_add(1);
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tests of `dibs`, one file for each of its own, and a naive model of a switch.
+
+mod ip;
+mod naive;
+mod options;
+mod policy;
+mod switch;
+
+use crate::common::tests::{heap, message};
