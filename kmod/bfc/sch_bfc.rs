@@ -41,7 +41,7 @@ use crate::bfc::{
 use crate::common::discipline::Next;
 use crate::common::nla::{NoRoom, Refusal};
 use crate::common::share::Share;
-use crate::common::shared::{self, FRAME};
+use crate::common::shared::{self, Frames, FRAME};
 use crate::common::tag::{self, Tag};
 use kapi::{
     admission::{Admission, Verdict},
@@ -70,8 +70,10 @@ struct Node(Switch<KernelStore>);
 const NS_PER_US: u64 = 1_000;
 
 impl shared::Shared for Node {
-    const ETHERTYPE: u16 = frame::ETHERTYPE;
-    const GROUP: [u8; 6] = frame::GROUP;
+    const FRAMES: Option<Frames> = Some(Frames {
+        ethertype: frame::ETHERTYPE,
+        group: frame::GROUP,
+    });
 
     type Error = Error;
 

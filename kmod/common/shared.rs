@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the ports of one switch share, and the frames by which it speaks to its neighbours.
+//! What the ports of one switch share, the frames by which it speaks to its neighbours, and packets that
+//! go from one port to another.
 //!
-//! Whoever carries it out has one value for each switch, under one lock, and calls
+//! Whoever carries it out has one value for each switch, under one lock. If it has frames, he calls
 //! [`next_frame`](Shared::next_frame) whenever [`has_news`](Shared::has_news), and
 //! [`tick`](Shared::tick) when [`next_event`](Shared::next_event) has come: never from where the news
-//! came up, as a frame goes out through a port like any packet.
+//! came up, as a frame goes out through a port like any packet. Packets that were handed over to go by
+//! another port he carries one after the other, in their order: for each he calls
+//! [`embark`](Shared::embark), gives it to the device that this says, and then calls
+//! [`landed`](Shared::landed).
 
 /// Bytes of the longest frame, without its Ethernet header.
 pub const FRAME: usize = 256;
 
+/// What tells a switch's frames from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Their EtherType.
+    pub ethertype: u16,
+    /// The group address to which they are sent.
+    pub group: [u8; 6],
+}
+
 /// The state that the ports of a switch share. All times are in ns of one clock.
 pub trait Shared: Sized {
-    /// The EtherType of the frames.
-    const ETHERTYPE: u16;
-
-    /// The group address to which they are sent.
-    const GROUP: [u8; 6];
+    /// Its frames, if it has such.
+    const FRAMES: Option<Frames> = None;
 
     /// Why there is no memory.
     type Error;
@@ -29,20 +39,38 @@ pub trait Shared: Sized {
 
     /// A frame came in by a device, from an address; `None` for one that is too long or not to the
     /// group. Whether the device's ports are to be asked for packets.
-    fn receive(&mut self, device: u32, from: [u8; 6], payload: Option<&[u8]>, now: u64) -> bool;
+    fn receive(&mut self, _device: u32, _from: [u8; 6], _data: Option<&[u8]>, _now: u64) -> bool {
+        false
+    }
 
     /// Whether there is a frame to be sent at once.
-    fn has_news(&self) -> bool;
+    #[inline]
+    fn has_news(&self) -> bool {
+        false
+    }
 
     /// The time has come: what is due comes up.
-    fn tick(&mut self, now: u64);
+    fn tick(&mut self, _now: u64) {}
 
     /// Writes the next frame to be sent; the device by which it goes, and its length in bytes.
-    fn next_frame(&mut self, now: u64, frame: &mut [u8; FRAME]) -> Option<(u32, usize)>;
+    fn next_frame(&mut self, _now: u64, _frame: &mut [u8; FRAME]) -> Option<(u32, usize)> {
+        None
+    }
 
     /// The frame that was last taken could not be sent by its device.
-    fn unsent(&mut self, device: u32, now: u64);
+    fn unsent(&mut self, _device: u32, _now: u64) {}
 
     /// When `tick` is to be called, if at all.
-    fn next_event(&self) -> Option<u64>;
+    fn next_event(&self) -> Option<u64> {
+        None
+    }
+
+    /// A packet of `len` bytes that was handed over to go by a port is about to be carried: the device
+    /// by which it goes; `None`: it is dropped. `takes`: whether a device can send it, now.
+    fn embark(&mut self, _port: u16, _len: u32, _takes: impl FnMut(u32) -> bool) -> Option<u32> {
+        None
+    }
+
+    /// That device has it, or has dropped it; not `sent`: no device had it.
+    fn landed(&mut self, _sent: bool) {}
 }

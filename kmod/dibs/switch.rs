@@ -153,7 +153,8 @@ pub struct Counters {
 pub struct SwitchCounters {
     /// The most bytes in all ports.
     pub highest_bytes: u64,
-    /// Packets that found the port that they were to go by gone, and no other with room.
+    /// Packets that found the port that they were to go by gone, and no other with room, or that one
+    /// gone, too.
     pub lost: u64,
     /// Packets that found the port that they were to go by gone, and went by another.
     pub diverted: u64,
@@ -415,7 +416,7 @@ impl<S: Store> Switch<S> {
         len: u32,
         mut takes: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
-        self.landed();
+        self.clear_place();
         let port = self.ports.get(number)?;
         let (device, has_members) = (port.device(), port.members() != 0);
         let terms = port.state.terms.filter(|terms| {
@@ -438,9 +439,16 @@ impl<S: Store> Switch<S> {
         self.ports.get(other).map(|port| port.device())
     }
 
-    /// The packet that was carried has been handed over. If it has not arrived at its port, its place
-    /// is free again.
-    pub fn landed(&mut self) {
+    /// The packet that was carried has been handed over, or, not `sent`, nobody took it. If it has not
+    /// arrived at its port, its place is free again.
+    pub fn landed(&mut self, sent: bool) {
+        self.clear_place();
+        if !sent {
+            self.counters.lost = self.counters.lost.wrapping_add(1);
+        }
+    }
+
+    fn clear_place(&mut self) {
         if let Some(place) = self.carried.take() {
             self.unreserve(place);
         }
@@ -451,16 +459,11 @@ impl<S: Store> Switch<S> {
     fn land(&mut self, number: u16) -> bool {
         match self.carried {
             Some(place) if place.port == number => {
-                self.landed();
+                self.clear_place();
                 true
             }
             _ => false,
         }
-    }
-
-    /// A packet that has a place at a port is no more.
-    pub fn abandon(&mut self, number: u16, len: u32) {
-        self.unreserve(Place { port: number, len });
     }
 
     fn reserve(&mut self, number: u16, len: u32) {

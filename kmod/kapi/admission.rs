@@ -13,8 +13,10 @@ use kernel::prelude::*;
 use super::{
     bindings::{
         self, qdisc_tree_reduce_backlog, sk_buff, weft_qdisc_drop, NET_XMIT_DROP, NET_XMIT_SUCCESS,
+        WEFT_NET_XMIT_STOLEN,
     },
     clock::now,
+    namespace::{hand_over, Shared},
     qdisc::{Qdisc, Sch},
     skb::Skb,
 };
@@ -71,6 +73,20 @@ impl<'a> Admission<'a> {
     pub fn refuse<T: Qdisc>(mut self, sch: &mut Sch<'_, T>, skb: Skb) -> Verdict<'a> {
         self.drop(sch, skb);
         self.answer(sch, NET_XMIT_DROP as c_int)
+    }
+
+    /// The packet goes by another port, that of the number: what is shared is asked for its device when it
+    /// is about to go ([`embark`](crate::common::shared::Shared::embark)). Nobody counts it here, nor
+    /// sees a loss.
+    #[inline]
+    pub fn detour<T: Qdisc>(self, sch: &mut Sch<'_, T>, skb: Skb, port: u16) -> Verdict<'a>
+    where
+        T::Shared: Shared,
+    {
+        // SAFETY: Locked (invariant of Sch), so bottom halves are off; the namespace was found for what
+        // T shares.
+        unsafe { hand_over::<T::Shared>(sch.namespace(), skb, port) };
+        self.answer(sch, (NET_XMIT_SUCCESS | WEFT_NET_XMIT_STOLEN) as c_int)
     }
 
     /// What a discipline says is done, with the packets that it gives back.

@@ -20,6 +20,7 @@
 #include <linux/skbuff.h>
 #include <linux/sysctl.h>
 #include <net/gen_stats.h>
+#include <net/neighbour.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
 #include <net/netns/generic.h>
@@ -31,6 +32,7 @@
 /* Macros that bindgen cannot evaluate. */
 enum {
 	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
+	WEFT_NET_XMIT_STOLEN = __NET_XMIT_STOLEN,
 };
 
 /*
@@ -113,6 +115,12 @@ void weft_skb_set_protocol(struct sk_buff *skb, u16 type);
 bool weft_skb_mac_header_was_set(const struct sk_buff *skb);
 const u8 *weft_skb_mac_header(const struct sk_buff *skb);
 u8 weft_skb_pkt_type(const struct sk_buff *skb);
+
+/* Packets that go by another device */
+bool weft_dev_has_carrier(const struct net_device *dev);
+bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb);
+bool weft_dev_neighbour(struct net_device *dev, u8 *address);
+bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev);
 
 /* Where we are */
 bool weft_may_sleep(void);

@@ -13,6 +13,7 @@ use super::bindings::{
     ARPHRD_ETHER, NET_XMIT_CN, NET_XMIT_SUCCESS, PACKET_MULTICAST, TC_PRIO_CONTROL, WEFT_SKB_LEN,
     WEFT_SKB_PRIORITY,
 };
+use crate::common::shared::Frames;
 
 /// Sends a frame through a device's own qdiscs. Returns whether it is on its way: not where there is
 /// no such Ethernet device, it is down, or there is no memory or no room.
@@ -20,13 +21,8 @@ use super::bindings::{
 /// # Safety
 ///
 /// `net` is valid. No qdisc lock is held, and bottom halves are off or on.
-pub(super) unsafe fn send(
-    net: *mut net,
-    index: u32,
-    ethertype: u16,
-    group: &[u8; 6],
-    payload: &[u8],
-) -> bool {
+pub(super) unsafe fn send(net: *mut net, index: u32, frames: &Frames, payload: &[u8]) -> bool {
+    let Frames { ethertype, group } = *frames;
     let (Ok(index), Ok(len)) = (c_int::try_from(index), u32::try_from(payload.len())) else {
         return false;
     };

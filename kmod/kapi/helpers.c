@@ -230,6 +230,59 @@ u8 weft_skb_pkt_type(const struct sk_buff *skb)
 	return skb->pkt_type;
 }
 
+bool weft_dev_has_carrier(const struct net_device *dev)
+{
+	return netif_carrier_ok(dev);
+}
+
+/* As __is_skb_forwardable(), but by what is above layer 2: its header is another device's. */
+bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
+{
+	return skb->len - skb_network_offset(skb) <= READ_ONCE(dev->mtu) ||
+	       skb_is_gso(skb);
+}
+
+/*
+ * The address of a neighbour of the device that is known, in whatever family.
+ * On a link of two that is who is at the other end. Under RCU.
+ */
+bool weft_dev_neighbour(struct net_device *dev, u8 *address)
+{
+	struct neighbour *n;
+	int table;
+
+	for (table = 0; table < NEIGH_NR_TABLES; table++) {
+		hlist_for_each_entry_rcu(n, &dev->neighbours[table], dev_list) {
+			if (n->type != RTN_UNICAST || n->dead ||
+			    !(READ_ONCE(n->nud_state) & NUD_VALID))
+				continue;
+			neigh_ha_snapshot(address, n, dev);
+			if (is_valid_ether_addr(address))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Takes off what is of the link that a packet was to leave by, and makes room
+ * for the header of another device, by which it is to leave.
+ */
+bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
+{
+	int offset = skb_network_offset(skb);
+
+	if (offset < 0 || !pskb_may_pull(skb, offset))
+		return false;
+	__skb_pull(skb, offset);
+	if (skb_cow_head(skb, LL_RESERVED_SPACE(dev)))
+		return false;
+	__vlan_hwaccel_clear_tag(skb);
+	skb_dst_drop(skb);
+	skb->dev = dev;
+	return true;
+}
+
 /* A qdisc's lock counts in preempt_count() on every kernel: it is a _bh lock. */
 bool weft_may_sleep(void)
 {

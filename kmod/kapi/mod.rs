@@ -58,6 +58,7 @@ pub mod bindings;
 mod child;
 pub mod clock;
 pub mod congestion;
+mod detour;
 mod device;
 pub mod flow;
 mod frame;

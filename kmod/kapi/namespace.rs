@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the qdiscs of one network namespace share, and frames of their own to their neighbours.
+//! What the qdiscs of one network namespace share, frames of their own to their neighbours, and packets
+//! that go from one of them to another.
 //!
 //! ```text
 //!   qdisc of device a ──┐ shared()                      ┌── work, queued when shared() left news
@@ -8,6 +9,8 @@
 //!   frames received  ───┘ receive()       │             │
 //!                                         ▼ next_frame()▼
 //!                                    dev_queue_xmit(): through the device's own qdiscs
+//!                                                       ▲
+//!   qdisc of device a ── hand_over() ──▶ [ list ] ── work, embark()
 //! ```
 //!
 //! A frame is never sent from where the news came up, which is under a qdisc lock: two devices
@@ -15,6 +18,37 @@
 //! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else does:
 //! a work runs on one CPU at a time, so frames leave in the order in which they were taken. The timer
 //! only queues the work.
+//!
+//! # A packet that goes by another port
+//!
+//! DIBS (EuroSys 2014) sends a packet that finds its port full by another port of the switch. Port a
+//! decides under its own qdisc lock, and the packet is to wait at port b, behind another qdisc's. It
+//! cannot be put there on the spot: two ports that detour to each other would each wait for the other's
+//! lock, and a qdisc in the middle of a tree cannot be entered from its side. So:
+//!
+//! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that nobody
+//!    else gets. The packet goes to the end of the namespace's list; a's parents are answered
+//!    `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a packet that a filter took: they count nothing, and
+//!    the sender sees no loss.
+//! 2. The work, in softirq and without a qdisc lock, takes the first of the list. It asks once more: a
+//!    device may have gone, or its carrier, and then the module names another, or none, and the packet is
+//!    dropped. Then the packet gets the header of that link and goes through `dev_queue_xmit()`, as if
+//!    it had been routed there.
+//! 3. On its way through b's qdiscs it is recognised by its address, and by no other sign: it is the one
+//!    that the work is carrying now. Once that call has returned the place is free again, if the packet
+//!    did not get there: a filter or a parent of b's may have thought otherwise; or another CPU, which
+//!    was about to enqueue to b and takes the packet along, was later than that. It is then a packet like
+//!    any other at b.
+//!
+//! *It cannot deadlock*: this lock is the innermost, and while the work is in `dev_queue_xmit()` it
+//! holds no lock. *It cannot lose or duplicate*: a packet is at each time with one owner, port a, the list,
+//! the work, or b's qdiscs, and what the list has when the namespace ends is freed with it. *A port cannot
+//! hold more than it may*: it takes no packet that was not counted under this lock first. *The list is
+//! bounded*, as each packet on it has a place. *Nobody is kept*: the work carries at most [`BUDGET`] at a
+//! time, and a packet that comes to b with its place does not come back to the list.
+//!
+//! Packets of one flow keep their order on the list. The softirq follows as soon as the lock section is
+//! over, mostly on the same CPU: how long a packet is between two ports is some microseconds.
 //!
 //! # Lock order
 //!
@@ -34,7 +68,7 @@
 use core::{
     cell::UnsafeCell,
     mem::{offset_of, MaybeUninit},
-    ptr::{addr_of, addr_of_mut, null_mut},
+    ptr::{addr_of, addr_of_mut, null, null_mut},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
@@ -56,11 +90,12 @@ use super::{
         weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_unlock, weft_unlock_bh_off, Qdisc,
     },
     clock::now,
-    frame, layout,
+    detour, frame, layout,
+    skb::{Fifo, Skb},
 };
-use crate::common::shared::{self, FRAME};
+use crate::common::shared::{self, Frames, FRAME};
 
-/// Frames that are sent in one go: bounds the time in one softirq.
+/// Frames that are sent, and packets that are carried, in one go: bounds the time in one softirq.
 const BUDGET: u32 = 64;
 
 /// The state that the qdiscs of a namespace share.
@@ -112,7 +147,10 @@ pub(super) mod private {
     }
 
     impl<T: Shared> Sharing for T {
-        const GROUP: Option<[u8; 6]> = Some(<T as shared::Shared>::GROUP);
+        const GROUP: Option<[u8; 6]> = match <T as shared::Shared>::FRAMES {
+            Some(frames) => Some(frames.group),
+            None => None,
+        };
 
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void {
             // SAFETY: As the caller promises: a qdisc has a device, that a namespace, and that a
@@ -133,12 +171,23 @@ static ID: AtomicU32 = AtomicU32::new(0);
 /// Whether [`ID`] is some [`Registration`]'s: a module has one, so the number stands for one type.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// What the lock guards.
+struct Guarded<T> {
+    state: T,
+    /// Not after exit has begun.
+    live: bool,
+    /// Packets that go by another port; a packet's stamp is that port's number.
+    detoured: Fifo,
+    /// The packet that the work is carrying: to be compared, not to be looked at.
+    carried: *const sk_buff,
+}
+
 /// One namespace's state, in memory that the kernel allocates with the namespace, zeroed.
 ///
 /// # Invariants
 ///
-/// From init to exit all fields are initialised and `net` is valid. `live` and `state` are accessed
-/// under `lock` only; `live` is false before init and during exit.
+/// From init to exit all fields are initialised and `net` is valid. What is `guarded` is accessed under
+/// `lock` only.
 struct Namespace<T: Shared> {
     lock: Opaque<spinlock_t>,
     work: Work<Self>,
@@ -146,8 +195,7 @@ struct Namespace<T: Shared> {
     // makes, and it starts timers in a Box, an Arc or on the stack.
     timer: Opaque<hrtimer>,
     net: *mut net,
-    live: UnsafeCell<bool>,
-    state: UnsafeCell<MaybeUninit<T>>,
+    guarded: UnsafeCell<MaybeUninit<Guarded<T>>>,
 }
 
 impl<T: Shared> Namespace<T> {
@@ -162,11 +210,11 @@ impl<T: Shared> Namespace<T> {
     }
 
     /// Runs `f` with the lock held.
-    fn locked<R>(&self, f: impl FnOnce(&mut T, bool) -> R) -> R {
-        // SAFETY: Initialised (invariant); the lock gives exclusive access to state and `live`.
+    fn locked<R>(&self, f: impl FnOnce(&mut Guarded<T>) -> R) -> R {
+        // SAFETY: Initialised (invariant); the lock gives exclusive access.
         unsafe {
             weft_lock(self.lock.get());
-            let result = f((*self.state.get()).assume_init_mut(), *self.live.get());
+            let result = f((*self.guarded.get()).assume_init_mut());
             weft_unlock(self.lock.get());
             result
         }
@@ -179,24 +227,18 @@ impl<T: Shared> Namespace<T> {
 
     /// Sends what there is to send, and sets the timer for what will be. Called by the work only.
     fn pump(&self) {
-        let mut frame = [0; FRAME];
-        self.locked(|state, _| state.tick(now()));
+        if let Some(frames) = T::FRAMES {
+            self.send_frames(&frames);
+        }
         for _ in 0..BUDGET {
-            let Some((device, len)) = self.locked(|state, _| state.next_frame(now(), &mut frame))
-            else {
+            if !self.carry() {
                 break;
-            };
-            let frame = frame.get(..len).unwrap_or_default();
-            // SAFETY: `net` is valid (invariant). No lock is held.
-            if !unsafe { frame::send(self.net, device, T::ETHERTYPE, &T::GROUP, frame) } {
-                self.locked(|state, _| state.unsent(device, now()));
             }
         }
-        let (again, next) = self.locked(|state, live| {
-            (
-                live && state.has_news(),
-                state.next_event().filter(|_| live),
-            )
+        let (again, next) = self.locked(|inside| {
+            let again = inside.state.has_news() || inside.detoured.len() != 0;
+            let next = inside.state.next_event();
+            (inside.live && again, next.filter(|_| inside.live))
         });
         if again {
             self.queue_work();
@@ -206,6 +248,51 @@ impl<T: Shared> Namespace<T> {
             // SAFETY: Initialised (invariant); a timer may be started from anywhere.
             unsafe { hrtimer_start_range_ns(self.timer.get(), at, 0, MODE) }
         }
+    }
+
+    fn send_frames(&self, frames: &Frames) {
+        let mut frame = [0; FRAME];
+        self.locked(|inside| inside.state.tick(now()));
+        for _ in 0..BUDGET {
+            let next = self.locked(|inside| inside.state.next_frame(now(), &mut frame));
+            let Some((device, len)) = next else {
+                break;
+            };
+            let frame = frame.get(..len).unwrap_or_default();
+            // SAFETY: `net` is valid (invariant). No lock is held.
+            let sent = unsafe { frame::send(self.net, device, frames, frame) };
+            if !sent {
+                self.locked(|inside| inside.state.unsent(device, now()));
+            }
+        }
+    }
+
+    /// Carries the first of the packets that go by another port. Whether there was one. Called by the
+    /// work only, one at a time.
+    fn carry(&self) -> bool {
+        let taken = self.locked(|inside| {
+            let port = inside.detoured.first_stamp()?;
+            let skb = inside.detoured.pop()?;
+            let len = skb.packet().len;
+            // SAFETY: `net` is valid (invariant).
+            let takes = |device| unsafe { detour::takes(self.net, device, &skb) };
+            // The list's stamps are port numbers.
+            let device = inside.state.embark(port as u16, len, takes);
+            inside.carried = skb.as_ptr();
+            Some((device, skb))
+        });
+        let Some((device, skb)) = taken else {
+            return false;
+        };
+        // SAFETY: `net` is valid (invariant). No lock is held.
+        let sent = device.is_some_and(|device| unsafe { detour::send(self.net, device, skb) });
+        self.locked(|inside| {
+            inside.carried = null();
+            if device.is_some() {
+                inside.state.landed(sent);
+            }
+        });
+        true
     }
 
     unsafe extern "C" fn init(net: *mut net) -> c_int {
@@ -221,8 +308,13 @@ impl<T: Shared> Namespace<T> {
                 let clock = bindings::CLOCK_MONOTONIC as c_int;
                 hrtimer_setup(timer, Some(Self::timer), clock, MODE);
                 addr_of_mut!((*this).net).write(net);
-                addr_of_mut!((*this).state).write(UnsafeCell::new(MaybeUninit::new(state)));
-                addr_of_mut!((*this).live).write(UnsafeCell::new(true));
+                let guarded = Guarded {
+                    state,
+                    live: true,
+                    detoured: Fifo::new(),
+                    carried: null(),
+                };
+                addr_of_mut!((*this).guarded).write(UnsafeCell::new(MaybeUninit::new(guarded)));
             }
             Ok(0)
         })
@@ -233,14 +325,12 @@ impl<T: Shared> Namespace<T> {
         // nobody holds a reference.
         unsafe {
             let this = &*Self::of(net);
-            weft_lock(this.lock.get());
-            *this.live.get() = false;
-            weft_unlock(this.lock.get());
+            this.locked(|inside| inside.live = false);
             // Whoever began before that may still queue the work or start the timer, once.
             cancel_work_sync(Work::raw_get(&raw const this.work));
             hrtimer_cancel(this.timer.get());
             cancel_work_sync(Work::raw_get(&raw const this.work));
-            (*this.state.get()).assume_init_drop();
+            (*this.guarded.get()).assume_init_drop();
         }
     }
 
@@ -259,11 +349,12 @@ impl<T: Shared> Namespace<T> {
         origin: *mut net_device,
     ) -> c_int {
         let mut payload = [0; FRAME];
+        let group = T::FRAMES.map_or([0; 6], |frames| frames.group);
         // SAFETY: The kernel's arguments, under RCU: packet and devices are valid, and the packet's
         // reference is ours. A device's namespace is alive as long as it is, and since its init has
         // run before frames were registered for, there is state.
         unsafe {
-            let read = frame::read(skb, device, origin, &T::GROUP, &mut payload);
+            let read = frame::read(skb, device, origin, &group, &mut payload);
             weft_skb_consume(skb);
             let (from, len) = read.unzip();
             let (from, payload) = (
@@ -272,7 +363,7 @@ impl<T: Shared> Namespace<T> {
             );
             let this = &*Self::of(weft_dev_net(device));
             let index = weft_dev_index(device);
-            if this.locked(|state, _| state.receive(index, from, payload, now())) {
+            if this.locked(|inside| inside.state.receive(index, from, payload, now())) {
                 weft_dev_schedule(device);
             }
         }
@@ -329,9 +420,9 @@ impl<T: Shared> WorkItem<0> for Namespace<T> {
 pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&mut T) -> R) -> R {
     // SAFETY: As the caller promises.
     let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
-    let (result, news) = namespace.locked(|state, _| {
-        let result = f(state);
-        (result, state.has_news())
+    let (result, news) = namespace.locked(|inside| {
+        let result = f(&mut inside.state);
+        (result, inside.state.has_news())
     });
     if news {
         namespace.queue_work();
@@ -353,7 +444,7 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     unsafe {
         let namespace = &*namespace.cast::<Namespace<T>>();
         weft_lock_bh_off(namespace.lock.get());
-        let state = (*namespace.state.get()).assume_init_mut();
+        let state = &mut (*namespace.guarded.get()).assume_init_mut().state;
         let result = f(state);
         let news = state.has_news();
         weft_unlock_bh_off(namespace.lock.get());
@@ -361,6 +452,49 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
             namespace.queue_work();
         }
         result
+    }
+}
+
+/// The same for a packet that arrives: `f` is told whether it is the one that is carried, and by which
+/// devices it could go.
+///
+/// # Safety
+///
+/// As for `with_bh_off`.
+#[inline(always)] // once per packet
+pub(super) unsafe fn with_arrival<T: Shared, R>(
+    namespace: *mut c_void,
+    skb: &Skb,
+    f: impl FnOnce(&mut T, bool, &dyn Fn(u32) -> bool) -> R,
+) -> R {
+    // SAFETY: As the caller promises; the lock gives exclusive access. `net` is valid (invariant).
+    unsafe {
+        let namespace = &*namespace.cast::<Namespace<T>>();
+        let takes = |device| detour::takes(namespace.net, device, skb);
+        weft_lock_bh_off(namespace.lock.get());
+        let inside = (*namespace.guarded.get()).assume_init_mut();
+        let carried = core::ptr::eq(inside.carried, skb.as_ptr());
+        let result = f(&mut inside.state, carried, &takes);
+        weft_unlock_bh_off(namespace.lock.get());
+        result
+    }
+}
+
+/// Takes a packet that goes by the port of that number, to carry it there.
+///
+/// # Safety
+///
+/// As for `with_bh_off`.
+#[cold]
+pub(super) unsafe fn hand_over<T: Shared>(namespace: *mut c_void, skb: Skb, port: u16) {
+    // SAFETY: As the caller promises; the lock gives exclusive access.
+    unsafe {
+        let namespace = &*namespace.cast::<Namespace<T>>();
+        weft_lock_bh_off(namespace.lock.get());
+        let inside = (*namespace.guarded.get()).assume_init_mut();
+        inside.detoured.push(skb, port.into());
+        weft_unlock_bh_off(namespace.lock.get());
+        namespace.queue_work();
     }
 }
 
@@ -373,7 +507,7 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
 /// were registered for.
 pub struct Registration {
     operations: KBox<pernet_operations>,
-    frames: KBox<packet_type>,
+    frames: Option<KBox<packet_type>>,
     // Dropped last.
     _id: Taken,
 }
@@ -414,18 +548,22 @@ impl Registration {
             // SAFETY: All other fields are pointers, for which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
         };
-        let frames = packet_type {
-            type_: T::ETHERTYPE.to_be(),
+        let frames = T::FRAMES.map(|frames| packet_type {
+            type_: frames.ethertype.to_be(),
             func: Some(Namespace::<T>::receive),
             // SAFETY: All other fields are pointers or integers, for which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
-        };
+        });
         let mut operations = KBox::new(operations, GFP_KERNEL)?;
-        let mut frames = KBox::new(frames, GFP_KERNEL)?;
+        let mut frames = frames
+            .map(|frames| KBox::new(frames, GFP_KERNEL))
+            .transpose()?;
         // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop.
         unsafe {
             to_result(register_pernet_subsys(&raw mut *operations))?;
-            dev_add_pack(&raw mut *frames);
+            if let Some(frames) = &mut frames {
+                dev_add_pack(&raw mut **frames);
+            }
         }
         // INVARIANT: Registered just now.
         Ok(Self {
@@ -440,7 +578,9 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: Registered (invariant). dev_remove_pack() waits for frames that are being received.
         unsafe {
-            dev_remove_pack(&raw mut *self.frames);
+            if let Some(frames) = &mut self.frames {
+                dev_remove_pack(&raw mut **frames);
+            }
             unregister_pernet_subsys(&raw mut *self.operations);
         }
     }

@@ -20,6 +20,7 @@ use super::{
     namespace,
     netlink::ExtAck,
     qdisc::Qdisc,
+    skb::Skb,
     watchdog::Watchdog,
 };
 
@@ -79,12 +80,31 @@ impl<T: Qdisc> Sch<'_, T> {
     where
         T::Shared: namespace::Shared,
     {
-        // SAFETY: Valid and locked (invariant), so bottom halves are off; the adapter has found the
-        // namespace before it was ready.
-        unsafe {
-            let namespace = addr_of!((*Adapter::<T>::private(self.as_ptr())).namespace).read();
-            namespace::with_bh_off(namespace, f)
-        }
+        // SAFETY: Locked (invariant), so bottom halves are off; the adapter has found the namespace
+        // before it was ready.
+        unsafe { namespace::with_bh_off(self.namespace(), f) }
+    }
+
+    /// The same for a packet that arrives: `f` is told whether it is the one that is carried now, see
+    /// [`Admission::detour`](super::admission::Admission::detour), and by which devices it could go.
+    #[inline(always)] // once per packet
+    pub fn arriving<R>(
+        &mut self,
+        skb: &Skb,
+        f: impl FnOnce(&mut T::Shared, bool, &dyn Fn(u32) -> bool) -> R,
+    ) -> R
+    where
+        T::Shared: namespace::Shared,
+    {
+        // SAFETY: As in `shared`.
+        unsafe { namespace::with_arrival(self.namespace(), skb, f) }
+    }
+
+    /// Where what is shared is; null for nothing.
+    #[inline]
+    pub(super) fn namespace(&self) -> *mut c_void {
+        // SAFETY: Valid and locked (invariant); the adapter wrote it before it was ready.
+        unsafe { addr_of!((*Adapter::<T>::private(self.as_ptr())).namespace).read() }
     }
 
     /// Asks for packets at a time in ns, or up to `slack` ns later; in place of the last such time.

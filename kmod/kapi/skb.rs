@@ -25,8 +25,8 @@ use kernel::prelude::*;
 
 use super::{
     bindings::{
-        rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due, weft_skb_free,
-        weft_skb_hash, weft_skb_make_writable, weft_skb_orphan, weft_skb_set_due,
+        rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due,
+        weft_skb_free, weft_skb_hash, weft_skb_make_writable, weft_skb_orphan, weft_skb_set_due,
         weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
         WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
         WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
@@ -147,6 +147,19 @@ impl Skb {
     pub fn protocol(&self) -> u16 {
         // SAFETY: As in `packet`.
         u16::from_be(unsafe { field::<u16>(self.0, WEFT_SKB_PROTOCOL).read() })
+    }
+
+    /// Whether the packet's frame goes to several stations. Of use at the qdisc of an Ethernet device,
+    /// where a packet begins with its header of layer 2.
+    #[inline]
+    pub fn to_group(&self) -> bool {
+        // SAFETY: As in `network_header`: the packet has a first byte, in one piece with others.
+        unsafe {
+            let len = field::<u32>(self.0, WEFT_SKB_LEN).read();
+            let linear = len.wrapping_sub(field::<u32>(self.0, WEFT_SKB_DATA_LEN).read());
+            let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
+            linear != 0 && data.read() & 1 != 0
+        }
     }
 
     /// The packet from its network header on, as far as it is in one piece: for a whole packet at
@@ -450,6 +463,18 @@ impl Fifo {
     #[inline]
     pub fn first_packet(&self) -> Option<Packet> {
         self.first(Skb::packet)
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn first_skb(&self) -> Option<&Skb> {
+        if self.head.is_null() {
+            return None;
+        }
+        // SAFETY: `Skb` is a pointer that is not null, as `head` is here, to a packet that the list
+        // owns (invariant); neither changes while `self` is borrowed. Shared as it is, it cannot be
+        // taken from the list.
+        Some(unsafe { &*(&raw const self.head).cast::<Skb>() })
     }
 
     #[inline]

@@ -392,7 +392,7 @@ impl Life {
             };
             self.judge(carried.port, &arrival, true);
         }
-        self.switch.landed();
+        self.switch.landed(true);
     }
 
     fn step(&mut self, operation: &Operation) {

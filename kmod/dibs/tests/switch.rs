@@ -143,7 +143,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
     assert_eq!(switch.arrive(1, &CARRIED, |_| true), queued);
     assert_eq!(switch.packets(1), (1, 0));
     assert_eq!(switch.counters(1).received, 1);
-    switch.landed();
+    switch.landed(true);
     assert_eq!(switch.packets(1), (1, 0));
     // A second packet of that sort has no place.
     assert_eq!(
@@ -154,7 +154,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
     assert_eq!(arrive(&mut switch, 0), detour_to(1));
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(2));
     // It does not arrive: somebody else has taken it.
-    switch.landed();
+    switch.landed(true);
     assert_eq!((switch.packets(1), switch.bytes()), ((0, 0), 150_000));
 }
 
@@ -182,7 +182,7 @@ fn ports_that_cannot_send_are_passed_over_and_a_packet_whose_port_is_gone_goes_b
     assert_eq!((switch.ports(), switch.packets(2)), (3, (0, 18)));
     for _ in 0..18 {
         assert_eq!(switch.embark(2, PACKET.len, |_| true), Some(2));
-        switch.landed();
+        switch.landed(true);
     }
     assert_eq!(switch.ports(), 2);
     assert_eq!(switch.bytes(), 101 * 1500);

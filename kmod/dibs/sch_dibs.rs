@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `dibs`: the switch of "DIBS: Just-in-time Congestion Mitigation for Data Centers" (EuroSys 2014).
+//!
+//! What is decided is in this folder: a namespace is a `Switch`, a device a port of it. Here are the
+//! packets that wait; a packet's rank is its `skb->priority`, its flow what `kapi`'s `flow` says.
+//!
+//! # A packet that is detoured
+//!
+//! ```text
+//!   enqueue at a, under a's qdisc lock             the namespace's work, no lock          enqueue at b
+//!   ┌ switch lock ────────────────────┐            ┌ switch lock ┐                        ┌ switch lock ┐
+//!   │ a is full; b has room: a place  │ mark, TTL  │ embark: b,  │ header of b's link,    │ it is the   │
+//!   │ at b is reserved                ├──▶ list ──▶│ or another  ├─▶ dev_queue_xmit() ───▶│ one: place  │
+//!   └─────────────────────────────────┘            └─────────────┘                        └─────────────┘
+//! ```
+//!
+//! Why this cannot deadlock, lose or duplicate a packet, or have a port hold more than it may, is at the
+//! head of `kapi`'s `namespace`, which carries it out. What the module adds to that is the count: all
+//! ports' packets, and the places that are reserved, are counted under the switch lock, so every
+//! decision knows of all others that were made before, on whatever CPU. A packet is dropped for want of
+//! room only if at that moment no port had any.
+//!
+//! The next switch is addressed by what the kernel's neighbour tables know of the link, be it IPv4's or
+//! IPv6's entry: so no option needs to say it, nothing needs to be learned from packets, and it follows
+//! when the neighbour changes. A port whose neighbour nobody has ever sent to is none that a packet is
+//! detoured to.
+//!
+//! A hop is counted once: by the forwarding of the switch that the packet comes to.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod dibs;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+
+use crate::common::discipline::Next;
+use crate::common::nla::{NoRoom, Refusal};
+use crate::common::shared;
+use crate::dibs::ip::{self, Header};
+use crate::dibs::options::{Config, Policy, TTL_AS_IT_IS};
+use crate::dibs::stats::Stats;
+use crate::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
+use kapi::{
+    admission::{Admission, Verdict},
+    clock::random,
+    flow::Flows,
+    netlink::Dump,
+    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    skb::{Fifo, Purge, Skb},
+    store::KernelStore,
+};
+
+module! {
+    type: Registration<Port>,
+    name: "sch_dibs",
+    authors: ["The weft developers"],
+    description: "DIBS: packets are detoured by another port in place of being dropped",
+    license: "GPL",
+    alias: ["net-sch-dibs"],
+}
+
+/// What the ports of a namespace share.
+struct Fabric(Switch<KernelStore>);
+
+impl shared::Shared for Fabric {
+    type Error = Error;
+
+    fn new() -> Result<Self> {
+        Switch::new(random()).map(Self)
+    }
+
+    fn embark(&mut self, port: u16, len: u32, takes: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.0.embark(port, len, takes)
+    }
+
+    fn landed(&mut self, sent: bool) {
+        self.0.landed(sent);
+    }
+}
+
+struct Port {
+    config: Config,
+    flows: Flows,
+    waiting: Fifo,
+    /// The port's number in its switch.
+    number: u16,
+    unmarked: u64,
+    dropped_change: u64,
+}
+
+/// Makes a port a member of its namespace's switch, until it leaves.
+fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<u16> {
+    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    if let Some(wanted) = setup.shared(|fabric| fabric.0.wanted_places()) {
+        let places = places(wanted)?;
+        drop(setup.shared(|fabric| fabric.0.grow(places)));
+    }
+    let (device, terms) = (setup.device(), Terms::new(config));
+    let joined = setup.shared(|fabric| fabric.0.join(device, &terms));
+    joined.ok_or_else(|| {
+        setup.explain(c"A namespace has at most 1024 ports with dibs");
+        ENOSPC
+    })
+}
+
+/// Writes to a packet's header; the packet, and whether it could be written to.
+fn write(skb: Skb, header: &Header, write: impl FnOnce(&mut [u8])) -> (Skb, bool) {
+    match skb.with_header(header.len) {
+        Ok(mut skb) => {
+            write(skb.header());
+            (skb.into_skb(), true)
+        }
+        Err(skb) => (skb, false),
+    }
+}
+
+impl Port {
+    fn mark(&mut self, skb: Skb, header: &Header) -> Skb {
+        let (skb, marked) = write(skb, header, ip::set_ce);
+        self.unmarked = self.unmarked.wrapping_add((!marked).into());
+        skb
+    }
+
+    /// Takes the first packet that waits.
+    #[inline]
+    fn pop(&mut self, switch: &mut Switch<KernelStore>) -> Option<Skb> {
+        let skb = self.waiting.pop()?;
+        switch.depart_from(self.number, skb.packet().len);
+        Some(skb)
+    }
+}
+
+#[vtable]
+impl Qdisc for Port {
+    const KIND: &'static str = crate::dibs::KIND;
+    // Each packet is counted, and each that comes from another port has a place.
+    const CAN_BYPASS: bool = false;
+    type Shared = Fabric;
+    type Config = Config;
+    type Prepared = ();
+    type Stats = [u8; Stats::SIZE];
+    type QueueStats = [u8; 0];
+
+    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
+        Config::requested(current, payload)
+    }
+
+    fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn new(config: Config, (): (), setup: &mut Setup<'_, Self>) -> Result<Self> {
+        let number = join(setup, &config)?;
+        Ok(Self {
+            config,
+            flows: Flows::new(),
+            waiting: Fifo::new(),
+            number,
+            unmarked: 0,
+            dropped_change: 0,
+        })
+    }
+
+    fn apply(&mut self, sch: &mut Sch<'_, Self>, config: Config, (): (), purge: &mut Purge<'_>) {
+        self.config = config;
+        sch.shared(|fabric| {
+            fabric.0.set_terms(self.number, &Terms::new(&config));
+            while fabric.0.is_over(self.number) {
+                let Some(skb) = self.pop(&mut fabric.0) else {
+                    break;
+                };
+                self.dropped_change = self.dropped_change.wrapping_add(1);
+                purge.free(skb);
+            }
+        });
+    }
+
+    fn config(&self) -> Config {
+        self.config
+    }
+
+    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
+        config.put(dump)
+    }
+
+    fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
+        let number = self.number;
+        let (counters, switch, (_, coming), bytes) = sch.shared(|fabric| {
+            let switch = &fabric.0;
+            (
+                switch.counters(number),
+                switch.switch_counters(),
+                switch.packets(number),
+                switch.bytes(),
+            )
+        });
+        Stats {
+            detoured_limit: counters.detoured[Reason::Limit as usize],
+            detoured_bytes: counters.detoured[Reason::Bytes as usize],
+            detoured_share: counters.detoured[Reason::Share as usize],
+            detoured_early: counters.detoured[Reason::Early as usize],
+            received: counters.received,
+            coming,
+            marked: counters.marked.wrapping_sub(self.unmarked),
+            unmarked: self.unmarked,
+            dropped_full: counters.dropped[Cause::Full as usize],
+            dropped_ttl: counters.dropped[Cause::Ttl as usize],
+            dropped_link: counters.dropped[Cause::Link as usize],
+            dropped_off: counters.dropped[Cause::Off as usize],
+            dropped_change: self.dropped_change,
+            highest_backlog: counters.highest,
+            highest_backlog_bytes: counters.highest_bytes,
+            switch_backlog: bytes,
+            highest_switch_backlog: switch.highest_bytes,
+            switch_dropped_lost: switch.lost,
+            switch_diverted: switch.diverted,
+        }
+        .to_bytes()
+    }
+
+    #[inline(always)] // into the kernel's callback, its only caller
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
+        mut skb: Skb,
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
+        let flow = match self.config.policy {
+            Policy::Flow => self.flows.of(sch, &mut skb),
+            _ => 0,
+        };
+        let packet = skb.packet();
+        let header = Header::read(skb.protocol(), skb.network_header(), skb.to_group());
+        let arrival = Arrival {
+            len: packet.len,
+            rank: packet.priority,
+            flow,
+            ecn: header.ecn,
+            reach: header.reach,
+            carried: false,
+        };
+        let number = self.number;
+        let decision = sch.arriving(&skb, |fabric, carried, takes| {
+            let arrival = Arrival { carried, ..arrival };
+            fabric.0.arrive(number, &arrival, takes)
+        });
+        match decision {
+            Decision::Queue { mark } => {
+                if mark {
+                    skb = self.mark(skb, &header);
+                }
+                self.waiting.push(skb, 0);
+                admission.queued(sch)
+            }
+            Decision::Detour { port, mark, .. } => {
+                if mark {
+                    skb = self.mark(skb, &header);
+                }
+                if self.config.ttl != TTL_AS_IT_IS {
+                    let most = u8::try_from(self.config.ttl).unwrap_or(u8::MAX);
+                    (skb, _) = write(skb, &header, |header| ip::cap_ttl(header, most));
+                }
+                admission.detour(sch, skb, port)
+            }
+            Decision::Drop(_) => admission.refuse(sch, skb),
+        }
+    }
+
+    #[inline(always)] // as enqueue
+    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
+        let skb = sch.shared(|fabric| self.pop(&mut fabric.0));
+        skb.map_or(Next::Nothing, Next::Packet)
+    }
+
+    fn peek(&self) -> Option<&Skb> {
+        self.waiting.first_skb()
+    }
+
+    fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        rtnl.shared(|fabric| {
+            while let Some(skb) = self.pop(&mut fabric.0) {
+                purge.free(skb);
+            }
+        });
+    }
+
+    fn destroy(&mut self, rtnl: &mut Rtnl<'_, Self>) {
+        rtnl.shared(|fabric| fabric.0.leave(self.number));
+    }
+}
