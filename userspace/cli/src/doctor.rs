@@ -191,7 +191,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
     let parts: BTreeSet<Part<'_>> = schemes.iter().flat_map(|it| it.plan.parts()).collect();
     checks.extend(parts.into_iter().map(|part| {
         let needed = needing(&|scheme| scheme.plan.parts().contains(&part));
-        let cure = match part.is_own() {
+        let cure = match part.is_own() || !part.is_module() {
             true => GUEST.to_owned(),
             false => format!("modprobe {}", part.module()),
         };

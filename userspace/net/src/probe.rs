@@ -120,6 +120,16 @@ impl Part<'_> {
         }
     }
 
+    /// Whether it can be a module: these are of each kernel that can have them.
+    pub fn is_module(&self) -> bool {
+        let never = [
+            Self::Qdisc("bfifo"),
+            Self::Qdisc("pfifo"),
+            Self::CongestionControl("reno"),
+        ];
+        !never.contains(self)
+    }
+
     /// The module that has it.
     pub fn module(&self) -> String {
         match self {
