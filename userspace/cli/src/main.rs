@@ -12,6 +12,7 @@ mod experiments;
 mod inputs;
 mod ls;
 mod man;
+mod names;
 mod output;
 mod progress;
 mod report;
@@ -71,6 +72,8 @@ enum Command {
     Topology(topology::Args),
     Man(man::Args),
     Completions(man::Completions),
+    #[command(hide = true)]
+    Names(names::Args),
 }
 
 fn run(command: Command) -> Result<ExitCode> {
@@ -90,6 +93,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Topology(args) => topology::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => man::completions(&args),
+        Command::Names(args) => names::run(&args),
     }
 }
 

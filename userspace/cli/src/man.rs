@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::Cli;
+use crate::{Cli, names};
 
 /// Writes the man pages into a folder
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,11 @@ pub(crate) struct Args {
 
 /// Prints a shell's completions
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: weft completions bash > /etc/bash_completion.d/weft")]
+#[command(after_help = "\
+bash completes names, too, of schemes, workloads, topologies, experiments, testbeds and their nodes, as
+they are when the key is pressed.
+
+Example: weft completions bash > /etc/bash_completion.d/weft")]
 pub(crate) struct Completions {
     /// Which shell
     shell: Shell,
@@ -38,6 +42,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weft", &mut script);
+    if args.shell == Shell::Bash {
+        script.extend(names::BASH.as_bytes());
+    }
     io::Write::write_all(&mut io::stdout(), &script)?;
     Ok(ExitCode::SUCCESS)
 }
