@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cache::{Cache, Key};
 use crate::process::{self, Log};
@@ -33,105 +33,37 @@ const RELEASES: [&str; 12] = [
     "duke",
 ];
 
-/// One line or stanza of apt's sources.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Source {
-    uris: Vec<String>,
-    suites: Vec<String>,
-    components: Vec<String>,
-    signed_by: String,
-}
+/// What `apt-get indextargets` is to tell of each list of packages: where it is, of what, and who
+/// made it, which apt knows once it has read the archive (`apt-get update`).
+const FORMAT: &str = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)|$(LABEL)";
 
-impl Source {
-    /// How surely this is the Debian archive's main part; `None` = it is something else.
-    fn likelihood(&self) -> Option<u8> {
-        let base = |suite: &str| {
-            let suite = suite.split_once('-').map_or(suite, |(base, _)| base);
-            RELEASES.contains(&suite)
-        };
-        let security = |suite: &String| suite.contains("-security") || suite.contains("/updates");
-        let main = self.components.iter().any(|component| component == "main");
-        if !main || !self.suites.iter().any(|suite| base(suite)) || self.suites.iter().all(security)
-        {
-            return None;
-        }
-        let uri = self.uris.first()?.trim_end_matches('/');
-        let signed = self.signed_by.contains("debian-archive-keyring");
-        let foreign = !self.signed_by.is_empty() && !signed;
-        Some(u8::from(signed) * 2 + u8::from(uri.ends_with("/debian")) + u8::from(!foreign) * 4)
+/// How surely a line of [`FORMAT`] is the Debian archive's main part, and its address; `None` = it is
+/// something else.
+fn likelihood(line: &str) -> Option<(u8, &str)> {
+    let mut fields = line.split('|');
+    let [uri, suite, component, origin, label] =
+        [(); 5].map(|()| fields.next().unwrap_or_default());
+    let security = suite.contains("-security") || suite.contains("/updates");
+    let base = suite.split_once('-').map_or(suite, |(base, _)| base);
+    // A field of which apt knows nothing stays as it was written.
+    let debian = |field: &str| field == "Debian" || field.starts_with('$');
+    let is_it = component == "main" && RELEASES.contains(&base) && !security;
+    if !is_it || !debian(origin) || !debian(label) {
+        return None;
     }
+    let uri = uri.trim_end_matches('/');
+    let said = u8::from(origin == "Debian") * 2;
+    Some((said + u8::from(uri.ends_with("/debian")), uri))
 }
 
-/// `deb [options] uri suite component…`, one a line.
-fn parse_list(text: &str) -> Vec<Source> {
-    let parse = |line: &str| {
-        let line = line.split('#').next()?.trim().strip_prefix("deb")?;
-        let line = line.strip_prefix(char::is_whitespace)?.trim();
-        let (options, line) = match line.strip_prefix('[') {
-            Some(rest) => rest.split_once(']')?,
-            None => ("", line),
-        };
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let signed_by = options
-            .split_whitespace()
-            .find_map(|option| option.strip_prefix("signed-by="));
-        Some(Source {
-            uris: vec![words.next()?],
-            suites: vec![words.next()?],
-            components: words.collect(),
-            signed_by: signed_by.unwrap_or_default().to_owned(),
-        })
-    };
-    text.lines().filter_map(parse).collect()
-}
-
-/// deb822: stanzas of `Field: value`, with continuation lines.
-fn parse_deb822(text: &str) -> Vec<Source> {
-    let mut sources = Vec::new();
-    let uncommented = text
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .collect::<Vec<_>>()
-        .join("\n");
-    for stanza in uncommented.split("\n\n") {
-        let mut source = Source::default();
-        let (mut binary, mut enabled) = (false, true);
-        let joined = stanza.replace("\n ", " ").replace("\n\t", " ");
-        for line in joined.lines() {
-            let Some((field, value)) = line.split_once(':') else {
-                continue;
-            };
-            let words = || {
-                value
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>()
-            };
-            match field.trim().to_ascii_lowercase().as_str() {
-                "types" => binary = words().iter().any(|kind| kind == "deb"),
-                "uris" => source.uris = words(),
-                "suites" => source.suites = words(),
-                "components" => source.components = words(),
-                "signed-by" => source.signed_by = value.trim().to_owned(),
-                "enabled" => enabled = !value.trim().eq_ignore_ascii_case("no"),
-                _ => {}
-            }
-        }
-        if binary && enabled {
-            sources.push(source);
-        }
-    }
-    sources
-}
-
-/// The archive's address among some sources.
-fn choose(sources: &[Source]) -> Option<&str> {
-    let rated = sources.iter().enumerate().filter_map(|(index, source)| {
+/// The archive's address among the lines of [`FORMAT`].
+fn choose(lines: &str) -> Option<&str> {
+    let rated = lines.lines().enumerate().filter_map(|(index, line)| {
+        let (likelihood, uri) = likelihood(line)?;
         // The first of equals.
-        Some((source.likelihood()?, std::cmp::Reverse(index), source))
+        Some((likelihood, std::cmp::Reverse(index), uri))
     });
-    let (_, _, best) = rated.max_by_key(|(likelihood, index, _)| (*likelihood, *index))?;
-    best.uris.first().map(String::as_str)
+    rated.max().map(|(.., uri)| uri)
 }
 
 /// The archive's address: `given` (from `--mirror` or `WEFT_MIRROR`), else the host's.
@@ -142,25 +74,19 @@ pub(crate) fn mirror(given: Option<&str>) -> Result<String> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
-    if let Ok(directory) = fs::read_dir("/etc/apt/sources.list.d") {
-        files.extend(directory.flatten().map(|entry| entry.path()));
-    }
-    files.sort();
-    let mut sources = Vec::new();
-    for file in files {
-        let Ok(text) = fs::read_to_string(&file) else {
-            continue;
-        };
-        match file.extension().and_then(|extension| extension.to_str()) {
-            Some("list") => sources.extend(parse_list(&text)),
-            Some("sources") => sources.extend(parse_deb822(&text)),
-            _ => {}
+    // What apt has read of archives tells most; where it has read nothing, there are still its sources.
+    for read in [&[][..], &["--no-release-info"]] {
+        let mut apt = Command::new("apt-get");
+        apt.args(read);
+        apt.args(["indextargets", "--format", FORMAT, "Created-By: Packages"]);
+        let lines = process::capture(&mut apt)?;
+        if let Some(uri) = choose(&lines) {
+            return Ok(uri.to_owned());
         }
     }
-    choose(&sources).map(str::to_owned).context(
-        "neither /etc/apt/sources.list nor /etc/apt/sources.list.d names a Debian archive; give its \
-         address with --mirror URL or in WEFT_MIRROR",
+    bail!(
+        "the host's apt knows no Debian archive (apt-get indextargets); give its address with --mirror URL \
+         or in WEFT_MIRROR"
     )
 }
 
@@ -389,73 +315,63 @@ fn parse_madison(text: &str) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    const DEB822: &str = "\
-Types: deb
-# a snapshot
-URIs: http://archive.example/debian
-Suites: bookworm bookworm-updates
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-
-Types: deb
-URIs: http://archive.example/debian-security
-Suites: bookworm-security
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+    const READ: &str = "\
+http://archive.example/debian/|bookworm-security|main|Debian|Debian-Security
+https://vendor.example/|bookworm|main|Vendor|Vendor
+http://mirror.example/os/|bookworm|contrib|Debian|Debian
+http://mirror.example/os/|bookworm|main|Debian|Debian
+http://archive.example/debian/|bookworm|main|Debian|Debian
+http://archive.example/debian/|bookworm-updates|main|Debian|Debian
 ";
 
     #[test]
-    fn the_archive_is_found_in_deb822_sources() {
-        assert_eq!(
-            choose(&parse_deb822(DEB822)),
-            Some("http://archive.example/debian")
-        );
+    fn the_archive_is_found_among_what_apt_has_read() {
+        assert_eq!(choose(READ), Some("http://archive.example/debian"));
+        let other: String = READ.split_inclusive('\n').take(4).collect();
+        assert_eq!(choose(&other), Some("http://mirror.example/os"));
+        let none: String = READ.split_inclusive('\n').take(3).collect();
+        assert_eq!(choose(&none), None);
     }
 
+    /// By the real apt, which has read none of these.
     #[test]
-    fn a_security_archive_alone_is_not_enough() {
-        let (_, security) = DEB822.split_once("\n\n").unwrap();
-        assert_eq!(choose(&parse_deb822(security)), None);
-    }
-
-    #[test]
-    fn a_disabled_or_source_only_stanza_is_passed_over() {
+    fn the_archive_is_found_among_sources_that_apt_has_not_read() {
+        let folder = std::env::temp_dir().join(format!("weft-sources.{}", std::process::id()));
+        let found = |name: &str, text: &str| {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(name), text).unwrap();
+            let mut apt = Command::new("apt-get");
+            apt.args(["-o", "Dir::Etc::sourcelist=/dev/null", "-o"]);
+            apt.arg(format!("Dir::Etc::sourceparts={}", folder.display()));
+            apt.args(["--no-release-info", "indextargets", "--format", FORMAT]);
+            let lines = process::capture(apt.arg("Created-By: Packages")).unwrap();
+            std::fs::remove_dir_all(&folder).unwrap();
+            choose(&lines).map(str::to_owned)
+        };
+        let stanza = "Types: deb\n# a snapshot\nURIs: http://archive.example/debian\n\
+                      Suites: bookworm bookworm-updates\nComponents: main\n";
+        let archive = "http://archive.example/debian".to_owned();
+        assert_eq!(found("a.sources", stanza), Some(archive));
         for line in ["Enabled: no\nTypes: deb", "Types: deb-src"] {
-            let text = DEB822
-                .split_once("\n\n")
-                .unwrap()
-                .0
-                .replace("Types: deb", line);
-            assert_eq!(choose(&parse_deb822(&text)), None, "{line}");
+            let other = stanza.replace("Types: deb", line);
+            assert_eq!(found("a.sources", &other), None, "{line}");
         }
-    }
-
-    #[test]
-    fn the_archive_is_found_in_one_line_sources() {
-        let text = "# deb http://no.example/debian bookworm main\n\
-                    deb-src http://no.example/debian bookworm main\n\
-                    deb [ arch=amd64 signed-by=/k.gpg ] https://vendor.example bookworm main\n\
-                    deb https://pgdg.example/apt bookworm-pgdg main\n\
-                    deb http://mirror.example/debian/ bookworm main contrib # ours\n";
+        let security = stanza.replace("bookworm bookworm-updates", "bookworm-security");
+        assert_eq!(found("a.sources", &security), None);
+        let lists = "# deb http://no.example/debian bookworm main\n\
+                     deb-src http://no.example/debian bookworm main\n\
+                     deb [ arch=amd64 signed-by=/k.gpg ] https://vendor.example bookworm main\n\
+                     deb https://pgdg.example/apt bookworm-pgdg main\n\
+                     deb http://mirror.example/debian/ bookworm main contrib # ours\n";
+        let mirror = "http://mirror.example/debian".to_owned();
+        assert_eq!(found("a.list", lists), Some(mirror));
+        let mirrors = "mirror+file:/etc/apt/mirrors/debian.list".to_owned();
         assert_eq!(
-            choose(&parse_list(text)),
-            Some("http://mirror.example/debian/")
+            found("a.list", &format!("deb {mirrors} bookworm main\n")),
+            Some(mirrors)
         );
-    }
-
-    #[test]
-    fn a_mirror_list_is_taken_as_apt_wrote_it() {
-        let text = "deb mirror+file:/etc/apt/mirrors/debian.list bookworm main";
-        assert_eq!(
-            choose(&parse_list(text)),
-            Some("mirror+file:/etc/apt/mirrors/debian.list")
-        );
-    }
-
-    #[test]
-    fn another_distribution_is_not_debian() {
-        let text = "deb http://archive.example/ubuntu noble main universe";
-        assert_eq!(choose(&parse_list(text)), None);
+        let ubuntu = "deb http://archive.example/ubuntu noble main universe\n";
+        assert_eq!(found("a.list", ubuntu), None);
     }
 
     #[test]

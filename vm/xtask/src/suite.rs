@@ -200,7 +200,7 @@ fn offered(archive: &Archive) -> Result<Vec<Kernel>> {
             });
         }
     }
-    kernels.sort_by(|a, b| compare_versions(&b.version, &a.version));
+    sort(&mut kernels)?;
     Ok(kernels)
 }
 
@@ -342,46 +342,31 @@ fn choose_rustc<'a>(text: &str, offers: &'a [(String, String)]) -> Option<&'a st
         .find(|version| upstream(version))
 }
 
-/// Debian's order of versions (deb-version(7)); epochs do not occur in kernels.
-fn compare_versions(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
-    while !a.is_empty() || !b.is_empty() {
-        let (left, right) = (take(&mut a, false), take(&mut b, false));
-        // Letters before the rest, `~` before everything, even the end.
-        let weigh = |byte: Option<&u8>| match byte {
-            None => 0,
-            Some(b'~') => -1,
-            Some(letter) if letter.is_ascii_alphabetic() => i32::from(*letter),
-            Some(other) => i32::from(*other) + 256,
-        };
-        for index in 0..left.len().max(right.len()) {
-            let order = weigh(left.get(index)).cmp(&weigh(right.get(index)));
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
-        let number = |digits: &[u8]| {
-            digits.iter().fold(0_u128, |sum, digit| {
-                sum.saturating_mul(10) + u128::from(digit - b'0')
-            })
-        };
-        let order = number(take(&mut a, true)).cmp(&number(take(&mut b, true)));
-        if order != Ordering::Equal {
-            return order;
-        }
-    }
-    Ordering::Equal
+/// Debian's order of versions, by dpkg.
+fn compare_versions(a: &str, b: &str) -> Result<Ordering> {
+    let is = |relation: &str| {
+        let mut dpkg = Command::new("dpkg");
+        let status = dpkg.args(["--compare-versions", a, relation, b]).status();
+        Ok::<_, anyhow::Error>(status.context("starting dpkg")?.success())
+    };
+    Ok(match (is("lt")?, is("gt")?) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        _ => Ordering::Equal,
+    })
 }
 
-/// Splits the leading digits, or non-digits, off.
-fn take<'a>(text: &mut &'a [u8], digits: bool) -> &'a [u8] {
-    let end = text
-        .iter()
-        .position(|byte| byte.is_ascii_digit() != digits)
-        .unwrap_or(text.len());
-    let (head, tail) = text.split_at(end);
-    *text = tail;
-    head
+/// Sorts the newest first.
+fn sort(kernels: &mut [Kernel]) -> Result<()> {
+    let mut failure = None;
+    kernels.sort_by(|a, b| {
+        let order = compare_versions(&b.version, &a.version);
+        order.unwrap_or_else(|error| {
+            failure = Some(error);
+            Ordering::Equal
+        })
+    });
+    failure.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -422,19 +407,11 @@ mod tests {
             "7.3~rc7-1~exp1",
             "7.3.4-1~bpo13+1",
         ];
-        for pair in ascending.windows(2) {
-            assert_eq!(
-                compare_versions(pair[0], pair[1]),
-                Ordering::Less,
-                "{pair:?}"
-            );
-            assert_eq!(
-                compare_versions(pair[1], pair[0]),
-                Ordering::Greater,
-                "{pair:?}"
-            );
-        }
-        assert_eq!(compare_versions("7.2-1", "7.2-1"), Ordering::Equal);
+        let mut kernels = ascending.map(|version| kernel("", version));
+        sort(&mut kernels).unwrap();
+        let versions = kernels.iter().rev().map(|kernel| kernel.version.as_str());
+        assert_eq!(versions.collect::<Vec<_>>(), ascending);
+        assert_eq!(compare_versions("7.2-1", "7.2-1").unwrap(), Ordering::Equal);
     }
 
     #[test]
