@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Words of a command line.
+//!
+//! By hand, not by shlex: where a name is filled in depends on how its letters were quoted, which whole
+//! words do not tell, and a wrong line is told why it is wrong.
 
 use anyhow::Result;
 

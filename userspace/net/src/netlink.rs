@@ -4,6 +4,10 @@
 //!
 //! Requests are written straight into the bytes that are sent, many to a datagram. The kernel works
 //! them off before `send` returns. It answers each that fails and, being asked to, the last.
+//!
+//! By hand, not by netlink-packet-route as the loader and the tests: that makes of each message a tree of
+//! values before it writes it, and options of qdiscs are bytes here anyway. A fat-tree of k=8 is thousands
+//! of requests.
 
 use std::io;
 use std::net::IpAddr;
