@@ -144,7 +144,8 @@ pub struct Flow {
     pub size: u64,
     /// What it belongs to.
     pub class: Class,
-    /// Whether it is not to be measured.
+    /// Whether it is not to be measured: it is of the warm-up, or only keeps up the load for those
+    /// before it ([`Flows::go_on`]).
     pub warm_up: bool,
 }
 
@@ -219,7 +220,7 @@ impl Workload {
         let incasts = incast.map(|incast| incast.events(self.hosts, self.seed));
         Ok(Flows {
             warm_up,
-            background: flows.transpose()?.map(Iterator::peekable),
+            background: flows.transpose()?,
             incasts: incasts.transpose()?.map(Iterator::peekable),
             added: added.into(),
             until: self.until,
@@ -228,6 +229,7 @@ impl Workload {
             events: 0,
             counted: 0,
             last_start: 0,
+            goes_on: false,
         })
     }
 
@@ -265,7 +267,7 @@ enum WarmUp {
 /// The flows of a [`Workload`].
 #[derive(Debug)]
 pub struct Flows {
-    background: Option<Peekable<BackgroundFlows>>,
+    background: Option<BackgroundFlows>,
     incasts: Option<Peekable<Events>>,
     /// Those that are still to come, by start.
     added: VecDeque<TraceFlow>,
@@ -279,9 +281,21 @@ pub struct Flows {
     counted: u64,
     /// Of the last background flow so far.
     last_start: u64,
+    /// Whether the workload's own flows are over.
+    goes_on: bool,
 }
 
 impl Flows {
+    /// Goes on once the workload's own flows are over, so that the load on those that still last stays
+    /// what it was: from now on there is always another, none of them to be measured. When the first of
+    /// them begins, in ns; `None`: only flows that begin whether or not others are done go on.
+    pub fn go_on(&mut self) -> Option<u64> {
+        let background = self.background.as_mut()?;
+        self.goes_on = background.go_on();
+        let next = background.peek().filter(|_| self.goes_on);
+        next.map(|(flow, _)| flow.start_ns)
+    }
+
     fn number(&mut self, flow: Flow) -> Flow {
         let id = self.next_id;
         self.next_id += 1;
@@ -289,7 +303,10 @@ impl Flows {
         Flow { id, after, ..flow }
     }
 
-    fn is_warm_up(&self, start_ns: u64) -> bool {
+    fn is_outside(&self, start_ns: u64) -> bool {
+        if self.goes_on {
+            return true;
+        }
         match self.warm_up {
             WarmUp::Flows(n) => self.counted < n,
             WarmUp::Time(ns) => start_ns < ns,
@@ -308,7 +325,7 @@ impl Flows {
 
     fn begin_incast(&mut self) -> Option<Flow> {
         let event = self.incasts.as_mut()?.next()?;
-        let warm_up = self.is_warm_up(event.start_ns);
+        let warm_up = self.is_outside(event.start_ns);
         let flows = event.senders.iter().rev().map(|&(src, size)| Flow {
             id: 0,
             start_ns: event.start_ns,
@@ -351,7 +368,7 @@ impl Iterator for Flows {
         let flow = match starts.iter().position(|start| *start == Some(first))? {
             0 => {
                 let (flow, after) = self.background.as_mut()?.next()?;
-                let warm_up = self.is_warm_up(flow.start_ns);
+                let warm_up = self.is_outside(flow.start_ns);
                 self.counted += 1;
                 self.last_start = flow.start_ns;
                 Flow {

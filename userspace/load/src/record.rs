@@ -113,9 +113,9 @@ pub struct Workload {
     /// Flows that were asked for one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
-    /// Flows that began.
+    /// Flows of the workload, those of the warm-up among them; what then kept up the load is not.
     pub flows: u64,
-    /// The fraction that was not measured.
+    /// The fraction of them that came first and was not measured.
     pub warm_up: f64,
 }
 
@@ -131,7 +131,8 @@ pub struct Flow {
     /// What it belongs to.
     #[serde(flatten)]
     pub class: Class,
-    /// Whether it is outside of all statistics.
+    /// Whether it is outside of all statistics: it is of the warm-up, or only kept up the load until the
+    /// measured ones before it had ended.
     #[serde(default)]
     pub warm_up: bool,
     /// When its first byte was handed to the kernel, ns since the run began.

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
 use weft_load::engine::{
-    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Times,
-    Watch,
+    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Progress, Report, Since, Stage,
+    Tick, Times, Watch,
 };
 use weft_load::generate::{Background, Class, Flow, Until, Workload};
 use weft_load::pairs::Pairs;
@@ -467,6 +467,77 @@ fn a_flow_whose_every_connection_is_reset_fails() {
     );
     assert_eq!((report.flows[0].reconnects, resets), (16, 17));
     assert_eq!(report.flows[0].received, 0);
+}
+
+/// A flow that lasts for some time, and others that begin every 2 ms while it does.
+#[test]
+fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
+    let mut engine = Engine::new(hosts(20, 3), config()).unwrap();
+    let own = [flow(0, 0, (0, 1), 400_000_000), flow(1, MS, (2, 1), 1_000)];
+    let mut id = 1;
+    let mut more = || {
+        id += 1;
+        Some(Flow {
+            warm_up: true,
+            ..flow(id, 2 * id * MS, (2, 1), 1_000)
+        })
+    };
+    let mut seen = Vec::new();
+    let mut progress = |it: Progress| seen.push(it);
+    let watch = Watch {
+        more: Some(&mut more),
+        progress: Some(Tick {
+            every: Duration::from_secs(100),
+            call: &mut progress,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(own, watch).unwrap();
+    assert_eq!((report.ended, report.own), (Ended::Complete, 2));
+    let ends = report.flows.iter().map(|it| match it.outcome {
+        Outcome::Finished { end_ns } => end_ns,
+        _ => 0,
+    });
+    let ends: Vec<u64> = ends.collect();
+    let extra = &report.flows[2..];
+    assert!(extra.len() > 10, "{}", extra.len());
+    // They began as long as the long one lasted, and the last one is not waited for.
+    let last = extra.iter().rev().find_map(|it| it.start_ns).unwrap();
+    assert!(last <= ends[0] && ends[0] <= report.duration_ns);
+    assert!(ends[0] - last < 500 * MS, "{last} {ends:?}");
+    let last = seen.last().unwrap();
+    assert_eq!((last.flows, last.started, last.ended), (2, 2, 2));
+}
+
+#[test]
+fn load_is_not_kept_up_for_longer_than_patience() {
+    let config = Config {
+        patience: Duration::from_millis(50),
+        ..config()
+    };
+    let mut engine = Engine::new(hosts(21, 3), config).unwrap();
+    let mut endless = flow(0, 0, (0, 1), 1 << 40);
+    let mut id = 0;
+    let mut more = || {
+        id += 1;
+        Some(flow(id, id * MS, (2, 1), 1_000))
+    };
+    let watch = Watch {
+        more: Some(&mut more),
+        ..Watch::default()
+    };
+    let report = engine.run([endless], watch).unwrap();
+    assert_eq!(report.ended, Ended::Patience);
+    assert!(report.flows.len() > 5);
+    // For what was added by itself there is no load.
+    endless.class = Class::Added;
+    let mut none = || panic!("asked for another flow");
+    let watch = Watch {
+        more: Some(&mut none),
+        ..Watch::default()
+    };
+    let report = engine.run([endless], watch).unwrap();
+    assert_eq!((report.ended, report.flows.len()), (Ended::Patience, 1));
 }
 
 #[test]

@@ -444,6 +444,52 @@ fn the_warm_up_is_marked() {
     assert!(flows(&none).iter().all(|flow| !flow.warm_up));
 }
 
+/// What goes on is what a longer workload of the same seed has there, but for being measured.
+#[test]
+fn the_load_goes_on_as_if_the_workload_were_longer() {
+    let with = |until| Workload {
+        incast: Some(dibs()),
+        until,
+        ..open("web-search", 1_000.0)
+    };
+    let longer = flows(&with(Until::Flows(7_000)));
+    for until in [Until::Flows(5_000), Until::Time(4_000_000_000)] {
+        let mut all = with(until).flows().unwrap();
+        let own: Vec<Flow> = all.by_ref().collect();
+        assert_eq!(all.next(), None);
+        let next_ns = all.go_on();
+        let more: Vec<Flow> = all.by_ref().take(500).collect();
+        assert!(more.iter().all(|flow| flow.warm_up));
+        let first = more.iter().find(|flow| flow.class == Class::Background);
+        assert_eq!(first.map(|flow| flow.start_ns), next_ns);
+        let together = own.iter().chain(&more);
+        let same = |(a, b): (&Flow, &Flow)| {
+            Flow {
+                warm_up: false,
+                ..*a
+            } == Flow {
+                warm_up: false,
+                ..*b
+            }
+        };
+        assert!(together.zip(&longer).all(same), "{until:?}");
+    }
+    // A file's flows are all there are.
+    let trace = Trace::parse("mine", "0 0 1 10", 2).unwrap();
+    let mut all = Workload {
+        hosts: 2,
+        background: Some(Background::Trace(trace)),
+        until: Until::TraceEnd,
+        ..open("fixed:1", 1.0)
+    }
+    .flows()
+    .unwrap();
+    assert_eq!(
+        (all.by_ref().count(), all.go_on(), all.next()),
+        (1, None, None)
+    );
+}
+
 #[test]
 fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
     let workload = Workload {

@@ -18,8 +18,11 @@ pub struct Report {
     pub begin_ns: u64,
     /// How long it took.
     pub duration_ns: u64,
-    /// Every flow of the workload, in its order.
+    /// Every flow of the workload, in its order, then those that kept up the load
+    /// ([`Watch::more`](super::Watch::more)).
     pub flows: Vec<FlowResult>,
+    /// How many of them are the workload's own.
+    pub own: usize,
     /// How late flows started.
     pub lag: Lag,
     /// Connections that were opened, those that had to be opened again among them.
@@ -31,7 +34,7 @@ pub struct Report {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nothing was left to do: every flow is finished or has failed.
+    /// Nothing was left to do: every flow of the workload's own is finished or has failed.
     Complete,
     /// Patience was over.
     Patience,
@@ -69,9 +72,9 @@ impl Lag {
 pub struct Progress {
     /// ns since the run's beginning.
     pub now_ns: u64,
-    /// Flows in all.
+    /// Flows of the workload in all.
     pub flows: u64,
-    /// Flows that have started.
+    /// Of these, flows that have started.
     pub started: u64,
     /// Flows that have ended, those that failed among them.
     pub ended: u64,

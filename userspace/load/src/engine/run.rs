@@ -22,7 +22,7 @@ use super::socket::{self, Counters};
 use super::timer::{Alarm, Clock, Period, ns};
 use super::{Connections, Engine, Tick, Watch, system};
 use crate::error::{Error, Result};
-use crate::generate::Flow;
+use crate::generate::{Class, Flow};
 
 /// Bytes that one write hands over at most. Never written to, so it takes no memory either.
 const CHUNK: usize = 256 << 10;
@@ -51,14 +51,15 @@ pub(super) fn run(engine: &mut Engine, flows: Vec<Flow>, mut watch: Watch<'_>) -
     };
     let report = run.finish(ended)?;
     if let Some(Tick { call, .. }) = &mut watch.progress {
+        let own = &report.flows[..report.own];
         let count = |matches: fn(&Outcome) -> bool| {
-            let outcomes = report.flows.iter().map(|flow| &flow.outcome);
+            let outcomes = own.iter().map(|flow| &flow.outcome);
             outcomes.filter(|outcome| matches(outcome)).count() as u64
         };
         call(Progress {
             now_ns: report.duration_ns,
-            flows: report.flows.len() as u64,
-            started: report.lag.count,
+            flows: own.len() as u64,
+            started: report.lag.count.min(own.len() as u64),
             ended: count(|outcome| {
                 matches!(outcome, Outcome::Finished { .. } | Outcome::Failed(_))
             }),
@@ -81,9 +82,15 @@ struct Run<'a> {
     /// Connections being opened before the run.
     opening: u64,
     flows: Vec<FlowResult>,
+    /// The workload's own; those after them keep up the load.
+    own: usize,
     lag: Lag,
+    /// Of the workload's own.
     last_start: u64,
+    /// Of the workload's own.
     ended: u64,
+    /// Of the workload's own, those that the load is kept up for.
+    loaded: u64,
     connections: u64,
     strangers: u64,
     cancelled: bool,
@@ -107,13 +114,15 @@ impl<'a> Run<'a> {
             table: Table::default(),
             again: VecDeque::new(),
             opening: 0,
-            flows: flows.into_iter().map(FlowResult::new).collect(),
+            own: flows.len(),
+            loaded: flows.iter().filter(|flow| is_loaded(flow)).count() as u64,
             lag: Lag::default(),
             last_start: 0,
             ended: 0,
             connections: 0,
             strangers: 0,
             cancelled: false,
+            flows: flows.into_iter().map(FlowResult::new).collect(),
             engine,
         };
         let edge = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
@@ -192,6 +201,7 @@ impl<'a> Run<'a> {
         let mut come = 0;
         loop {
             for _ in 0..BATCH {
+                self.keep_up_load(watch)?;
                 let now = self.clock.now()?;
                 let Some((due, flow)) = self.schedule.pop(now) else {
                     break;
@@ -224,20 +234,21 @@ impl<'a> Run<'a> {
                 self.engine.namespaces.leave()?;
                 (tick.call)(Progress {
                     now_ns: now,
-                    flows: self.flows.len() as u64,
-                    started: self.lag.count,
+                    flows: self.own as u64,
+                    started: self.lag.count.min(self.own as u64),
                     ended: self.ended,
                 });
             }
             if self.cancelled {
                 return Ok(Ended::Cancelled);
             }
-            if self.ended == self.flows.len() as u64 {
+            if self.ended == self.own as u64 {
                 return Ok(Ended::Complete);
             }
             let deadline = self.last_start.saturating_add(patience);
             let start = self.schedule.next_ns();
-            if start.is_none() && deadline <= now {
+            let all_began = start.is_none() || self.flows.len() > self.own;
+            if all_began && deadline <= now {
                 return Ok(Ended::Patience);
             }
             let ticks = [&sample, &progress].into_iter().flatten();
@@ -245,7 +256,9 @@ impl<'a> Run<'a> {
             let next = ticks
                 .map(Period::next)
                 .chain(time.copied())
-                .fold(start.unwrap_or(deadline), u64::min);
+                .chain(all_began.then_some(deadline))
+                .chain(start)
+                .fold(u64::MAX, u64::min);
             let next = if self.again.is_empty() { next } else { 0 };
             self.wait(next, now)?;
         }
@@ -277,6 +290,33 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Draws another flow if none is left to start and the workload's own are not all over.
+    fn keep_up_load(&mut self, watch: &mut Watch<'_>) -> Result<()> {
+        let Some(more) = &mut watch.more else {
+            return Ok(());
+        };
+        if self.loaded == 0 || self.schedule.next_ns().is_some() {
+            return Ok(());
+        }
+        let place = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        if place < u32::MAX
+            && let Some(flow) = more()
+        {
+            self.schedule.push(&flow, place, self.engine.hosts.len())?;
+            self.flows.push(FlowResult::new(flow));
+        }
+        Ok(())
+    }
+
+    /// The flow is over, well or not.
+    fn over(&mut self, flow: u32, now: u64) {
+        if (flow as usize) < self.own {
+            self.ended += 1;
+            self.loaded -= u64::from(is_loaded(&self.flows[flow as usize].flow));
+        }
+        self.schedule.ended(flow, now);
+    }
+
     fn start(&mut self, index: u32, due: u64, now: u64) -> Result<()> {
         let result = &mut self.flows[index as usize];
         result.due_ns = Some(due);
@@ -284,7 +324,9 @@ impl<'a> Run<'a> {
         result.outcome = Outcome::Unfinished;
         result.timeouts = Some(0);
         self.lag.record(now.saturating_sub(due));
-        self.last_start = now;
+        if (index as usize) < self.own {
+            self.last_start = now;
+        }
         let flow = result.flow;
         if self.engine.config.connections == Connections::PerFlow {
             return self.open(Opening {
@@ -589,8 +631,7 @@ impl<'a> Run<'a> {
                 self.table.release(key, pair);
             }
         }
-        self.ended += 1;
-        self.schedule.ended(flow, now);
+        self.over(flow, now);
     }
 
     /// The connection is of no more use.
@@ -623,8 +664,7 @@ impl<'a> Run<'a> {
             stage,
             errno: errno as i32,
         });
-        self.ended += 1;
-        self.schedule.ended(flow, at_ns);
+        self.over(flow, at_ns);
         Ok(())
     }
 
@@ -648,12 +688,18 @@ impl<'a> Run<'a> {
             ended,
             begin_ns: ns(self.clock.begin),
             duration_ns,
+            own: self.own,
             flows: std::mem::take(&mut self.flows),
             lag: self.lag,
             connections: self.connections,
             strangers: self.strangers,
         })
     }
+}
+
+/// Whether the load is kept up until it is over: one that was asked for by itself may have no end.
+fn is_loaded(flow: &Flow) -> bool {
+    flow.class != Class::Added
 }
 
 fn pair(flow: &Flow) -> Pair {

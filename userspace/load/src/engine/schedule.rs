@@ -39,21 +39,7 @@ impl Schedule {
             return invalid("a run has at most 2^32 - 2 flows");
         }
         for (place, flow) in (0..NONE).zip(flows) {
-            if flow.id != u64::from(place) {
-                return invalid(format!(
-                    "flow {} is in place {place}: flows are numbered from 0",
-                    flow.id
-                ));
-            }
-            if flow.src == flow.dst || flow.src.max(flow.dst) as usize >= hosts {
-                return invalid(format!(
-                    "flow {place} goes from h{} to h{}: expected two different of {hosts} hosts",
-                    flow.src, flow.dst
-                ));
-            }
-            if flow.size == 0 {
-                return invalid(format!("flow {place} is of 0 bytes: expected at least 1"));
-            }
+            check(flow, place, hosts)?;
             match flow.after {
                 None => schedule.timed.push((flow.start_ns, place)),
                 Some(after) if after >= flow.id => {
@@ -75,6 +61,16 @@ impl Schedule {
         }
         schedule.timed.sort_unstable();
         Ok(schedule)
+    }
+
+    /// Adds a flow, once all that begin at a time have started: it waits for no other.
+    pub(super) fn push(&mut self, flow: &Flow, place: u32, hosts: usize) -> Result<()> {
+        check(flow, place, hosts)?;
+        // What has started is not needed any more.
+        self.timed.clear();
+        self.next = 0;
+        self.timed.push((flow.start_ns, place));
+        Ok(())
     }
 
     /// The flow that has been due for longest, and since when.
@@ -109,6 +105,25 @@ impl Schedule {
             Some(0)
         }
     }
+}
+
+fn check(flow: &Flow, place: u32, hosts: usize) -> Result<()> {
+    if flow.id != u64::from(place) {
+        return invalid(format!(
+            "flow {} is in place {place}: flows are numbered from 0",
+            flow.id
+        ));
+    }
+    if flow.src == flow.dst || flow.src.max(flow.dst) as usize >= hosts {
+        return invalid(format!(
+            "flow {place} goes from h{} to h{}: expected two different of {hosts} hosts",
+            flow.src, flow.dst
+        ));
+    }
+    if flow.size == 0 {
+        return invalid(format!("flow {place} is of 0 bytes: expected at least 1"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,9 +15,16 @@ use crate::trace::TraceFlow;
 #[derive(Debug)]
 pub(super) struct BackgroundFlows {
     source: Source,
+    /// The next, if it was looked at.
+    ahead: Option<Waiting>,
+    /// Drawn so far.
     count: u64,
-    until: Until,
+    /// `None`: without an end.
+    until: Option<Until>,
 }
+
+/// A flow, and how many flows before it the one is whose end it waits for.
+pub(super) type Waiting = (TraceFlow, Option<u64>);
 
 #[derive(Debug)]
 enum Source {
@@ -94,8 +101,65 @@ impl BackgroundFlows {
         };
         Ok(Self {
             source,
+            ahead: None,
             count: 0,
-            until: workload.until,
+            until: Some(workload.until),
+        })
+    }
+
+    /// From now on there is no end, if flows begin whether or not others are done: true.
+    pub(super) fn go_on(&mut self) -> bool {
+        let open = matches!(self.source, Source::Open(_));
+        if open {
+            self.until = None;
+        }
+        open
+    }
+
+    /// The next, which is still to come.
+    pub(super) fn peek(&mut self) -> Option<&Waiting> {
+        if self.ahead.is_none() {
+            if matches!(self.until, Some(Until::Flows(n)) if self.count >= n) {
+                return None;
+            }
+            self.ahead = Some(self.draw()?);
+            self.count += 1;
+        }
+        let until = self.until;
+        let within = move |(flow, _): &&Waiting| match until {
+            Some(Until::Time(ns)) => flow.start_ns < ns,
+            _ => true,
+        };
+        self.ahead.as_ref().filter(within)
+    }
+
+    fn draw(&mut self) -> Option<Waiting> {
+        Some(match &mut self.source {
+            Source::Open(open) => {
+                let (src, dst) = open.pairs.sample(&mut open.pair_rng);
+                let size = open.sizes.sample(&mut open.size_rng);
+                let start_ns = open.clock.next_ns();
+                let flow = TraceFlow {
+                    start_ns,
+                    src,
+                    dst,
+                    size,
+                };
+                (flow, None)
+            }
+            Source::Closed(closed) => {
+                let all = closed.chains.len() as u64;
+                let (src, dst) = closed.chains[(self.count % all) as usize];
+                let size = closed.sizes.sample(&mut closed.size_rng);
+                let flow = TraceFlow {
+                    start_ns: 0,
+                    src,
+                    dst,
+                    size,
+                };
+                (flow, (self.count >= all).then_some(all))
+            }
+            Source::Trace(flows) => (*flows.get(usize::try_from(self.count).ok()?)?, None),
         })
     }
 }
@@ -111,46 +175,10 @@ fn check(pairs: &Pairs, hosts: u32) -> Result<&Pairs> {
 }
 
 impl Iterator for BackgroundFlows {
-    /// A flow, and how many flows before it the one is whose end it waits for.
-    type Item = (TraceFlow, Option<u64>);
+    type Item = Waiting;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if matches!(self.until, Until::Flows(n) if self.count >= n) {
-            return None;
-        }
-        let waiting = match &mut self.source {
-            Source::Open(open) => {
-                let (src, dst) = open.pairs.sample(&mut open.pair_rng);
-                let size = open.sizes.sample(&mut open.size_rng);
-                let start_ns = open.clock.next_ns();
-                (
-                    TraceFlow {
-                        start_ns,
-                        src,
-                        dst,
-                        size,
-                    },
-                    None,
-                )
-            }
-            Source::Closed(closed) => {
-                let all = closed.chains.len() as u64;
-                let (src, dst) = closed.chains[(self.count % all) as usize];
-                let size = closed.sizes.sample(&mut closed.size_rng);
-                let flow = TraceFlow {
-                    start_ns: 0,
-                    src,
-                    dst,
-                    size,
-                };
-                (flow, (self.count >= all).then_some(all))
-            }
-            Source::Trace(flows) => (*flows.get(usize::try_from(self.count).ok()?)?, None),
-        };
-        if matches!(self.until, Until::Time(ns) if waiting.0.start_ns >= ns) {
-            return None;
-        }
-        self.count += 1;
-        Some(waiting)
+        self.peek()?;
+        self.ahead.take()
     }
 }
