@@ -186,16 +186,25 @@ impl Pairs {
         all
     }
 
-    /// The largest share of flows that any one host sends, or receives.
+    /// The share of flows that each host sends, or receives, whichever is more.
     #[must_use]
-    pub fn busiest_share(&self) -> f64 {
+    pub fn shares(&self) -> Vec<f64> {
         let mut sent = vec![0.0; self.hosts as usize];
         let mut received = sent.clone();
         for ((src, dst), probability) in self.all() {
             sent[src as usize] += probability;
             received[dst as usize] += probability;
         }
-        sent.into_iter().chain(received).fold(0.0, f64::max)
+        sent.into_iter()
+            .zip(received)
+            .map(|(a, b)| f64::max(a, b))
+            .collect()
+    }
+
+    /// The largest share of flows that any one host sends, or receives.
+    #[must_use]
+    pub fn busiest_share(&self) -> f64 {
+        self.shares().into_iter().fold(0.0, f64::max)
     }
 
     /// The share of flows between hosts of different groups; a host without a group is alone in one.

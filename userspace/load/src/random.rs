@@ -31,6 +31,8 @@ pub enum Stream {
     IncastArrivals = 4,
     /// Receivers and senders of incasts.
     IncastHosts = 5,
+    /// Samples of a bootstrap.
+    Bootstrap = 6,
 }
 
 /// The generator of one stream of `seed`.

@@ -146,9 +146,9 @@ pub struct Flow {
     /// Segments sent again.
     #[serde(default)]
     pub retransmissions: u64,
-    /// Times that the retransmission timer expired.
+    /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux 6.7).
     #[serde(default)]
-    pub timeouts: u64,
+    pub timeouts: Option<u64>,
     /// How far it came, if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
@@ -278,8 +278,15 @@ pub struct Summary {
     pub flows: u64,
     /// Of these, flows that did not end.
     pub unfinished: u64,
-    /// Payload of all flows that ended per time, in bit/s.
+    /// In bit/s: where there is a load, the payload of flows that ended while those that are measured
+    /// began, per that time; else the payload of measured flows that ended, per `duration_ns`.
     pub goodput: Option<f64>,
+    /// The load that the measured flows were, beside that which was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<OfferedLoad>,
+    /// Mean slowdowns of the first and of the second half of the measured flows. `None`: they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halves: Option<statistics::Halves>,
     /// The share of packets that were dropped somewhere, 0 to 1.
     pub loss: Option<f64>,
     /// The same of bytes, where all that dropped something say how much.
@@ -287,6 +294,15 @@ pub struct Summary {
     pub loss_of_bytes: Option<f64>,
     /// By size, all last; buckets without a flow are left out.
     pub buckets: Vec<BucketSummary>,
+}
+
+/// A load, as it was to be and as chance had it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfferedLoad {
+    /// What was asked for, above 0 to 1.
+    pub asked: f64,
+    /// Of the measured flows in the time in which they arrived.
+    pub offered: f64,
 }
 
 /// What the flows of some sizes come to.
@@ -341,6 +357,8 @@ impl Summary {
             gates,
             failures: Vec::new(),
             duration_ns,
+            load: None,
+            halves: halves(&measured),
             flows: measured.len() as u64,
             unfinished: (measured.len() - done.len()) as u64,
             goodput: statistics::goodput(done.iter().map(|(size, ..)| size).sum(), duration_ns),
@@ -348,6 +366,18 @@ impl Summary {
             loss_of_bytes: None,
             buckets: buckets.iter().filter_map(summarize).collect(),
         }
+    }
+
+    /// Says what load the measured flows were, and takes the goodput of all flows over the time from
+    /// `begin_ns` to before `end_ns` in which they began.
+    pub fn under_load(&mut self, load: OfferedLoad, flows: &[Flow], begin_ns: u64, end_ns: u64) {
+        self.load = Some(load);
+        let ended = flows.iter().filter(|flow| {
+            let end = flow.fct_ns.map(|ns| flow.start_ns.saturating_add(ns));
+            end.is_some_and(|end| (begin_ns..end_ns).contains(&end))
+        });
+        let bytes = ended.map(|flow| flow.size).sum();
+        self.goodput = statistics::goodput(bytes, end_ns.saturating_sub(begin_ns));
     }
 
     /// Says that the run is not to be believed, and why: sentences.
@@ -362,6 +392,16 @@ impl Summary {
         let failures = self.failures.iter().cloned();
         failed.map(Gate::to_string).chain(failures)
     }
+}
+
+fn halves(measured: &[&Flow]) -> Option<statistics::Halves> {
+    let mut flows: Vec<_> = measured
+        .iter()
+        .filter_map(|flow| Some((flow.start_ns, flow.id, flow.slowdown?)))
+        .collect();
+    flows.sort_unstable_by_key(|(start, id, _)| (*start, *id));
+    let slowdowns: Vec<f64> = flows.into_iter().map(|(.., slowdown)| slowdown).collect();
+    statistics::Halves::new(&slowdowns)
 }
 
 /// Writes a record and the end of its line.

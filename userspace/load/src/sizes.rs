@@ -153,6 +153,13 @@ impl Sizes {
         self.expectation(|below, above| (below + above) / 2.0, |size| size)
     }
 
+    /// The mean of the squares, in bytes², exact: of F.
+    #[must_use]
+    pub fn mean_square(&self) -> f64 {
+        let interval = |a: f64, b: f64| (a * a + a * b + b * b) / 3.0;
+        self.expectation(interval, |size| size * size)
+    }
+
     /// The mean number of packets of a flow, exact, for packets of `mss` bytes of payload.
     #[must_use]
     pub fn mean_packets(&self, framing: &Framing) -> f64 {

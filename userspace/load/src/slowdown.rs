@@ -19,9 +19,14 @@
 //!
 //! i is the link where the last packet catches up with the full ones. Connection set-up,
 //! acknowledgements and the hosts' own time are not in it: it is what no transport can beat once the
-//! sender may send and all packets go one way. Where they are sprayed, a short last packet may overtake
-//! full ones between the first link and the last, and be there while the last link is still idle: a
-//! flow of a few packets is then sooner there by up to the time that packet takes on one link.
+//! sender may send and all packets go one way.
+//!
+//! Where there are several ways, the best is that of the fastest one for the size ([`best_ns`]). Where
+//! packets are sprayed over them, a short last packet may overtake full ones between the first link and
+//! the last, and be there while the last link is still idle: a flow of a few packets is then sooner there
+//! by up to the time that packet takes on one link, and its slowdown that much below 1. What not even
+//! that explains is a measurement that is wrong: [`least_ns`] is what the first link and the last one
+//! alone take.
 
 use crate::error::{Result, invalid};
 use crate::framing::Framing;
@@ -80,6 +85,29 @@ impl IdlePath {
         delay + longest
     }
 
+    /// What no flow of `bytes` can be sooner than in ns, whichever way each packet takes from the first link,
+    /// which all share and where they leave in order, to the last one, which all share: so long the one is
+    /// busy until the last packet has left, which then takes the shortest time on the others; and the other
+    /// from when the shortest packet may be there.
+    #[must_use]
+    fn ends_ns(&self, bytes: u64) -> f64 {
+        let time = |link: &Hop, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
+        let full_bytes = self.framing.wire_bytes(self.framing.mss.get());
+        let last_bytes = self.framing.wire_bytes(self.framing.last_payload(bytes));
+        let before = (self.framing.packets(bytes) - 1) as f64;
+        let alone: f64 = self
+            .links
+            .iter()
+            .map(|link| link.delay as f64 + time(link, last_bytes))
+            .sum();
+        let ends = [self.links.first(), self.links.last()];
+        let slowest = ends
+            .into_iter()
+            .flatten()
+            .map(|link| before * time(link, full_bytes));
+        alone + slowest.fold(0.0, f64::max)
+    }
+
     /// Time divided by the best possible; at least 1 unless packets are sprayed or the measurement is
     /// wrong.
     #[must_use]
@@ -94,4 +122,27 @@ impl IdlePath {
         let rate = self.links.iter().map(|link| link.rate).min().unwrap_or(0);
         rate as f64 * f64::from(mss) / self.framing.wire_bytes(mss) as f64
     }
+}
+
+/// The best possible time in ns of a flow of `bytes` by the fastest of these paths. `None` of no path.
+#[must_use]
+pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
+    paths
+        .iter()
+        .map(|path| path.best_ns(bytes))
+        .min_by(f64::total_cmp)
+}
+
+/// What no flow of `bytes` can be sooner than in ns if its packets may take any of these paths, which have
+/// the first and the last link in common; it is the best possible if there are not `several` of them (paths
+/// that are alike are one here). `None` of no path.
+#[must_use]
+pub fn least_ns(paths: &[IdlePath], several: bool, bytes: u64) -> Option<f64> {
+    if !several {
+        return best_ns(paths, bytes);
+    }
+    paths
+        .iter()
+        .map(|path| path.ends_ns(bytes))
+        .min_by(f64::total_cmp)
 }

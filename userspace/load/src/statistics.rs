@@ -7,12 +7,16 @@
 //! 7 of Hyndman and Fan (Sample Quantiles in Statistical Packages, 1996), the default of NumPy, R and
 //! spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their maximum.
 
+mod bootstrap;
 mod buckets;
 mod distance;
+mod halves;
 mod interval;
 
+pub use bootstrap::{Blocks, Bounds, blocks_of_run, middle};
 pub use buckets::{Bucket, Buckets};
 pub use distance::{critical_distance, distance};
+pub use halves::Halves;
 pub use interval::{Interval, mean_interval};
 
 use serde::{Deserialize, Serialize};

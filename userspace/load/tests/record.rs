@@ -48,7 +48,7 @@ fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
         fct_ns,
         slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
         retransmissions: 3,
-        timeouts: 1,
+        timeouts: Some(1),
         partial: None,
     }
 }
@@ -165,7 +165,7 @@ fn fields_and_kinds_of_a_newer_version_are_passed_over() {
     assert_eq!(run.header, header());
     assert_eq!(run.flows.len(), 1);
     // What an older version did not write.
-    assert_eq!((run.flows[0].timeouts, run.flows[0].warm_up), (0, false));
+    assert_eq!((run.flows[0].timeouts, run.flows[0].warm_up), (None, false));
     assert_eq!(run.summary, None);
 }
 

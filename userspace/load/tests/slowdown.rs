@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use weft_load::framing::Framing;
-use weft_load::slowdown::{Hop, IdlePath};
+use weft_load::slowdown::{Hop, IdlePath, best_ns, least_ns};
 
 fn framing(mss: u32, headers: u32, frame: u32, minimum: u32) -> Framing {
     let mss = NonZeroU32::new(mss).unwrap();
@@ -100,6 +100,72 @@ fn simulate(links: &[Hop], framing: &Framing, bytes: u64) -> f64 {
             return arrival;
         }
     }
+}
+
+/// A diamond: packets are sprayed over two paths between the first link and the last one, in turn or all the
+/// short ones by the other. Each link serves in the order of arrival.
+fn sprayed(
+    first: Hop,
+    middle: [Hop; 2],
+    last: Hop,
+    framing: &Framing,
+    bytes: u64,
+    choice: u64,
+) -> f64 {
+    let mss = u64::from(framing.mss.get());
+    let time = |link: &Hop, payload: u64| {
+        framing.wire_bytes(u32::try_from(payload).unwrap()) as f64 * 8e9 / link.rate as f64
+    };
+    let (mut at_first, mut at_middle) = (0.0, [0.0_f64; 2]);
+    let mut arrivals = Vec::new();
+    for packet in 0..bytes.div_ceil(mss) {
+        let payload = (bytes - packet * mss).min(mss);
+        at_first += time(&first, payload);
+        let way = (choice >> (packet % 64) & 1) as usize;
+        let link = &middle[way];
+        at_middle[way] = at_middle[way].max(at_first + first.delay as f64) + time(link, payload);
+        arrivals.push((at_middle[way] + link.delay as f64, payload));
+    }
+    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let done = arrivals.iter().fold(0.0_f64, |free, (at, payload)| {
+        free.max(*at) + time(&last, *payload)
+    });
+    done + last.delay as f64
+}
+
+proptest! {
+    #[test]
+    fn no_spraying_is_faster_than_the_least(
+        rates in prop::array::uniform4(1_u64..=1000),
+        delays in prop::array::uniform4(0_u64..20_000),
+        bytes in 1_u64..100_000,
+        choice: u64,
+    ) {
+        let link = |n: usize| Hop { rate: rates[n] * 10_000_000, delay: delays[n] };
+        let framing = framing(1460, 40, 38, 84);
+        let paths = [1, 2].map(|way| IdlePath::new(vec![link(0), link(way), link(3)], framing).unwrap());
+        let time = sprayed(link(0), [link(1), link(2)], link(3), &framing, bytes, choice);
+        let least = least_ns(&paths, true, bytes).unwrap();
+        prop_assert!(time >= least * (1.0 - 1e-12), "{} {}", time, least);
+        prop_assert!(least <= best_ns(&paths, bytes).unwrap() * (1.0 + 1e-12));
+        // By one way only, the faster one is the best.
+        let alone = [0, u64::MAX].map(|choice| sprayed(link(0), [link(1), link(2)], link(3), &framing, bytes, choice));
+        let best = best_ns(&paths, bytes).unwrap();
+        prop_assert!((best / alone[0].min(alone[1]) - 1.0).abs() < 1e-9);
+    }
+}
+
+/// A full packet and a short one over links alike: it overtakes the full one, and saves its time once.
+#[test]
+fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
+    let framing = framing(1460, 40, 38, 84);
+    let bytes = 1460 + 1;
+    let path = IdlePath::new(vec![TEN_GBIT; 3], framing).unwrap();
+    let time = sprayed(TEN_GBIT, [TEN_GBIT; 2], TEN_GBIT, &framing, bytes, 0b10);
+    let paths = [path];
+    assert!(time < best_ns(&paths, bytes).unwrap() - 1.0);
+    assert!(time >= least_ns(&paths, true, bytes).unwrap());
+    assert_eq!(least_ns(&paths, false, bytes), best_ns(&paths, bytes));
 }
 
 proptest! {

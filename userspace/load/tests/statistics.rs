@@ -8,7 +8,11 @@ use ndarray_stats::QuantileExt as _;
 use ndarray_stats::interpolate::Linear;
 use noisy_float::types::n64;
 use proptest::prelude::*;
-use weft_load::statistics::{Bucket, Buckets, Interval, Sorted, goodput, mean_interval};
+use weft_load::random::{self, Stream};
+use weft_load::statistics::{
+    Blocks, Bucket, Buckets, Halves, Interval, Sorted, blocks_of_run, goodput, mean_interval,
+    middle,
+};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1e-9)
@@ -167,4 +171,86 @@ fn intervals_that_overlap_are_not_apart() {
 fn goodput_is_payload_over_time() {
     assert_eq!(goodput(1_250_000_000, 1_000_000_000), Some(10e9));
     assert_eq!(goodput(1, 0), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    /// Each sample, written out: the blocks' numbers as often as they are drawn.
+    #[test]
+    fn a_replicate_is_the_percentile_of_the_blocks_that_were_drawn(
+        values in prop::collection::vec((0..40_u8, 0..5_u32), 0..60),
+        shares in prop::collection::vec(0.0..=1.0_f64, 1..4),
+    ) {
+        let mut shares = shares;
+        shares.sort_by(f64::total_cmp);
+        let values: Vec<(f64, u32)> = values.into_iter().map(|(value, block)| (value.into(), block)).collect();
+        let found = Blocks::new(values.clone(), 5).unwrap().replicates(&shares);
+        let mut rng = random::stream(0, Stream::Bootstrap);
+        let five = std::num::NonZeroU32::new(5).unwrap();
+        for n in 0..found[0].len() {
+            let drawn: Vec<u32> = (0..5).map(|_| random::below(&mut rng, five)).collect();
+            let sample = drawn.iter().flat_map(|block| values.iter().filter(move |it| it.1 == *block));
+            let sample = Sorted::new(sample.map(|(value, _)| *value));
+            for (share, found) in shares.iter().zip(&found) {
+                match sample.percentile(*share) {
+                    Some(expected) => prop_assert!(close(found[n], expected), "{} {}", found[n], expected),
+                    None => prop_assert!(found[n].is_nan()),
+                }
+            }
+        }
+    }
+}
+
+/// Exponential numbers, whose 95th percentile is ln 20: how many of 300 intervals have it.
+#[test]
+fn a_bootstraps_interval_has_the_percentile_about_as_often_as_it_says() {
+    let mut rng = random::stream(7, Stream::Sizes);
+    let truth = 20_f64.ln();
+    let within = (0..300).filter(|_| {
+        let blocks = 5 * blocks_of_run(5);
+        let values = (0..2_000).map(|n| (random::exponential(&mut rng), n * blocks / 2_000));
+        let replicates = Blocks::new(values.collect::<Vec<_>>(), blocks)
+            .unwrap()
+            .replicates(&[0.95]);
+        let bounds = middle(replicates[0].iter().copied(), 0.95).unwrap();
+        (bounds.low..=bounds.high).contains(&truth)
+    });
+    // 95 % would be 285, with a standard deviation of 4; of 20 blocks it is a little less.
+    let within = within.count();
+    assert!((264..=297).contains(&within), "{within}");
+}
+
+#[test]
+fn runs_are_cut_into_twenty_blocks_together_and_at_least_four_each() {
+    assert_eq!(
+        [0, 1, 2, 3, 5, 100].map(blocks_of_run),
+        [20, 20, 10, 7, 4, 4]
+    );
+    assert!(Blocks::new([], 0).is_none());
+    assert_eq!(middle([1.0, f64::NAN], 0.95), None);
+    assert_eq!(middle([], 0.95), None);
+    let bounds = middle((0..=1000).map(f64::from), 0.95).unwrap();
+    assert!(close(bounds.low, 25.0) && close(bounds.high, 975.0));
+}
+
+#[test]
+fn halves_disagree_where_flows_fare_worse_and_worse() {
+    let mut rng = random::stream(3, Stream::Sizes);
+    let mut noise = move || random::exponential(&mut rng);
+    let mut steady = |_| 1.0 + noise();
+    let agreed = (0..200).filter(|_| {
+        let values: Vec<f64> = (0..500).map(&mut steady).collect();
+        Halves::new(&values).unwrap().agree
+    });
+    assert!(agreed.count() >= 197);
+    let rising: Vec<f64> = (0..500).map(|n| steady(n) + f64::from(n) / 200.0).collect();
+    let halves = Halves::new(&rising).unwrap();
+    assert!(
+        !halves.agree && halves.second > halves.first + 1.0,
+        "{halves:?}"
+    );
+    assert_eq!(Halves::new(&[1.0; 39]), None);
+    assert!(Halves::new(&[1.0; 40]).unwrap().agree);
+    let step: Vec<f64> = (0..40).map(|n| f64::from(n / 20)).collect();
+    assert!(!Halves::new(&step).unwrap().agree);
 }

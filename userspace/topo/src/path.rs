@@ -99,6 +99,38 @@ impl Topology {
         counts[from.index()]
     }
 
+    /// The wires of all shortest paths between two nodes, each different sequence once, in no order that
+    /// means something; none if there is no way or `from` is `to`.
+    pub fn wires(&self, from: NodeId, to: NodeId) -> Vec<Vec<Wire>> {
+        let distances = self.distances(to);
+        if from == to || distances[from.index()] == UNREACHED {
+            return Vec::new();
+        }
+        let nearer = distances[from.index()];
+        let mut order: Vec<NodeId> = self.ids().collect();
+        order.retain(|id| *id == from || distances[id.index()] < nearer);
+        order.sort_by_key(|id| distances[id.index()]);
+        // From each node on.
+        let mut sequences: Vec<Vec<Vec<Wire>>> = vec![Vec::new(); self.nodes().len()];
+        sequences[to.index()].push(Vec::new());
+        for id in order.into_iter().filter(|&id| id != to) {
+            let mut own: Vec<Vec<Wire>> = Vec::new();
+            for way in self.ways(id, to, &distances) {
+                let port = &self.node(id).ports[way];
+                let wire = self.links()[port.link].wire;
+                for rest in &sequences[port.peer.index()] {
+                    let mut wires = vec![wire];
+                    wires.extend(rest);
+                    if !own.contains(&wires) {
+                        own.push(wires);
+                    }
+                }
+            }
+            sequences[id.index()] = own;
+        }
+        std::mem::take(&mut sequences[from.index()])
+    }
+
     /// Of the shortest paths, the one on which a frame of 1538 bytes (1500 bytes of IP, its
     /// Ethernet header, frame check sequence, preamble and gap) is fastest; of equally fast ones
     /// that by the first ports. `None` if there is no way or `from` is `to`.

@@ -239,7 +239,7 @@ impl FlowResult {
             fct_ns: fct.map(|fct| fct.round() as u64),
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
-            timeouts: self.timeouts.unwrap_or(0),
+            timeouts: self.timeouts,
             partial: fct.is_none().then(|| record::Partial {
                 bytes: self.received,
                 ns: fabric(run_ns.saturating_sub(start)).round() as u64,
