@@ -10,17 +10,17 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
-use weft_load::statistics::Summary;
 
 use crate::inputs::Inputs;
 use crate::output;
-use weft_lab::results::{self, Agreement, Estimate, Group};
+use weft_lab::results::{self, Agreement, Estimate, Figure, Group, What};
 
 /// Results side by side; runs that differ only in the seed become one column, with the 95 %
 /// confidence interval of the mean
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A ± B: over seeds, the mean and half of its 95 % confidence interval (Student's t).
+A [L, H]: a percentile of all seeds' flows together, and the 95 % interval of a bootstrap of their blocks.
 
 Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
@@ -30,8 +30,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Whose times: the fabric's, or the machine's that ran it so many times slower
-    #[arg(long, value_enum, default_value_t = Times::Both)]
+    /// Whose times: the fabric's, or the machine's that ran it so many times slower (JSON has both)
+    #[arg(long, value_enum, default_value_t = Times::Fabric)]
     times: Times,
     /// Each flow beside itself, in runs that differ in the clock only: whether the clocks agree. Exit
     /// status 1 if they do not
@@ -71,6 +71,12 @@ struct Column {
     valid: bool,
     reasons: Vec<String>,
     buckets: Vec<Bucket>,
+    /// What the load was to be, 0 to 1,
+    asked_load: Option<f64>,
+    /// and what it was.
+    offered_load: Option<Estimate>,
+    /// What was too short to be steady: sentences.
+    doubts: Vec<String>,
     /// bit/s of the fabric.
     goodput: Option<Estimate>,
     /// 0 to 1.
@@ -86,6 +92,8 @@ struct Bucket {
     /// Of each run.
     flows: Vec<u64>,
     slowdown: Figures,
+    /// Divided by the first column's, if its runs had the same flows.
+    slowdown_over_first: Option<Figures>,
     fct_fabric_ns: Figures,
     fct_guest_ns: Figures,
 }
@@ -101,14 +109,14 @@ struct Figures {
 }
 
 impl Figures {
-    fn new(of: impl Fn(fn(&Summary) -> f64) -> Option<Estimate>) -> Self {
+    fn new(of: impl Fn(Figure) -> Option<Estimate>) -> Self {
         Self {
-            mean: of(|it| it.mean),
-            p50: of(|it| it.p50),
-            p95: of(|it| it.p95),
-            p99: of(|it| it.p99),
-            p999: of(|it| it.p999),
-            max: of(|it| it.max),
+            mean: of(Figure::Mean),
+            p50: of(Figure::Percentile(0.5)),
+            p95: of(Figure::Percentile(0.95)),
+            p99: of(Figure::Percentile(0.99)),
+            p999: of(Figure::Percentile(0.999)),
+            max: of(Figure::Max),
         }
     }
 }
@@ -144,10 +152,20 @@ fn column(group: &Group, groups: &[Group]) -> Column {
     let header = &group.runs[0].header;
     let bucket = |bucket: String| Bucket {
         flows: group.flows(&bucket),
-        slowdown: Figures::new(|figure| group.slowdown(&bucket, figure)),
-        fct_fabric_ns: Figures::new(|figure| group.fct_ns(&bucket, figure)),
+        slowdown: Figures::new(|figure| group.of(What::Slowdown, &bucket, figure)),
+        slowdown_over_first: match groups.first() {
+            Some(first) if first.name != group.name => {
+                let over = |figure| group.over(first, What::Slowdown, &bucket, figure);
+                Some(Figures::new(|figure| match figure {
+                    Figure::Max => None,
+                    figure => over(figure),
+                }))
+            }
+            _ => None,
+        },
+        fct_fabric_ns: Figures::new(|figure| group.of(What::Time, &bucket, figure)),
         fct_guest_ns: Figures::new(|figure| {
-            let fabric = group.fct_ns(&bucket, figure)?;
+            let fabric = group.of(What::Time, &bucket, figure)?;
             Some(fabric.scaled(group.dilation()))
         }),
         bucket,
@@ -164,9 +182,12 @@ fn column(group: &Group, groups: &[Group]) -> Column {
         valid: group.valid(),
         reasons: group.reasons(),
         buckets: results::buckets(groups).into_iter().map(bucket).collect(),
+        asked_load: group.figure(|it| Some(it.load?.asked)).map(|it| it.value),
+        offered_load: group.figure(|it| Some(it.load?.offered)),
+        doubts: group.doubts(),
         goodput: group.figure(|it| it.goodput),
         loss: group.figure(|it| it.loss),
-        retransmissions: group.count(|flow| flow.retransmissions),
+        retransmissions: group.count(|flow| Some(flow.retransmissions)),
         timeouts: group.count(|flow| flow.timeouts),
         unfinished: group.figure(|it| Some(it.unfinished as f64)),
     }

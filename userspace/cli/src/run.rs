@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .collect();
         output::json(&summaries)?;
     } else {
-        output::print(compare::table::text(&groups, compare::Times::Both))?;
+        output::print(compare::table::text(&groups, compare::Times::Fabric))?;
     }
     // It was done, but it is not to be believed.
     Ok(if valid {

@@ -44,6 +44,9 @@ pub(crate) struct Measured {
     pub(crate) packet_time_ns: f64,
     pub(crate) cpu_idle: Option<f64>,
     pub(crate) lag_mean_ns: Option<f64>,
+    pub(crate) lag_p99_ns: Option<f64>,
+    /// Flows that were sooner there than is possible.
+    pub(crate) impossible: u64,
     pub(crate) unfinished: u64,
     pub(crate) buffer_limited: Option<f64>,
 }
@@ -72,6 +75,19 @@ impl Measured {
                 Limit::AtMost(0.5),
                 "packet times",
             ),
+            Gate::new(
+                "generator lag, 99th percentile",
+                packets(self.lag_p99_ns),
+                Limit::AtMost(2.0),
+                "packet times",
+            ),
+            Gate::new(
+                "flows sooner than possible",
+                Some(self.impossible as f64),
+                Limit::AtMost(0.0),
+                "",
+            ),
+            // Of the busiest one: that is what may have kept a packet waiting.
             Gate::new(
                 "idle processor",
                 percent(self.cpu_idle),
@@ -102,6 +118,8 @@ pub(crate) fn names() -> Vec<String> {
         packet_time_ns: 1.0,
         cpu_idle: None,
         lag_mean_ns: None,
+        lag_p99_ns: None,
+        impossible: 0,
         unfinished: 0,
         buffer_limited: None,
     };
@@ -136,6 +154,8 @@ mod tests {
             packet_time_ns: 1_230_400.0,
             cpu_idle: None,
             lag_mean_ns: None,
+            lag_p99_ns: None,
+            impossible: 0,
             unfinished: 0,
             buffer_limited: None,
         };
@@ -152,6 +172,8 @@ mod tests {
             packet_time_ns: 1_230_400.0,
             cpu_idle: None,
             lag_mean_ns: None,
+            lag_p99_ns: None,
+            impossible: 1,
             unfinished: 1,
             buffer_limited: None,
         };

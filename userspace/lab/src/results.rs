@@ -4,23 +4,28 @@
 //! one column.
 
 mod alike;
+mod estimate;
 mod twins;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 
 use anyhow::Result;
-use serde::Serialize;
-use weft_load::record::{BucketSummary, Recorded, Summary};
-use weft_load::statistics::{self, mean_interval};
+use weft_load::record::{BucketSummary, Flow, Recorded, Summary};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
+pub(crate) use estimate::deviation;
+pub use estimate::{Estimate, Pooled, estimate, quotient};
 pub use twins::{Agreement, Means, Twins, twins};
 
 use crate::error::usage;
 
-/// Of a confidence interval.
-const LEVEL: f64 = 0.95;
+/// How far the load may be from what was asked for.
+const OFF: f64 = 0.02;
+/// That halves differ.
+const SURE: f64 = 0.99;
 
 /// Runs of one scheme, one for each seed.
 pub struct Group {
@@ -28,16 +33,38 @@ pub struct Group {
     pub name: String,
     /// At least one.
     pub runs: Vec<Recorded>,
+    /// Of buckets, and of what: what took time to draw.
+    pooled: RefCell<BTreeMap<(String, What), Pooled>>,
 }
 
-/// A mean over seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Half of the 95 % confidence interval; of one seed there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub half_width: Option<f64>,
+/// What there is one of for each flow that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// How many times the best possible it took.
+    Slowdown,
+    /// What it took, in ns of the fabric.
+    Time,
+}
+
+/// A figure of many numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// Over seeds, the mean of the runs' means.
+    Mean,
+    /// Of all runs' numbers together: the share of them that is at most so large.
+    Percentile(f64),
+    /// The largest of all.
+    Max,
+}
+
+impl What {
+    /// A flow's.
+    pub fn of(self, flow: &Flow) -> Option<f64> {
+        match self {
+            Self::Slowdown => flow.slowdown,
+            Self::Time => Some(flow.fct_ns? as f64),
+        }
+    }
 }
 
 /// Reads result files; `-` is standard input.
@@ -83,7 +110,7 @@ pub fn group(runs: Vec<Recorded>) -> Vec<Group> {
     let headers: Vec<_> = groups.iter().map(|runs| &runs[0].header).collect();
     let names = alike::names(&headers);
     let groups = names.into_iter().zip(groups);
-    groups.map(|(name, runs)| Group { name, runs }).collect()
+    groups.map(|(name, runs)| Group::new(name, runs)).collect()
 }
 
 /// What differs between columns and should not, if their figures are to be compared: sentences.
@@ -122,34 +149,16 @@ fn all_conditions(group: &Group) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A statistic of a run, over a group's runs.
-pub fn estimate(values: &[f64]) -> Option<Estimate> {
-    if values.is_empty() {
-        return None;
-    }
-    Some(match mean_interval(values, LEVEL) {
-        Some(interval) => Estimate {
-            mean: interval.mean,
-            half_width: Some(interval.half_width),
-        },
-        None => Estimate {
-            mean: values.iter().sum::<f64>() / values.len() as f64,
-            half_width: None,
-        },
-    })
-}
-
-impl Estimate {
-    /// Both numbers, times a factor.
-    pub fn scaled(self, factor: f64) -> Self {
+impl Group {
+    /// Runs that differ in the seed only, at least one.
+    pub fn new(name: String, runs: Vec<Recorded>) -> Self {
         Self {
-            mean: self.mean * factor,
-            half_width: self.half_width.map(|half| half * factor),
+            name,
+            runs,
+            pooled: RefCell::default(),
         }
     }
-}
 
-impl Group {
     fn summaries(&self) -> impl Iterator<Item = &Summary> {
         self.runs.iter().filter_map(|run| run.summary.as_ref())
     }
@@ -159,24 +168,109 @@ impl Group {
             .filter_map(move |summary| summary.buckets.iter().find(|it| it.bucket == bucket))
     }
 
-    /// Over seeds, a figure of a bucket's slowdowns.
-    pub fn slowdown(
-        &self,
-        bucket: &str,
-        figure: impl Fn(&statistics::Summary) -> f64,
-    ) -> Option<Estimate> {
-        let values = self.buckets(bucket).map(|bucket| figure(&bucket.slowdown));
-        estimate(&values.collect::<Vec<_>>())
+    /// A figure of a bucket's flows.
+    pub fn of(&self, what: What, bucket: &str, figure: Figure) -> Option<Estimate> {
+        let summaries = self.buckets(bucket).map(|bucket| match what {
+            What::Slowdown => bucket.slowdown,
+            What::Time => bucket.fct_ns,
+        });
+        match figure {
+            Figure::Mean => estimate(&summaries.map(|it| it.mean).collect::<Vec<_>>()),
+            Figure::Max => summaries
+                .map(|it| it.max)
+                .reduce(f64::max)
+                .map(Estimate::alone),
+            Figure::Percentile(p) => self.pooled(what, bucket, |pooled| pooled.percentile(p))?,
+        }
     }
 
-    /// Over seeds, a figure of a bucket's flow completion times, in ns of the fabric.
-    pub fn fct_ns(
-        &self,
-        bucket: &str,
-        figure: impl Fn(&statistics::Summary) -> f64,
-    ) -> Option<Estimate> {
-        let values = self.buckets(bucket).map(|bucket| figure(&bucket.fct_ns));
-        estimate(&values.collect::<Vec<_>>())
+    /// The same, divided by that of another group, whose runs had the same flows. `None`: they had not.
+    pub fn over(&self, other: &Self, what: What, bucket: &str, figure: Figure) -> Option<Estimate> {
+        if !self.has_the_flows_of(other) {
+            return None;
+        }
+        let Figure::Percentile(p) = figure else {
+            let means = |group: &Self| -> Vec<f64> {
+                let all = group.buckets(bucket).map(|it| match what {
+                    What::Slowdown => it.slowdown.mean,
+                    What::Time => it.fct_ns.mean,
+                });
+                all.collect()
+            };
+            return quotient(&means(self), &means(other));
+        };
+        self.pooled(what, bucket, |a| {
+            other.pooled(what, bucket, |b| a.over(b, p))
+        })??
+    }
+
+    /// Whether its runs had the same seeds in the same order, and in each the same flows.
+    fn has_the_flows_of(&self, other: &Self) -> bool {
+        let flows = |run: &Recorded| -> Vec<(u64, u32, u32, u64)> {
+            let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+            let mut all: Vec<_> = measured
+                .map(|it| (it.id, it.src, it.dst, it.size))
+                .collect();
+            all.sort_unstable();
+            all
+        };
+        self.seeds() == other.seeds()
+            && self
+                .runs
+                .iter()
+                .zip(&other.runs)
+                .all(|(a, b)| flows(a) == flows(b))
+    }
+
+    /// Asks a bucket's numbers, which are drawn from once.
+    fn pooled<T>(&self, what: What, bucket: &str, ask: impl FnOnce(&Pooled) -> T) -> Option<T> {
+        let key = (bucket.to_owned(), what);
+        if !self.pooled.borrow().contains_key(&key) {
+            let bounds = self.buckets(bucket).next()?;
+            let bucket = weft_load::statistics::Bucket {
+                above: bounds.above,
+                up_to: bounds.up_to,
+            };
+            let value = |flow: &Flow| bucket.contains(flow.size).then(|| what.of(flow)).flatten();
+            let runs = self.runs.iter().map(|run| run.flows.as_slice());
+            let pooled = Pooled::new(runs, |flow| !flow.warm_up, value)?;
+            self.pooled.borrow_mut().insert(key.clone(), pooled);
+        }
+        self.pooled.borrow().get(&key).map(ask)
+    }
+
+    /// Sentences on what was too short to be steady.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let loads: Vec<_> = self.summaries().filter_map(|it| it.load).collect();
+        let n = loads.len() as f64;
+        let asked = loads.iter().map(|it| it.asked).sum::<f64>() / n;
+        let offered = loads.iter().map(|it| it.offered).sum::<f64>() / n;
+        if (offered / asked - 1.0).abs() > OFF {
+            doubts.push(format!(
+                "{}: the load was {offered:.3}, where {asked} was asked for: more flows or seeds come nearer",
+                self.name
+            ));
+        }
+        let halves: Vec<_> = self.summaries().filter_map(|it| it.halves).collect();
+        let differences: Vec<f64> = halves.iter().map(|it| it.second - it.first).collect();
+        let agree = match weft_load::statistics::mean_interval(&differences, SURE) {
+            Some(interval) if halves.len() > 2 => interval.mean.abs() <= interval.half_width,
+            _ => halves.iter().all(|it| it.agree),
+        };
+        if !agree {
+            let mean = |half: fn(&weft_load::statistics::Halves) -> f64| {
+                halves.iter().map(half).sum::<f64>() / halves.len() as f64
+            };
+            doubts.push(format!(
+                "{}: not steady, the mean slowdown is {:.3} in the first half of the flows and {:.3} in the \
+                 second: a longer warm-up or more flows",
+                self.name,
+                mean(|it| it.first),
+                mean(|it| it.second)
+            ));
+        }
+        doubts
     }
 
     /// How many of a bucket's flows were measured, in each run.
@@ -190,12 +284,15 @@ impl Group {
     }
 
     /// Over seeds, a count of each of a run's flows that were measured, summed up.
-    pub fn count(&self, count: impl Fn(&weft_load::record::Flow) -> u64) -> Option<Estimate> {
+    pub fn count(
+        &self,
+        count: impl Fn(&weft_load::record::Flow) -> Option<u64>,
+    ) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
             let measured = run.flows.iter().filter(|flow| !flow.warm_up);
-            measured.map(&count).sum::<u64>() as f64
+            Some(measured.map(&count).sum::<Option<u64>>()? as f64)
         };
-        estimate(&self.runs.iter().map(of_run).collect::<Vec<_>>())
+        estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
     /// Times of the machine are so many times those of the fabric.
@@ -263,25 +360,6 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_of_several_seeds_has_students_interval() {
-        assert_eq!(estimate(&[]), None);
-        let one = estimate(&[3.0]).unwrap();
-        assert_eq!((one.mean, one.half_width), (3.0, None));
-        // 97.5 % of Student's t with 2 degrees of freedom is below 4.3027; the standard deviation
-        // is 1.
-        let three = estimate(&[1.0, 2.0, 3.0]).unwrap();
-        let expected = 4.302_652_7 / 3_f64.sqrt();
-        assert_eq!(three.mean, 2.0);
-        assert!(
-            (three.half_width.unwrap() - expected).abs() < 1e-6,
-            "{three:?}"
-        );
-        let scaled = three.scaled(10.0);
-        assert_eq!(scaled.mean, 20.0);
-        assert_eq!(scaled.half_width, three.half_width.map(|half| 10.0 * half));
-    }
-
-    #[test]
     fn runs_that_differ_in_the_seed_are_one_group() {
         let mut runs = Vec::new();
         for (scheme, seed) in [("dctcp", 2), ("pfabric", 1), ("dctcp", 1)] {
@@ -315,14 +393,14 @@ mod tests {
 
     #[test]
     fn differences_are_of_what_both_should_share() {
-        let group = |name: &str, header: Header| Group {
-            name: name.to_owned(),
-            runs: vec![Recorded {
+        let group = |name: &str, header: Header| {
+            let run = Recorded {
                 header,
                 flows: Vec::new(),
                 ports: Vec::new(),
                 summary: None,
-            }],
+            };
+            Group::new(name.to_owned(), vec![run])
         };
         let mut other = header("rack:hosts=4 --set buffer=9 --connection pair");
         other.scheme = "pfabric".into();
@@ -339,9 +417,8 @@ mod tests {
 
     #[test]
     fn another_clock_is_never_passed_over_in_silence() {
-        let groups = [("a", "model"), ("b", "virtual")].map(|(name, clock)| Group {
-            name: name.to_owned(),
-            runs: vec![Recorded {
+        let groups = [("a", "model"), ("b", "virtual")].map(|(name, clock)| {
+            let run = Recorded {
                 header: Header {
                     clock: Some(clock.to_owned()),
                     ..header("rack:hosts=4")
@@ -349,7 +426,8 @@ mod tests {
                 flows: Vec::new(),
                 ports: Vec::new(),
                 summary: None,
-            }],
+            };
+            Group::new(name.to_owned(), vec![run])
         });
         let expected = ["clock: a has model, b has virtual"];
         assert_eq!(differences(&groups), expected);
@@ -365,12 +443,22 @@ mod tests {
             .unwrap();
         buckets.remove(place);
         let left = runs[1].summary.as_ref().unwrap().buckets[place].clone();
+        // As it would be in a file: the first run has no such flow.
+        let mut flows = std::mem::take(&mut runs[0].flows);
+        flows.retain(|flow| !(1_000_001..=10_000_000).contains(&flow.size));
+        runs[0].flows = flows;
         let groups = group(runs.into());
         assert_eq!(groups.len(), 1);
-        let found = groups[0].slowdown("1-10 MB", |it| it.p99).unwrap();
-        assert_eq!((found.mean, found.half_width), (left.slowdown.p99, None));
+        let mean = groups[0]
+            .of(What::Slowdown, "1-10 MB", Figure::Mean)
+            .unwrap();
+        assert_eq!((mean.value, mean.half_width), (left.slowdown.mean, None));
+        let found = groups[0]
+            .of(What::Slowdown, "1-10 MB", Figure::Percentile(0.99))
+            .unwrap();
+        assert_eq!(found.value, left.slowdown.p99);
         assert_eq!(groups[0].flows("1-10 MB"), [left.slowdown.count]);
-        assert_eq!(groups[0].fct_ns("5 GB", |it| it.mean), None);
+        assert_eq!(groups[0].of(What::Time, "5 GB", Figure::Mean), None);
         let names = ["0-100 kB", "100 kB-1 MB", "1-10 MB", ">10 MB", "all"];
         assert_eq!(super::buckets(&groups), names);
     }
@@ -379,10 +467,75 @@ mod tests {
     fn what_warms_up_is_not_counted() {
         let mut sample = sample("dctcp", 1, 100, 2.0);
         for flow in &mut sample.flows {
-            flow.timeouts = if flow.warm_up { 1_000 } else { 2 };
+            flow.timeouts = Some(if flow.warm_up { 1_000 } else { 2 });
         }
         let groups = group(vec![run(sample)]);
-        assert_eq!(groups[0].count(|flow| flow.timeouts).unwrap().mean, 180.0);
+        assert_eq!(groups[0].count(|flow| flow.timeouts).unwrap().value, 180.0);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_seeds_flows_and_quotients_are_paired() {
+        let mut runs = Vec::new();
+        for scheme in ["slow", "fast"] {
+            for seed in 1..=3 {
+                let mut sample = sample(scheme, seed, 400, 3.0);
+                for flow in &mut sample.flows {
+                    // Flow by flow half of it.
+                    let factor = if scheme == "slow" { 2.0 } else { 1.0 };
+                    flow.slowdown = flow.slowdown.map(|it| it * factor);
+                }
+                sample.summarize(true);
+                runs.push(run(sample));
+            }
+        }
+        let groups = group(runs);
+        let p99 = Figure::Percentile(0.99);
+        let found = groups[0].of(What::Slowdown, "all", p99).unwrap();
+        let flows = groups[0].runs.iter().flat_map(|run| &run.flows);
+        let all = flows
+            .filter(|flow| !flow.warm_up)
+            .filter_map(|flow| flow.slowdown);
+        let all = weft_load::statistics::Sorted::new(all);
+        assert_eq!(Some(found.value), all.percentile(0.99));
+        assert!(found.low.unwrap() < found.value && found.value < found.high.unwrap());
+        // Each is uncertain; that one is twice the other is not.
+        for figure in [p99, Figure::Mean] {
+            let twice = groups[0]
+                .over(&groups[1], What::Slowdown, "all", figure)
+                .unwrap();
+            assert!((twice.value - 2.0).abs() < 1e-9, "{twice:?}");
+            assert!(twice.high.unwrap() - twice.low.unwrap() < 1e-9, "{twice:?}");
+        }
+        let mut other = run(sample("other", 1, 400, 3.0));
+        other.flows[100].size += 1;
+        let other = group(vec![other]);
+        assert_eq!(groups[0].over(&other[0], What::Slowdown, "all", p99), None);
+    }
+
+    #[test]
+    fn what_was_too_short_is_said() {
+        let with = |seed, offered| {
+            let mut sample = sample("dctcp", seed, 400, 3.0);
+            let asked = 0.6;
+            sample.summary.load = Some(weft_load::record::OfferedLoad { asked, offered });
+            run(sample)
+        };
+        let groups = group(vec![with(1, 0.55), with(2, 0.66)]);
+        assert_eq!(groups[0].doubts(), [""; 0]);
+        let groups = group(vec![with(1, 0.55), with(2, 0.6)]);
+        let doubts = groups[0].doubts();
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert!(doubts[0].starts_with("dctcp: the load was 0.575, where 0.6 was asked for"));
+        let mut worse = sample("dctcp", 1, 400, 3.0);
+        for (place, flow) in worse.flows.iter_mut().enumerate() {
+            flow.slowdown = flow.slowdown.map(|it| it + place as f64 / 50.0);
+        }
+        worse.summarize(true);
+        let doubts = group(vec![run(worse)])[0].doubts();
+        assert!(
+            doubts[0].starts_with("dctcp: not steady, the mean slowdown is "),
+            "{doubts:?}"
+        );
     }
 
     #[test]

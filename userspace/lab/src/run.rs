@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
+use weft_load::generate::Workload;
 use weft_load::record::{FORMAT, Header};
 use weft_net::{Plan, Process};
 
@@ -19,7 +20,7 @@ use crate::fault::{Fault, Faults};
 use crate::process;
 use crate::testbed::{self, ControlGroup, Sampled};
 use crate::topology;
-use crate::traffic::Traffic;
+use crate::traffic::{Planned, Traffic};
 use crate::trial::Trial;
 
 pub use crate::trial::Outcomes;
@@ -164,7 +165,11 @@ impl Checked {
         cancel: &Cancel,
     ) -> Result<Outcomes> {
         let (run, fabric, framing) = (&self.run, &self.fabric, self.framing);
-        let (workload, said) = run.traffic.workload(&fabric.topology, &framing, seed)?;
+        let Planned {
+            workload,
+            said,
+            load,
+        } = run.traffic.workload(&fabric.topology, &framing, seed)?;
         let (testbed, mut processes) = testbed::weave(&self.plan, &fabric.scheme)?;
         let _removed = Temporary(&run.testbed);
         let tagged = fabric.scheme.description.tag.is_some();
@@ -179,6 +184,7 @@ impl Checked {
             dilation: fabric.dilation,
             framing,
             workload: &workload,
+            load,
             header: Header {
                 format: FORMAT,
                 weft: env!("CARGO_PKG_VERSION").to_owned(),
@@ -196,7 +202,9 @@ impl Checked {
             config: Config {
                 connections: run.connections,
                 declare_size: tagged,
-                patience: run.patience.map_or_else(|| patience(fabric), slowed),
+                patience: run
+                    .patience
+                    .map_or_else(|| patience(fabric, &framing, &workload), slowed),
                 ..Config::default()
             },
             since: run.since,
@@ -263,10 +271,18 @@ fn packet_ns(fabric: &Fabric) -> u64 {
     times.min().unwrap_or(1).max(1)
 }
 
-/// A flow of 100 MB alone on a host's link takes 82,000 packet times.
-fn patience(fabric: &Fabric) -> Duration {
-    const PACKETS: u64 = 1_000_000;
-    Duration::from_nanos(packet_ns(fabric).saturating_mul(PACKETS)).max(Duration::from_secs(10))
+/// 100 times what the slowest host link takes for the largest flow, at least 10 s.
+fn patience(fabric: &Fabric, framing: &Framing, workload: &Workload) -> Duration {
+    const TIMES: f64 = 100.0;
+    const LEAST_S: f64 = 10.0;
+    /// A century.
+    const MOST_S: f64 = 3e9;
+    let topology = &fabric.slowed;
+    let ports = topology.hosts().flat_map(|id| &topology.node(id).ports);
+    let rates = ports.map(|port| topology.links()[port.link].wire.rate.bits_per_second());
+    let rate = rates.min().unwrap_or(1).max(1) as f64;
+    let bits = 8.0 * framing.flow_wire_bytes(workload.largest()) as f64;
+    Duration::from_secs_f64((TIMES * bits / rate).clamp(LEAST_S, MOST_S))
 }
 
 #[cfg(test)]
@@ -285,6 +301,34 @@ mod tests {
             said.starts_with("writing /dev/full: No space left"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn patience_is_a_hundred_times_the_largest_flows_time() {
+        let options = FabricOptions {
+            topology: "rack:hosts=2,rate=10gbit".to_owned(),
+            dilation: std::num::NonZeroU32::new(1000).unwrap(),
+            slack: Duration::ZERO,
+            scheme: "droptail".to_owned(),
+            settings: Vec::new(),
+            modules: Vec::new(),
+        };
+        let fabric = Fabric::new(&options).unwrap();
+        let framing = fabric.framing(false).unwrap();
+        let of = |added: &str| {
+            let traffic = Traffic {
+                background: None,
+                incasts: None,
+                added: vec![added.to_owned()],
+                until: weft_load::generate::Until::Flows(1),
+                warm_up: None,
+            };
+            let planned = traffic.workload(&fabric.topology, &framing, 1).unwrap();
+            patience(&fabric, &framing, &planned.workload).as_secs_f64()
+        };
+        // 100 MB take 80 ms and 6 % for headers, run 1000 times slower, a hundred times.
+        assert!((8_000.0..8_600.0).contains(&of("h0-h1:100MB")));
+        assert_eq!(of("h0-h1:1kB"), 10.0);
     }
 
     #[test]

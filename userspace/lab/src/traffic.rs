@@ -13,7 +13,7 @@ use weft_load::arrivals::Process;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
 use weft_load::incast::{Incast, IncastBytes};
-use weft_load::load::{Counted, Load, LoadOf};
+use weft_load::load::{Counted, Load, LoadOf, relaxation_s};
 use weft_load::pairs::Pairs;
 use weft_load::quantity;
 use weft_load::record;
@@ -35,9 +35,23 @@ pub struct Traffic {
     pub added: Vec<String>,
     /// How many, or for how long.
     pub until: Until,
-    /// The fraction that comes first and is not measured, from 0 to below 1.
-    pub warm_up: f64,
+    /// The fraction that comes first and is not measured, from 0 to below 1. `None`: where there is a load,
+    /// as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but not more than
+    /// what is measured; else a tenth.
+    pub warm_up: Option<f64>,
 }
+
+/// What a run's flows are.
+pub(crate) struct Planned {
+    pub(crate) workload: Workload,
+    /// How results name it.
+    pub(crate) said: record::Workload,
+    /// The load that was asked for, if one was.
+    pub(crate) load: Option<Load>,
+}
+
+/// Without a load: the fraction that comes first and is not measured.
+const WARM_UP: f64 = 0.1;
 
 /// Where the flows of the background come from.
 #[derive(Clone, Debug)]
@@ -100,7 +114,7 @@ pub enum Pattern {
 /// The links that a load is a fraction of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLinks {
-    /// The busiest host link.
+    /// Those of the host that has most to carry for their rate.
     Host,
     /// The links from the racks into the core.
     Core,
@@ -233,6 +247,11 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
 }
 
 impl Traffic {
+    /// Whether a seed decides anything.
+    pub(crate) fn is_random(&self) -> bool {
+        matches!(self.background, Some(Origin::Drawn(_))) || self.incasts.is_some()
+    }
+
     /// The workload on a fabric (not slowed), and how results name it.
     ///
     /// # Errors
@@ -243,12 +262,10 @@ impl Traffic {
         topology: &Topology,
         framing: &Framing,
         seed: u64,
-    ) -> Result<(Workload, record::Workload)> {
+    ) -> Result<Planned> {
         let hosts = topology.hosts().count() as u32;
-        let mut said = record::Workload {
-            warm_up: self.warm_up,
-            ..record::Workload::default()
-        };
+        let mut said = record::Workload::default();
+        let mut load = None;
         let background = match &self.background {
             Some(Origin::Trace(file)) => {
                 said.arrivals = format!("trace:{file}");
@@ -259,7 +276,7 @@ impl Traffic {
                 ))?))
             }
             Some(Origin::Drawn(drawn)) => {
-                Some(drawn.background(topology, framing, seed, &mut said)?)
+                Some(drawn.background(topology, framing, seed, &mut said, &mut load)?)
             }
             None => None,
         };
@@ -269,18 +286,64 @@ impl Traffic {
         let added = self.added.iter().map(|text| added(topology, text));
         let added = added.collect::<Result<Vec<_>>>()?.concat();
         said.added.clone_from(&self.added);
+        let warmed = |drawn: &Drawn| {
+            let Some(Background::Open { sizes, rate, .. }) = &background else {
+                return None;
+            };
+            let link = drawn
+                .host_links(topology)
+                .into_iter()
+                .fold(f64::INFINITY, f64::min);
+            let seconds = relaxation_s(drawn.load, drawn.counted, sizes, framing, link);
+            Some((seconds, *rate))
+        };
+        let drawn = match &self.background {
+            Some(Origin::Drawn(drawn)) => Some(drawn),
+            _ => None,
+        };
+        let (until, warm_up) = match (self.warm_up, drawn.and_then(warmed)) {
+            (Some(fraction), _) => (self.until, fraction),
+            (None, Some((seconds, rate))) => with_warm_up(self.until, seconds, rate),
+            (None, None) => (self.until, WARM_UP),
+        };
+        said.warm_up = warm_up;
         let workload = Workload {
             hosts,
             background,
             incast,
             added,
-            until: self.until,
-            warm_up: self.warm_up,
+            until,
+            warm_up,
             seed,
         };
         // Nothing is woven for a workload that is refused.
         refuse(workload.flows())?;
-        Ok((workload, said))
+        Ok(Planned {
+            workload,
+            said,
+            load,
+        })
+    }
+}
+
+/// What is measured with so many seconds of flows before it, but no more than what is measured; and which
+/// fraction of it they are.
+fn with_warm_up(until: Until, seconds: f64, rate: f64) -> (Until, f64) {
+    let with = |measured: u64, before: f64| {
+        let before = (before.ceil() as u64).min(measured);
+        let all = measured.saturating_add(before);
+        (all, before as f64 / all.max(1) as f64)
+    };
+    match until {
+        Until::Flows(n) => {
+            let (all, fraction) = with(n, seconds * rate);
+            (Until::Flows(all), fraction)
+        }
+        Until::Time(ns) => {
+            let (all, fraction) = with(ns, seconds * 1e9);
+            (Until::Time(all), fraction)
+        }
+        Until::TraceEnd => (until, WARM_UP),
     }
 }
 
@@ -291,6 +354,7 @@ impl Drawn {
         framing: &Framing,
         seed: u64,
         said: &mut record::Workload,
+        asked: &mut Option<Load>,
     ) -> Result<Background> {
         let sizes = sizes(&self.sizes)?;
         let pairs = self.pairs.on(topology, seed)?;
@@ -313,6 +377,7 @@ impl Drawn {
             counted: self.counted,
         };
         said.load = Some(load.to_string());
+        *asked = Some(load);
         let rate = refuse(load.per_second(load.counted.mean_bits(&sizes, framing)))?;
         Ok(Background::Open {
             sizes,
@@ -322,19 +387,28 @@ impl Drawn {
         })
     }
 
+    /// The rate of each host's links together, in bit/s.
+    fn host_links(&self, topology: &Topology) -> Vec<f64> {
+        let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
+        let of = |id: NodeId| {
+            topology
+                .node(id)
+                .ports
+                .iter()
+                .map(|port| rate_of(port.link))
+                .sum()
+        };
+        topology.hosts().map(of).collect()
+    }
+
     fn load_of(&self, topology: &Topology, pairs: &Pairs) -> LoadOf {
         let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
         match self.load_of {
             LoadLinks::Host => {
-                let ports = topology
-                    .hosts()
-                    .flat_map(|id| topology.node(id).ports.first());
-                LoadOf::Host {
-                    rate: ports
-                        .map(|port| rate_of(port.link))
-                        .fold(f64::INFINITY, f64::min),
-                    share: pairs.busiest_share(),
-                }
+                let hosts = self.host_links(topology).into_iter().zip(pairs.shares());
+                let busiest = hosts.max_by(|(a, x), (b, y)| (x / a).total_cmp(&(y / b)));
+                let (rate, share) = busiest.unwrap_or((f64::NAN, 0.0));
+                LoadOf::Host { rate, share }
             }
             LoadLinks::Core => {
                 // Up from the switches that hosts are at, to switches.
@@ -498,6 +572,77 @@ mod tests {
         let topology = topology::parse("bfc-testbed:sender1=2,sender3=3").unwrap();
         let flows = added(&topology, text).unwrap();
         flows.iter().map(|flow| (flow.src, flow.dst)).collect()
+    }
+
+    fn drawn(load: f64, pairs: &str) -> Drawn {
+        Drawn {
+            sizes: "fixed:1MB".to_owned(),
+            load,
+            load_of: LoadLinks::Host,
+            counted: Counted::Wire,
+            arrivals: "poisson".parse().unwrap(),
+            pairs: pairs.parse().unwrap(),
+        }
+    }
+
+    /// Of three hosts one has a link of a tenth of the rate.
+    #[test]
+    fn a_load_is_of_the_links_that_have_most_to_carry() {
+        let link = |(n, rate): (usize, &str)| {
+            format!("[[link]]\nends = [\"h{n}\", \"s\"]\nrate = \"{rate}\"\ndelay = \"1us\"\n")
+        };
+        let links: String = ["10gbit", "1gbit", "10gbit"]
+            .into_iter()
+            .enumerate()
+            .map(link)
+            .collect();
+        let text = "hosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"s\"]\n".to_owned() + &links;
+        let path = std::env::temp_dir().join(format!("weft-unequal-{}.toml", std::process::id()));
+        fs::write(&path, text).unwrap();
+        let topology = topology::parse(path.to_str().unwrap());
+        fs::remove_file(&path).unwrap();
+        let topology = topology.unwrap();
+        let of = |pairs: &str| {
+            let drawn = drawn(0.5, pairs);
+            drawn.load_of(&topology, &drawn.pairs.on(&topology, 1).unwrap())
+        };
+        let (rate, share) = (1e9, 1.0 / 3.0);
+        match of("uniform") {
+            LoadOf::Host { rate: r, share: s } => assert!(r == rate && (s - share).abs() < 1e-12),
+            LoadOf::Core { .. } => panic!(),
+        }
+        // Half of the flows are from h1, whose link has five times as much to do as the receiver's.
+        let slow = LoadOf::Host { rate, share: 0.5 };
+        assert_eq!(of("all-to-one:h2"), slow);
+    }
+
+    /// Flows of one size at 50 %: half a flow's time over (1 - √½)², 5.83 flows' times, of which 2.91 have
+    /// arrivals.
+    #[test]
+    fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() {
+        let topology = topology::parse("rack:hosts=2").unwrap();
+        let framing = Framing::ethernet_tcp(1500, true).unwrap();
+        let traffic = |warm_up, until| Traffic {
+            background: Some(Origin::Drawn(drawn(0.5, "all-to-one"))),
+            incasts: None,
+            added: Vec::new(),
+            until,
+            warm_up,
+        };
+        let flows = |warm_up, until| {
+            let planned = traffic(warm_up, until)
+                .workload(&topology, &framing, 1)
+                .unwrap();
+            let flows: Vec<_> = planned.workload.flows().unwrap().collect();
+            (
+                flows.len(),
+                flows.iter().filter(|flow| flow.warm_up).count(),
+            )
+        };
+        assert_eq!(flows(None, Until::Flows(100)), (103, 3));
+        assert_eq!(flows(None, Until::Flows(2)), (4, 2));
+        assert_eq!(flows(Some(0.1), Until::Flows(100)), (100, 10));
+        assert_eq!(flows(Some(0.0), Until::Flows(100)), (100, 0));
     }
 
     #[test]

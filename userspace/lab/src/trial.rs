@@ -13,12 +13,13 @@ use weft_load::engine::{
     Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Progress, Since, Tick, Times, Watch,
 };
 use weft_load::framing::Framing;
-use weft_load::generate::Workload;
-use weft_load::record::{self, Header, PortSample, Record, Summary};
-use weft_load::slowdown::{Hop, IdlePath};
-use weft_load::statistics::Buckets;
+use weft_load::generate::{Class, Flow, Workload};
+use weft_load::load::Load;
+use weft_load::record::{self, Header, OfferedLoad, PortSample, Record, Summary};
+use weft_load::slowdown::{Hop, IdlePath, best_ns, least_ns};
+use weft_load::statistics::{Buckets, Sorted};
 use weft_net::Testbed;
-use weft_topo::{NodeId, Topology};
+use weft_topo::{NodeId, Topology, Wire};
 
 use crate::fault::{Faults, Running};
 use crate::gates::Measured;
@@ -38,6 +39,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) dilation: NonZeroU32,
     pub(crate) framing: Framing,
     pub(crate) workload: &'a Workload,
+    /// The load that it was asked to be, if one was.
+    pub(crate) load: Option<Load>,
     /// What the results' file begins with.
     pub(crate) header: Header,
     /// How flows are sent.
@@ -65,7 +68,16 @@ pub(crate) struct Best<'a> {
     framing: Framing,
     hosts: Vec<NodeId>,
     /// By sender and receiver, once asked for.
-    paths: Vec<Option<IdlePath>>,
+    ways: Vec<Option<Ways>>,
+}
+
+/// From a host to another.
+#[derive(Clone)]
+struct Ways {
+    /// Those that differ.
+    paths: Vec<IdlePath>,
+    /// Whether there are several, be they alike.
+    several: bool,
 }
 
 impl<'a> Best<'a> {
@@ -74,24 +86,41 @@ impl<'a> Best<'a> {
         Self {
             topology,
             framing,
-            paths: vec![None; hosts.len() * hosts.len()],
+            ways: vec![None; hosts.len() * hosts.len()],
             hosts,
         }
     }
 
-    /// In ns of the fabric. `None`: there is no way.
-    pub(crate) fn time_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
+    fn ways(&mut self, src: u32, dst: u32) -> Option<&Ways> {
         let (src, dst) = (src as usize, dst as usize);
         let place = src * self.hosts.len() + dst;
-        if self.paths.get(place)?.is_none() {
-            let found = self.topology.best_path(self.hosts[src], self.hosts[dst])?;
-            let links = found.wires.iter().map(|wire| Hop {
-                rate: wire.rate.bits_per_second(),
-                delay: wire.delay.ns(),
+        if self.ways.get(place)?.is_none() {
+            let (from, to) = (self.hosts[src], self.hosts[dst]);
+            let hops = |wires: Vec<Wire>| {
+                let hop = |wire: &Wire| Hop {
+                    rate: wire.rate.bits_per_second(),
+                    delay: wire.delay.ns(),
+                };
+                IdlePath::new(wires.iter().map(hop).collect(), self.framing).ok()
+            };
+            let paths = self.topology.wires(from, to).into_iter().filter_map(hops);
+            self.ways[place] = Some(Ways {
+                paths: paths.collect(),
+                several: self.topology.path_count(from, to) > 1,
             });
-            self.paths[place] = IdlePath::new(links.collect(), self.framing).ok();
         }
-        Some(self.paths[place].as_ref()?.best_ns(bytes))
+        self.ways[place].as_ref()
+    }
+
+    /// By the fastest way for the size, in ns of the fabric. `None`: there is no way.
+    pub(crate) fn time_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
+        best_ns(&self.ways(src, dst)?.paths, bytes)
+    }
+
+    /// What not even spraying is sooner than, in ns of the fabric.
+    fn least_ns(&mut self, src: u32, dst: u32, bytes: u64) -> Option<f64> {
+        let ways = self.ways(src, dst)?;
+        least_ns(&ways.paths, ways.several, bytes)
     }
 }
 
@@ -113,14 +142,20 @@ impl Trial<'_> {
         failures: &mut dyn FnMut() -> Result<Vec<String>>,
     ) -> Result<Outcomes> {
         let dilation = f64::from(self.dilation.get());
-        let flows: Vec<_> = self
-            .workload
-            .flows()?
-            .map(|mut flow| {
-                flow.start_ns = flow.start_ns.saturating_mul(u64::from(self.dilation.get()));
-                flow
-            })
-            .collect();
+        let factor = u64::from(self.dilation.get());
+        let slowed = |mut flow: Flow| {
+            flow.start_ns = flow.start_ns.saturating_mul(factor);
+            flow
+        };
+        let mut drawn = self.workload.flows()?;
+        let meant: Vec<Flow> = drawn.by_ref().collect();
+        let next_ns = drawn.go_on();
+        let offered = self
+            .load
+            .zip(next_ns)
+            .and_then(|(load, next_ns)| Arrived::new(&meant, next_ns, &load, &self.framing));
+        let mut more = || drawn.next().map(slowed);
+        let flows: Vec<Flow> = meant.into_iter().map(slowed).collect();
         self.header.workload.flows = flows.len() as u64;
         record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
@@ -171,6 +206,7 @@ impl Trial<'_> {
                 call: &mut begin,
             }),
             cancel: Some(cancel),
+            more: next_ns.is_some().then_some(&mut more),
         };
         let report = engine.run(flows, watch)?;
         let failures = failures()?;
@@ -194,27 +230,53 @@ impl Trial<'_> {
 
         let mut best = Best::new(self.topology, self.framing);
         let mut records = Vec::with_capacity(report.flows.len());
+        let mut impossible = 0;
         for flow in &report.flows {
-            let time = best.time_ns(flow.flow.src, flow.flow.dst, flow.flow.size);
+            let Flow { src, dst, size, .. } = flow.flow;
+            let time = best.time_ns(src, dst, size);
+            let fct = flow.fct_ns(self.since).map(|ns| ns as f64 / dilation);
+            let least = best.least_ns(src, dst, size);
+            // Wires count whole ns, and whole bytes a second.
+            let sooner = fct
+                .zip(least)
+                .is_some_and(|(fct, least)| fct < 0.999 * least - 10.0);
+            impossible += u64::from(sooner);
             if let Some(record) = flow.record(self.since, dilation, time, report.duration_ns) {
                 record::write(out, &Record::Flow(record.clone()))?;
                 records.push(record);
             }
         }
         let totals = ports::totals(&before, &after);
-        let finished = |flow: &&FlowResult| matches!(flow.outcome, Outcome::Finished { .. });
+        let (own, extra) = report.flows.split_at(report.own);
+        // What only kept up the load may be under way at the end.
+        let failed = |flow: &&FlowResult| matches!(flow.outcome, Outcome::Failed(_));
+        let unfinished = |flow: &&FlowResult| !matches!(flow.outcome, Outcome::Finished { .. });
+        let unfinished =
+            own.iter().filter(unfinished).count() + extra.iter().filter(failed).count();
+        let lags = report.flows.iter().filter_map(FlowResult::lag_ns);
+        let lags = Sorted::new(lags.map(|ns| ns as f64));
         let measured = Measured {
             lateness: totals.lateness,
             slack_ns: self.slack.as_nanos() as f64,
             packet_time_ns: self.packet_ns() * dilation,
             cpu_idle,
             lag_mean_ns: report.lag.mean_ns(),
-            unfinished: (report.flows.len() - report.flows.iter().filter(finished).count()) as u64,
+            lag_p99_ns: lags.percentile(0.99),
+            impossible,
+            unfinished: unfinished as u64,
             buffer_limited: buffer_limited(&report.flows),
         };
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
         summary.loss_of_bytes = totals.loss_of_bytes();
+        if let Some(Arrived {
+            load,
+            begin_ns,
+            end_ns,
+        }) = offered
+        {
+            summary.under_load(load, &records, begin_ns, end_ns);
+        }
         summary.fail(failures);
         record::write(out, &Record::Summary(summary.clone()))?;
         out.flush().context("writing the results")?;
@@ -236,6 +298,36 @@ impl Trial<'_> {
         rates
             .max()
             .map_or(f64::NAN, |rate| bits * 1e9 / rate as f64)
+    }
+}
+
+/// The load that chance made of the one that was asked for.
+struct Arrived {
+    load: OfferedLoad,
+    /// From the first measured flow's start,
+    begin_ns: u64,
+    /// to that of the first after the last.
+    end_ns: u64,
+}
+
+impl Arrived {
+    /// `None`: nothing is measured.
+    fn new(flows: &[Flow], end_ns: u64, load: &Load, framing: &Framing) -> Option<Self> {
+        let is_measured = |flow: &&Flow| flow.class == Class::Background && !flow.warm_up;
+        let measured = || flows.iter().filter(is_measured);
+        let begin_ns = measured().next()?.start_ns;
+        let bits: f64 = measured()
+            .map(|flow| load.counted.bits(flow.size, framing))
+            .sum();
+        let offered = load.offered(bits, end_ns.saturating_sub(begin_ns) as f64)?;
+        Some(Self {
+            load: OfferedLoad {
+                asked: load.fraction,
+                offered,
+            },
+            begin_ns,
+            end_ns,
+        })
     }
 }
 

@@ -233,6 +233,25 @@ impl Workload {
         })
     }
 
+    /// The size of the largest flow that there may be, in bytes.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        let background = self.background.as_ref().map(|background| match background {
+            Background::Open { sizes, .. } | Background::Closed { sizes, .. } => {
+                sizes.max().ceil() as u64
+            }
+            Background::Trace(trace) => trace.flows().iter().map(|it| it.size).max().unwrap_or(0),
+        });
+        let incast = self.incast.as_ref().map(|incast| incast.size(0));
+        let added = self.added.iter().map(|flow| flow.size).max();
+        background
+            .into_iter()
+            .chain(incast)
+            .chain(added)
+            .max()
+            .unwrap_or(1)
+    }
+
     fn check_added(&self, flow: &TraceFlow) -> Result<()> {
         if let Some(host) = [flow.src, flow.dst]
             .iter()

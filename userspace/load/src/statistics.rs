@@ -17,7 +17,7 @@ pub use bootstrap::{Blocks, Bounds, blocks_of_run, middle};
 pub use buckets::{Bucket, Buckets};
 pub use distance::{critical_distance, distance};
 pub use halves::Halves;
-pub use interval::{Interval, mean_interval};
+pub use interval::{Interval, deviation_interval, mean_interval};
 
 use serde::{Deserialize, Serialize};
 

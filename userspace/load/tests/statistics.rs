@@ -10,8 +10,8 @@ use noisy_float::types::n64;
 use proptest::prelude::*;
 use weft_load::random::{self, Stream};
 use weft_load::statistics::{
-    Blocks, Bucket, Buckets, Halves, Interval, Sorted, blocks_of_run, goodput, mean_interval,
-    middle,
+    Blocks, Bucket, Buckets, Halves, Interval, Sorted, blocks_of_run, deviation_interval, goodput,
+    mean_interval, middle,
 };
 
 fn close(a: f64, b: f64) -> bool {
@@ -253,4 +253,20 @@ fn halves_disagree_where_flows_fare_worse_and_worse() {
     assert!(Halves::new(&[1.0; 40]).unwrap().agree);
     let step: Vec<f64> = (0..40).map(|n| f64::from(n / 20)).collect();
     assert!(!Halves::new(&step).unwrap().agree);
+}
+
+/// Of five values, 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and 11.14329 (tables).
+#[test]
+fn a_deviations_interval_is_chi_squares() {
+    let (deviation, bounds) = deviation_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();
+    assert!(close(deviation, 2.5_f64.sqrt()));
+    assert!(
+        (bounds.low - (10.0 / 11.143_29_f64).sqrt()).abs() < 1e-5,
+        "{bounds:?}"
+    );
+    assert!(
+        (bounds.high - (10.0 / 0.484_42_f64).sqrt()).abs() < 1e-4,
+        "{bounds:?}"
+    );
+    assert_eq!(deviation_interval(&[1.0], 0.95), None);
 }

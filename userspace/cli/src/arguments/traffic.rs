@@ -63,15 +63,17 @@ pub(crate) struct Args {
     /// Nothing but the flows of --add
     #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
     only_added: bool,
-    /// How many flows (default 1000)
+    /// How many flows (default 1000); while they last, flows that are not measured keep up the load
     #[arg(long, value_name = "N", conflicts_with = "time")]
     flows: Option<u64>,
     /// For how long flows start, in time of the fabric: 50ms
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// The fraction that comes first and is not measured
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.1)]
-    warm_up: f64,
+    /// The fraction that comes first and is not measured (default: where there is a load, on top of --flows
+    /// or --time as many as the link needs to forget that it was empty, but no more than are measured; else
+    /// a tenth)
+    #[arg(long, value_name = "FRACTION")]
+    warm_up: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,12 +5,10 @@
 
 mod number;
 
-use weft_load::statistics::Summary;
-
 use super::Times;
 use crate::output;
 use number::Unit;
-use weft_lab::results::{self, Estimate, Group};
+use weft_lab::results::{self, Estimate, Figure, Group, What};
 
 pub(crate) use number::show;
 pub(crate) use weft_lab::number::digits;
@@ -41,17 +39,21 @@ pub(crate) struct Row {
 }
 
 /// A figure of a distribution: what it is called, the share beyond it, and how it is taken.
-type Figure = (&'static str, f64, fn(&Summary) -> f64);
+type Named = (&'static str, f64, Figure);
 
-const MEAN: Figure = ("mean", 1.0, |it| it.mean);
-const P50: Figure = ("P50", 0.5, |it| it.p50);
-const P95: Figure = ("P95", 0.05, |it| it.p95);
-const P99: Figure = ("P99", 0.01, |it| it.p99);
-const P999: Figure = ("P99.9", 0.001, |it| it.p999);
+const MEAN: Named = ("mean", 1.0, Figure::Mean);
+const P50: Named = ("P50", 0.5, Figure::Percentile(0.5));
+const P95: Named = ("P95", 0.05, Figure::Percentile(0.95));
+const P99: Named = ("P99", 0.01, Figure::Percentile(0.99));
+const P999: Named = ("P99.9", 0.001, Figure::Percentile(0.999));
 
 /// What `*` at a percentile means.
 pub(crate) const FEW: &str =
-    "* of so few flows in a run that it is little more than the largest value";
+    "* of so few flows, of all seeds together, that it is little more than the largest value";
+/// What intervals are.
+pub(crate) const INTERVALS: &str =
+    "A ± B: the mean over seeds and half of its 95 % confidence interval (Student's t)
+A [L, H]: of all seeds' flows together, and the 95 % interval of a bootstrap of their blocks";
 
 /// All tables.
 pub(crate) fn sections(groups: &[Group], times: Times) -> Vec<Section> {
@@ -96,16 +98,18 @@ fn flows(groups: &[Group], bucket: &str) -> String {
     }
 }
 
-/// A percentile's name, with `*` if some run has no flow beyond it.
-fn name(groups: &[Group], bucket: &str, (name, beyond, _): Figure) -> String {
-    let mut counts = groups.iter().flat_map(|group| group.flows(bucket));
+/// A percentile's name, with `*` if some group has no flow beyond it.
+fn name(groups: &[Group], bucket: &str, (name, beyond, _): Named) -> String {
+    let mut counts = groups
+        .iter()
+        .map(|group| group.flows(bucket).iter().sum::<u64>());
     let few = counts.any(|count| (count as f64 * beyond) < 1.0);
     format!("{name}{}", if few { "*" } else { "" })
 }
 
 fn slowdowns(groups: &[Group], bucket: &str) -> Vec<Row> {
-    let row = |figure: Figure| {
-        let estimate = |group: &Group| group.slowdown(bucket, figure.2);
+    let row = |figure: Named| {
+        let estimate = |group: &Group| group.of(What::Slowdown, bucket, figure.2);
         Row {
             figure: name(groups, bucket, figure),
             unit: String::new(),
@@ -128,7 +132,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
         for (number, (whose, guest)) in whose.iter().enumerate() {
             let ns = |group: &Group| {
                 let scale = if *guest { group.dilation() } else { 1.0 };
-                Some(group.fct_ns(bucket, figure.2)?.scaled(scale))
+                Some(group.of(What::Time, bucket, figure.2)?.scaled(scale))
             };
             let estimates: Vec<Option<Estimate>> = groups.iter().map(ns).collect();
             let unit = Unit::of(&estimates);
@@ -153,6 +157,9 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
         cells: groups.iter().map(|group| show(of(group))).collect(),
     };
     vec![
+        row("offered load", "", &|group| {
+            group.figure(|it| it.load.map(|load| load.offered))
+        }),
         row("goodput", "Gbit/s", &|group| {
             Some(group.figure(|it| it.goodput)?.scaled(1e-9))
         }),
@@ -160,13 +167,41 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
             Some(group.figure(|it| it.loss)?.scaled(100.0))
         }),
         row("retransmitted", "segments", &|group| {
-            group.count(|flow| flow.retransmissions)
+            group.count(|flow| Some(flow.retransmissions))
         }),
         row("timeouts", "", &|group| group.count(|flow| flow.timeouts)),
         row("unfinished", "flows", &|group| {
             group.figure(|it| Some(it.unfinished as f64))
         }),
     ]
+}
+
+/// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare, or not with
+/// the same flows.
+fn quotients(groups: &[Group]) -> Option<Section> {
+    let (first, others) = groups
+        .split_first()
+        .filter(|(_, others)| !others.is_empty())?;
+    let row = |bucket: &str, figure: Named| Row {
+        figure: name(groups, bucket, figure),
+        unit: String::new(),
+        cells: std::iter::once("1".to_owned())
+            .chain(
+                others
+                    .iter()
+                    .map(|it| show(it.over(first, What::Slowdown, bucket, figure.2))),
+            )
+            .collect(),
+    };
+    let blocks = blocks(groups, |bucket| {
+        [MEAN, P99].map(|figure| row(bucket, figure)).into()
+    });
+    let has_any = blocks.iter().flat_map(|block| &block.rows);
+    let mut others = has_any.flat_map(|row| &row.cells[1..]);
+    others.any(|cell| cell != "–").then_some(Section {
+        title: "slowdown, over the first's",
+        blocks,
+    })
 }
 
 /// Whether some percentile is of too few flows.
@@ -187,6 +222,9 @@ pub(crate) fn text(groups: &[Group], times: Times) -> String {
     for reason in groups.iter().flat_map(Group::reasons) {
         text.push_str(&format!("INVALID: {reason}\n"));
     }
+    for doubt in groups.iter().flat_map(Group::doubts) {
+        text.push_str(&format!("too short: {doubt}\n"));
+    }
     let mut rest = groups;
     while !rest.is_empty() {
         let (shown, taken) = widest(rest, times);
@@ -195,7 +233,8 @@ pub(crate) fn text(groups: &[Group], times: Times) -> String {
         rest = &rest[taken..];
     }
     if groups.iter().any(|group| group.runs.len() > 1) {
-        text.push_str("± half of the 95 % confidence interval over seeds\n");
+        text.push_str(INTERVALS);
+        text.push('\n');
     }
     if has_few(&sections(groups, times)) {
         text.push_str(FEW);
@@ -225,7 +264,7 @@ fn render(groups: &[Group], times: Times) -> String {
         false => format!("{}\nINVALID", group.name),
     }));
     let mut rows = Vec::new();
-    for section in sections(groups, times) {
+    for section in sections(groups, times).into_iter().chain(quotients(groups)) {
         let mut title = vec![section.title.to_owned()];
         title.resize(head.len(), String::new());
         rows.push(title);

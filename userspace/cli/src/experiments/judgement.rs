@@ -3,7 +3,6 @@
 //! What came of an experiment, for a person.
 
 use weft_lab::experiment::{Judged, Judgement, Verdict};
-use weft_lab::number::digits;
 
 use crate::compare::table::show;
 use crate::output;
@@ -34,7 +33,17 @@ pub(crate) fn text(judgement: &Judgement) -> String {
         .claims
         .iter()
         .filter(|it| it.verdict == Verdict::Holds);
+    parts.push(of_what(judgement));
     let mut last = format!("{} of {} claims hold", held.count(), judgement.claims.len());
+    let undecided = judgement
+        .claims
+        .iter()
+        .filter(|it| it.verdict == Verdict::Undecided);
+    match undecided.count() {
+        0 => {}
+        1 => last += ", 1 is undecided",
+        more => last += &format!(", {more} are undecided"),
+    }
     if judgement.missing > 0 {
         let all = judgement.missing + judgement.runs.len();
         last += &format!("; {} of {all} runs have no results", judgement.missing);
@@ -46,6 +55,26 @@ pub(crate) fn text(judgement: &Judgement) -> String {
     }
     parts.push(last);
     parts.join("\n\n")
+}
+
+/// Of how much the figures are.
+fn of_what(judgement: &Judgement) -> String {
+    let seeds: Vec<String> = judgement.seeds.iter().map(u64::to_string).collect();
+    let mut text = match seeds.len() {
+        1 => format!("seed {}", seeds[0]),
+        _ => format!("seeds {}", seeds.join(", ")),
+    };
+    match judgement.flows {
+        Some((least, most)) if least == most => {
+            text += &format!("; {most} flows measured in a run")
+        }
+        Some((least, most)) => text += &format!("; {least} to {most} flows measured in a run"),
+        None => {}
+    }
+    if let Some((least, most)) = judgement.offered {
+        text += &format!("; offered load {least:.2} to {most:.2} of what was asked for");
+    }
+    text
 }
 
 fn row(claim: &Judged) -> Vec<String> {
@@ -60,12 +89,13 @@ fn row(claim: &Judged) -> Vec<String> {
     let at = at.collect::<Vec<_>>().join(", ");
     let measured = match claim.measured {
         None => "–".to_owned(),
-        Some(measured) if at.is_empty() => format!("{}{unit}", digits(measured)),
-        Some(measured) => format!("{}{unit} at {at}", digits(measured)),
+        measured if at.is_empty() => format!("{}{unit}", show(measured)),
+        measured => format!("{}{unit} at {at}", show(measured)),
     };
     let verdict = match claim.verdict {
         Verdict::Holds => "holds",
         Verdict::Fails => "DOES NOT HOLD",
+        Verdict::Undecided => "UNDECIDED",
         Verdict::NotMeasured => "NOT MEASURED",
         Verdict::Invalid => "INVALID",
     };

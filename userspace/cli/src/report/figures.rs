@@ -219,15 +219,13 @@ mod tests {
     use crate::sample::sample;
 
     fn group(flows: Vec<Flow>) -> Group {
-        Group {
-            name: "dctcp".into(),
-            runs: vec![Recorded {
-                header: sample("dctcp", 1, 1, 2.0).header,
-                flows,
-                ports: Vec::new(),
-                summary: None,
-            }],
-        }
+        let run = Recorded {
+            header: sample("dctcp", 1, 1, 2.0).header,
+            flows,
+            ports: Vec::new(),
+            summary: None,
+        };
+        Group::new("dctcp".into(), vec![run])
     }
 
     fn flows(sizes: impl IntoIterator<Item = u64>) -> Vec<Flow> {

@@ -160,7 +160,7 @@ fn name(group: &Group) -> Markup {
 }
 
 fn comparison(groups: &[Group]) -> Markup {
-    let sections = table::sections(groups, Times::Both);
+    let sections = table::sections(groups, Times::Fabric);
     html! {
         section #comparison {
             h2 { "Comparison" }

@@ -16,6 +16,7 @@ const EXPERIMENT: &str = r#"
 title = "Load"
 source = "A. Author, 2026, Figure 1"
 about = "a"
+seeds = [1, 2]
 [[runs]]
 options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
 each.load = [0.2, 0.8]
@@ -71,7 +72,7 @@ fn result(load: &str, slowdown: f64) -> Sample {
         fct_ns: Some((10_000.0 * slowdown) as u64),
         slowdown: Some(slowdown),
         retransmissions: 0,
-        timeouts: 0,
+        timeouts: Some(0),
         partial: None,
     };
     sample.flows = vec![
@@ -119,8 +120,12 @@ fn judged(name: &str, results: [Sample; 2]) -> (Option<i32>, String) {
 
 fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>, String) {
     let folder = folder(name, experiment);
-    for (load, result) in ["0.2", "0.8"].iter().zip(results) {
-        result.write(&place(&folder, load));
+    for (load, mut result) in ["0.2", "0.8"].iter().zip(results) {
+        // Both seeds alike: the interval is a point.
+        for seed in [1, 2] {
+            result.header.seed = seed;
+            result.write(&place(&folder, load));
+        }
     }
     let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
     (output.status.code(), printed(&output))
@@ -206,6 +211,75 @@ fn the_run_that_is_farthest_off_decides() {
     assert!(text.trim_end().ends_with("0 of 2 claims hold"), "{text}");
 }
 
+/// The claim is 1.4 to 1.6, of 2 at the other load: 3 holds, 9 does not, and with an interval that has a limit in
+/// it nobody knows.
+#[test]
+fn a_claim_holds_only_if_its_interval_does() {
+    for (name, seeds, verdict) in [
+        ("sure", [2.99, 3.0, 3.01], "holds"),
+        ("unsure", [2.6, 3.0, 3.4], "undecided"),
+        ("surely-not", [8.9, 9.0, 9.1], "fails"),
+    ] {
+        let folder = folder(&format!("interval-{name}"), EXPERIMENT);
+        for (seed, slowdown) in (1..).zip(seeds) {
+            for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
+                let mut sample = result(load, slowdown);
+                sample.header.seed = seed;
+                sample.write(&place(&folder, load));
+            }
+        }
+        let output = weft(
+            &folder,
+            &["run", "./mine.toml", "--judge", "--json", "--seed", "1,2,3"],
+        );
+        let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+        let claim = &judgement["claims"][0];
+        assert_eq!(claim["verdict"], verdict, "{claim}");
+        assert_eq!(output.status.code(), Some(i32::from(verdict != "holds")));
+    }
+    // One seed says nothing of others.
+    let folder = folder("interval-none", EXPERIMENT);
+    for load in ["0.2", "0.8"] {
+        result(load, if load == "0.2" { 2.0 } else { 3.0 }).write(&place(&folder, load));
+    }
+    let output = weft(&folder, &["run", "./mine.toml", "--judge", "--seed", "1"]);
+    let text = printed(&output);
+    assert!(
+        words(&text, "more load").ends_with(&["1.50", "UNDECIDED"]),
+        "{text}"
+    );
+    assert!(
+        text.contains("0 of 2 claims hold, 2 are undecided"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_claim_of_a_number_needs_an_interval_that_has_it_and_is_narrow() {
+    let experiment = EXPERIMENT.replace("at_least = 1.4\nat_most = 1.6", "equals = 1.5\nto = 0.1");
+    for (name, seeds, verdict) in [
+        ("narrow", [2.95, 3.0, 3.05], "holds"),
+        ("wide", [2.0, 3.0, 4.0], "undecided"),
+        ("off", [3.1, 3.11, 3.12], "fails"),
+    ] {
+        let folder = folder(&format!("equals-{name}"), &experiment);
+        for (seed, slowdown) in (1..).zip(seeds) {
+            for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
+                let mut sample = result(load, slowdown);
+                sample.header.seed = seed;
+                sample.write(&place(&folder, load));
+            }
+        }
+        let output = weft(
+            &folder,
+            &["run", "./mine.toml", "--judge", "--json", "--seed", "1,2,3"],
+        );
+        let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+        assert_eq!(judgement["claims"][0]["verdict"], verdict, "{name}");
+        assert_eq!(judgement["claims"][0]["asked"], "1.50 (to 10 %)");
+    }
+}
+
 #[test]
 fn a_claim_on_a_run_that_is_not_to_be_believed_is_invalid() {
     let mut late = result("0.8", 3.0);
@@ -249,7 +323,7 @@ fn what_is_missing_is_not_measured() {
         "{text}"
     );
     assert!(
-        text.contains("1 of 2 claims hold; 1 of 2 runs have no results"),
+        text.contains("0 of 2 claims hold, 1 is undecided; 3 of 4 runs have no results"),
         "{text}"
     );
 }
@@ -258,7 +332,7 @@ fn what_is_missing_is_not_measured() {
 fn results_of_something_else_are_run_again() {
     let folder = folder("others", EXPERIMENT);
     let done = || {
-        let words = ["run", "./mine.toml", "--dry-run", "--json"];
+        let words = ["run", "./mine.toml", "--dry-run", "--json", "--seed", "1"];
         let plan: Value = serde_json::from_str(&printed(&weft(&folder, &words))).unwrap();
         let runs = plan.as_array().unwrap();
         runs.iter()
@@ -310,9 +384,9 @@ fn seeds_are_averaged() {
     let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
     let row = &judgement["tables"][0]["rows"][0];
     assert_eq!(row["labels"], serde_json::json!(["0.2", "mean"]));
-    assert_eq!(row["cells"][0]["mean"], 3.0);
+    assert_eq!(row["cells"][0]["value"], 3.0);
     assert!(row["cells"][0]["half_width"].as_f64().unwrap() > 1.0);
-    assert_eq!(judgement["claims"][0]["measured"], 1.0);
+    assert_eq!(judgement["claims"][0]["measured"]["value"], 1.0);
     assert_eq!(judgement["claims"][0]["verdict"], "fails");
     assert_eq!(judgement["runs"].as_array().unwrap().len(), 4);
     assert_eq!(judgement["holds"], false);
@@ -339,6 +413,7 @@ const PORTS: &str = r#"
 title = "Ports"
 source = "A. Author, 2026, Figure 2"
 about = "a"
+seeds = [1, 2]
 [[runs]]
 options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
 each.load = [0.2, 0.8]
@@ -455,7 +530,14 @@ fn the_spread_over_seeds_is_a_figure() {
         let text = printed(&weft(&folder, &words));
         serde_json::from_str::<Value>(&text).unwrap()["tables"][0]["rows"][0]["cells"][0].clone()
     };
-    assert_eq!(judge("1,2,3"), serde_json::json!({ "mean": 2.0 }));
+    // 2 of chi-square with 2 degrees of freedom: 2.5 % and 97.5 % are 0.050636 and 7.377759.
+    let spread = judge("1,2,3");
+    assert_eq!(spread["value"], 2.0);
+    let close = |end: &Value, expected: f64| {
+        assert!((end.as_f64().unwrap() - expected).abs() < 1e-3, "{end}")
+    };
+    close(&spread["low"], (8.0 / 7.377_759_f64).sqrt());
+    close(&spread["high"], (8.0 / 0.050_636_f64).sqrt());
     assert_eq!(judge("1"), Value::Null);
 }
 
@@ -464,6 +546,7 @@ const BESIDE: &str = r#"
 title = "Beside"
 source = "A. Author, 2026, Table 1"
 about = "a"
+seeds = [1, 2]
 [[runs]]
 options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0"
 each.load = [0.2, 0.8]

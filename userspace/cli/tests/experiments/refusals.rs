@@ -8,6 +8,7 @@ const SOUND: &str = r#"
 title = "t"
 source = "s"
 about = "a"
+seeds = [1]
 [[runs]]
 options = "rack:hosts=4 --scheme ./plain --load {load} --flows {flows}"
 each.load = [0.2, 0.4]
@@ -47,6 +48,28 @@ weft run rack:hosts=4 --load 0.2 --flows 10 --scheme ./plain --seed 1 --out resu
 weft run rack:hosts=4 --load 0.4 --flows 10 --scheme ./plain --seed 1 --out results/mine/load-0.4
 ";
     assert_eq!(run("sound", SOUND, &[]), (Some(0), expected.to_owned()));
+}
+
+#[test]
+fn what_is_drawn_has_five_seeds_and_what_is_not_one() {
+    let drawn = SOUND.replace("seeds = [1]\n", "");
+    let (_, plan) = run("five", &drawn, &[]);
+    assert_eq!(plan.lines().count(), 10, "{plan}");
+    for seed in 1..=5 {
+        assert_eq!(
+            plan.matches(&format!("--seed {seed} ")).count(),
+            2,
+            "{plan}"
+        );
+    }
+    let options = "--load {load} --flows {flows}";
+    let fixed = drawn.replace(
+        options,
+        "--warm-up {load} --add h0-h1:{flows}kB --only-added",
+    );
+    assert_ne!(fixed, drawn);
+    let (_, plan) = run("one", &fixed, &[]);
+    assert_eq!(plan.lines().count(), 2, "{plan}");
 }
 
 #[test]

@@ -41,8 +41,9 @@ pub struct Description {
     pub source: String,
     /// What the paper did, what is done here, and what differs.
     pub about: String,
-    #[serde(default = "first")]
-    pub(crate) seeds: Vec<u64>,
+    /// `None`: the first five, and of runs in which nothing is drawn, the first.
+    #[serde(default)]
+    pub(crate) seeds: Option<Vec<u64>>,
     /// Numbers for `{name}` in options, that `--scale` multiplies.
     #[serde(default)]
     pub(crate) scaled: BTreeMap<String, u64>,
@@ -52,10 +53,6 @@ pub struct Description {
     pub(crate) tables: Vec<Table>,
     /// What the paper says.
     pub claims: Vec<Claim>,
-}
-
-fn first() -> Vec<u64> {
-    vec![1]
 }
 
 /// Runs that differ in some values.
@@ -174,6 +171,16 @@ pub struct Claim {
     pub(crate) at_most: Option<f64>,
     #[serde(default)]
     pub(crate) at_least: Option<f64>,
+    /// What it is: the interval has it,
+    #[serde(default)]
+    pub(crate) equals: Option<f64>,
+    /// and half of the interval is at most this fraction of it (a tenth, if nothing is said).
+    #[serde(default = "tenth")]
+    pub(crate) to: f64,
+}
+
+fn tenth() -> f64 {
+    0.1
 }
 
 /// What a run is compared with: the run that has these values, and else the same.
@@ -258,7 +265,10 @@ impl Experiment {
 impl Description {
     /// What is wrong with it, as far as that shows without its runs.
     fn fault(&self) -> Option<String> {
-        if self.runs.is_empty() || self.claims.is_empty() || self.seeds.is_empty() {
+        if self.runs.is_empty()
+            || self.claims.is_empty()
+            || self.seeds.as_ref().is_some_and(Vec::is_empty)
+        {
             return Some("an experiment has runs, claims and seeds".to_owned());
         }
         let unnamed = self.runs.iter().filter(|runs| runs.name.is_none()).count();
@@ -334,7 +344,8 @@ impl Description {
             })
             .or_else(|| {
                 let limits = claim.at_most.is_some() || claim.at_least.is_some();
-                (!limits).then(|| "expected at_most, at_least, or both".to_owned())
+                (limits == claim.equals.is_some())
+                    .then(|| "expected at_most, at_least, or both; or equals".to_owned())
             })
             .map(|fault| format!("claim {}: {fault}", claim.says))
     }

@@ -12,6 +12,29 @@ use weft_load::record::{Backpressure, Class, Flow, PortSample};
 
 use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
+use crate::results::Pooled;
+
+/// Of several runs' flows together. `None`: that is no percentile of flows.
+pub(super) fn pooled(measure: &Measure, runs: &[&Done<'_>]) -> Option<(Pooled, f64)> {
+    let p = measure.statistic?.percentile()?;
+    let of = measure.of;
+    let value = |flow: &Flow| {
+        let ns = || flow.fct_ns.map(|ns| ns as f64);
+        match of {
+            Of::Slowdown => flow.slowdown,
+            Of::Time => Some(ns()? / 1e3),
+            Of::Delay => Some((ns()? - ns()? / flow.slowdown?) / 1e3),
+            _ => None,
+        }
+    };
+    if !matches!(of, Of::Slowdown | Of::Time | Of::Delay) {
+        return None;
+    }
+    let takes = measure.takes(runs.first()?.topology());
+    let flows = runs.iter().map(|done| done.run.flows.as_slice());
+    let taken = |flow: &Flow| takes(flow).then(|| value(flow)).flatten();
+    Some((Pooled::new(flows, |flow| !flow.warm_up, taken)?, p))
+}
 
 /// Of one run. `None`: there is nothing to measure.
 ///
@@ -23,9 +46,9 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
     let takes = measure.takes(topology);
     let flows = || done.run.flows.iter().filter(|flow| takes(flow));
     let statistic = measure.statistic.unwrap_or(Statistic::Mean);
-    let per_flow = |count: fn(&Flow) -> u64| {
-        let counts = flows().map(|flow| count(flow) as f64);
-        Statistic::Mean.of(counts)
+    let per_flow = |count: fn(&Flow) -> Option<u64>| {
+        let counts: Option<Vec<u64>> = flows().map(count).collect();
+        Statistic::Mean.of(counts?.into_iter().map(|count| count as f64))
     };
     Ok(match measure.of {
         Of::Slowdown => statistic.of(flows().filter_map(|flow| flow.slowdown)),
@@ -56,7 +79,7 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
         }
         Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
         Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
-        Of::Retransmissions => per_flow(|flow| flow.retransmissions),
+        Of::Retransmissions => per_flow(|flow| Some(flow.retransmissions)),
         Of::Timeouts => per_flow(|flow| flow.timeouts),
         _ => of_ports(measure, done),
     })
@@ -148,7 +171,7 @@ mod tests {
             fct_ns,
             slowdown: None,
             retransmissions: 0,
-            timeouts: 0,
+            timeouts: Some(0),
             partial: None,
         }
     }

@@ -78,7 +78,7 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
             fct_ns: Some(time.round() as u64),
             slowdown: Some(time / best),
             retransmissions: 0,
-            timeouts: 0,
+            timeouts: Some(0),
             partial: None,
             ..flow.clone()
         })

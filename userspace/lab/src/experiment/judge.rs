@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Claims and tables over all runs: a figure is the mean over seeds, and a claim must hold in each
-//! group of runs that it is about.
+//! Claims and tables over all runs. A figure is the mean over seeds, or a percentile of all their flows
+//! together, with its 95 % confidence interval; a claim must hold in each group of runs that it is about, and
+//! it holds only if all of the interval is within its limits.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
+use weft_load::record::OfferedLoad;
 
 use super::description::{Claim, Experiment, Table, Value, Where};
 use super::figure;
@@ -14,7 +17,7 @@ use super::found::Done;
 use super::measure::{Measure, OverSeeds};
 use crate::error::usage;
 use crate::number::digits;
-use crate::results::{Estimate, estimate};
+use crate::results::{Estimate, deviation, estimate, quotient};
 
 type Values = BTreeMap<String, Value>;
 
@@ -31,6 +34,12 @@ pub struct Judgement {
     pub holds: bool,
     /// Runs without results.
     pub missing: usize,
+    /// Seeds of the runs that are there.
+    pub seeds: Vec<u64>,
+    /// The least and the largest number of flows that a run measured.
+    pub flows: Option<(u64, u64)>,
+    /// The least and the largest load that was offered, as a share of what was asked for.
+    pub offered: Option<(f64, f64)>,
     /// In the order of the description.
     pub claims: Vec<Judged>,
     /// In the order of the description.
@@ -49,7 +58,7 @@ pub struct Judged {
     /// The limits.
     pub asked: String,
     /// In the group of runs that is farthest from what is asked.
-    pub measured: Option<f64>,
+    pub measured: Option<Estimate>,
     /// Empty for a number.
     pub unit: &'static str,
     /// What tells that group from the others that the claim is about.
@@ -62,10 +71,12 @@ pub struct Judged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// All that it is about is within its limits.
+    /// All that it is about is within its limits, with all of the interval.
     Holds,
-    /// Some of it is not.
+    /// Some of it is not, with all of the interval.
     Fails,
+    /// Some interval has a limit in it, or there is none: more flows or seeds would tell.
+    Undecided,
     /// There is nothing that it could be measured from.
     NotMeasured,
     /// A run that it is about is not to be believed.
@@ -112,33 +123,64 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Of each run. `None`: in one there is nothing to measure.
+    fn figures(&self, measure: &Measure) -> Result<Option<Vec<f64>>> {
+        let figures = self.runs.iter().map(|run| figure::of_run(measure, run));
+        figures.collect()
+    }
+
     fn figure(&self, measure: &Measure) -> Result<Option<Estimate>> {
-        let mut figures = Vec::new();
-        for run in &self.runs {
-            match figure::of_run(measure, run)? {
-                Some(figure) => figures.push(figure),
-                None => return Ok(None),
-            }
+        let Some(figures) = self.figures(measure)? else {
+            return Ok(None);
+        };
+        if let [figure] = figures[..]
+            && !self.is_random()
+        {
+            return Ok((measure.over_seeds == OverSeeds::Mean).then(|| Estimate::exact(figure)));
         }
         Ok(match measure.over_seeds {
-            OverSeeds::Mean => estimate(&figures),
-            OverSeeds::Deviation => deviation(&figures).map(|mean| Estimate {
-                mean,
-                half_width: None,
-            }),
+            OverSeeds::Deviation => deviation(&figures),
+            OverSeeds::Mean => match figure::pooled(measure, &self.runs) {
+                Some((pooled, p)) => pooled.percentile(p),
+                None => estimate(&figures),
+            },
         })
+    }
+
+    /// A figure over that of other runs, seed by seed if they have the same.
+    fn over(&self, measure: &Measure, other: &Self, divisor: &Measure) -> Result<Option<Estimate>> {
+        let means = [measure, divisor].map(|it| it.over_seeds == OverSeeds::Mean);
+        let seeds =
+            |group: &Self| -> Vec<u64> { group.runs.iter().map(|it| it.planned.seed).collect() };
+        if means == [true, true] && seeds(self) == seeds(other) {
+            let pooled = figure::pooled(measure, &self.runs);
+            if let Some(((a, p), (b, q))) = pooled.zip(figure::pooled(divisor, &other.runs))
+                && p == q
+                && self.runs.len() > 1
+            {
+                return Ok(a.over(&b, p));
+            }
+            let figures = self.figures(measure)?.zip(other.figures(divisor)?);
+            let found = figures.and_then(|(a, b)| quotient(&a, &b));
+            return Ok(match found {
+                Some(found) if !self.is_random() && !other.is_random() => {
+                    Some(Estimate::exact(found.value))
+                }
+                found => found,
+            });
+        }
+        let figures = self.figure(measure)?.zip(other.figure(divisor)?);
+        Ok(figures.and_then(|(a, b)| a.over_unpaired(&b)))
+    }
+
+    /// Whether another seed would have given another run.
+    fn is_random(&self) -> bool {
+        self.runs.iter().any(|run| run.planned.random)
     }
 
     fn valid(&self) -> bool {
         self.runs.iter().all(|run| run.reasons().is_empty())
     }
-}
-
-/// The standard deviation of a sample; of one number there is none.
-fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = estimate(values)?.mean;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }
 
 fn selects(selection: &Where, values: &Values) -> bool {
@@ -198,6 +240,9 @@ impl Judgement {
             source: description.source.clone(),
             holds: missing == 0 && claims.iter().all(|claim| claim.verdict == Verdict::Holds),
             missing,
+            seeds: seeds(done),
+            flows: flows(done),
+            offered: offered(done),
             claims,
             tables: tables.collect::<Result<_>>()?,
             runs,
@@ -205,14 +250,68 @@ impl Judgement {
     }
 }
 
+fn seeds(done: &[Done<'_>]) -> Vec<u64> {
+    let mut seeds: Vec<u64> = done.iter().map(|run| run.planned.seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    seeds
+}
+
+fn flows(done: &[Done<'_>]) -> Option<(u64, u64)> {
+    let flows = || {
+        done.iter()
+            .filter_map(|run| Some(run.run.summary.as_ref()?.flows))
+    };
+    flows().min().zip(flows().max())
+}
+
+/// Over the seeds of each group, which is what figures are of.
+fn offered(done: &[Done<'_>]) -> Option<(f64, f64)> {
+    let of = |group: Group<'_>| {
+        let loads = group.runs.iter().map(|run| run.run.summary.as_ref()?.load);
+        let loads: Vec<_> = loads.collect::<Option<_>>()?;
+        let sum = |of: fn(&OfferedLoad) -> f64| loads.iter().map(of).sum::<f64>();
+        Some(sum(|it| it.offered) / sum(|it| it.asked))
+    };
+    let mut shares: Vec<f64> = groups(done).into_iter().filter_map(of).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.first().copied().zip(shares.last().copied())
+}
+
 /// How far beyond its limits a value is; below 0 it is within them.
 fn excess(claim: &Claim, value: f64) -> f64 {
     let above = claim.at_most.map(|limit| value - limit);
     let below = claim.at_least.map(|limit| limit - value);
+    let off = claim.equals.map(|target| (value - target).abs());
     above
         .into_iter()
         .chain(below)
+        .chain(off)
         .fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// What follows from a figure and its interval.
+fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
+    let Some((low, high)) = figure.low.zip(figure.high) else {
+        return Verdict::Undecided;
+    };
+    if let Some(target) = claim.equals {
+        let precise = high - low <= 2.0 * claim.to * target.abs();
+        return match (low <= target && target <= high, precise) {
+            (false, _) => Verdict::Fails,
+            (true, true) => Verdict::Holds,
+            (true, false) => Verdict::Undecided,
+        };
+    }
+    let above = claim.at_most.is_some_and(|limit| low > limit);
+    let below = claim.at_least.is_some_and(|limit| high < limit);
+    if above || below {
+        Verdict::Fails
+    } else if excess(claim, low) <= 0.0 && excess(claim, high) <= 0.0 {
+        Verdict::Holds
+    } else {
+        Verdict::Undecided
+    }
 }
 
 fn judged(
@@ -225,57 +324,62 @@ fn judged(
         .iter()
         .filter(|group| selects(&claim.selection, group.values))
         .collect();
-    let mut worst: Option<(f64, &Group<'_>)> = None;
-    let mut verdict = if about.is_empty() {
-        Verdict::NotMeasured
-    } else {
-        Verdict::Holds
-    };
+    // The figure, what follows from it, and whose it is.
+    let mut worst: Option<(Estimate, Verdict, &Group<'_>)> = None;
+    let (mut measured, mut valid) = (!about.is_empty(), true);
     for &group in &about {
-        let mut figure = group.figure(measure)?.map(|figure| figure.mean);
-        let mut valid = group.valid();
-        if let Some(over) = &claim.over {
-            let other = over
-                .measure
-                .as_ref()
-                .map_or(measure, |name| &measures[name]);
-            let mut values = group.values.clone();
-            values.extend(over.selection.clone());
-            let reference = all.iter().find(|group| *group.values == values);
-            let divisor = match reference {
-                Some(reference) => {
-                    valid &= reference.valid();
-                    reference.figure(other)?.map(|figure| figure.mean)
-                }
-                None => None,
-            };
-            figure = figure
-                .zip(divisor)
-                .map(|(figure, divisor)| figure / divisor);
-        }
-        match figure.filter(|figure| figure.is_finite()) {
-            None => verdict = Verdict::NotMeasured,
-            Some(figure) => {
-                if worst.is_none_or(|(value, _)| excess(claim, figure) > excess(claim, value)) {
-                    worst = Some((figure, group));
+        valid &= group.valid();
+        let figure = match &claim.over {
+            None => group.figure(measure)?,
+            Some(over) => {
+                let other = over
+                    .measure
+                    .as_ref()
+                    .map_or(measure, |name| &measures[name]);
+                let mut values = group.values.clone();
+                values.extend(over.selection.clone());
+                match all.iter().find(|group| *group.values == values) {
+                    Some(reference) => {
+                        valid &= reference.valid();
+                        group.over(measure, reference, other)?
+                    }
+                    None => None,
                 }
             }
-        }
-        if !valid && verdict == Verdict::Holds {
-            verdict = Verdict::Invalid;
+        };
+        let Some(figure) = figure.filter(|figure| figure.value.is_finite()) else {
+            measured = false;
+            continue;
+        };
+        let found = verdict(claim, &figure);
+        // That which fails before that which is not decided, and then the farthest.
+        let rank = |verdict: Verdict, figure: &Estimate| {
+            let order = match verdict {
+                Verdict::Fails => 2,
+                Verdict::Undecided => 1,
+                _ => 0,
+            };
+            (order, excess(claim, figure.value))
+        };
+        let is_worse = worst.as_ref().is_none_or(|(value, verdict, _)| {
+            rank(found, &figure).partial_cmp(&rank(*verdict, value)) == Some(Ordering::Greater)
+        });
+        if is_worse {
+            worst = Some((figure, found, group));
         }
     }
-    if let (Verdict::Holds, Some((value, _))) = (verdict, worst)
-        && excess(claim, value) > 0.0
-    {
-        verdict = Verdict::Fails;
-    }
+    let verdict = match &worst {
+        Some(_) if !measured => Verdict::NotMeasured,
+        Some(_) if !valid => Verdict::Invalid,
+        Some((_, verdict, _)) => *verdict,
+        None => Verdict::NotMeasured,
+    };
     let differs = |name: &String| {
         about
             .iter()
             .any(|it| it.values.get(name) != about[0].values.get(name))
     };
-    let at = worst.map_or_else(Values::new, |(_, group)| {
+    let at = worst.as_ref().map_or_else(Values::new, |(_, _, group)| {
         let values = group.values.iter().filter(|(name, _)| differs(name));
         values
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -285,11 +389,15 @@ fn judged(
         says: claim.says.clone(),
         paper: claim.paper.clone(),
         asked: match (claim.at_least, claim.at_most) {
+            _ if claim.equals.is_some() => {
+                let target = claim.equals.unwrap_or_default();
+                format!("{} (to {} %)", digits(target), digits(100.0 * claim.to))
+            }
             (Some(least), Some(most)) => format!("{} to {}", digits(least), digits(most)),
             (Some(least), None) => format!("≥ {}", digits(least)),
             (None, most) => format!("≤ {}", digits(most.unwrap_or(f64::INFINITY))),
         },
-        measured: worst.map(|(value, _)| value),
+        measured: worst.map(|(figure, ..)| figure),
         unit: if claim.over.is_some() {
             ""
         } else {

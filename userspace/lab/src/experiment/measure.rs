@@ -182,6 +182,17 @@ impl TryFrom<String> for Bytes {
 }
 
 impl Statistic {
+    /// The share of numbers that are at most so large, if it is a percentile.
+    pub(super) fn percentile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            Self::Mean | Self::Max | Self::Largest => None,
+        }
+    }
+
     /// Of values that each hold for a time. A percentile is the least value that holds, together with
     /// those below it, for that share of the time. `None` of no time.
     pub(super) fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
@@ -359,7 +370,7 @@ mod tests {
             fct_ns,
             slowdown: None,
             retransmissions: 0,
-            timeouts: 0,
+            timeouts: Some(0),
             partial: None,
         }
     }

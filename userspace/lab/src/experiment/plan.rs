@@ -29,6 +29,8 @@ pub struct Planned {
     pub(crate) ideal: bool,
     /// Whether its flows are not meant to end.
     pub(crate) endless: bool,
+    /// Whether another seed would be another run.
+    pub(crate) random: bool,
     /// Other limits of gates, by their names.
     pub(crate) allow: BTreeMap<String, f64>,
 }
@@ -94,13 +96,18 @@ pub fn plan(
         (name.clone(), Value(number.to_string()))
     });
     let scaled: BTreeMap<String, Value> = scaled.collect();
-    let seeds = asked.seeds.as_ref().unwrap_or(&description.seeds);
-    run::each_once("--seed", seeds)?;
+    let said = asked.seeds.as_ref().or(description.seeds.as_ref());
+    let seeds = match said {
+        Some(seeds) => Seeds::Said(seeds.clone()),
+        None => Seeds::First((1..=SEEDS).collect()),
+    };
+    let (Seeds::Said(all) | Seeds::First(all)) = &seeds;
+    run::each_once("--seed", all)?;
     let mut plan: Vec<Planned> = Vec::new();
     for runs in &description.runs {
         let first = plan.len();
         for values in combinations(runs) {
-            for planned in planned(experiment, asked, read, runs, &values, &scaled, seeds)? {
+            for planned in planned(experiment, asked, read, runs, &values, &scaled, &seeds)? {
                 if plan.iter().any(|other| other.file == planned.file) {
                     return usage(format!(
                         "{}: two runs would be {}",
@@ -130,6 +137,15 @@ pub fn plan(
     Ok(plan)
 }
 
+/// Seeds that there are, if nobody says others.
+const SEEDS: u64 = 5;
+
+enum Seeds {
+    /// By the description or who runs it.
+    Said(Vec<u64>),
+    First(Vec<u64>),
+}
+
 /// Every combination of the values; the last name's change first.
 fn combinations(runs: &Runs) -> Vec<BTreeMap<String, Value>> {
     let mut all = vec![BTreeMap::new()];
@@ -156,7 +172,7 @@ fn planned(
     runs: &Runs,
     values: &BTreeMap<String, Value>,
     scaled: &BTreeMap<String, Value>,
-    seeds: &[u64],
+    seeds: &Seeds,
 ) -> Result<Vec<Planned>> {
     let with = values
         .get("scheme")
@@ -176,6 +192,13 @@ fn planned(
     let mut run = read(&words).with_context(wrong)?;
     run.testbed.clone_from(&asked.testbed);
     let scheme = run.fabric.scheme.clone();
+    // Where nothing is drawn, one run is all there are: unless somebody knows better, for a guest's seed
+    // decides its kernel's hashes, too.
+    let (seeds, random) = match seeds {
+        Seeds::Said(seeds) => (seeds.as_slice(), true),
+        Seeds::First(seeds) if run.traffic.is_random() => (seeds.as_slice(), true),
+        Seeds::First(seeds) => (&seeds[..1], false),
+    };
     let run = Rc::new(run.checked(seeds).with_context(wrong)?);
     let mut values = values.clone();
     values.extend(
@@ -187,6 +210,7 @@ fn planned(
     out.extend(folder(&values));
     values.insert("scheme".to_owned(), Value(scheme.clone()));
     let planned = seeds.iter().map(|&seed| Planned {
+        random,
         file: run::file(&out, &run.fabric().scheme.name, seed),
         folder: out.clone(),
         ideal: runs.ideal.as_ref() == Some(&scheme),
@@ -288,7 +312,7 @@ at_most = 0
                 incasts: None,
                 added: vec!["h0-h1:1kB".to_owned()],
                 until: Until::Flows(1),
-                warm_up: 0.0,
+                warm_up: Some(0.0),
             },
             connections: Connections::PerFlow,
             since: Since::FirstByte,

@@ -90,10 +90,7 @@ impl Means {
         Self {
             means: [all(0), all(1)],
             // There is at least one pair.
-            difference: estimate(&differences).unwrap_or(Estimate {
-                mean: 0.0,
-                half_width: None,
-            }),
+            difference: estimate(&differences).unwrap_or(Estimate::alone(0.0)),
         }
     }
 
@@ -105,7 +102,7 @@ impl Means {
     /// Whether seeds differ by more than the clocks do.
     fn are_noise(&self) -> bool {
         let half_width = self.difference.half_width;
-        half_width.is_some_and(|half| self.difference.mean.abs() <= half)
+        half_width.is_some_and(|half| self.difference.value.abs() <= half)
     }
 }
 
@@ -311,7 +308,7 @@ mod tests {
     fn a_bias_of_all_flows_is_no_agreement_flow_by_flow() {
         let twins = judged(|_, _| 0.006);
         assert!((twins.bias - 0.006).abs() < 1e-4, "{twins:?}");
-        assert!((twins.slowdown.difference.mean - 0.006).abs() < 1e-9);
+        assert!((twins.slowdown.difference.value - 0.006).abs() < 1e-9);
         assert_ne!(twins.agreement, Agreement::FlowByFlow);
     }
 

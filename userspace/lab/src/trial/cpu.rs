@@ -4,27 +4,21 @@
 
 use std::fs;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
-/// The first line of `/proc/stat`: clock ticks since the start, of all processors.
-pub(super) struct Cpu {
+/// `/proc/stat`: clock ticks since the start, of each processor.
+pub(super) struct Cpu(Vec<Ticks>);
+
+#[derive(Clone, Copy)]
+struct Ticks {
     idle: u64,
     all: u64,
 }
 
-impl Cpu {
-    pub(super) fn now() -> Result<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").context("reading /proc/stat")?)
-    }
-
+impl Ticks {
     /// user nice system idle iowait irq softirq steal; guest time is in user time.
-    fn parse(text: &str) -> Result<Self> {
-        let line = text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("cpu "));
-        let ticks: Vec<u64> = line
-            .context("/proc/stat does not begin with cpu")?
+    fn parse(words: &str) -> Result<Self> {
+        let ticks: Vec<u64> = words
             .split_whitespace()
             .take(8)
             .map(str::parse)
@@ -36,7 +30,34 @@ impl Cpu {
         })
     }
 
-    /// The share of time since then in which there was nothing to do, 0 to 1.
+    /// `None` if no tick has passed.
+    fn idle_share(self, later: Self) -> Option<f64> {
+        let all = later.all.checked_sub(self.all).filter(|all| *all > 0)?;
+        Some(later.idle.saturating_sub(self.idle) as f64 / all as f64)
+    }
+}
+
+impl Cpu {
+    pub(super) fn now() -> Result<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").context("reading /proc/stat")?)
+    }
+
+    /// The lines `cpuN …`; the first, of all together, says nothing of one that is always busy.
+    fn parse(text: &str) -> Result<Self> {
+        let of_one = |line: &str| {
+            let words = line.strip_prefix("cpu")?;
+            let (_, ticks) = words.split_once(' ')?;
+            words
+                .starts_with(|c: char| c.is_ascii_digit())
+                .then(|| Ticks::parse(ticks))
+        };
+        let all: Vec<Ticks> = text.lines().filter_map(of_one).collect::<Result<_>>()?;
+        ensure!(!all.is_empty(), "/proc/stat names no processor");
+        Ok(Self(all))
+    }
+
+    /// Of the processor that had most to do, the share of time since then in which it had nothing to do,
+    /// 0 to 1.
     ///
     /// `None` if no tick has passed.
     pub(super) fn idle_share_since(&self) -> Result<Option<f64>> {
@@ -44,8 +65,9 @@ impl Cpu {
     }
 
     fn idle_share(&self, later: &Self) -> Option<f64> {
-        let all = later.all.checked_sub(self.all).filter(|all| *all > 0)?;
-        Some(later.idle.saturating_sub(self.idle) as f64 / all as f64)
+        let each = self.0.iter().zip(&later.0);
+        let shares = each.filter_map(|(before, later)| before.idle_share(*later));
+        shares.min_by(f64::total_cmp)
     }
 }
 
@@ -55,10 +77,17 @@ mod tests {
 
     #[test]
     fn idle_time_is_idle_and_waiting_for_disks() {
-        let before = Cpu::parse("cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 …").unwrap();
-        let after = Cpu::parse("cpu  150 0 60 820 50 10 5 5 0 0\n").unwrap();
+        let before = Cpu::parse("cpu  9 9 9 9\ncpu0 100 0 50 800 40 5 5 0 0 0\nintr 5").unwrap();
+        let after = Cpu::parse("cpu  9 9 9 9\ncpu0 150 0 60 820 50 10 5 5 0 0\n").unwrap();
         assert_eq!(before.idle_share(&after), Some(0.3));
         assert_eq!(before.idle_share(&before), None);
         assert!(Cpu::parse("intr 5").is_err());
+    }
+
+    #[test]
+    fn a_processor_that_is_always_busy_is_seen_among_idle_ones() {
+        let before = Cpu::parse("cpu 0 0 0 0 0\ncpu0 0 0 0 0 0\ncpu1 0 0 0 0 0\n").unwrap();
+        let after = Cpu::parse("cpu 99 0 0 101 0\ncpu0 0 0 0 100 0\ncpu1 99 0 0 1 0\n").unwrap();
+        assert_eq!(before.idle_share(&after), Some(0.01));
     }
 }

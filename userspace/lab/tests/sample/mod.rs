@@ -70,7 +70,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             fct_ns: Some(fct),
             slowdown: Some(slowdown),
             retransmissions: id % 3,
-            timeouts: u64::from(id.is_multiple_of(50)),
+            timeouts: Some(u64::from(id.is_multiple_of(50))),
             partial: None,
         }
     };

@@ -3,7 +3,9 @@
 //! How well a few runs tell the mean of all.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF as _, StudentsT};
+
+use super::Bounds;
 
 /// A mean and how far off it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,4 +45,22 @@ pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
         mean,
         half_width: quantile * standard_error,
     })
+}
+
+/// The standard deviation (over n - 1) of independent values and its confidence interval by the chi-square
+/// distribution with n - 1 degrees of freedom: exact if they are normal. `level` and `None` as of
+/// [`mean_interval`].
+#[must_use]
+pub fn deviation_interval(values: &[f64], level: f64) -> Option<(f64, Bounds)> {
+    mean_interval(values, level)?;
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let chi = ChiSquared::new(n - 1.0).ok()?;
+    let end = |p: f64| (squares / chi.inverse_cdf(p)).sqrt();
+    let bounds = Bounds {
+        low: end(f64::midpoint(1.0, level)),
+        high: end(f64::midpoint(0.0, 1.0 - level)),
+    };
+    Some(((squares / (n - 1.0)).sqrt(), bounds))
 }

@@ -31,28 +31,28 @@ const UNITS: [Unit; 4] = [
 impl Unit {
     /// The largest in which no time of a row is below 1.
     pub(crate) fn of(row: &[Option<Estimate>]) -> Self {
-        let times = row.iter().flatten().map(|it| it.mean);
+        let times = row.iter().flatten().map(|it| it.value);
         let least = times.fold(f64::INFINITY, f64::min);
         let fits = |unit: &&Unit| least.is_finite() && least >= unit.ns;
         *UNITS.iter().find(fits).unwrap_or(&UNITS[3])
     }
 }
 
-/// A figure; a confidence interval has its mean's last digit.
+/// A figure; its confidence interval has its last digit: `A ± B` if it is Student's, `A [L, H]` of a bootstrap.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
-    match estimate {
-        None => "–".to_owned(),
-        Some(Estimate {
-            mean,
-            half_width: None,
-        }) => digits(mean),
-        Some(Estimate {
-            mean,
-            half_width: Some(half),
-        }) => {
-            let decimals = decimals(mean);
-            format!("{mean:.decimals$} ± {half:.decimals$}")
+    let Some(estimate) = estimate else {
+        return "–".to_owned();
+    };
+    let value = estimate.value;
+    let decimals = decimals(value);
+    match (estimate.half_width, estimate.low, estimate.high) {
+        // All seeds gave the same.
+        (Some(0.0), ..) => digits(value),
+        (Some(half), ..) => format!("{value:.decimals$} ± {half:.decimals$}"),
+        (None, Some(low), Some(high)) if low < high => {
+            format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
         }
+        _ => digits(value),
     }
 }
 
@@ -60,8 +60,11 @@ pub(crate) fn show(estimate: Option<Estimate>) -> String {
 mod tests {
     use super::*;
 
-    fn estimate(mean: f64, half_width: Option<f64>) -> Option<Estimate> {
-        Some(Estimate { mean, half_width })
+    fn estimate(value: f64, half_width: Option<f64>) -> Option<Estimate> {
+        Some(Estimate {
+            half_width,
+            ..Estimate::alone(value)
+        })
     }
 
     #[test]
@@ -70,6 +73,11 @@ mod tests {
         assert_eq!(show(estimate(1.041, None)), "1.04");
         assert_eq!(show(estimate(1.041, Some(12.346))), "1.04 ± 12.35");
         assert_eq!(show(estimate(259.2, Some(5.9))), "259 ± 6");
+        let mut drawn = Estimate::alone(12.34);
+        (drawn.low, drawn.high) = (Some(11.02), Some(14.99));
+        assert_eq!(show(Some(drawn)), "12.3 [11.0, 15.0]");
+        (drawn.low, drawn.high) = (Some(12.34), Some(12.34));
+        assert_eq!(show(Some(drawn)), "12.3");
     }
 
     #[test]
