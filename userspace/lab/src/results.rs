@@ -87,12 +87,32 @@ pub fn read(files: &[String]) -> Result<Vec<Recorded>> {
                 Ok(run) if run.summary.is_none() => usage(format!(
                     "{file}: the run did not end, there is no summary to compare"
                 )),
-                Ok(run) => Ok(run),
+                Ok(run) => match impossible(&run) {
+                    Some(sentence) => usage(format!("{file}: {sentence}")),
+                    None => Ok(run),
+                },
                 Err(weft_load::Error::Io(error)) => usage(format!("{file}: {error}")),
                 Err(error) => usage(error.to_string()),
             }
         })
         .collect()
+}
+
+/// What no run gives.
+fn impossible(run: &Recorded) -> Option<String> {
+    const MOST: f64 = 1e12;
+    run.flows.iter().find_map(|flow| {
+        let slowdown = flow.slowdown.filter(|it| !(*it > 0.0 && *it <= MOST));
+        let slowdown = slowdown.map(|it| {
+            format!(
+                "flow {} has a slowdown of {it:e}: expected above 0 to {MOST:e}",
+                flow.id
+            )
+        });
+        let ns = flow.fct_ns.and_then(|ns| flow.start_ns.checked_add(ns));
+        let ends = flow.fct_ns.is_none() || ns.is_some_and(|ns| ns <= i64::MAX as u64);
+        slowdown.or_else(|| (!ends).then(|| format!("flow {} ends after 2^63 ns", flow.id)))
+    })
 }
 
 /// Groups runs by what they ran, in the order of their first ones.

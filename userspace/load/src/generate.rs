@@ -77,6 +77,11 @@ pub struct Workload {
     pub seed: u64,
 }
 
+/// Flows that a run may have, about: a few GB of memory.
+const MOST_FLOWS: f64 = 1e7;
+/// And how long it may be, in s.
+const LONGEST_S: f64 = 1e5;
+
 /// Flows that are no incast, and what decides when they begin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Background {
@@ -190,6 +195,7 @@ impl Workload {
         if matches!(self.until, Until::Flows(0) | Until::Time(0)) {
             return invalid("a workload needs at least one flow, or some time");
         }
+        self.check_extent()?;
         let trace = match &self.background {
             Some(Background::Trace(trace)) => Some(trace.flows().len() as u64),
             _ => None,
@@ -231,6 +237,64 @@ impl Workload {
             last_start: 0,
             goes_on: false,
         })
+    }
+
+    /// Refuses more than memory holds, and more time than a clock tells.
+    fn check_extent(&self) -> Result<()> {
+        let too_many = |flows: f64| {
+            invalid(format!(
+                "about {flows:.3e} flows: a run has at most {MOST_FLOWS:.0e}"
+            ))
+        };
+        let too_long = |seconds: f64| {
+            invalid(format!(
+                "about {seconds:.3e} s until the last flow: a run has at most {LONGEST_S:.0e} s of the fabric"
+            ))
+        };
+        let rate = match &self.background {
+            Some(Background::Open { rate, .. }) => Some(*rate),
+            Some(Background::Closed {
+                pairs, outstanding, ..
+            }) => {
+                let at_once = f64::from(outstanding.get()) * pairs.all().len() as f64;
+                if at_once > MOST_FLOWS {
+                    return too_many(at_once);
+                }
+                None
+            }
+            _ => None,
+        };
+        let incast = self.incast.as_ref();
+        let (flows, seconds) = match (self.until, rate, incast) {
+            (Until::Time(ns), ..) => (
+                rate.map_or(0.0, |rate| rate * ns as f64 / 1e9),
+                ns as f64 / 1e9,
+            ),
+            (Until::Flows(n), Some(rate), _) => (n as f64, n as f64 / rate),
+            (Until::Flows(n), None, Some(incast)) if self.background.is_none() => {
+                let events = (n as f64 / f64::from(incast.fan_in.get())).ceil();
+                (n as f64, events / incast.rate)
+            }
+            (Until::Flows(n), ..) => (n as f64, 0.0),
+            (Until::TraceEnd, ..) => (0.0, 0.0),
+        };
+        let on_top = match (&self.background, incast) {
+            (None, Some(incast)) if matches!(self.until, Until::Time(_)) => Some(incast),
+            (Some(_), incast) => incast,
+            _ => None,
+        };
+        let on_top = on_top.map_or(0.0, |it| it.rate * seconds * f64::from(it.fan_in.get()));
+        // Rates that are none are told by what takes them.
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Ok(());
+        }
+        if flows + on_top > MOST_FLOWS {
+            too_many(flows + on_top)
+        } else if seconds > LONGEST_S {
+            too_long(seconds)
+        } else {
+            Ok(())
+        }
     }
 
     /// The size of the largest flow that there may be, in bytes.

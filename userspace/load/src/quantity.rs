@@ -56,6 +56,8 @@ mod tests {
             ("20kb", 20_000),
             ("1TB", 1_000_000_000_000),
             ("2 GB", 2_000_000_000),
+            ("20KB", 20_000),
+            ("1mib", 1 << 20),
         ] {
             assert_eq!(bytes(text).unwrap(), expected, "{text}");
         }

@@ -693,3 +693,40 @@ fn what_makes_no_workload_is_refused() {
         assert_eq!(workload.flows().unwrap_err().to_string(), expected);
     }
 }
+
+/// Refused at once: nothing is drawn, and nothing is allocated for it.
+#[test]
+fn what_no_machine_can_run_is_refused_at_once() {
+    let closed = |outstanding| Workload {
+        background: Some(Background::Closed {
+            sizes: "fixed:1".parse().unwrap(),
+            pairs: Pairs::uniform(HOSTS).unwrap(),
+            outstanding: NonZeroU32::new(outstanding).unwrap(),
+        }),
+        ..open("fixed:1", 1.0)
+    };
+    let refused = |workload: Workload| workload.flows().map(drop).unwrap_err().to_string();
+    let usual = || open("fixed:1", 1_000.0);
+    let many = "flows: a run has at most 1e7";
+    assert!(refused(closed(400_000_000)).ends_with(many));
+    assert!(closed(2).flows().is_ok());
+    let until = |until, rate| Workload {
+        until,
+        ..open("fixed:1", rate)
+    };
+    assert!(refused(until(Until::Flows(u64::MAX), 1e9)).ends_with(many));
+    assert!(refused(until(Until::Time(10_000_000_000), 1e7)).ends_with(many));
+    assert!(refused(until(Until::Flows(100), 1e-300)).contains("s until the last flow"));
+    let incast = |rate| Workload {
+        incast: Some(Incast { rate, ..dibs() }),
+        ..usual()
+    };
+    assert!(refused(incast(1e30)).ends_with(many));
+    assert!(incast(300.0).flows().is_ok());
+    let only = |rate| Workload {
+        background: None,
+        ..incast(rate)
+    };
+    assert!(refused(only(1e-300)).contains("s until the last flow"));
+    assert!(only(1e30).flows().is_ok());
+}

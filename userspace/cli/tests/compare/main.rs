@@ -235,6 +235,25 @@ fn columns_of_one_scheme_are_told_apart() {
 }
 
 #[test]
+fn what_no_run_gives_is_refused() {
+    let folder = files::folder("compare-impossible");
+    for (slowdown, said) in [(1e300, "1e300"), (-1.0, "-1e0"), (0.0, "0e0")] {
+        let mut sample = sample("dctcp", 1, 60, 3.0);
+        sample.flows[7].slowdown = Some(slowdown);
+        let file = sample.write(&folder);
+        let said = format!(
+            "weft: {}: flow 7 has a slowdown of {said}: expected above 0 to 1e12",
+            file.display()
+        );
+        assert_eq!(refused(&["compare"], &[file]), said);
+    }
+    let mut sample = sample("dctcp", 1, 60, 3.0);
+    sample.flows[7].fct_ns = Some(u64::MAX);
+    let said = refused(&["compare"], &[sample.write(&folder)]);
+    assert!(said.ends_with("flow 7 ends after 2^63 ns"), "{said}");
+}
+
+#[test]
 fn what_is_no_result_is_refused() {
     let folder = files::folder("compare-refused");
     let good = sample("dctcp", 1, 60, 3.0);
