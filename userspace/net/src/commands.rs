@@ -111,7 +111,7 @@ impl Display for ProcessCommands<'_> {
         let layout = Layout::new(testbed);
         let logs = layout.logs();
         writeln!(f, "\n# processes\nmkdir -p {}", logs.display())?;
-        for (process, log) in processes.iter().zip(processes::logs(processes)) {
+        for (process, log) in processes.iter().zip(processes::logs(processes, &[])) {
             let log = logs.join(log).display().to_string();
             writeln!(
                 f,

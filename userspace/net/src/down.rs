@@ -19,7 +19,7 @@ use crate::namespace;
 use crate::netlink::{Batch, End, Message, Socket};
 use crate::orphans;
 use crate::plan::{LOOPBACK, check_name};
-use crate::processes;
+use crate::processes::{self, Whose};
 
 /// What is gone, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,20 +43,37 @@ pub struct Removed {
 pub fn down(name: &str) -> Result<Removed> {
     check_name(name)?;
     let _lock = Lock::acquire()?;
+    remove(&existing(name)?)
+}
+
+/// Ends all processes in the namespaces of the testbed `name`, whoever started them: asks each, and
+/// after 2 s makes it. Gives back how many there were. The calling process is not among them.
+///
+/// # Errors
+///
+/// [`Error::NoTestbed`]; what the system refuses.
+pub fn kill(name: &str) -> Result<usize> {
+    check_name(name)?;
+    let _lock = Lock::acquire()?;
+    let layout = existing(name)?;
+    processes::end(&layout, &layout.nodes()?, Whose::Anybody)
+}
+
+fn existing(name: &str) -> Result<Layout> {
     let layout = Layout::new(name);
-    if !layout.exists()? {
-        return Err(Error::NoTestbed {
-            name: name.to_owned(),
-            others: layout::testbeds()?,
-        });
+    if layout.exists()? {
+        return Ok(layout);
     }
-    remove(&layout)
+    Err(Error::NoTestbed {
+        name: name.to_owned(),
+        others: layout::testbeds()?,
+    })
 }
 
 /// The caller has the lock.
 pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let nodes = layout.nodes()?;
-    processes::end(layout, &nodes)?;
+    processes::end(layout, &nodes, Whose::Testbed)?;
     let held = self::processes(layout, &nodes)?;
     // The thread ends up in a namespace that ends with it.
     namespace::on_thread(|| {

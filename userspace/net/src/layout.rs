@@ -153,7 +153,7 @@ pub(crate) fn testbeds() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn entries(directory: &Path) -> Result<Vec<String>> {
+pub(crate) fn entries(directory: &Path) -> Result<Vec<String>> {
     let reading = || format!("reading {}", directory.display());
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -69,11 +69,11 @@ mod testbed;
 mod up;
 
 pub use commands::{Commands, ProcessCommands, quoted};
-pub use down::{Removed, down};
+pub use down::{Removed, down, kill};
 pub use error::{Error, Result};
 pub use metrics::RouteMetrics;
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
-pub use processes::{Ended, Process, Processes};
+pub use processes::{Ended, Process, Processes, watch};
 pub use stats::{QdiscStats, StatsReader};
 pub use testbed::{Record, Testbed, list};
 pub use up::{Hook, Visit, up, up_watched};

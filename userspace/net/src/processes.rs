@@ -6,6 +6,7 @@
 //! children, and it is in one of the testbed's namespaces. No number is kept that could be another's
 //! process by then, and where `up` was killed, `down` finds them all the same.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -50,9 +51,9 @@ impl Display for Process {
     }
 }
 
-/// Names for the files of what they say, `h0-arbiter.log`: each its own.
-pub(crate) fn logs(processes: &[Process]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+/// Names for the files of what they say, `h0-arbiter.log`: each its own, and none of `taken`.
+pub(crate) fn logs(processes: &[Process], taken: &[String]) -> Vec<String> {
+    let mut names = taken.to_vec();
     for Process { node, words } in processes {
         let program = words.first().map_or("", String::as_str);
         let program = Path::new(program).file_name().unwrap_or_default();
@@ -61,7 +62,7 @@ pub(crate) fn logs(processes: &[Process]) -> Vec<String> {
         let mut names_of_it = std::iter::once(format!("{stem}.log")).chain(numbered);
         names.extend(names_of_it.find(|name| !names.contains(name)));
     }
-    names
+    names.split_off(taken.len())
 }
 
 /// Processes that have been started, for whom they are to be watched.
@@ -135,6 +136,12 @@ impl Processes {
         self.0.is_empty()
     }
 
+    /// All of them, each with the file of what it says.
+    pub fn logs(&self) -> impl Iterator<Item = (&Process, &Path)> {
+        let all = self.0.iter();
+        all.map(|running| (&running.process, running.log.as_path()))
+    }
+
     /// Those that have ended.
     pub fn ended(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
@@ -158,9 +165,11 @@ impl Processes {
         if processes.is_empty() {
             return Ok(started);
         }
-        crate::layout::make_directory(&layout.logs())?;
-        for (process, log) in processes.iter().zip(logs(processes)) {
-            let log = layout.logs().join(log);
+        let folder = layout.logs();
+        crate::layout::make_directory(&folder)?;
+        let taken = crate::layout::entries(&folder)?;
+        for (process, log) in processes.iter().zip(logs(processes, &taken)) {
+            let log = folder.join(log);
             let child = spawn(testbed, process, &log)?;
             started.0.push(Running {
                 process: process.clone(),
@@ -223,13 +232,24 @@ fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
     command.spawn().map_err(starting)
 }
 
-/// Ends those of a testbed: asks them, and after a time makes them.
-pub(crate) fn end(layout: &Layout, nodes: &[String]) -> Result<()> {
+/// Which of the processes in a testbed's namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The testbed's own, which its name is in the environment of.
+    Testbed,
+    /// Everybody's, but not the caller's own process.
+    Anybody,
+}
+
+/// Ends some of a testbed: asks them, and after a time makes them. Gives back how many there were.
+pub(crate) fn end(layout: &Layout, nodes: &[String], whose: Whose) -> Result<usize> {
     let begun = Instant::now();
+    let mut all = BTreeSet::new();
     loop {
-        let found = marked(layout, nodes)?;
+        let (numbers, found) = find(layout, nodes, whose)?;
+        all.extend(numbers);
         if found.is_empty() {
-            return Ok(());
+            return Ok(all.len());
         }
         let (signal, until) = match begun.elapsed() < GRACE {
             true => (libc::SIGTERM, GRACE),
@@ -251,25 +271,38 @@ pub(crate) fn end(layout: &Layout, nodes: &[String]) -> Result<()> {
     }
 }
 
-/// The processes of a testbed, as descriptors: what is sent to one is sent to no other.
-fn marked(layout: &Layout, nodes: &[String]) -> Result<Vec<OwnedFd>> {
+/// Such processes, by their numbers and as descriptors: what is sent to one is sent to no other.
+fn find(layout: &Layout, nodes: &[String], whose: Whose) -> Result<(Vec<u32>, Vec<OwnedFd>)> {
     let mark = format!("{MARK}={}", layout.testbed());
-    let mut found = Vec::new();
-    for (_, pid) in down::processes(layout, nodes)? {
-        let Ok(process) = open(pid) else {
-            continue;
-        };
-        // Read after it is open: if that was another's by then, this is as well.
+    // Read after it is open: if that was another's by then, this is as well.
+    let is_marked = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mut variables = environment.split(|byte| *byte == 0);
-        if variables.any(|variable| variable == mark.as_bytes()) {
-            found.push(process);
+        variables.any(|variable| variable == mark.as_bytes())
+    };
+    let mut found = (Vec::new(), Vec::new());
+    for (_, pid) in down::processes(layout, nodes)? {
+        let Ok(process) = watch(pid) else {
+            continue;
+        };
+        let is_meant = match whose {
+            Whose::Testbed => is_marked(pid),
+            Whose::Anybody => pid != std::process::id(),
+        };
+        if is_meant {
+            found.0.push(pid);
+            found.1.push(process);
         }
     }
     Ok(found)
 }
 
-fn open(pid: u32) -> io::Result<OwnedFd> {
+/// A descriptor of a process, which can be read from when that has ended.
+///
+/// # Errors
+///
+/// If there is no such process, or no more files may be open.
+pub fn watch(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: the call takes two numbers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     match Errno::result(descriptor) {
@@ -296,7 +329,9 @@ fn send(process: &OwnedFd, signal: i32) {
 
 /// Until it has ended, or for so long.
 fn wait(process: &OwnedFd, patience: Duration) {
-    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+    // Whole ms, and not fewer: the caller would ask again and again for what is left of one.
+    let milliseconds = patience.as_nanos().div_ceil(1_000_000);
+    let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
     // If it is interrupted, the loop of the caller goes on.
     let _ = poll(
         &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
@@ -329,7 +364,9 @@ mod tests {
             "h1-arbiter.log",
             "h0-arbiter-3.log",
         ];
-        assert_eq!(logs(&all), expected);
+        assert_eq!(logs(&all, &[]), expected);
+        let taken = ["h0-arbiter.log".to_owned(), "record".to_owned()];
+        assert_eq!(logs(&all[..1], &taken), ["h0-arbiter-2.log"]);
     }
 
     #[test]

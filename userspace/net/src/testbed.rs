@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Layout};
 use crate::namespace;
 use crate::plan::check_name;
+use crate::processes::{Process, Processes};
 
 /// What a complete testbed says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,21 @@ pub struct Testbed {
     layout: Layout,
     nodes: Vec<String>,
     record: Option<Record>,
+}
+
+/// Tables of sockets, and the state of one to which somebody can send: `TCP_LISTEN`, and the
+/// `TCP_CLOSE` of a UDP socket that is not connected.
+const SOCKETS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+
+/// Whether a line of such a table, `sl local_address rem_address st …`, is of a port.
+fn is_at(socket: &str, port: u16, state: &str) -> bool {
+    let words: Vec<&str> = socket.split_whitespace().take(4).collect();
+    let [_, local, _, in_state] = words.as_slice() else {
+        return false;
+    };
+    let local = local.rsplit_once(':').map(|(_, port)| port);
+    let local = local.and_then(|port| u16::from_str_radix(port, 16).ok());
+    local == Some(port) && *in_state == state
 }
 
 /// All testbeds, by name.
@@ -109,6 +126,50 @@ impl Testbed {
         self.layout.logs()
     }
 
+    /// Starts processes that belong to the testbed besides those of its plan: [`down`](crate::down)
+    /// ends them, too. They are in the caller's control group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; if one cannot be started, or ends at once.
+    pub fn start(&self, processes: &[Process]) -> Result<Processes> {
+        Processes::start(self, &self.layout, processes)
+    }
+
+    /// Whether a socket listens at a TCP port of a node, or is bound to that UDP port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; [`Error::Privilege`].
+    pub fn listens(&self, node: &str, port: u16) -> Result<bool> {
+        let tables = self.enter(node, || {
+            SOCKETS.map(|(table, state)| {
+                let path = format!("/proc/thread-self/net/{table}");
+                (fs::read_to_string(path).unwrap_or_default(), state)
+            })
+        })?;
+        let all = tables.iter();
+        Ok(all.into_iter().any(|(table, state)| {
+            let mut sockets = table.lines().skip(1);
+            sockets.any(|socket| is_at(socket, port, state))
+        }))
+    }
+
+    /// The names of a node's ports.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
+    pub fn ports(&self, node: &str) -> Result<Vec<String>> {
+        let listed = self.enter(node, || {
+            let devices = nix::net::if_::if_nameindex()?;
+            let names = devices.iter().map(|it| it.name().to_string_lossy());
+            Ok::<_, Errno>(names.map(String::from).collect::<Vec<_>>())
+        })?;
+        let listed = listed.map_err(|errno| Error::system(format!("{node}: its ports"), errno))?;
+        Ok(listed.into_iter().filter(|name| name != "lo").collect())
+    }
+
     /// A descriptor of a node's namespace, which keeps it alive.
     ///
     /// # Errors
@@ -166,6 +227,8 @@ fn c_path(path: PathBuf) -> CString {
 
 fn enter_with_mounts(namespace: &File, hosts: Option<&CStr>) -> io::Result<()> {
     const NONE: Option<&CStr> = None;
+    // Of a caller that blocks signals a command is to be none.
+    SigSet::empty().thread_set_mask()?;
     setns(namespace, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS)?;
     // What is unmounted outside goes here too, else it would keep namespaces.
@@ -204,4 +267,21 @@ fn descriptor_path(descriptor: i32, buffer: &mut [u8; 32]) -> &CStr {
     // The buffer has room for any number, and ends in zeros.
     let _ = write!(rest, "/proc/self/fd/{descriptor}");
     CStr::from_bytes_until_nul(buffer).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_is_told_from_who_is_connected() {
+        let listening =
+            "   0: 00000000:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
+        let connected =
+            "   1: 0301010A:18EB 0301000A:B2A6 01 00000000:00000000 00:00000000 00000000";
+        assert!(is_at(listening, 6379, "0A"));
+        assert!(!is_at(listening, 6380, "0A"));
+        assert!(!is_at(connected, 6379, "0A"));
+        assert!(!is_at("", 6379, "0A"));
+    }
 }
