@@ -8,6 +8,12 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Usage(String);
 
+impl Usage {
+    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+}
+
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -14,9 +14,12 @@
 //! | [`traffic`]    | which flows there are                                                   |
 //! | [`fault`]      | what is done to a node meanwhile                                        |
 //! | `process`      | what runs on nodes meanwhile, as the scheme says                        |
+//! | [`session`]    | a person's own programs on a fabric, instead of a run's flows           |
+//! | `signals`      | waiting for a command, whatever happens meanwhile                       |
 //! | [`testbed`]    | a fabric on this machine: its plan, weft's programs at its ports        |
 //! | `trial`        | flows on a woven fabric, from the first byte to the summary             |
 //! | `ports`        | what ports say of themselves                                            |
+//! | [`live`]       | what ports do from one moment to the next, for people to look at        |
 //! | `gates`        | what a run must pass to be believed                                     |
 //! | [`results`]    | results, and what several of them come to                               |
 //! | [`experiment`] | what a paper measured, as runs, and what it says of them                |
@@ -29,6 +32,7 @@ pub mod experiment;
 pub mod fabric;
 pub mod fault;
 mod gates;
+pub mod live;
 pub mod number;
 pub mod parameter;
 mod ports;
@@ -39,6 +43,8 @@ pub mod run;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 pub mod scheme;
+pub mod session;
+mod signals;
 pub mod testbed;
 pub mod topology;
 pub mod traffic;

@@ -39,9 +39,13 @@ pub(crate) struct PortReading {
     pub(crate) evictions: u64,
     pub(crate) marks: u64,
     pub(crate) busy_ns: u64,
+    /// Whether one of its qdiscs is a wire, which says how busy and how late it is.
+    pub(crate) is_wire: bool,
     pub(crate) lateness: Lateness,
     /// Times are the machine's.
     pub(crate) backpressure: Option<Backpressure>,
+    /// Flows that have packets in the queue: only some qdiscs say.
+    pub(crate) flows: Option<u64>,
 }
 
 /// Readings whose counters go on where a qdisc is made anew, and counts from 0 again.
@@ -120,6 +124,7 @@ impl PortReading {
         }
         self.backlog_packets = now.backlog_packets;
         self.backlog_bytes = now.backlog_bytes;
+        self.flows = now.flows;
         let before = (self.backpressure.unwrap_or_default(), last.backpressure);
         // While a port has no qdisc that tells it, it is as it was.
         if let Some(now) = now.backpressure {
@@ -151,6 +156,7 @@ impl PortReading {
                 let Some(stats) = weft_core::wire::stats::Stats::from_bytes(qdisc.app) else {
                     return;
                 };
+                self.is_wire = true;
                 self.busy_ns = stats.busy_ns;
                 self.backlog_packets = self
                     .backlog_packets
@@ -169,6 +175,7 @@ impl PortReading {
                     self.evictions = stats.evicted;
                     self.weighed_drops = stats.evicted + stats.rejected;
                     self.dropped_bytes = stats.evicted_bytes + stats.rejected_bytes;
+                    self.flows = Some(stats.flows.into());
                 }
             }
             bfc::KIND => {
@@ -179,7 +186,16 @@ impl PortReading {
             // struct tc_red_xstats: early, pdrop, other, marked.
             "red" => self.marks = word(qdisc.app, 3).into(),
             // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit, ecn_mark.
-            "fq_codel" if word(qdisc.app, 0) == 0 => self.marks = word(qdisc.app, 3).into(),
+            // Then new_flow_count, new_flows_len, old_flows_len.
+            "fq_codel" if word(qdisc.app, 0) == 0 => {
+                self.marks = word(qdisc.app, 3).into();
+                self.flows = Some(u64::from(word(qdisc.app, 5)) + u64::from(word(qdisc.app, 6)));
+            }
+            // struct tc_fq_qd_stats: eight of 64 bits, then flows, inactive_flows.
+            "fq" => {
+                let idle = word(qdisc.app, 17);
+                self.flows = Some(word(qdisc.app, 16).saturating_sub(idle).into());
+            }
             _ => {}
         }
     }

@@ -28,17 +28,32 @@ pub(crate) fn processes(
     for process in &scheme.description.process {
         let Process { on, run } = process;
         let place = || format!("{}/scheme.toml: [[process]] on = \"{on}\"", scheme.name);
-        for node in nodes(topology, on).with_context(place)? {
-            let mut variables = variables.clone();
-            variables.set("node", node.name.clone());
-            let words = words::split_and_fill(run, |piece| variables.fill(piece));
-            let words = words.with_context(place)?;
-            if words.is_empty() {
-                return usage("run: expected a program and its arguments").with_context(place);
-            }
-            let node = node.name.clone();
-            all.push(weft_net::Process { node, words });
+        all.extend(on_nodes(topology, on, run, variables).with_context(place)?);
+    }
+    Ok(all)
+}
+
+/// A command line on the nodes that are meant; `$node` is each one's name.
+///
+/// # Errors
+///
+/// If there is no such node, or it is no command line.
+pub(crate) fn on_nodes(
+    topology: &Topology,
+    on: &str,
+    run: &str,
+    variables: &Variables,
+) -> Result<Vec<weft_net::Process>> {
+    let mut all = Vec::new();
+    for node in nodes(topology, on)? {
+        let mut variables = variables.clone();
+        variables.set("node", node.name.clone());
+        let words = words::split_and_fill(run, |piece| variables.fill(piece))?;
+        if words.is_empty() {
+            return usage("run: expected a program and its arguments");
         }
+        let node = node.name.clone();
+        all.push(weft_net::Process { node, words });
     }
     Ok(all)
 }

@@ -398,13 +398,15 @@ impl Drop for Membership {
     }
 }
 
-/// The testbed that a command is for: the one that was named, or the only one there is.
+/// The testbed that a command is for: the one that was named, that of the [session](crate::session) in
+/// which it runs, or the only one there is.
 ///
 /// # Errors
 ///
 /// If there is none, or more than one to choose from.
 pub fn open(name: Option<&str>) -> Result<Testbed> {
-    if let Some(name) = name {
+    let of_session = std::env::var(crate::session::TESTBED).ok();
+    if let Some(name) = name.or(of_session.as_deref()) {
         return Testbed::open(name).map_err(explain);
     }
     let mut all = weft_net::list().map_err(explain)?;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What ports do from one moment to the next, for people to look at. Times and rates are the fabric's.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+use weft_net::{StatsReader, Testbed, qdisc};
+
+use crate::ports::{PortReading, QdiscFigures};
+use crate::testbed;
+
+/// A testbed's ports, looked at again and again.
+pub struct Live {
+    reader: StatsReader,
+    dilation: f64,
+    last: Vec<PortReading>,
+    at: Instant,
+}
+
+/// What all ports did since they were last looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Moment {
+    /// Seconds since then.
+    pub seconds: f64,
+    /// The same in time of the machine.
+    pub machine_seconds: f64,
+    /// Each with its qdiscs, node by node.
+    pub ports: Vec<PortNow>,
+}
+
+/// What a port does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PortNow {
+    /// Its node.
+    pub node: String,
+    /// Its name there.
+    pub port: String,
+    /// Bit/s that it sent, as its root qdisc counts bytes: with Ethernet's header, without what is around
+    /// a frame on a wire.
+    pub rate: f64,
+    /// The share of time for which its wire was busy; `None` if it has no qdisc that says so.
+    pub busy: Option<f64>,
+    /// Packets in its queue now.
+    pub backlog_packets: u64,
+    /// Their bytes.
+    pub backlog_bytes: u64,
+    /// Flows that have packets in its queue now; `None` if its qdisc does not say.
+    pub flows: Option<u64>,
+    /// Packets that it dropped meanwhile.
+    pub drops: u64,
+    /// Packets that it marked meanwhile.
+    pub marks: u64,
+    /// Queues of its neighbour that it keeps paused now; `None` if it has no qdisc that pauses.
+    pub pausing: Option<u32>,
+    /// Its own queues that are paused now.
+    pub paused: Option<u32>,
+    /// Packets that it has dropped since it was made.
+    pub drops_in_all: u64,
+}
+
+impl PortNow {
+    fn since(last: &PortReading, now: &PortReading, machine_seconds: f64, dilation: f64) -> Self {
+        // A qdisc that was made anew counts from 0 again.
+        let since = |last: u64, now: u64| now.checked_sub(last).unwrap_or(now);
+        let seconds = machine_seconds / dilation;
+        let share = since(last.busy_ns, now.busy_ns) as f64 / 1e9 / machine_seconds;
+        Self {
+            node: now.node.clone(),
+            port: now.port.clone(),
+            rate: 8.0 * since(last.sent_bytes, now.sent_bytes) as f64 / seconds,
+            busy: now.is_wire.then_some(share),
+            backlog_packets: now.backlog_packets,
+            backlog_bytes: now.backlog_bytes,
+            flows: now.flows,
+            drops: since(last.drops, now.drops),
+            marks: since(last.marks, now.marks),
+            pausing: now.backpressure.map(|it| it.pausing),
+            paused: now.backpressure.map(|it| it.paused),
+            drops_in_all: now.drops,
+        }
+    }
+
+    /// Whether it sends, holds, drops or pauses something.
+    pub fn is_active(&self) -> bool {
+        let pauses = self.pausing.unwrap_or(0) + self.paused.unwrap_or(0);
+        self.rate > 0.0 || self.backlog_packets > 0 || self.drops > 0 || pauses > 0
+    }
+}
+
+impl Live {
+    /// # Errors
+    ///
+    /// If a namespace is gone, or privileges are missing.
+    pub fn new(testbed: &Testbed) -> Result<Self> {
+        let notes = testbed.record().map(|record| &record.notes);
+        let dilation = notes.and_then(|notes| notes.get("dilation")?.parse().ok());
+        let mut live = Self {
+            reader: testbed.stats().map_err(testbed::explain)?,
+            dilation: dilation.unwrap_or(1.0),
+            last: Vec::new(),
+            at: Instant::now(),
+        };
+        live.last = live.read()?;
+        Ok(live)
+    }
+
+    /// How many times slower the fabric is.
+    pub fn dilation(&self) -> f64 {
+        self.dilation
+    }
+
+    /// What happened since the last time.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not answer.
+    pub fn look(&mut self) -> Result<Moment> {
+        let now = self.read()?;
+        // 1 ns at least: a rate is a number.
+        let machine_seconds = self.at.elapsed().as_secs_f64().max(1e-9);
+        self.at = Instant::now();
+        let blank = PortReading::default();
+        let ports = now.iter().map(|port| {
+            let is = |it: &&PortReading| it.node == port.node && it.port == port.port;
+            let last = self.last.iter().find(is).unwrap_or(&blank);
+            PortNow::since(last, port, machine_seconds, self.dilation)
+        });
+        let ports = ports.collect();
+        self.last = now;
+        Ok(Moment {
+            seconds: machine_seconds / self.dilation,
+            machine_seconds,
+            ports,
+        })
+    }
+
+    fn read(&mut self) -> Result<Vec<PortReading>> {
+        let mut ports: Vec<PortReading> = Vec::new();
+        let read = self.reader.read(|stats| {
+            // A port's qdiscs come one after the other.
+            let is = |it: &PortReading| it.node == stats.node && it.port == stats.port;
+            if !ports.last().is_some_and(is) {
+                ports.push(PortReading {
+                    node: stats.node.to_owned(),
+                    port: stats.port.to_owned(),
+                    ..PortReading::default()
+                });
+            }
+            if let Some(port) = ports.last_mut() {
+                port.add(&QdiscFigures {
+                    kind: stats.kind,
+                    root: stats.parent == qdisc::Handle::ROOT,
+                    sent_packets: stats.packets,
+                    sent_bytes: stats.bytes,
+                    backlog_packets: stats.backlog_packets.into(),
+                    backlog_bytes: stats.backlog_bytes.into(),
+                    drops: stats.drops.into(),
+                    app: stats.app,
+                });
+            }
+        });
+        read.map_err(testbed::explain)?;
+        Ok(ports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_the_fabrics() {
+        let reading = |sent_bytes, busy_ns, drops| PortReading {
+            sent_bytes,
+            busy_ns,
+            drops,
+            is_wire: true,
+            ..PortReading::default()
+        };
+        // A second of a machine on which the fabric is 1000 times slower: 10 Mbit/s are 10 Gbit/s.
+        let last = reading(1000, 0, 2);
+        let now = reading(1_251_000, 500_000_000, 5);
+        let port = PortNow::since(&last, &now, 1.0, 1000.0);
+        assert_eq!((port.rate, port.busy), (10e9, Some(0.5)));
+        assert_eq!((port.drops, port.drops_in_all), (3, 5));
+        assert!(port.is_active());
+        let idle = PortNow::since(&now, &now, 1.0, 1000.0);
+        assert!(!idle.is_active() && idle.rate == 0.0);
+        // It was made anew.
+        assert_eq!(PortNow::since(&now, &last, 1.0, 1.0).rate, 8000.0);
+    }
+}
