@@ -13,11 +13,13 @@ use weft_lab::testbed;
 /// Removes a testbed, whatever there is of it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing that weft did not make is touched.
+Nothing that weft did not make is touched. A namespace in which a process still is goes when that ends; \
+--kill ends them first: it asks each, and makes those that are there after 2 s.
 
 Examples:
   weft down
   weft down mine
+  weft down --kill
   weft down --all")]
 pub(crate) struct Args {
     /// Its name (default: the only one there is)
@@ -25,6 +27,9 @@ pub(crate) struct Args {
     /// All of them
     #[arg(long, conflicts_with = "testbed")]
     all: bool,
+    /// End all processes on its nodes first, whoever started them
+    #[arg(long)]
+    kill: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -39,11 +44,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     for name in names {
+        let ended = (args.kill).then(|| weft_net::kill(&name).map_err(testbed::explain));
+        let ended = ended.transpose()?.unwrap_or(0);
         let removed = testbed::remove(&name)?;
-        output::print(format!("{name}: {} namespaces removed", removed.namespaces))?;
+        let ended = match ended {
+            0 => String::new(),
+            count => format!(", {count} processes ended"),
+        };
+        output::print(format!(
+            "{name}: {} namespaces removed{ended}",
+            removed.namespaces
+        ))?;
         for (node, process) in removed.held {
             output::print(format!(
-                "  {node} goes when process {process} ends, which is in it"
+                "  {node} goes when process {process} ends, which is in it (weft down --kill ends such)"
             ))?;
         }
     }

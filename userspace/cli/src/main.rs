@@ -4,12 +4,14 @@
 //! flow completion times. One file per subcommand.
 
 mod arguments;
+mod capture;
 mod compare;
 mod doctor;
 mod down;
 mod exec;
 mod experiments;
 mod inputs;
+mod lab;
 mod ls;
 mod man;
 mod names;
@@ -22,6 +24,7 @@ mod run;
 mod sample;
 mod schemes;
 mod shell;
+mod top;
 mod topology;
 mod up;
 mod workloads;
@@ -41,14 +44,15 @@ use weft_lab::error;
 Examples:
   weft doctor                                          what this machine lacks
   weft up fat-tree:k=4 --scheme droptail --dilation 1000
-  weft exec h3 -- ping -c 3 h7
+  weft exec h3 ping -c 3 h7
   weft down
+  weft lab fat-tree:k=4 --dilation 1000 --on h3 'iperf3 -s' --from h7 iperf3 -c h3
   weft run fat-tree:k=4 --dilation 1000 --scheme pfabric --workload web-search --load 0.6 --flows 600
   weft run pfabric-fig4a                               a paper's figure, and whether it holds
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft report *.jsonl --out report.html
 
-Exit status: 0 done, 1 it failed, 2 wrong usage; exec and shell: the command's."
+Exit status: 0 done, 1 it failed, 2 wrong usage; exec, shell and lab: the command's."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -62,6 +66,9 @@ enum Command {
     Ls(ls::Args),
     Exec(exec::Args),
     Shell(shell::Args),
+    Lab(Box<lab::Args>),
+    Top(top::Args),
+    Capture(capture::Args),
     Run(Box<arguments::run::Args>),
     Compare(compare::Args),
     Report(report::Args),
@@ -83,6 +90,9 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Ls(args) => ls::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Shell(args) => shell::run(&args),
+        Command::Lab(args) => lab::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),

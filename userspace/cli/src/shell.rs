@@ -27,5 +27,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let testbed = testbed::open(args.testbed.as_deref())?;
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| OsString::from("/bin/sh"));
-    exec::on_node(&testbed, &args.node, &shell, &[]).map(exec::exit_code)
+    exec::on_node(&testbed, &args.node, &shell, &[])
 }

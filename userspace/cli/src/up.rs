@@ -68,13 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let fabric = Fabric::new(&args.fabric.options(&args.scheme))?;
     let plan = testbed::plan(&args.testbed, &fabric)?;
     if args.dry_run {
-        output::print(plan.commands().to_string().trim_end())?;
-        if let Some(commands) = programs(&plan, &fabric) {
-            output::print(commands.trim_end())?;
-        }
-        if !plan.processes().is_empty() {
-            output::print(plan.process_commands().to_string().trim_end())?;
-        }
+        output::print(script(&plan, &fabric).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let begun = std::time::Instant::now();
@@ -109,6 +103,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Commands that make the same.
+pub(crate) fn script(plan: &Plan, fabric: &Fabric) -> String {
+    let mut text = format!("{}\n", plan.commands().to_string().trim_end());
+    if let Some(commands) = programs(plan, fabric) {
+        text += &format!("{}\n", commands.trim_end());
+    }
+    if !plan.processes().is_empty() {
+        text += &format!("{}\n", plan.process_commands().to_string().trim_end());
+    }
+    text
 }
 
 /// What attaches the scheme's programs; `None` if it has none.

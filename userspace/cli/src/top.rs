@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft top`.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use weft_lab::live::{Live, Moment, PortNow};
+use weft_lab::number::digits;
+use weft_lab::testbed;
+use weft_topo::Delay;
+
+use crate::output;
+
+/// To the beginning of an empty screen.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// What ports do now: rates, queues, drops, marks, pauses, flows
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Ports that do nothing are left out. Rates are the fabric's, as its qdiscs count bytes; how much is in a queue, \
+and in how many flows, is of the moment; drops and marks are since the last look. `pausing` is how many queues \
+of its neighbours a port keeps paused, `paused` how many of its own are. What a port's qdisc does not tell is \
+empty. Ctrl-C ends it.
+
+Examples:
+  weft top
+  weft top --interval 10us agg0 core0           of the fabric: 10 ms, if it is 1000 times slower
+  weft top --once --json
+  weft lab rack:hosts=3 --dilation 1000 --on h1 'iperf3 -s' --on h2 'iperf3 -t 60 -c h1' weft top --once")]
+pub(crate) struct Args {
+    /// Only these nodes (default: all)
+    node: Vec<String>,
+    /// The testbed (default: as of weft exec)
+    #[arg(long, value_name = "NAME")]
+    testbed: Option<String>,
+    /// Look so often, in time of the fabric (default: once in a second of this machine)
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Delay>,
+    /// Look once, after one interval
+    #[arg(long)]
+    once: bool,
+    /// Also ports that do nothing
+    #[arg(long, short)]
+    all: bool,
+    /// Print JSON, a line for each look: all ports
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let testbed = testbed::open(args.testbed.as_deref())?;
+    for node in &args.node {
+        // It says which there are.
+        testbed.namespace(node).map_err(testbed::explain)?;
+    }
+    let mut live = Live::new(&testbed)?;
+    let interval = args.interval.map(|time| Duration::from_nanos(time.ns()));
+    let interval = interval.map_or(Duration::from_secs(1), |time| time.mul_f64(live.dilation()));
+    let redrawn = std::io::stdout().is_terminal() && !args.once && !args.json;
+    loop {
+        std::thread::sleep(interval);
+        let mut moment = live.look()?;
+        let asked = |port: &PortNow| args.node.is_empty() || args.node.contains(&port.node);
+        moment.ports.retain(asked);
+        if args.json {
+            output::print(serde_json::to_string(&moment)?)?;
+        } else {
+            let clear = if redrawn { CLEAR } else { "" };
+            let text = text(&moment, testbed.name(), live.dilation(), args.all);
+            output::print(format!("{clear}{text}"))?;
+        }
+        if args.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
+    let count = moment.ports.len();
+    let mut ports: Vec<&PortNow> = moment.ports.iter().collect();
+    ports.retain(|port| all || port.is_active());
+    // The fullest first; as nodes are sorted where that is the same.
+    ports.sort_by(|a, b| {
+        let weight = |port: &PortNow| (port.backlog_bytes, port.rate as u64);
+        weight(b).cmp(&weight(a))
+    });
+    let head = format!(
+        "{testbed}: {} of {count} ports in {:.3?} of the fabric, {dilation} times slower",
+        ports.len(),
+        Duration::from_secs_f64(moment.seconds)
+    );
+    if ports.is_empty() {
+        return head;
+    }
+    let columns = [
+        "port", "Gbit/s", "busy %", "packets", "kB", "flows", "drops", "marks", "pausing", "paused",
+    ];
+    let table = output::table(columns, ports.into_iter().map(row));
+    format!("{head}\n{table}")
+}
+
+fn row(port: &PortNow) -> Vec<String> {
+    let told = |value: Option<u64>| value.map(|it| it.to_string()).unwrap_or_default();
+    vec![
+        format!("{}:{}", port.node, port.port),
+        digits(port.rate / 1e9),
+        port.busy.map(|it| digits(100.0 * it)).unwrap_or_default(),
+        port.backlog_packets.to_string(),
+        digits(port.backlog_bytes as f64 / 1e3),
+        told(port.flows),
+        port.drops.to_string(),
+        port.marks.to_string(),
+        told(port.pausing.map(u64::from)),
+        told(port.paused.map(u64::from)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(node: &str, rate: f64, backlog_bytes: u64) -> PortNow {
+        PortNow {
+            node: node.to_owned(),
+            port: "tor0".to_owned(),
+            rate,
+            busy: Some(0.5),
+            backlog_packets: backlog_bytes / 1500,
+            backlog_bytes,
+            flows: None,
+            drops: 0,
+            marks: 0,
+            pausing: None,
+            paused: None,
+            drops_in_all: 0,
+        }
+    }
+
+    #[test]
+    fn the_fullest_port_is_first_and_idle_ones_are_left_out() {
+        let moment = Moment {
+            seconds: 0.001,
+            machine_seconds: 1.0,
+            ports: vec![
+                port("h0", 1e9, 0),
+                port("h1", 0.0, 0),
+                port("h2", 5e9, 3000),
+            ],
+        };
+        let expected = "\
+fabric: 2 of 3 ports in 1.000ms of the fabric, 1000 times slower
+port     Gbit/s  busy %  packets  kB  flows  drops  marks  pausing  paused
+h2:tor0       5      50        2   3             0      0
+h0:tor0       1      50        0   0             0      0";
+        let lines = |text: &str| -> Vec<String> {
+            text.lines().map(|it| it.trim_end().to_owned()).collect()
+        };
+        assert_eq!(
+            lines(&text(&moment, "fabric", 1000.0, false)),
+            lines(expected)
+        );
+        assert_eq!(text(&moment, "fabric", 1000.0, true).lines().count(), 5);
+    }
+}
