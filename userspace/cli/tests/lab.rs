@@ -18,8 +18,8 @@ fn script(words: &[&str]) -> String {
         ]
         .concat(),
     );
-    let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
     let (fabric, own) = text.split_once("# programs of one's own\n").unwrap();
     assert!(fabric.contains("ip netns add weft-"), "{fabric}");
     own.to_owned()

@@ -109,7 +109,9 @@ mod tests {
     #[test]
     fn what_is_sent_to_this_process_ends_the_command() {
         let signals = Signals::keep().unwrap();
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut sleep = Command::new("sleep");
+        weft_net::unblock_signals(&mut sleep);
+        let mut child = sleep.arg("1000").spawn().unwrap();
         // A test is a thread.
         pthread_kill(pthread_self(), Signal::SIGTERM).unwrap();
         let status = signals.wait(&mut child).unwrap();
