@@ -333,6 +333,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchKind {
     Clocks(BenchClocks),
+    Ns3(BenchNs3),
     Qdisc(BenchQdisc),
     Weave(BenchWeave),
 }
@@ -399,6 +400,53 @@ pub(crate) struct BenchClocks {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print what the guests would run
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// What a point of pFabric's fabric costs: the model clock beside the packet simulator ns-3
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Debian's libns3-dev is installed if it is missing. What differs is in selftests/bench/ns3/README.md.
+
+Examples:
+  cargo xtask bench ns3
+  cargo xtask bench ns3 --flows 10000 --memory 4096 --save
+  cargo xtask bench ns3 --tcp TcpLinuxReno
+  cargo xtask bench ns3 --dry-run      the commands, nothing is done")]
+pub(crate) struct BenchNs3 {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Leaf switches
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=256))]
+    pub(crate) leaves: u32,
+    /// Spine switches
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) spines: u32,
+    /// Hosts of a leaf
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=253))]
+    pub(crate) hosts: u32,
+    /// Load of the hosts' links, 0 to 1
+    #[arg(long, default_value = "0.6")]
+    pub(crate) load: String,
+    /// How many flows
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) flows: u64,
+    /// Seed of the workload
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) workload_seed: u64,
+    /// ns-3's TCP: TcpCubic as in the scheme droptail, TcpNewReno, TcpLinuxReno …
+    #[arg(long, default_value = "TcpCubic")]
+    pub(crate) tcp: String,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date
+    #[arg(long)]
+    pub(crate) save: bool,
+    /// Print what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

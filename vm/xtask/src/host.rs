@@ -63,6 +63,12 @@ pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
 /// What weft is compared with.
 pub(crate) const MININET: Need = need("/usr/lib/python3/dist-packages/mininet/net.py", "mininet");
 
+/// What weft is compared with, and what compiles it.
+pub(crate) const NS3: [Need; 2] = [
+    need("/usr/include/ns3/core-module.h", "libns3-dev"),
+    need("g++", "g++"),
+];
+
 fn is_there(what: &str) -> bool {
     if what.starts_with('/') {
         return Path::new(what).exists();

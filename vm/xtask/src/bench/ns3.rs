@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench ns3`: what a point of pFabric's fabric costs under the model clock and in a packet
+//! simulator, with the same flows.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::{Deserialize, Serialize};
+
+use crate::build::{self, Kernel};
+use crate::cache::Cache;
+use crate::cli::{BenchNs3, ClockKind};
+use crate::host;
+use crate::interrupt::Temporary;
+use crate::process;
+use crate::progress;
+use crate::weft_run::{self, Wanted};
+
+const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
+const SCHEME: &str = "droptail";
+/// Payload of a full segment with timestamps.
+const SEGMENT: u64 = 1448;
+
+/// A flow, as `weft run` leaves it.
+#[derive(Deserialize)]
+struct Flow {
+    id: u64,
+    src: u32,
+    dst: u32,
+    warm_up: bool,
+    start_ns: u64,
+    size: u64,
+    fct_ns: Option<u64>,
+    slowdown: Option<f64>,
+}
+
+/// What the simulation says of itself.
+#[derive(Deserialize)]
+struct Simulated {
+    packet_hops: u64,
+    events: u64,
+    processor_seconds: f64,
+    peak_kib: u64,
+}
+
+/// What either took.
+#[derive(Serialize)]
+struct Figures {
+    processor_seconds: f64,
+    /// For each data packet and link that it crosses, those that are sent again left out.
+    us_per_data_packet_hop: f64,
+    /// Of the flows that ended in both, without the warm-up; either over the best possible.
+    mean_slowdown: f64,
+    unfinished: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    date: String,
+    topology: String,
+    load: String,
+    flows: usize,
+    data_packet_hops: u64,
+    model_kernel: String,
+    model_clock: Figures,
+    ns3_version: String,
+    ns3_tcp: String,
+    ns3: Figures,
+    ns3_events: u64,
+    ns3_packet_hops: u64,
+    ns3_peak_mib: u64,
+}
+
+/// Runs both.
+///
+/// # Errors
+/// If something is missing, or one of them fails.
+pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
+    let (weft, simulation) = (weft(options), simulation(options));
+    if options.dry_run {
+        println!("cargo xtask vm --clock model -- {}", weft.join(" "));
+        println!("{}", process::shown(&compiler(Path::new("leaf_spine"))));
+        println!("{}", process::shown(&simulation(Path::new("."))));
+        return Ok(0);
+    }
+    host::provide(cache, &host::NS3)?;
+    let directory = Temporary::new(cache.file(format!("run/{}.ns3", std::process::id())))?;
+    let place = |name: &str| directory.path().join(name);
+    progress::step("the simulation's program", || {
+        process::capture(&mut compiler(&place("leaf_spine")))
+    })?;
+    let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
+    let wanted = Wanted {
+        name: SCHEME,
+        file: &format!("{SCHEME}-seed{}.jsonl", options.workload_seed),
+        missing: "left no result",
+    };
+    let before = children()?;
+    let left = progress::step("model clock", || {
+        let (clock, hardware) = (ClockKind::Model, &options.hardware);
+        let cancel = Arc::default();
+        weft_run::run(&built, clock, hardware, weft, &wanted, &cancel, &mut |_| {})
+    })?;
+    let seconds = children()? - before;
+    let flows = flows(&String::from_utf8_lossy(&left.file))?;
+    fs::write(place("flows"), trace(&flows))?;
+    let output = progress::step("ns-3", || {
+        process::capture(&mut simulation(directory.path()))
+    })?;
+    let simulated: Simulated = serde_json::from_str(&output).context("reading what ns-3 took")?;
+    let times = times(&fs::read_to_string(place("times"))?)?;
+    let data_packet_hops = flows.iter().map(|flow| hops(flow, options.hosts)).sum();
+    let [ours, theirs] = slowdowns(&flows, &times);
+    let figures = |seconds: f64, mean_slowdown, unfinished| Figures {
+        processor_seconds: seconds,
+        us_per_data_packet_hop: 1e6 * seconds / data_packet_hops as f64,
+        mean_slowdown,
+        unfinished,
+    };
+    let unfinished = flows.iter().filter(|flow| flow.fct_ns.is_none()).count() as u64;
+    let lost = (flows.len() - times.len()) as u64;
+    let report = Report {
+        date: super::today()?,
+        topology: topology(options),
+        load: options.load.clone(),
+        flows: flows.len(),
+        data_packet_hops,
+        model_kernel: built.release(Kernel::Model)?.to_owned(),
+        model_clock: figures(seconds, ours, unfinished),
+        ns3_version: version()?,
+        ns3_tcp: options.tcp.clone(),
+        ns3: figures(simulated.processor_seconds, theirs, lost),
+        ns3_events: simulated.events,
+        ns3_packet_hops: simulated.packet_hops,
+        ns3_peak_mib: simulated.peak_kib / 1024,
+    };
+    let json = super::keep(&report, &format!("ns3-{}", report.date), options.save)?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", table(&report));
+    }
+    Ok(0)
+}
+
+fn topology(options: &BenchNs3) -> String {
+    let BenchNs3 {
+        leaves,
+        spines,
+        hosts,
+        ..
+    } = options;
+    format!("leaf-spine:leaves={leaves},spines={spines},hosts={hosts}")
+}
+
+/// What the guest runs.
+fn weft(options: &BenchNs3) -> Vec<String> {
+    let mut words = ["weft", "run"].map(str::to_owned).to_vec();
+    words.push(topology(options));
+    for (option, value) in [
+        ("--dilation", "1000".to_owned()),
+        ("--scheme", SCHEME.to_owned()),
+        ("--workload", "web-search".to_owned()),
+        ("--load", options.load.clone()),
+        ("--flows", options.flows.to_string()),
+        ("--seed", options.workload_seed.to_string()),
+        ("--sample", "0ns".to_owned()),
+        ("--out", "/out".to_owned()),
+    ] {
+        words.extend([option.to_owned(), value]);
+    }
+    words
+}
+
+fn compiler(program: &Path) -> Command {
+    let mut command = Command::new("g++");
+    command.args(["-O2", "-std=c++17", "-o"]).arg(program);
+    command.arg(build::workspace().join(SOURCE));
+    command.args(
+        ["internet", "point-to-point", "network", "core"].map(|part| format!("-lns3-{part}")),
+    );
+    command
+}
+
+/// The simulation, of the flows in a folder.
+fn simulation(options: &BenchNs3) -> impl Fn(&Path) -> Command {
+    let words = [
+        format!("--leaves={}", options.leaves),
+        format!("--spines={}", options.spines),
+        format!("--hosts={}", options.hosts),
+        format!("--tcp={}", options.tcp),
+    ];
+    move |folder| {
+        let mut command = Command::new(folder.join("leaf_spine"));
+        command.arg(format!("--flows={}", folder.join("flows").display()));
+        command.arg(format!("--results={}", folder.join("times").display()));
+        command.args(&words);
+        command
+    }
+}
+
+/// Processor seconds of all processes that we have waited for.
+fn children() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// By their numbers.
+fn flows(results: &str) -> Result<Vec<Flow>> {
+    let lines = results
+        .lines()
+        .filter(|line| line.contains(r#""record":"flow""#));
+    let mut flows: Vec<Flow> = lines
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()
+        .context("reading the flows")?;
+    flows.sort_by_key(|flow| flow.id);
+    Ok(flows)
+}
+
+fn trace(flows: &[Flow]) -> String {
+    let mut text = String::new();
+    for Flow {
+        start_ns,
+        src,
+        dst,
+        size,
+        ..
+    } in flows
+    {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{start_ns} {src} {dst} {size}");
+    }
+    text
+}
+
+/// Flows' places in the trace and their times in ns.
+fn times(text: &str) -> Result<Vec<(usize, u64)>> {
+    let parse = |line: &str| {
+        let (flow, ns) = line.split_once(' ').context("expected `FLOW NS`")?;
+        Ok((flow.parse()?, ns.parse()?))
+    };
+    text.lines().map(parse).collect()
+}
+
+/// Links that a flow's data packets cross, all in all.
+fn hops(flow: &Flow, hosts: u32) -> u64 {
+    let links = if flow.src / hosts == flow.dst / hosts {
+        2
+    } else {
+        4
+    };
+    flow.size.div_ceil(SEGMENT) * links
+}
+
+/// Means over the flows that ended in both, ours and theirs.
+fn slowdowns(flows: &[Flow], times: &[(usize, u64)]) -> [f64; 2] {
+    let both = times.iter().filter_map(|&(place, ns)| {
+        let flow = flows.get(place).filter(|flow| !flow.warm_up)?;
+        let slowdown = flow.slowdown?;
+        Some([slowdown, ns as f64 * slowdown / flow.fct_ns? as f64])
+    });
+    let both: Vec<[f64; 2]> = both.collect();
+    [0, 1].map(|side| both.iter().map(|it| it[side]).sum::<f64>() / both.len() as f64)
+}
+
+fn version() -> Result<String> {
+    let mut asked = Command::new("dpkg-query");
+    asked.args(["-W", "-f", "${Version}", "libns3-dev"]);
+    process::capture(&mut asked)
+}
+
+fn table(report: &Report) -> String {
+    let mut text = format!(
+        "{}, web-search, load {}, {} flows, {} million data-packet hops\n\n",
+        report.topology,
+        report.load,
+        report.flows,
+        report.data_packet_hops / 1_000_000,
+    );
+    let head = [
+        "",
+        "processor s",
+        "µs per hop",
+        "mean slowdown",
+        "unfinished",
+    ];
+    let ours = format!("model clock, {}, {SCHEME}", report.model_kernel);
+    let theirs = format!("ns-3 {}, {}", report.ns3_version, report.ns3_tcp);
+    let [name, seconds, hop, slowdown, unfinished] = head;
+    let _ = writeln!(
+        text,
+        "{name:<36}{seconds:>12}{hop:>12}{slowdown:>15}{unfinished:>12}"
+    );
+    for (name, figures) in [(ours, &report.model_clock), (theirs, &report.ns3)] {
+        let _ = writeln!(
+            text,
+            "{name:<36}{:>12.1}{:>12.2}{:>15.2}{:>12}",
+            figures.processor_seconds,
+            figures.us_per_data_packet_hop,
+            figures.mean_slowdown,
+            figures.unfinished
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nns-3: {} million packet hops (acknowledgements among them), {} million events, {} MiB",
+        report.ns3_packet_hops / 1_000_000,
+        report.ns3_events / 1_000_000,
+        report.ns3_peak_mib
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULTS: &str = r#"{"record":"header","format":1}
+{"record":"flow","id":1,"src":0,"dst":17,"class":"background","warm_up":false,"start_ns":50,"size":1449,"fct_ns":3000,"slowdown":1.5}
+{"record":"flow","id":0,"src":0,"dst":1,"class":"background","warm_up":true,"start_ns":7,"size":1448,"fct_ns":1000,"slowdown":1.0}
+{"record":"summary"}"#;
+
+    #[test]
+    fn flows_are_handed_on_in_the_order_of_their_numbers() {
+        let flows = flows(RESULTS).unwrap();
+        assert_eq!(trace(&flows), "7 0 1 1448\n50 0 17 1449\n");
+        // One packet over two links, two over four.
+        assert_eq!([hops(&flows[0], 16), hops(&flows[1], 16)], [2, 8]);
+    }
+
+    #[test]
+    fn slowdowns_are_over_the_same_best_possible_time() {
+        let flows = flows(RESULTS).unwrap();
+        let times = times("1 4000\n0 5000\n").unwrap();
+        // The best possible is 2000 ns; the warm-up does not count.
+        assert_eq!(slowdowns(&flows, &times), [1.5, 2.0]);
+    }
+}
