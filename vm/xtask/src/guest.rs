@@ -100,9 +100,17 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
             guarded.kill();
             let log = process::last_lines(&kernel.text(), LOG_LINES);
             let seconds = run.timeout.as_secs();
+            let hint = match run.machine.clock.kernel() {
+                Kernel::Model => {
+                    "Under the model clock no time passes while a program computes: one that loops until \
+                     another does something, or until a time has come without reading the clock, loops \
+                     for ever. "
+                }
+                Kernel::Stock => "",
+            };
             let message = format!(
-                "the guest hangs: it printed nothing for {seconds} s (--timeout) and was ended; the kernel's \
-                 log:\n{log}"
+                "the guest hangs: it printed nothing for {seconds} s (--timeout) and was ended. {hint}The \
+                 kernel's log:\n{log}"
             );
             return Err(Failure::new(failure::HANG, message).into());
         }

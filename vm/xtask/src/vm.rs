@@ -109,6 +109,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
 /// # Errors
 /// Those of the KVM probe.
 pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Machine> {
+    check_memory(hardware.memory, &std::fs::read_to_string("/proc/meminfo")?)?;
     // One processor keeps virtual time exact: with several, each in turn runs a slice of
     // instructions while the others stand still.
     let (clock, cpus) = match clock {
@@ -137,6 +138,22 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
         append: hardware.append.clone(),
         terminal: Terminal::File,
     })
+}
+
+/// More than the host has would be noticed when it is gone. `meminfo` is the host's /proc/meminfo.
+fn check_memory(mib: u32, meminfo: &str) -> Result<()> {
+    let total = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix(" kB"));
+    let total: u64 = total
+        .context("no MemTotal in /proc/meminfo")?
+        .trim()
+        .parse()?;
+    if u64::from(mib) > total >> 10 {
+        let message = format!("--memory {mib}: this machine has {} MiB", total >> 10);
+        return Err(Failure::setup(message).into());
+    }
+    Ok(())
 }
 
 /// `HOST[:GUEST]`.
@@ -218,6 +235,15 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_guest_larger_than_its_host_is_refused() {
+        let meminfo = "MemTotal:        2097152 kB\nMemFree:           10000 kB\n";
+        check_memory(2048, meminfo).unwrap();
+        let error = check_memory(2049, meminfo).unwrap_err().to_string();
+        assert_eq!(error, "--memory 2049: this machine has 2048 MiB");
+        assert!(check_memory(1, "").is_err());
     }
 
     #[test]
