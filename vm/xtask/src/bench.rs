@@ -3,6 +3,7 @@
 //! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
 
 mod clocks;
+mod hops;
 mod ns3;
 mod qdisc;
 mod weave;
@@ -24,6 +25,7 @@ use crate::progress;
 pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
     match &bench.what {
         BenchKind::Clocks(options) => clocks::run(cache, options),
+        BenchKind::Hops(options) => hops::run(cache, options),
         BenchKind::Ns3(options) => ns3::run(cache, options),
         BenchKind::Qdisc(options) => qdisc::run(cache, options),
         BenchKind::Weave(options) => weave::run(cache, options),

@@ -333,6 +333,7 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchKind {
     Clocks(BenchClocks),
+    Hops(BenchHops),
     Ns3(BenchNs3),
     Qdisc(BenchQdisc),
     Weave(BenchWeave),
@@ -449,6 +450,28 @@ pub(crate) struct BenchNs3 {
     /// Print what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Processor time per data packet and hop under the model clock
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo xtask bench hops --only k4-droptail,k4-pfabric
+  cargo xtask bench hops --save")]
+pub(crate) struct BenchHops {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only points with these names, separated by commas (see selftests/bench)
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) only: Option<String>,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
 }

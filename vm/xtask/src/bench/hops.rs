@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench hops`: processor time that the model clock takes for a data packet and hop.
+//!
+//! A hop is a data segment that crosses a link: what a flow needs if nothing is lost. Acknowledgements
+//! and what is sent again are in the time and not in the count. The time is that of all of the guest's
+//! processes on the host, user and system: also the kernel's start and the fabric's.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::{Deserialize, Serialize};
+
+use crate::build::{self, Built, Kernel};
+use crate::cache::Cache;
+use crate::cli::{BenchHops, ClockKind, Hardware};
+use crate::progress;
+use crate::weft_run::{self, Wanted};
+
+/// A run to measure.
+struct Point {
+    name: &'static str,
+    topology: &'static str,
+    /// Hosts at a switch, and in a pod; a leaf-spine fabric is one pod.
+    edge: u64,
+    pod: u64,
+    scheme: &'static str,
+    dilation: u32,
+    workload: &'static str,
+    flows: u64,
+    memory_mib: u32,
+}
+
+const LEAF_SPINE: &str = "leaf-spine:leaves=9,spines=4,hosts=16";
+
+const K4: Point = Point {
+    name: "k4-droptail",
+    topology: "fat-tree:k=4",
+    edge: 2,
+    pod: 4,
+    scheme: "droptail",
+    dilation: 1000,
+    workload: "web-search",
+    flows: 600,
+    memory_mib: 1024,
+};
+
+const LEAVES: Point = Point {
+    name: "144-droptail",
+    topology: LEAF_SPINE,
+    edge: 16,
+    pod: u64::MAX,
+    flows: 2000,
+    ..K4
+};
+
+/// In order of size: the memory of one is known only if it is more than that of those before.
+const POINTS: [Point; 9] = [
+    K4,
+    Point {
+        name: "k4-pfabric",
+        scheme: "pfabric",
+        ..K4
+    },
+    Point {
+        name: "k8-droptail",
+        topology: "fat-tree:k=8",
+        edge: 4,
+        pod: 16,
+        ..K4
+    },
+    LEAVES,
+    Point {
+        name: "144-pfabric",
+        scheme: "pfabric",
+        ..LEAVES
+    },
+    Point {
+        name: "144-droptail-10000",
+        flows: 10_000,
+        ..LEAVES
+    },
+    Point {
+        name: "bfc-128",
+        topology: "leaf-spine:leaves=8,spines=8,hosts=16,rate=100gbit,delay=1us",
+        scheme: "bfc",
+        dilation: 40_000,
+        workload: "google-all-rpc",
+        flows: 30_000,
+        ..LEAVES
+    },
+    Point {
+        name: "k16-droptail",
+        topology: "fat-tree:k=16",
+        edge: 8,
+        pod: 64,
+        flows: 1000,
+        memory_mib: 4096,
+        ..K4
+    },
+    Point {
+        name: "k16-pfabric",
+        topology: "fat-tree:k=16",
+        edge: 8,
+        pod: 64,
+        scheme: "pfabric",
+        flows: 1000,
+        memory_mib: 4096,
+        ..K4
+    },
+];
+
+#[derive(Serialize)]
+struct Figure {
+    point: &'static str,
+    topology: &'static str,
+    scheme: &'static str,
+    workload: &'static str,
+    flows: u64,
+    /// Data segments times links.
+    hops: u64,
+    user_seconds: f64,
+    system_seconds: f64,
+    wall_seconds: f64,
+    /// Processor microseconds for a hop.
+    us_per_hop: f64,
+    /// What the guest's kernel had of the host's memory, the guest's own included; `null` if a process
+    /// before it had more, and so nothing is known.
+    memory_mib: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    date: String,
+    kernel: String,
+    processor: String,
+    figures: Vec<Figure>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If no point has the name that is asked for, or a guest cannot be built or run.
+pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
+    let wanted = |point: &&Point| {
+        options
+            .only
+            .as_ref()
+            .is_none_or(|only| only.split(',').any(|name| point.name == name))
+    };
+    let points: Vec<&Point> = POINTS.iter().filter(wanted).collect();
+    let names = || POINTS.map(|point| point.name).join(", ");
+    ensure!(!points.is_empty(), "--only: one or several of {}", names());
+    let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
+    let mut figures = Vec::new();
+    for point in points {
+        let figure = measure(&built, point, &options.hardware)?;
+        progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
+        figures.push(figure);
+    }
+    let report = Report {
+        date: super::today()?,
+        kernel: built.base.resolution.kernel.clone(),
+        processor: processor()?,
+        figures,
+    };
+    let name = format!("hops-{}-{}", report.date, report.kernel);
+    let json = super::keep(&report, &name, options.save)?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", table(&report));
+    }
+    Ok(0)
+}
+
+/// What children that have ended took.
+struct Usage {
+    user_seconds: f64,
+    system_seconds: f64,
+    /// The largest one's.
+    memory_kib: i64,
+}
+
+impl Usage {
+    fn so_far() -> Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        Ok(Self {
+            user_seconds: seconds(usage.user_time()),
+            system_seconds: seconds(usage.system_time()),
+            memory_kib: usage.max_rss(),
+        })
+    }
+}
+
+fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> {
+    let hardware = Hardware {
+        memory: hardware.memory.max(point.memory_mib),
+        ..hardware.clone()
+    };
+    let (dilation, flows) = (point.dilation.to_string(), point.flows.to_string());
+    let command = [
+        ["weft", "run", point.topology, "--out", "/out"],
+        ["--dilation", &dilation, "--scheme", point.scheme, "--seed"],
+        ["3", "--workload", point.workload, "--load", "0.6"],
+    ];
+    let mut command: Vec<String> = command.concat().into_iter().map(str::to_owned).collect();
+    command.extend(["--flows".to_owned(), flows]);
+    let file = format!("{}-seed3.jsonl", point.scheme);
+    let wanted = Wanted {
+        name: point.name,
+        file: &file,
+        missing: "left no result",
+    };
+    let (begun, before) = (Instant::now(), Usage::so_far()?);
+    let left = weft_run::run(
+        built,
+        ClockKind::Model,
+        &hardware,
+        command,
+        &wanted,
+        &Arc::default(),
+        &mut |_| {},
+    )?;
+    let (wall, after) = (begun.elapsed(), Usage::so_far()?);
+    let hops = hops(point, &String::from_utf8(left.file)?)?;
+    let user_seconds = after.user_seconds - before.user_seconds;
+    let system_seconds = after.system_seconds - before.system_seconds;
+    let memory = (after.memory_kib > before.memory_kib).then_some(after.memory_kib >> 10);
+    Ok(Figure {
+        point: point.name,
+        topology: point.topology,
+        scheme: point.scheme,
+        workload: point.workload,
+        flows: point.flows,
+        hops,
+        user_seconds,
+        system_seconds,
+        wall_seconds: wall.as_secs_f64(),
+        us_per_hop: (user_seconds + system_seconds) * 1e6 / hops as f64,
+        memory_mib: memory.and_then(|mib| u64::try_from(mib).ok()),
+    })
+}
+
+/// A line of a result that is a flow.
+#[derive(Deserialize)]
+struct Flow {
+    src: u64,
+    dst: u64,
+    size: u64,
+}
+
+/// Data segments times the links that they cross.
+fn hops(point: &Point, result: &str) -> Result<u64> {
+    /// What a segment carries with timestamps, at Ethernet's MTU.
+    const SEGMENT: u64 = 1448;
+    let mut hops = 0;
+    for line in result
+        .lines()
+        .filter(|line| line.starts_with(r#"{"record":"flow""#))
+    {
+        let Flow { src, dst, size } = serde_json::from_str(line).context("reading a flow")?;
+        let links = if src / point.edge == dst / point.edge {
+            2
+        } else if src / point.pod == dst / point.pod {
+            4
+        } else {
+            6
+        };
+        hops += size.div_ceil(SEGMENT) * links;
+    }
+    ensure!(hops > 0, "{}: the result has no flow", point.name);
+    Ok(hops)
+}
+
+fn processor() -> Result<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo")?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name\t: "));
+    Ok(name.unwrap_or("unknown").to_owned())
+}
+
+fn table(report: &Report) -> String {
+    let mut text = format!("{}, {}, {}\n", report.date, report.kernel, report.processor);
+    text += "                      flows      hops   processor s    µs/hop   memory MiB\n";
+    for figure in &report.figures {
+        text += &format!(
+            "{:<20} {:>6} {:>9} {:>13.1} {:>9.2} {:>12}\n",
+            figure.point,
+            figure.flows,
+            figure.hops,
+            figure.user_seconds + figure.system_seconds,
+            figure.us_per_hop,
+            figure
+                .memory_mib
+                .map_or("?".to_owned(), |mib| mib.to_string())
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_are_segments_times_links() {
+        let flow = |src, dst, size| {
+            format!(r#"{{"record":"flow","id":0,"src":{src},"dst":{dst},"size":{size}}}"#)
+        };
+        let result = [
+            r#"{"record":"header"}"#.to_owned(),
+            flow(0, 1, 1448),
+            flow(0, 2, 1449),
+            flow(0, 15, 1),
+        ];
+        assert_eq!(hops(&K4, &result.join("\n")).unwrap(), 2 + 2 * 4 + 6);
+        assert_eq!(hops(&LEAVES, &flow(0, 143, 1)).unwrap(), 4);
+        assert!(hops(&K4, "").is_err());
+    }
+}
