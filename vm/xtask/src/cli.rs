@@ -91,7 +91,7 @@ impl Target {
     }
 }
 
-/// Host packages, root filesystem, Rust metadata, boot image, bpf-linker
+/// Host packages, root filesystem, Rust metadata, boot image, bpf-linker, kernel of the model clock
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -545,7 +545,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "SEED", default_value_t = 3)]
     pub(crate) workload_seed: u64,
     /// How late the wires' timers may be, in time of the fabric: later ones fire together, which
-    /// halves the time that the demo takes. 0ns: none
+    /// halves the time that the demo takes with counted instructions. 0ns: none
     #[arg(long, value_name = "TIME", default_value = "240ns")]
     pub(crate) slack: String,
     /// How often ports are sampled, in time of the fabric

@@ -47,6 +47,7 @@ pub(crate) struct Enter {
     root: PathBuf,
     layers: OsString,
     binds: Vec<OsString>,
+    niced: bool,
 }
 
 impl Enter {
@@ -56,6 +57,7 @@ impl Enter {
             root: root.to_owned(),
             layers: OsString::new(),
             binds: Vec::new(),
+            niced: false,
         }
     }
 
@@ -88,6 +90,14 @@ impl Enter {
         })
     }
 
+    /// What runs in there gives way to what else the machine does.
+    pub(crate) fn niced(self) -> Self {
+        Self {
+            niced: true,
+            ..self
+        }
+    }
+
     fn bind(mut self, how: &str, from: &Path, to: &str) -> Self {
         self.binds.extend([
             how.into(),
@@ -110,6 +120,9 @@ impl Enter {
     /// A command that runs `program` in there; append its arguments.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = unshared();
+        if self.niced {
+            command.arg("nice");
+        }
         command
             .args(["sh", "-c", SCRIPT, "enter.sh"])
             .arg(&self.root)
@@ -207,6 +220,19 @@ mod tests {
                 "enter.sh", "/r", "", "ro", "/a", "mnt/a", "rw", "/b", "mnt/b", "--", "make"
             ]
         );
+    }
+
+    #[test]
+    fn what_gives_way_is_niced_before_anything_runs() {
+        let of = |enter: Enter| {
+            let command = enter.command("make");
+            let mut words = command
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned());
+            words.any(|word| word == "nice")
+        };
+        assert!(!of(Enter::new(Path::new("/r"))));
+        assert!(of(Enter::new(Path::new("/r")).niced()));
     }
 
     #[test]

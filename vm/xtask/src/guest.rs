@@ -20,7 +20,7 @@ use crate::failure::{self, Failure};
 use crate::follow::Follow;
 use crate::interrupt::{self, Kind, Temporary, TerminalGuard};
 use crate::process;
-use crate::qemu::{self, Machine, Terminal};
+use crate::qemu::{self, Clock, Machine, Terminal};
 use crate::transfer;
 
 /// How often the files that the machine writes are looked at.
@@ -71,6 +71,11 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
     let enter = built
         .with_boot(run.machine.clock.kernel())?
         .with_writable(directory.path(), qemu::PLACE);
+    // Where its time is not the host's, a guest can wait: host tests run beside some.
+    let enter = match run.machine.clock {
+        Clock::Virtual { .. } | Clock::Model { .. } => enter.niced(),
+        _ => enter,
+    };
     let mut command = qemu::command(&enter, &run.machine);
     let interactive = run.machine.terminal == Terminal::Interactive;
     let complaints = place("qemu.log");

@@ -90,9 +90,11 @@ pub(crate) fn ensure(
         "kernel of the model clock from {}",
         resolution.source_package
     );
-    let entry = cache.ensure(&STAGE, key, &what, |directory, log| {
-        build(cache, resolution, rootfs, workspace, directory, log)
-    })?;
+    let entry = cache
+        .ensure(&STAGE, key, &what, |directory, log| {
+            build(cache, resolution, rootfs, workspace, directory, log)
+        })
+        .context("--clock virtual does without this kernel")?;
     let release = std::fs::read_to_string(entry.path().join(RELEASE))?;
     let release = release.trim().to_owned();
     Ok(Kernel { entry, release })

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::bpf_linker;
 use crate::build::{self, Base, Kernel};
 use crate::cache::{Cache, Entry};
-use crate::cli::{Build, Setup, Target};
+use crate::cli::{Build, ClockKind, Setup, Target};
 use crate::ebpf;
 use crate::host::{self, Need};
 use crate::metadata;
+use crate::model;
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
@@ -46,6 +47,9 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         let base = build::base(cache, &request)?;
         let metadata = metadata::ensure(cache, &base.resolution, &base.rootfs)?;
         bpf_linker::ensure(cache, &base.resolution, &base.rootfs)?;
+        if setup.target.clock(None) == ClockKind::Model {
+            model::ensure(cache, &base.resolution, &base.rootfs, &build::workspace())?;
+        }
         if setup.json {
             let facts = facts(&base, &metadata);
             println!("{}", serde_json::to_string_pretty(&facts)?);
@@ -128,7 +132,7 @@ fn describe_setup(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> 
         );
     }
     println!(
-        "# Rust metadata, kernel image and initramfs of {}, bpf-linker",
+        "# Rust metadata, kernel image and initramfs of {}, bpf-linker, kernel of the model clock",
         resolution.kernel
     );
     Ok(())

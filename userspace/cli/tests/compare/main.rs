@@ -362,3 +362,33 @@ fn more_columns_than_a_figure_holds_are_refused() {
         "{sentence}"
     );
 }
+
+#[test]
+fn the_same_flows_under_two_clocks_are_compared_one_by_one() {
+    let folder = files::folder("compare-by-flow");
+    let under = |clock: &str, slower: f64| {
+        let mut run = sample("dctcp", 1, 60, 3.0);
+        run.header.clock = Some(clock.into());
+        for flow in &mut run.flows {
+            flow.slowdown = flow.slowdown.map(|slowdown| slowdown * slower);
+            flow.fct_ns = flow.fct_ns.map(|ns| (ns as f64 * slower) as u64);
+        }
+        let folder = folder.join(clock);
+        fs::create_dir_all(&folder).unwrap();
+        run.write(&folder)
+    };
+    let reference = under("virtual", 1.0);
+    let near = [reference.clone(), under("model", 1.002)];
+    let text = printed(&["compare", "--by-flow"], &near);
+    let row = text.lines().find(|line| line.starts_with("dctcp")).unwrap();
+    assert!(row.contains("flow by flow"), "{text}");
+    assert!(row.contains("+0.20 %"), "{text}");
+    let far = [reference, under("real", 1.5)];
+    let output = weft(&["compare", "--by-flow", "--json"], &far);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found[0]["agreement"], "none", "{found}");
+    assert_eq!(found[0]["clocks"][1], "real", "{found}");
+    let alone = refused(&["compare", "--by-flow"], &near[..1]);
+    assert!(alone.contains("its twin"), "{alone}");
+}
