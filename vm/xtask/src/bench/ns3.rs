@@ -278,13 +278,17 @@ fn version() -> Result<String> {
     process::capture(&mut asked)
 }
 
+fn millions(count: u64) -> f64 {
+    count as f64 / 1e6
+}
+
 fn table(report: &Report) -> String {
     let mut text = format!(
-        "{}, web-search, load {}, {} flows, {} million data-packet hops\n\n",
+        "{}, web-search, load {}, {} flows, {:.2} million data-packet hops\n\n",
         report.topology,
         report.load,
         report.flows,
-        report.data_packet_hops / 1_000_000,
+        millions(report.data_packet_hops),
     );
     let head = [
         "",
@@ -312,9 +316,9 @@ fn table(report: &Report) -> String {
     }
     let _ = writeln!(
         text,
-        "\nns-3: {} million packet hops (acknowledgements among them), {} million events, {} MiB",
-        report.ns3_packet_hops / 1_000_000,
-        report.ns3_events / 1_000_000,
+        "\nns-3: {:.2} million packet hops (acknowledgements among them), {:.2} million events, {} MiB",
+        millions(report.ns3_packet_hops),
+        millions(report.ns3_events),
         report.ns3_peak_mib
     );
     text
