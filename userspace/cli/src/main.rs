@@ -10,6 +10,7 @@ mod doctor;
 mod down;
 mod exec;
 mod experiments;
+mod export;
 mod inputs;
 mod lab;
 mod ls;
@@ -24,6 +25,7 @@ mod run;
 mod sample;
 mod schemes;
 mod shell;
+mod sweep;
 mod top;
 mod topology;
 mod up;
@@ -72,6 +74,8 @@ enum Command {
     Run(Box<arguments::run::Args>),
     Compare(compare::Args),
     Report(report::Args),
+    Export(export::Args),
+    Sweep(sweep::Args),
     Doctor(doctor::Args),
     Experiments(experiments::catalogue::Args),
     Schemes(schemes::Args),
@@ -96,6 +100,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Experiments(args) => experiments::catalogue::run(&args),
         Command::Schemes(args) => schemes::run(&args),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::{named, names};
 use weft_lab::results;
-use weft_lab::run::{Checked, each_once, file};
+use weft_lab::run::{each_once, file};
 use weft_topo::spec::KINDS;
 use weft_words::near::{meant, near};
 
@@ -42,18 +42,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     each_once("--scheme", &args.scheme)?;
     each_once("--seed", &args.seed)?;
     let mut runs = Vec::new();
-    for scheme in &args.scheme {
-        runs.push(args.run(scheme)?.checked(&args.seed)?);
+    for variant in args.variants()? {
+        let one = args.of_variant(&variant)?;
+        for scheme in &one.scheme {
+            runs.push((one.run(scheme)?.checked(&args.seed)?, one.out.clone()));
+        }
     }
     if args.dry_run {
-        for run in &runs {
+        for (run, out) in &runs {
             let fabric = run.fabric();
             for seed in &args.seed {
                 output::print(format!(
                     "{} on {}, seed {seed} -> {}",
                     fabric.scheme.name,
                     fabric.title,
-                    file(&args.out, &fabric.scheme.name, *seed).display()
+                    file(out, &fabric.scheme.name, *seed).display()
                 ))?;
             }
             for process in run.processes() {
@@ -62,15 +65,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    runs.iter().try_for_each(Checked::require)?;
-    let _folder = Folder::make(&args.out)?;
+    runs.iter().try_for_each(|(run, _)| run.require())?;
+    let mut places = Vec::new();
+    for (run, out) in &runs {
+        for &seed in &args.seed {
+            let path = file(out, &run.fabric().scheme.name, seed);
+            run.check_place(&path, seed)?;
+            if places.contains(&path) {
+                return usage(format!("two runs would be {}", path.display()));
+            }
+            places.push(path);
+        }
+    }
+    let mut places = places.into_iter();
     let cancel = progress::prepare()?;
     let mut files = Vec::new();
     let mut valid = true;
-    for run in &runs {
+    for (run, out) in &runs {
+        let _folder = Folder::make(out)?;
         for &seed in &args.seed {
+            let Some(path) = places.next() else { break };
             let scheme = &run.fabric().scheme.name;
-            let path = file(&args.out, scheme, seed);
             let mut shown = Shown::new(scheme, seed, args.quiet);
             let outcome = run.perform(seed, &path, &mut |it| shown.update(it), &cancel)?;
             if outcome.cancelled {

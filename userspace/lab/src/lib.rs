@@ -21,6 +21,7 @@
 //! | `ports`        | what ports say of themselves                                            |
 //! | [`live`]       | what ports do from one moment to the next, for people to look at        |
 //! | `gates`        | what a run must pass to be believed                                     |
+//! | `inputs`       | what decides a result, as hashes                                        |
 //! | [`results`]    | results, and what several of them come to                               |
 //! | [`experiment`] | what a paper measured, as runs, and what it says of them                |
 //! | [`number`]     | numbers as people read them                                             |
@@ -32,6 +33,7 @@ pub mod experiment;
 pub mod fabric;
 pub mod fault;
 mod gates;
+mod inputs;
 pub mod live;
 pub mod number;
 pub mod parameter;

@@ -3,7 +3,7 @@
 //! A run: what is asked for, what it comes to on its fabric, and its results' file.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use anyhow::{Context as _, Result};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
-use weft_load::record::{FORMAT, Header};
+use weft_load::record::{FORMAT, Header, Reader, Record};
 use weft_net::{Plan, Process};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
 use crate::fault::{Fault, Faults};
+use crate::inputs;
 use crate::process;
 use crate::testbed::{self, ControlGroup, Sampled};
 use crate::topology;
@@ -151,6 +152,40 @@ impl Checked {
         self.framing
     }
 
+    /// Refuses to put a seed's results where those of another run are, or what is none. What an older run of the
+    /// same left is no hindrance: it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// One sentence.
+    pub fn check_place(&self, path: &Path, seed: u64) -> Result<()> {
+        let Ok(file) = File::open(path) else {
+            return Ok(());
+        };
+        let name = path.display().to_string();
+        let header = match Reader::new(&name, BufReader::new(file)).next() {
+            // A run that was interrupted before it began.
+            None => return Ok(()),
+            Some(Ok(Record::Header(header))) => header,
+            Some(_) => {
+                return usage(format!(
+                    "{name} is there, and no result: --out names another folder"
+                ));
+            }
+        };
+        let same = header.options == self.run.words
+            && header.scheme == self.fabric.scheme.name
+            && header.parameters == self.fabric.parameters()
+            && header.seed == seed
+            && header.weft == env!("CARGO_PKG_VERSION");
+        match same {
+            true => Ok(()),
+            false => usage(format!(
+                "{name} is of another run: --out names another folder"
+            )),
+        }
+    }
+
     /// Weaves the fabric, runs the workload of a seed on it, and writes the results to `path`.
     ///
     /// # Errors
@@ -198,6 +233,7 @@ impl Checked {
                 dilation: f64::from(dilation),
                 buckets: BUCKETS.to_vec(),
                 options: run.words.clone(),
+                inputs: inputs::hashes(fabric, &workload)?,
             },
             config: Config {
                 connections: run.connections,

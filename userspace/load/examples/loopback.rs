@@ -172,6 +172,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             dilation: 1.0,
             buckets: Vec::new(),
             options: Vec::new(),
+            inputs: std::collections::BTreeMap::new(),
         };
         record::write(&mut file, &Record::Header(Box::new(header)))?;
         for flow in flows {

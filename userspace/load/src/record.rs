@@ -88,6 +88,10 @@ pub struct Header {
     /// The words of the command line that, with the scheme and the seed, run the same again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// SHA-256 of what decides the result besides: `topology` of its nodes and links, `scheme` of the commands that
+    /// make the fabric, `flows` of the flows. What was run on another machine has the same.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
 }
 
 fn real_time() -> f64 {

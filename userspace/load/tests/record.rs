@@ -33,6 +33,7 @@ fn header() -> Header {
         dilation: 1000.0,
         buckets: vec![100_000],
         options: vec!["fat-tree:k=4".into(), "--dilation".into(), "1000".into()],
+        inputs: std::collections::BTreeMap::new(),
     }
 }
 

@@ -15,6 +15,7 @@ use weft_load::engine::{Connections, Since};
 use weft_topo::Delay;
 
 use super::{fabric, traffic};
+use crate::sweep::{Variant, variants};
 
 /// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
 /// name
@@ -29,6 +30,7 @@ and compared with what the paper says. Exit status 1: a claim does not hold.
 Examples:
   weft run pfabric-fig4a
   weft run fat-tree:k=4 --dilation 1000 --scheme droptail,dctcp,pfabric --load 0.6 --flows 600 --out results
+  weft run fat-tree:k=4 --dilation 1000 --scheme dctcp,pfabric --load 0.2,0.4,0.6 --seed 1,2,3,4,5
   weft run leaf-spine:leaves=4,spines=2,hosts=4 --dilation 1000 --scheme pfabric --workload data-mining --seed 1,2,3
   weft run rack:hosts=10 --dilation 1000 --scheme dctcp --only-incast --incast 8x20kB@300 --flows 400
   weft run rack:hosts=4 --dilation 1000 --workload fixed:1MB --pairs permutation --arrivals closed
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Names of `weft schemes` or folders, one run each, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "droptail")]
     pub(crate) scheme: Vec<String>,
+    /// The same on another topology, too (repeatable)
+    #[arg(long, value_name = "TOPOLOGY")]
+    also: Vec<String>,
     #[command(flatten)]
     traffic: traffic::Args,
     /// Seeds of the workload, one run each, separated by commas
@@ -66,7 +71,8 @@ pub(crate) struct Args {
     /// Hosts use IPv6
     #[arg(long)]
     ipv6: bool,
-    /// The folder for results: SCHEME-seedN.jsonl, of an experiment in folders of its own
+    /// The folder for results: SCHEME-seedN.jsonl, of an experiment or several values (--load 0.2,0.4) in folders
+    /// of their own
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     pub(crate) out: PathBuf,
     /// Name of the testbeds that are made and removed
@@ -105,7 +111,7 @@ impl Args {
     /// # Errors
     ///
     /// If they are no command line of it: one sentence.
-    fn parse(words: &[String]) -> Result<Self> {
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
         let command = <Self as clap::Args>::augment_args(clap::Command::new("weft run"));
         let words = std::iter::once("weft run").chain(words.iter().map(String::as_str));
         let parsed = command.try_get_matches_from(words).and_then(|matches| {
@@ -128,12 +134,41 @@ impl Args {
         self.words = words(matches);
     }
 
+    /// The combinations of values that it has.
+    ///
+    /// # Errors
+    ///
+    /// If a value is there twice: one sentence.
+    pub(crate) fn variants(&self) -> Result<Vec<Variant>> {
+        variants(&self.words)
+    }
+
+    /// This with one combination of values, whose results are in a folder of their own.
+    ///
+    /// # Errors
+    ///
+    /// If it is no command line: one sentence.
+    pub(crate) fn of_variant(&self, variant: &Variant) -> Result<Self> {
+        let mut args = Self::parse(&variant.words)?;
+        args.scheme.clone_from(&self.scheme);
+        args.seed.clone_from(&self.seed);
+        args.testbed.clone_from(&self.testbed);
+        args.out = match &variant.folder {
+            Some(folder) => self.out.join(folder),
+            None => self.out.clone(),
+        };
+        Ok(args)
+    }
+
     /// The run of one of its schemes.
     ///
     /// # Errors
     ///
     /// If an option is not as it must be: one sentence.
     pub(crate) fn run(&self, scheme: &str) -> Result<Run> {
+        if !self.also.is_empty() {
+            return usage("--also: one topology a run");
+        }
         Ok(Run {
             fabric: self.fabric.options(scheme),
             traffic: self.traffic.traffic()?,

@@ -19,9 +19,14 @@ pub(crate) struct Args {
     /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
     #[arg(long, value_name = "SIZES", default_value = "web-search")]
     workload: String,
-    /// Offered load, above 0 to 1
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.6)]
-    load: f64,
+    /// Offered load, above 0 to 1; several, separated by commas, are a sweep
+    #[arg(
+        long,
+        value_name = "FRACTION",
+        value_delimiter = ',',
+        default_value = "0.6"
+    )]
+    load: Vec<f64>,
     /// What the load is a fraction of
     #[arg(long, value_enum, default_value_t = Of::Host)]
     load_of: Of,
@@ -120,7 +125,10 @@ impl Args {
     fn drawn(&self) -> Result<Drawn> {
         Ok(Drawn {
             sizes: self.workload.clone(),
-            load: self.load,
+            load: match self.load.as_slice() {
+                [load] => *load,
+                _ => return usage("one load a run; several are values of each.load"),
+            },
             load_of: match self.load_of {
                 Of::Host => LoadLinks::Host,
                 Of::Core => LoadLinks::Core,

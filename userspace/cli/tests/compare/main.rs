@@ -392,3 +392,29 @@ fn the_same_flows_under_two_clocks_are_compared_one_by_one() {
     let alone = refused(&["compare", "--by-flow"], &near[..1]);
     assert!(alone.contains("its twin"), "{alone}");
 }
+
+#[test]
+fn flows_are_exported_as_a_table() {
+    let folder = files::folder("compare-export");
+    let mut samples = [sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 2.0)];
+    samples[1].flows[9].timeouts = None;
+    let text = printed(&["export", "--csv"], &written(&folder, &samples));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + 120);
+    let head: Vec<&str> = lines[0].split(',').collect();
+    let column = |name: &str| head.iter().position(|it| *it == name).unwrap();
+    for (line, flow) in lines[1..]
+        .iter()
+        .zip(samples.iter().flat_map(|it| &it.flows))
+    {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), head.len());
+        assert_eq!(cells[column("slowdown")].parse().ok(), flow.slowdown);
+        assert_eq!(cells[column("fct_ns")].parse().ok(), flow.fct_ns);
+        assert_eq!(cells[column("timeouts")].parse().ok(), flow.timeouts);
+        assert_eq!(
+            cells[column("measured")],
+            if flow.warm_up { "0" } else { "1" }
+        );
+    }
+}

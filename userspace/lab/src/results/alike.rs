@@ -37,6 +37,9 @@ pub fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
     (a.seed, b.seed) = (0, 0);
     // A number of flows that follows from the seed.
     (a.workload.flows, b.workload.flows) = (0, 0);
+    for header in [&mut a, &mut b] {
+        header.inputs.remove("flows");
+    }
     a == b
 }
 
@@ -158,6 +161,22 @@ pub fn check(files: &[String], runs: &[Recorded], mixed: bool) -> Result<()> {
                     header.scheme, header.seed
                 ));
             }
+            let differ = |input: &str| {
+                let (a, b) = (header.inputs.get(input), other.inputs.get(input));
+                a.zip(b).is_some_and(|(a, b)| a != b)
+            };
+            if !mixed && header.topology == other.topology && differ("topology") {
+                return usage(format!(
+                    "{other_file} and {file} are of different topologies, which are both called {}",
+                    header.topology
+                ));
+            }
+            let same_options = header.options == other.options && header.seed == other.seed;
+            if same_options && header.weft == other.weft && differ("flows") {
+                return usage(format!(
+                    "{other_file} and {file} have the same options and seed, but not the same flows: did a file change?"
+                ));
+            }
             if !mixed && header.topology != other.topology {
                 return usage(format!(
                     "{other_file} is of {}, {file} of {}: compare runs on one topology, or say --mixed",
@@ -172,7 +191,52 @@ pub fn check(files: &[String], runs: &[Recorded], mixed: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::sample;
+    use crate::sample::{Sample, sample};
+
+    #[test]
+    fn what_has_one_name_and_is_not_the_same_is_refused() {
+        let run = |scheme: &str, input: &str, hash: &str| {
+            let Sample {
+                mut header,
+                flows,
+                ports,
+                ..
+            } = sample(scheme, 1, 10, 2.0);
+            header.inputs.insert(input.to_owned(), hash.to_owned());
+            Recorded {
+                header,
+                flows,
+                ports,
+                summary: None,
+            }
+        };
+        let files = ["a".to_owned(), "b".to_owned()];
+        let refused = |input: &str, hashes: [&str; 2]| {
+            let runs = [
+                run("dctcp", input, hashes[0]),
+                run("pfabric", input, hashes[1]),
+            ];
+            check(&files, &runs, false).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused("topology", ["1", "1"]), Ok(()));
+        assert_eq!(refused("scheme", ["1", "2"]), Ok(()));
+        let said = refused("topology", ["1", "2"]).unwrap_err();
+        assert_eq!(
+            said,
+            "a and b are of different topologies, which are both called fat-tree:k=4"
+        );
+        let said = refused("flows", ["1", "2"]).unwrap_err();
+        assert!(
+            said.ends_with("but not the same flows: did a file change?"),
+            "{said}"
+        );
+        // Seeds have other flows, and are one column.
+        let (a, b) = (
+            run("dctcp", "flows", "1").header,
+            run("dctcp", "flows", "2").header,
+        );
+        assert!(same_but_for_the_seed(&a, &b));
+    }
 
     fn header(words: &str) -> Header {
         let mut header = sample("dctcp", 1, 10, 2.0).header;

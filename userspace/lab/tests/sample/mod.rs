@@ -135,6 +135,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
         dilation: DILATION,
         buckets: BUCKETS.to_vec(),
         options,
+        inputs: std::collections::BTreeMap::new(),
     };
     let mut sample = Sample {
         header,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft export`: flows as a table for other programs.
+
+use std::io::{self, BufWriter, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use weft_lab::results;
+use weft_load::record::{Class, Flow};
+
+/// Results' flows as a table on standard output: one line a flow, with its run
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+What is not known is empty. Flows that are not measured are there, too, with measured = 0.
+
+Example:
+  weft export --csv results/*.jsonl > flows.csv")]
+pub(crate) struct Args {
+    /// Result files of `weft run`; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// Comma-separated values, which is all there is so far
+    #[arg(long, required = true)]
+    csv: bool,
+}
+
+const HEAD: &str = "topology,scheme,parameters,load,seed,weft,kernel,clock,valid,id,src,dst,class,incast,measured,start_ns,size,\
+                    fct_ns,slowdown,retransmissions,timeouts";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let runs = results::read(&args.files)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{HEAD}")?;
+    for run in &runs {
+        let header = &run.header;
+        let parameters = header.parameters.iter();
+        let parameters: Vec<String> = parameters
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let asked = run
+            .summary
+            .as_ref()
+            .and_then(|it| it.load)
+            .map(|it| it.asked);
+        let valid = run.summary.as_ref().is_some_and(|it| it.valid);
+        let of_run = [
+            field(&header.topology),
+            field(&header.scheme),
+            field(&parameters.join(" ")),
+            known(asked),
+            header.seed.to_string(),
+            field(&header.weft),
+            field(header.kernel.as_deref().unwrap_or_default()),
+            field(header.clock.as_deref().unwrap_or_default()),
+            u8::from(valid).to_string(),
+        ];
+        let of_run = of_run.join(",");
+        for flow in &run.flows {
+            writeln!(out, "{of_run},{}", of_flow(flow))?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_flow(flow: &Flow) -> String {
+    let (class, event) = match flow.class {
+        Class::Background => ("background", None),
+        Class::Incast { event } => ("incast", Some(event)),
+        Class::Added => ("added", None),
+    };
+    [
+        flow.id.to_string(),
+        flow.src.to_string(),
+        flow.dst.to_string(),
+        class.to_owned(),
+        known(event),
+        u8::from(!flow.warm_up).to_string(),
+        flow.start_ns.to_string(),
+        flow.size.to_string(),
+        known(flow.fct_ns),
+        known(flow.slowdown),
+        flow.retransmissions.to_string(),
+        known(flow.timeouts),
+    ]
+    .join(",")
+}
+
+fn known<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |it| it.to_string())
+}
+
+/// As RFC 4180 has it.
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_has_a_comma_or_a_quote_is_quoted() {
+        assert_eq!(field("rack:hosts=4"), "rack:hosts=4");
+        assert_eq!(
+            field("rack:hosts=4,rate=1gbit"),
+            "\"rack:hosts=4,rate=1gbit\""
+        );
+        assert_eq!(field("a \"b\""), "\"a \"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Sweeps: a command line of `weft run` with several values of some options is a run for each combination, in a
+//! folder that says which; and `weft sweep plan`, which writes them down for other machines.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Subcommand, ValueEnum};
+use weft_lab::error::usage;
+use weft_lab::run::{each_once, file};
+use weft_lab::words::quoted;
+
+use crate::arguments::run as arguments;
+use crate::output;
+
+/// Runs of a sweep for other machines: independent of each other, and the same bytes wherever they are run
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Several values make a sweep: --load 0.2,0.4, --set buffer=24,48, several --scheme and --seed, and --also TOPOLOGY.
+
+Examples:
+  weft sweep plan fat-tree:k=4 --dilation 1000 --scheme dctcp,pfabric --load 0.2,0.4,0.6 --seed 1,2,3,4,5 > Makefile
+  make -j 8 && weft compare results/*/*.jsonl
+  weft sweep plan rack:hosts=8 --load 0.3,0.6 --seed 1,2,3,4,5 --format slurm > job.sh && sbatch job.sh")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Writes a Makefile or a Slurm array job
+    Plan {
+        /// What it is for
+        #[arg(long, value_enum, default_value_t = Format::Make)]
+        format: Format,
+        /// The words after `weft run`
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Make,
+    Slurm,
+}
+
+/// One combination of values.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    /// The folder of its results below the one that was asked for; `None`: there is no other.
+    pub(crate) folder: Option<String>,
+    /// The words after `weft run`, without scheme, seed and folder.
+    pub(crate) words: Vec<String>,
+}
+
+/// The name of the factor that the topology is,
+const TOPOLOGY: &str = "";
+/// and of what has one value only.
+const WORD: &str = " ";
+
+/// An option with its values, of which each run has one.
+struct Factor {
+    /// What a folder calls it; empty for the topology.
+    name: String,
+    /// Before the value.
+    option: Option<String>,
+    /// Before the value, within its word.
+    prefix: String,
+    values: Vec<String>,
+}
+
+/// All combinations of the values in `words`, the last option's changing first.
+///
+/// # Errors
+///
+/// If a value is there twice: one sentence.
+pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
+    let mut factors: Vec<Factor> = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let first = factors.is_empty();
+        let (name, option, prefix, values) = match word.as_str() {
+            "--load" | "--also" => {
+                let value = words.next().cloned().unwrap_or_default();
+                let name = if word == "--load" { "load" } else { TOPOLOGY };
+                if let Some(factor) = factors.iter_mut().find(|it| it.name == name) {
+                    factor.values.push(value);
+                    continue;
+                }
+                (name, Some(word.clone()), String::new(), vec![value])
+            }
+            "--set" => {
+                let setting = words.next().cloned().unwrap_or_default();
+                let (name, values) = setting.split_once('=').unwrap_or((&setting, ""));
+                let prefix = setting[..setting.len() - values.len()].to_owned();
+                let values = values.split(',').map(str::to_owned).collect();
+                factors.push(Factor {
+                    name: name.to_owned(),
+                    option: Some(word.clone()),
+                    prefix,
+                    values,
+                });
+                continue;
+            }
+            // The topology is the first.
+            _ if first => (TOPOLOGY, None, String::new(), vec![word.clone()]),
+            _ => (WORD, None, String::new(), vec![word.clone()]),
+        };
+        factors.push(Factor {
+            name: name.to_owned(),
+            option,
+            prefix,
+            values,
+        });
+    }
+    for factor in &factors {
+        let option = factor.option.as_deref().unwrap_or("--also");
+        each_once(option, &factor.values)?;
+    }
+    let mut all: Vec<(Vec<String>, Vec<String>)> = vec![Default::default()];
+    for factor in &factors {
+        let with = |(folder, words): &(Vec<String>, Vec<String>), value: &String| {
+            let (mut folder, mut words) = (folder.clone(), words.clone());
+            words.extend(factor.option.clone());
+            words.push(format!("{}{value}", factor.prefix));
+            if factor.values.len() > 1 {
+                let name = match factor.name.as_str() {
+                    TOPOLOGY => String::new(),
+                    name => format!("{name}-"),
+                };
+                folder.push(format!("{name}{value}"));
+            }
+            (folder, words)
+        };
+        all = all
+            .iter()
+            .flat_map(|known| factor.values.iter().map(move |value| with(known, value)))
+            .collect();
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+    let named = all.into_iter().map(|(folder, words)| Variant {
+        folder: (!folder.is_empty()).then(|| folder.join("-").replace(|c: char| !plain(c), "-")),
+        words,
+    });
+    Ok(named.collect())
+}
+
+/// A run of a plan.
+struct Planned {
+    file: PathBuf,
+    command: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let Action::Plan { format, words } = &args.action;
+    let runs = planned(words)?;
+    output::print(match format {
+        Format::Make => makefile(&runs),
+        Format::Slurm => slurm(&runs),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn planned(words: &[String]) -> Result<Vec<Planned>> {
+    let args = arguments::Args::parse(words)?;
+    if let Some(option) = args.said_of(&[
+        "dry_run", "json", "quiet", "scale", "again", "judge", "testbed",
+    ]) {
+        return usage(format!("--{option} is not a plan's"));
+    }
+    let mut runs: Vec<Planned> = Vec::new();
+    for variant in args.variants()? {
+        let one = args.of_variant(&variant)?;
+        for scheme in &one.scheme {
+            let checked = one.run(scheme)?.checked(&one.seed)?;
+            for &seed in &one.seed {
+                let file = file(&one.out, &checked.fabric().scheme.name, seed);
+                if runs.iter().any(|run| run.file == file) {
+                    return usage(format!("two runs would be {}", file.display()));
+                }
+                let seed = seed.to_string();
+                let out = one.out.display().to_string();
+                let own = [
+                    "--scheme", scheme, "--seed", &seed, "--out", &out, "--quiet",
+                ];
+                let all = variant.words.iter().map(String::as_str).chain(own);
+                let command = all.fold("weft run".to_owned(), |text, word| {
+                    text + " " + &quoted(word)
+                });
+                runs.push(Planned { file, command });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// Where two runs on one machine would be in each other's way: each testbed has a name of its own.
+fn with_testbed(command: &str, number: &str) -> String {
+    format!("{command} --testbed sweep{number}")
+}
+
+fn makefile(runs: &[Planned]) -> String {
+    let path = |path: &Path| path.display().to_string().replace('$', "$$");
+    let files: Vec<String> = runs.iter().map(|run| path(&run.file)).collect();
+    let mut text = format!(
+        "# {} runs, each the same bytes wherever it is made; what is there is not made again.\n\
+         # Gathered by: weft compare {}\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
+        runs.len(),
+        files.join(" "),
+        files.join(" \\\n  ")
+    );
+    for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
+        let command = with_testbed(&run.command, &number.to_string()).replace('$', "$$");
+        // A String takes everything.
+        let _ = write!(text, "\n{file}:\n\t{command}\n");
+    }
+    text
+}
+
+fn slurm(runs: &[Planned]) -> String {
+    let last = runs.len().saturating_sub(1);
+    let mut text = format!(
+        "#!/bin/sh\n#SBATCH --array=0-{last}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
+         # {} runs, each the same bytes wherever it is made.\ncase \"$SLURM_ARRAY_TASK_ID\" in\n",
+        runs.len()
+    );
+    for (number, run) in runs.iter().enumerate() {
+        let command = with_testbed(&run.command, &number.to_string());
+        let _ = writeln!(text, "{number}) {command} ;;");
+    }
+    text + "*) echo \"there is no run $SLURM_ARRAY_TASK_ID\" >&2; exit 2 ;;\nesac"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Vec<(Option<String>, String)> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let all = variants(&words).unwrap().into_iter();
+        all.map(|it| (it.folder, it.words.join(" "))).collect()
+    }
+
+    #[test]
+    fn one_value_each_is_one_run_as_it_was_said() {
+        let line = "rack:hosts=4 --ipv6 --set a=1 --load 0.6 --set b=2us";
+        assert_eq!(of(line), [(None, line.to_owned())]);
+    }
+
+    #[test]
+    fn values_make_a_run_for_each_combination_in_a_folder_of_its_own() {
+        let found = of("rack:hosts=4 --also rack:hosts=8 --set a=1,2 --ipv6 --load 0.2 --load 0.4");
+        let folders: Vec<String> = found.iter().filter_map(|it| it.0.clone()).collect();
+        assert_eq!(found.len(), 8);
+        assert_eq!(folders[0], "rack-hosts=4-a-1-load-0.2");
+        assert_eq!(folders[7], "rack-hosts=8-a-2-load-0.4");
+        assert_eq!(found[1].1, "rack:hosts=4 --set a=1 --ipv6 --load 0.4");
+        let mut different = folders.clone();
+        different.dedup();
+        assert_eq!(different, folders);
+        let twice = ["x", "--load", "1", "--load", "1"].map(str::to_owned);
+        assert!(variants(&twice).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Sweeps as commands: which runs they are, and that none is put where another is.
+
+#[path = "../../lab/tests/sample/files.rs"]
+mod files;
+#[path = "../../lab/tests/sample/mod.rs"]
+mod sample;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn weft(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command
+        .args(line.split(' '))
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn printed(folder: &Path, line: &str) -> String {
+    let output = weft(folder, line);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const SWEEP: &str = "rack:hosts=4 --scheme droptail,dctcp --load 0.2,0.4 --flows 10 --seed 1,2";
+
+/// A stand-in for `weft` that writes what it was asked, where its results would be.
+const STAND_IN: &str = r#"#!/bin/sh
+for word; do
+  case "$before" in --out) out=$word ;; --scheme) scheme=$word ;; --seed) seed=$word ;; --testbed) testbed=$word ;; esac
+  before=$word
+done
+mkdir -p "$out" && echo "$*" | sed "s/ --testbed $testbed//" > "$out/$scheme-seed$seed.jsonl"
+"#;
+
+/// Every file below a folder, with its content.
+fn tree(folder: &Path) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(tree(&path).into_iter().map(|(name, text)| {
+                (
+                    format!("{}/{name}", path.file_name().unwrap().display()),
+                    text,
+                )
+            }));
+        } else {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            all.push((name, fs::read_to_string(&path).unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// The plan's runs, made by make four at a time, by the array job one by one, and those that `weft run` would do.
+#[test]
+fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
+    let folder = files::folder("sweep-plan");
+    let stand_in = folder.join("weft");
+    fs::write(&stand_in, STAND_IN).unwrap();
+    assert!(
+        Command::new("chmod")
+            .arg("+x")
+            .arg(&stand_in)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let sh = |script: &str| {
+        let output = Command::new("sh")
+            .args(["-ec", script])
+            .env("PATH", &path)
+            .current_dir(&folder)
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    fs::write(
+        folder.join("Makefile"),
+        printed(&folder, &format!("sweep plan {SWEEP}")),
+    )
+    .unwrap();
+    sh("make -s -j4");
+    let made = tree(&folder.join("results"));
+    assert_eq!(made.len(), 8);
+    assert_eq!(made[0].0, "load-0.2/dctcp-seed1.jsonl");
+    let expected = "run rack:hosts=4 --load 0.2 --flows 10 --scheme dctcp --seed 1 --out results/load-0.2 --quiet\n";
+    assert_eq!(made[0].1, expected);
+    assert!(sh("make -q && echo nothing left").contains("nothing left"));
+
+    let dry = printed(&folder, &format!("run {SWEEP} --dry-run"));
+    let mut planned: Vec<&str> = dry
+        .lines()
+        .filter_map(|line| line.split("-> results/").nth(1))
+        .collect();
+    planned.sort_unstable();
+    assert_eq!(
+        planned,
+        made.iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+    );
+
+    fs::remove_dir_all(folder.join("results")).unwrap();
+    let job = printed(&folder, &format!("sweep plan --format slurm {SWEEP}"));
+    assert!(job.contains("#SBATCH --array=0-7\n"), "{job}");
+    fs::write(folder.join("job.sh"), job).unwrap();
+    sh("for n in 0 1 2 3 4 5 6 7; do SLURM_ARRAY_TASK_ID=$n sh job.sh; done");
+    assert_eq!(tree(&folder.join("results")), made);
+}
+
+#[test]
+fn results_of_another_run_are_not_replaced() {
+    let folder = files::folder("sweep-places");
+    fs::create_dir(folder.join("results")).unwrap();
+    let path = sample::sample("droptail", 1, 10, 2.0).write(&folder.join("results"));
+    let before = fs::read(&path).unwrap();
+    let refused = |line: &str| {
+        let output = weft(&folder, line);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = "weft: results/droptail-seed1.jsonl is of another run: --out names another folder\n";
+    assert_eq!(refused("run rack:hosts=4 --flows 10"), said);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    fs::write(&path, "mine\n").unwrap();
+    let said =
+        "weft: results/droptail-seed1.jsonl is there, and no result: --out names another folder\n";
+    assert_eq!(refused("run rack:hosts=4 --flows 10"), said);
+}
