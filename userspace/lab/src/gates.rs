@@ -78,7 +78,7 @@ impl Measured {
             Gate::new(
                 "generator lag, 99th percentile",
                 packets(self.lag_p99_ns),
-                Limit::AtMost(2.0),
+                Limit::AtMost(5.0),
                 "packet times",
             ),
             Gate::new(

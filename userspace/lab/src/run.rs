@@ -167,6 +167,8 @@ impl Checked {
             // A run that was interrupted before it began.
             None => return Ok(()),
             Some(Ok(Record::Header(header))) => header,
+            // One that was killed while it wrote its first line.
+            Some(Err(_)) if is_begun(path) => return Ok(()),
             Some(_) => {
                 return usage(format!(
                     "{name} is there, and no result: --out names another folder"
@@ -281,6 +283,12 @@ impl Write for Named<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush().map_err(|error| self.told(error))
     }
+}
+
+/// Whether a file is the beginning of a header.
+fn is_begun(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.starts_with("{\"record\":\"header\"") && !text.contains('\n')
 }
 
 /// The release of the kernel that runs.

@@ -19,7 +19,9 @@ fn ten_thousand_flows_take_less_than_300_mb(cx: &Context) -> Result<()> {
          --connection pair --load 0.1 --flows {FLOWS} --warm-up 0"
     );
     let run = weft::run(&words)?;
-    let ended = run.flows.iter().filter(|flow| flow.fct_ns.is_some());
+    // What keeps up the load at the end is more.
+    let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+    let ended = measured.filter(|flow| flow.fct_ns.is_some());
     ensure!(ended.count() == FLOWS);
     // In kB: the most that any process had that was waited for, and none has more than this one.
     let most = getrusage(UsageWho::RUSAGE_CHILDREN)
