@@ -252,7 +252,10 @@ impl Group {
                 up_to: bounds.up_to,
             };
             let value = |flow: &Flow| bucket.contains(flow.size).then(|| what.of(flow)).flatten();
-            let runs = self.runs.iter().map(|run| run.flows.as_slice());
+            // Whatever the order of the files, the same blocks are drawn.
+            let mut runs: Vec<&Recorded> = self.runs.iter().collect();
+            runs.sort_by_key(|run| run.header.seed);
+            let runs = runs.into_iter().map(|run| run.flows.as_slice());
             let pooled = Pooled::new(runs, |flow| !flow.warm_up, value)?;
             self.pooled.borrow_mut().insert(key.clone(), pooled);
         }
@@ -526,6 +529,10 @@ mod tests {
             assert!((twice.value - 2.0).abs() < 1e-9, "{twice:?}");
             assert!(twice.high.unwrap() - twice.low.unwrap() < 1e-9, "{twice:?}");
         }
+        let mut backwards = groups[0].runs.clone();
+        backwards.reverse();
+        let backwards = group(backwards);
+        assert_eq!(backwards[0].of(What::Slowdown, "all", p99), Some(found));
         let mut other = run(sample("other", 1, 400, 3.0));
         other.flows[100].size += 1;
         let other = group(vec![other]);

@@ -50,6 +50,7 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
                 h1 { (title) }
                 p { (table::what_ran(groups)) }
                 (alarm(groups))
+                @for doubt in groups.iter().flat_map(Group::doubts) { p { "Too short: " (doubt) "." } }
                 @for figure in &figures { (figure) }
                 (comparison(groups))
                 (what_ran(groups))
@@ -169,7 +170,8 @@ fn comparison(groups: &[Group]) -> Markup {
                 "Slowdown: completion time over the best possible for that size on the idle fabric. "
                 "Rates and the fabric's times are those of the fabric that is meant. "
                 @if groups.iter().any(|group| group.runs.len() > 1) {
-                    "±: over seeds, half of the 95 % confidence interval of the mean (Student’s t). "
+                    "A ± B: over seeds, the mean and half of its 95 % confidence interval (Student’s t). "
+                    "A [L, H]: of all seeds’ flows together, and the 95 % interval of a bootstrap of their blocks. "
                 }
                 @if table::has_few(&sections) { (table::FEW) "." }
             }

@@ -3,7 +3,7 @@
 //! The page's numbers beside those of the results: computed here, not by what made the page.
 
 use serde::Deserialize;
-use weft_load::record::{BucketSummary, Summary};
+use weft_load::record::{BucketSummary, Flow, Summary};
 use weft_load::statistics;
 
 use crate::sample::{DILATION, Sample};
@@ -43,7 +43,25 @@ fn is_of(cell: &str, values: &[f64]) -> bool {
     };
     match cell.split_once(" ± ") {
         Some((shown, interval)) => values.len() == 3 && near(shown, mean) && near(interval, half),
-        None => values.len() == 1 && near(cell, mean),
+        None => (values.len() == 1 || half == 0.0) && near(cell, mean),
+    }
+}
+
+/// A cell is a percentile of all seeds' flows together, and of several seeds an interval around it.
+fn is_percentile(cell: &str, mut values: Vec<f64>, p: f64, seeds: usize) -> bool {
+    values.sort_by(f64::total_cmp);
+    let h = p * (values.len() - 1) as f64;
+    let (below, above) = (h.floor() as usize, h.ceil() as usize);
+    let value = values[below] + (h - h.floor()) * (values[above] - values[below]);
+    match cell.split_once(" [") {
+        Some((shown, interval)) => {
+            let interval = interval.trim_end_matches(']').split_once(", ").unwrap();
+            let [low, high]: [f64; 2] = [interval.0, interval.1].map(|it| it.parse().unwrap());
+            let shown_value: f64 = shown.parse().unwrap();
+            seeds > 1 && low <= shown_value && shown_value <= high && is_of(shown, &[value])
+        }
+        // All samples may have the same.
+        None => is_of(cell, &[value]),
     }
 }
 
@@ -55,10 +73,6 @@ fn of_bucket<'a>(summary: &'a Summary, bucket: &str) -> &'a BucketSummary {
 fn figure(name: &str, of: &statistics::Summary) -> f64 {
     match name.trim_end_matches('*') {
         "mean" => of.mean,
-        "P50" => of.p50,
-        "P95" => of.p95,
-        "P99" => of.p99,
-        "P99.9" => of.p999,
         other => panic!("there is no figure {other}"),
     }
 }
@@ -92,14 +106,46 @@ pub(crate) fn are_those_of(tables: &[Table], samples: &[Sample]) {
             for (column, cell) in table.columns.iter().zip(&row.cells) {
                 let value = |sample: &Sample| value(&table.section, &name, row, sample);
                 let runs = samples.iter().filter(|it| it.header.scheme == *column);
-                let values: Vec<f64> = runs.map(value).collect();
-                assert!(is_of(cell, &values), "{column}, {row:?}: {values:?}");
+                let runs: Vec<&Sample> = runs.collect();
+                let percentile = match name.trim_end_matches('*') {
+                    "P50" => Some(0.5),
+                    "P95" => Some(0.95),
+                    "P99" => Some(0.99),
+                    "P99.9" => Some(0.999),
+                    _ => None,
+                };
+                if let Some(p) = percentile {
+                    let flows = runs.iter().flat_map(|sample| flows(sample, row));
+                    let of = |flow: &Flow| match table.section.as_str() {
+                        "slowdown" => flow.slowdown.unwrap(),
+                        _ => flow.fct_ns.unwrap() as f64 / unit(&row.unit).0,
+                    };
+                    let values = flows.map(of).collect();
+                    assert!(
+                        is_percentile(cell, values, p, runs.len()),
+                        "{column}, {row:?}"
+                    );
+                } else if name == "offered load" {
+                    // The samples tell of none.
+                    assert_eq!(cell, "–");
+                } else {
+                    let values: Vec<f64> = runs.into_iter().map(value).collect();
+                    assert!(is_of(cell, &values), "{column}, {row:?}: {values:?}");
+                }
                 seen += 1;
             }
         }
     }
     // 5 buckets with 5 slowdowns and 2 times each, and 6 figures of the whole run.
     assert_eq!(seen, 3 * (5 * (5 + 2) + 6));
+}
+
+/// The flows of a row's bucket that were measured.
+fn flows<'a>(sample: &'a Sample, row: &Row) -> impl Iterator<Item = &'a Flow> {
+    let bucket = of_bucket(&sample.summary, &row.bucket);
+    let (above, up_to) = (bucket.above, bucket.up_to.unwrap_or(u64::MAX));
+    let within = move |flow: &&Flow| !flow.warm_up && flow.size > above && flow.size <= up_to;
+    sample.flows.iter().filter(within)
 }
 
 fn value(section: &str, name: &str, row: &Row, sample: &Sample) -> f64 {
