@@ -177,6 +177,27 @@ fn of_paths_with_as_many_links_the_best_is_the_fastest() {
     let best = fabric.best_path(h0, h1).unwrap();
     assert_eq!(fabric.node(best.nodes[2]).name, "b1");
     assert_eq!(best.propagation_ns(), 31_000);
+    // Both are there, each with its own delays.
+    let mut delays: Vec<Vec<u64>> = fabric
+        .wires(h0, h1)
+        .into_iter()
+        .map(|wires| wires.iter().map(|wire| wire.delay.ns()).collect())
+        .collect();
+    delays.sort_unstable();
+    let (slow, fast) = (10_000, 1_000);
+    assert_eq!(delays, [[slow, fast, slow, slow], [slow, slow, slow, slow]]);
+    assert!(fabric.wires(h0, h0).is_empty());
+}
+
+#[test]
+fn paths_that_are_alike_are_one_sequence_of_wires() {
+    let fabric = fabric("fat-tree:k=4");
+    let (h0, h15) = (find(&fabric, "h0"), find(&fabric, "h15"));
+    assert_eq!(fabric.path_count(h0, h15), 4);
+    let wires = fabric.wires(h0, h15);
+    assert_eq!((wires.len(), wires[0].len()), (1, 6));
+    let best = fabric.best_path(h0, h15).unwrap();
+    assert_eq!(wires[0], best.wires);
 }
 
 #[test]
