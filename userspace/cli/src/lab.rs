@@ -131,9 +131,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(why) = &outcome.not_started {
         eprintln!("weft: {why}");
     }
-    for ended in outcome.processes.iter().filter_map(|it| it.ended.as_ref()) {
-        if !ended.status.success() {
-            eprintln!("weft: {ended}");
+    for told in &outcome.processes {
+        if let Some(status) = told.ended.filter(|status| !status.success()) {
+            let mut lines = told.output.lines().rev().map(str::trim);
+            let last = lines.find(|line| !line.is_empty());
+            let said = last.map_or(" and said nothing".to_owned(), |last| format!(": {last}"));
+            let (node, process) = (&told.process.node, &told.process);
+            eprintln!("weft: {node}: `{process}` ended ({status}){said}");
         }
     }
     if args.json {
@@ -166,7 +170,7 @@ fn report<'a>(args: &'a Args, checked: &'a Checked, outcome: &'a Outcome) -> Rep
     let processes = outcome.processes.iter().map(|told| Process {
         node: &told.process.node,
         command: &told.process.words,
-        ended: told.ended.as_ref().map(|it| it.status.to_string()),
+        ended: told.ended.map(|status| status.to_string()),
         output: &told.output,
     });
     Report {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use weft_net::{Ended, Plan, Process, Processes, Testbed};
+use weft_net::{Plan, Process, Processes, Testbed};
 
 use crate::error::{Usage, usage};
 use crate::fabric::{Fabric, FabricOptions};
@@ -26,9 +26,10 @@ use crate::testbed::{self, ControlGroup};
 pub const TESTBED: &str = "WEFT_TESTBED";
 /// The variable that has how many times slower the fabric is.
 const DILATION: &str = "WEFT_DILATION";
-/// For so long a port is waited for.
+/// For so long a port is waited for,
 const PATIENCE: Duration = Duration::from_secs(30);
-const STEP: Duration = Duration::from_millis(10);
+/// and looked for so often: a look reads tables of all sockets.
+const STEP: Duration = Duration::from_millis(100);
 /// Exit statuses of commands that could not be started, as a shell has them.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
@@ -112,8 +113,8 @@ pub struct Told {
     /// Which.
     pub process: Process,
     /// How it ended, if it did by itself.
-    pub ended: Option<Ended>,
-    /// What it said.
+    pub ended: Option<ExitStatus>,
+    /// What it said. Its file has gone with the testbed.
     pub output: String,
 }
 
@@ -238,7 +239,10 @@ impl Checked {
             let output = fs::read(log).unwrap_or_default();
             outcome.processes.push(Told {
                 process: process.clone(),
-                ended: ended.iter().find(|ended| ended.log == log).cloned(),
+                ended: ended
+                    .iter()
+                    .find(|ended| ended.log == log)
+                    .map(|ended| ended.status),
                 output: String::from_utf8_lossy(&output).into_owned(),
             });
         }
@@ -251,7 +255,11 @@ impl Checked {
         };
         let mut command = match &self.session.from {
             Some(node) => testbed.command(node, program).map_err(testbed::explain)?,
-            None => Command::new(program),
+            None => {
+                let mut command = Command::new(program);
+                weft_net::unblock_signals(&mut command);
+                command
+            }
         };
         command
             .args(arguments)

@@ -75,5 +75,5 @@ pub use metrics::RouteMetrics;
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
 pub use processes::{Ended, Process, Processes, watch};
 pub use stats::{QdiscStats, StatsReader};
-pub use testbed::{Record, Testbed, list};
+pub use testbed::{Record, Testbed, list, unblock_signals};
 pub use up::{Hook, Visit, up, up_watched};

@@ -225,9 +225,15 @@ fn c_path(path: PathBuf) -> CString {
     CString::new(path.into_os_string().into_encoded_bytes()).expect("a path without zero bytes")
 }
 
+/// Lets a command begin with no signal blocked, whatever its caller blocks: what is blocked is handed on.
+pub fn unblock_signals(command: &mut Command) {
+    // SAFETY: between fork and exec there is only a system call.
+    unsafe { command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?)) };
+}
+
 fn enter_with_mounts(namespace: &File, hosts: Option<&CStr>) -> io::Result<()> {
     const NONE: Option<&CStr> = None;
-    // Of a caller that blocks signals a command is to be none.
+    // As `unblock_signals`.
     SigSet::empty().thread_set_mask()?;
     setns(namespace, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS)?;

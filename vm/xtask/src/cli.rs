@@ -26,6 +26,7 @@ Examples:
   cargo xtask test                     host and guest tests, in virtual time
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
+  cargo xtask lab -- rack:hosts=2 --from h0 ping -c 3 h1
   cargo xtask clean                    what the cache holds, and removes it"
 )]
 pub(crate) struct Cli {
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Setup(Setup),
     Build(Build),
     Vm(Vm),
+    Lab(Lab),
     Test(Test),
     Bench(Bench),
     Demo(Demo),
@@ -219,7 +221,7 @@ pub(crate) struct Hardware {
 }
 
 /// A shell in the guest, or one command
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Without a command: a shell, in real time. `exit` ends the guest; ^C is the guest's.
 With one: its output, and its exit status as ours. Whatever it leaves in /out (also $OUT) is unpacked into \
@@ -237,7 +239,7 @@ Examples:
 pub(crate) struct Vm {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is (default: virtual with a command, real for a shell)
+    /// What the guest's clock is (default: virtual with a command, real for a shell, model for a lab)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<ClockKind>,
     #[command(flatten)]
@@ -264,6 +266,26 @@ pub(crate) struct Vm {
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// One's own programs on a fabric, in virtual time: weft lab in the guest
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What follows -- are the words of weft lab; `cargo xtask vm -- weft lab --help` says which there are. It is \
+cargo xtask vm with another default: under the model clock hosts and switches compute in no time, idle time is \
+skipped, and the same words and --seed give the same output to the byte.
+
+Exit status: the command's; else as of cargo xtask vm.
+
+Examples:
+  cargo xtask lab -- rack:hosts=2 --from h0 ping -c 3 h1
+  cargo xtask lab --package redis -- fat-tree:k=4 --dilation 1000 --scheme pfabric \\
+      --on h3 'redis-server --protected-mode no' --from h7 redis-benchmark -h h3 -n 1000 -q
+  cargo xtask lab --file ./server --file ./client --out result -- rack:hosts=2 --dilation 100 \\
+      --on h0 /root/server --logs /out --from h1 /root/client h0")]
+pub(crate) struct Lab {
+    #[command(flatten)]
+    pub(crate) vm: Vm,
 }
 
 /// A PCI device's memory is a power of two.

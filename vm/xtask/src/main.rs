@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod applications;
 mod archive;
 mod bench;
 mod boot;
@@ -31,6 +32,7 @@ mod host;
 mod interrupt;
 mod ktap;
 mod kvm;
+mod lab;
 mod metadata;
 mod model;
 mod modules;
@@ -80,6 +82,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Setup(options) => setup::setup(&cache, options),
         Command::Build(options) => setup::build(&cache, options),
         Command::Vm(options) => vm::run(&cache, options),
+        Command::Lab(options) => lab::run(&cache, options),
         Command::Test(options) => test::run(&cache, options),
         Command::Bench(options) => bench::run(&cache, options),
         Command::Demo(options) => demo::run(&cache, options),

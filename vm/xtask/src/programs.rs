@@ -25,6 +25,8 @@ pub(crate) struct Programs {
     pub(crate) weft: PathBuf,
     /// `weft-fabric-selftests`, which call `weft`.
     pub(crate) fabric_selftests: PathBuf,
+    /// `weft-application-selftests`, for guests that have such applications.
+    pub(crate) applications: PathBuf,
     /// Those with the eBPF programs in them, where these can be built.
     pub(crate) ebpf: Option<Ebpf>,
     /// The plugin, one library for all our qdiscs.
@@ -111,6 +113,17 @@ pub(crate) fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
     })
 }
 
+/// Builds the QUIC client and server, whose many dependencies nothing else has.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn quic_example(workspace: &Path, log: &Log) -> Result<PathBuf> {
+    progress::step("QUIC example", || {
+        let messages = log.run_piped(&mut of_packages(workspace, &["weft-quic-example"]))?;
+        program(&messages, "quic-example").context("cargo built no quic-example")
+    })
+}
+
 /// Builds them; cargo itself knows what is up to date.
 ///
 /// # Errors
@@ -132,6 +145,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             bench: program("weft-bench")?,
             weft: program("weft")?,
             fabric_selftests: program("weft-fabric-selftests")?,
+            applications: program("weft-application-selftests")?,
             ebpf: object.map(|_| ebpf()).transpose()?,
             plugin: library(&messages, "weft_tc").context("cargo built no tc plugin")?,
         })

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 
+use crate::applications;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Test, TestClock};
@@ -63,8 +64,14 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
 fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally> {
     let clocks = clocks(test.clock());
     let kernels: Vec<Kernel> = clocks.iter().map(|clock| clock.kernel()).collect();
-    let built = build::all(cache, &test.target.request(), &kernels)?;
-    guests::run(&built, test, clocks, host)
+    let mut built = build::all(cache, &test.target.request(), &kernels)?;
+    let mut tally = guests::run(&built, test, clocks, host)?;
+    if clocks.contains(&ClockKind::Model) {
+        let filter = test.filter.as_deref();
+        let tested = applications::check(&mut built, filter, &test.hardware, &mut print);
+        tally.add(tested?);
+    }
+    Ok(tally)
 }
 
 /// The clocks that are meant, in their order.

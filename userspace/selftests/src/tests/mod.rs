@@ -7,6 +7,7 @@ mod doctor;
 mod foreign;
 mod idle;
 mod kill;
+mod lab;
 mod memory;
 mod rate;
 mod refusals;
@@ -14,5 +15,5 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, refusals, doctor, foreign, testbeds, kill, memory
+    idle, rate, balance, refusals, doctor, foreign, testbeds, lab, kill, memory
 ];
