@@ -30,7 +30,7 @@ What is looked for is what the schemes that weft brings take, and what makes res
 is a command; `cargo xtask` is run in weft's source.
 
 Exit status: 0 if all schemes of Linux's own qdiscs and congestion controls can run (bbr, cubic-codel,
-dctcp, droptail, fq_codel), 1 if not.
+dctcp, droptail, droptail-infinite, fq_codel), 1 if not.
 
 Example:
   weft doctor --json")]
@@ -317,7 +317,14 @@ mod tests {
         // As the help says.
         assert_eq!(
             names,
-            ["bbr", "cubic-codel", "dctcp", "droptail", "fq_codel"]
+            [
+                "bbr",
+                "cubic-codel",
+                "dctcp",
+                "droptail",
+                "droptail-infinite",
+                "fq_codel"
+            ]
         );
         let checks = checks(&schemes);
         for scheme in &schemes {

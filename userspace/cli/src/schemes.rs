@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use serde::Serialize;
-use weft_topo::Wire;
+use weft_topo::{Kind, Wire};
 
 use crate::output;
 use weft_lab::error::usage;
@@ -158,6 +158,7 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
         variables.set_link(&Wire { rate, delay });
     }
     variables.set_elided([].into_iter());
+    variables.set_facing(Kind::Switch);
     for (name, value) in said {
         variables.set(name, value.to_owned());
     }

@@ -352,7 +352,7 @@ mod tests {
     fn an_unknown_scheme_is_answered_with_those_there_are() {
         let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
         assert!(
-            error.contains("dctcp, droptail, fq_codel, ideal-fq, pfabric"),
+            error.contains("dibs-shared, droptail, droptail-infinite, fq_codel, ideal-fq, pfabric"),
             "{error}"
         );
     }

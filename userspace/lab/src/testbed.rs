@@ -125,7 +125,8 @@ fn batch<'a>(
     let here = &fabric.slowed.node(port.peer).ports[port.peer_port];
     let elided = elision.ingresses(here.peer, here.peer_port);
     let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
-    let variables = fabric.variables.port(&port.name, wire, elided);
+    let mut variables = fabric.variables.port(&port.name, wire, elided);
+    variables.set_facing(fabric.slowed.node(port.peer).kind);
     fabric.scheme.batch(file(node), &variables)
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use weft_topo::Wire;
+use weft_topo::{Kind, Wire};
 
 use crate::error::usage;
 use crate::parameter::{FabricFigures, OnFabric, Parameter, UNITS, check, show_rate, show_time};
@@ -49,7 +49,7 @@ impl Variables {
     }
 
     /// These and a port's. `elided`: the ports of the same switch whose packets push nobody back
-    /// when they leave by this one.
+    /// when they leave by this one. It faces a host, unless [`set_facing`](Self::set_facing) says else.
     pub fn port<'a>(&self, dev: &str, wire: &Wire, elided: impl Iterator<Item = &'a str>) -> Self {
         let mut variables = self.clone();
         variables.set("dev", dev.to_owned());
@@ -61,6 +61,7 @@ impl Variables {
             variables.set(name, show_rate(bits as u64));
         }
         variables.set_elided(elided);
+        variables.set_facing(Kind::Host);
         variables
     }
 
@@ -79,6 +80,16 @@ impl Variables {
             false => words.join(" "),
         };
         self.set("elide", words);
+    }
+
+    /// `$detour_to`, in the words of tc-dibs(8): whether what is at the other end of the port's link
+    /// forwards packets.
+    pub fn set_facing(&mut self, kind: Kind) {
+        let word = match kind {
+            Kind::Host => "nodetour-to",
+            Kind::Switch => "detour-to",
+        };
+        self.set("detour_to", word.to_owned());
     }
 
     /// Puts a value, a text, in place of a name.
@@ -171,6 +182,15 @@ mod tests {
             };
             let port = variables.port("p", &wire, [].into_iter());
             assert_eq!(port.fill("$cap $half").unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn only_a_port_that_faces_a_switch_is_detoured_to() {
+        let mut variables = Variables::default();
+        for (kind, word) in [(Kind::Host, "nodetour-to"), (Kind::Switch, "detour-to")] {
+            variables.set_facing(kind);
+            assert_eq!(variables.fill("$detour_to").unwrap(), word);
         }
     }
 
