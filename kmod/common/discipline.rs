@@ -20,23 +20,9 @@
 //! packets: they are in the queue behind it and on the wire, and it says when they go from one to the
 //! other.
 //!
-//! # A packet that goes by another port
-//!
-//! DIBS (EuroSys 2014) sends a packet that finds its port full by another port of the switch. That is
-//! one more [`Fate`], with the packet and the port's device, so nothing changes for who does not say
-//! it. It cannot be carried out on the spot: the other port's lock is another qdisc's, two ports that
-//! detour to each other would each wait for the other's, and `dev_queue_xmit()` counts how deep it is
-//! called. So:
-//!
-//! 1. `kapi::admission` answers `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a packet that a filter
-//!    took: parents count nothing, and the sender sees no loss.
-//! 2. The packet goes to the end of a list beside the namespace's [`Shared`](super::shared::Shared) state,
-//!    with the device's index, under the lock of that; it is bounded, and beyond its bound the packet is
-//!    refused.
-//! 3. The namespace's work, which runs in softirq without a lock and sends the frames of that state,
-//!    empties the list, so many packets in one go: it looks the device up, gives the packet the
-//!    header of that link, and calls `dev_queue_xmit()`. One list keeps the packets of a flow in order.
-//! 4. When a namespace ends, or a device is not there, the packet is freed and counts as dropped.
+//! DIBS's [`Switch`](crate::dibs::switch::Switch) holds no packets either: it counts those of all ports of
+//! a namespace, and says where one goes that finds its port full. That it goes by another port is no
+//! [`Fate`], for nobody else says it: see [`shared`](super::shared).
 
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

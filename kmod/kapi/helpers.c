@@ -243,8 +243,10 @@ bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
 }
 
 /*
- * The address of a neighbour of the device that is known, in whatever family.
- * On a link of two that is who is at the other end. Under RCU.
+ * The address of a neighbour of the device that is known, in whatever family:
+ * one station's, and not the device's own. On a link of two that is who is at
+ * the other end. Not by n->type, which is RTN_BROADCAST where a namespace has
+ * no address. Under RCU.
  */
 bool weft_dev_neighbour(struct net_device *dev, u8 *address)
 {
@@ -253,11 +255,11 @@ bool weft_dev_neighbour(struct net_device *dev, u8 *address)
 
 	for (table = 0; table < NEIGH_NR_TABLES; table++) {
 		hlist_for_each_entry_rcu(n, &dev->neighbours[table], dev_list) {
-			if (n->type != RTN_UNICAST || n->dead ||
-			    !(READ_ONCE(n->nud_state) & NUD_VALID))
+			if (!(READ_ONCE(n->nud_state) & NUD_VALID))
 				continue;
 			neigh_ha_snapshot(address, n, dev);
-			if (is_valid_ether_addr(address))
+			if (is_valid_ether_addr(address) &&
+			    !ether_addr_equal(address, dev->dev_addr))
 				return true;
 		}
 	}

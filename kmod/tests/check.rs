@@ -7,6 +7,7 @@ use super::message::written;
 use weft_core::bfc;
 use weft_core::common::flow;
 use weft_core::common::nla::{Attributes, HEADER};
+use weft_core::dibs::options as dibs;
 use weft_core::hold::options as hold;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
@@ -20,6 +21,8 @@ pub(crate) fn decode(bytes: &[u8]) {
     attributes(bytes);
     bfc_frame(bytes);
     bfc_options(bytes);
+    dibs_header(bytes);
+    dibs_options(bytes);
     flow(bytes);
     hold_options(bytes);
     pfabric_options(bytes);
@@ -82,6 +85,37 @@ fn bfc_options(bytes: &[u8]) {
     if let Ok(config) = Config::parse(bytes) {
         let again = written(|message| config.put(message));
         assert_eq!(Config::parse(&again), Ok(config));
+    }
+}
+
+fn dibs_header(bytes: &[u8]) {
+    use weft_core::dibs::ip::{cap_ttl, set_ce, Ecn, Header};
+    for protocol in [0x0800, 0x86dd] {
+        let header = Header::read(protocol, bytes, false);
+        assert!(header.len as usize <= bytes.len());
+        let mut written = bytes.to_vec();
+        set_ce(&mut written);
+        cap_ttl(&mut written, 9);
+        if header.len != 0 && header.ecn != Ecn::NotCapable {
+            let again = Header::read(protocol, &written, false);
+            assert_eq!(again.ecn, Ecn::Marked);
+        }
+    }
+}
+
+fn dibs_options(bytes: &[u8]) {
+    if let Ok(options) = dibs::Options::parse(bytes) {
+        let again = written(|message| options.put(message));
+        assert_eq!(dibs::Options::parse(&again), Ok(options));
+
+        let config = dibs::Config::new(&options).expect("a parsed request is in range");
+        assert!(config.ttl <= dibs::MAX_TTL && config.from <= dibs::MAX_FROM);
+        assert!(config.alpha <= dibs::MAX_ALPHA);
+        assert_eq!(config.updated(&options), Ok(config));
+    }
+    if let Ok(config) = dibs::Config::parse(bytes) {
+        let again = written(|message| config.put(message));
+        assert_eq!(dibs::Config::parse(&again), Ok(config));
     }
 }
 
@@ -164,6 +198,13 @@ fn statistics(bytes: &[u8]) {
             bytes[..weft_core::pfabric::stats::Stats::SIZE]
         ),
         None => assert!(bytes.len() < weft_core::pfabric::stats::Stats::SIZE),
+    }
+    match weft_core::dibs::stats::Stats::from_bytes(bytes) {
+        Some(stats) => assert_eq!(
+            stats.to_bytes(),
+            bytes[..weft_core::dibs::stats::Stats::SIZE]
+        ),
+        None => assert!(bytes.len() < weft_core::dibs::stats::Stats::SIZE),
     }
     match weft_core::wire::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(

@@ -75,6 +75,7 @@ mod tests {
             slack: Duration::ZERO,
             scheme: "dctcp".to_owned(),
             settings: settings.iter().map(|it| (*it).to_owned()).collect(),
+            modules: Vec::new(),
         };
         let fabric = Fabric::new(&options).unwrap();
         let traffic = Traffic {

@@ -11,10 +11,12 @@ use weft_core::bfc::stats::{QueueStats, Stats};
 use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::Sink;
 use weft_core::common::options::{Row, Unit};
+use weft_core::dibs::options as dibs;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
+const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
@@ -39,7 +41,7 @@ fn section(page: &str, title: &str) -> String {
 
 /// Asserts that `text` has `word`, not just as a part of another.
 fn assert_names(text: &str, word: &str) {
-    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-' && word.contains('-');
     assert!(
         text.split(|c| !part_of_word(c)).any(|other| other == word),
         "{word} is missing"
@@ -171,6 +173,22 @@ fn the_fields_in_json_are_explained() {
         assert_names(&section(BFC, "STATISTICS"), key);
     }
 
+    let config = dibs::Config::new(&dibs::Options::default()).unwrap();
+    let (_, json) = shown(
+        &weft_core::dibs::QDISC,
+        &bytes(|message| config.put(message).unwrap()),
+    );
+    let (_, more) = statistics(
+        &weft_core::dibs::QDISC,
+        &weft_core::dibs::stats::Stats::default().to_bytes(),
+    )
+    .unwrap();
+    // Ten options, two of them words.
+    assert_eq!((keys(&json).len(), keys(&more).len()), (12, 19));
+    for key in keys(&json).into_iter().chain(keys(&more)) {
+        assert_names(&section(DIBS, "STATISTICS"), key);
+    }
+
     let config = wire::Config {
         rate: 1,
         delay: 0,
@@ -236,6 +254,23 @@ fn what_tc_refuses_is_explained() {
         "X",
     ] {
         assert_explains(BFC, &complaint(&weft_core::bfc::QDISC, command));
+    }
+    for command in [
+        "ttl 256",
+        "alpha 129",
+        "from 101",
+        "limit X",
+        "mark X",
+        "limit_bytes X",
+        "share X",
+        "policy X",
+        "ttl X",
+        "alpha X",
+        "from X",
+        "ranks X",
+        "X",
+    ] {
+        assert_explains(DIBS, &complaint(&weft_core::dibs::QDISC, command));
     }
     for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
         assert_explains(PFABRIC, &complaint(&weft_core::pfabric::QDISC, command));
@@ -360,6 +395,7 @@ fn what_the_kernel_refuses_is_explained() {
 fn the_pages_are_those_of_their_qdiscs() {
     let pages = [
         (BFC, weft_core::bfc::KIND),
+        (DIBS, weft_core::dibs::KIND),
         (PFABRIC, pfabric::KIND),
         (WIRE, wire::KIND),
     ];
