@@ -6,6 +6,7 @@ mod bfc_options;
 mod bfc_queues;
 mod bfc_switch;
 mod congestion;
+mod dibs;
 mod flows;
 mod leaks;
 mod lifecycle;
@@ -34,6 +35,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     flows,
     bfc_queues,
     bfc_switch,
+    dibs,
     wire_timing,
     wire_slack,
     wire_sockets,
