@@ -52,6 +52,8 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         "bfc ranked srf",
         &["bfc rate 400gbit hrtt 2us buffer 0 scheduler srf"],
     ),
+    // Not full; one that is detours, which takes another device.
+    subject("dibs", &["dibs limit {limit}"]),
     // So fast that the wire is free when the next packet comes: the wire's own cost.
     subject(
         "wire + pfifo",
