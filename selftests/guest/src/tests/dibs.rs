@@ -69,6 +69,18 @@ fn sum(header: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// Sends what is for the receiver by a link, of both families.
+fn route(network: &mut Network, node: usize, link: &Link) -> Result<()> {
+    network.route(node, link, TO)?;
+    let mac = hex(&link.way(node, TO).mac);
+    let (namespace, name) = (network.namespace(node)?, link.name());
+    namespace.ip(&format!("-6 route add {TO_V6}/128 dev {name}"))?;
+    let neighbour = format!("-6 neighbour replace {TO_V6} lladdr {mac} dev {name}");
+    namespace
+        .ip(&format!("{neighbour} nud permanent"))
+        .map(drop)
+}
+
 struct Star {
     network: Network,
     /// To nodes 1 to 4.
@@ -103,12 +115,7 @@ impl Star {
             network.forward(node)?;
             let namespace = network.namespace(node)?;
             namespace.write_sysctl("net/ipv6/conf/all/forwarding", "1")?;
-            network.route(node, link, TO)?;
-            let mac = hex(&link.way(node, TO).mac);
-            let (namespace, name) = (network.namespace(node)?, link.name());
-            namespace.ip(&format!("-6 route add {TO_V6}/128 dev {name}"))?;
-            let neighbour = format!("-6 neighbour add {TO_V6} lladdr {mac} dev {name}");
-            namespace.ip(&format!("{neighbour} nud permanent"))?;
+            route(&mut network, node, link)?;
         }
         network.route(SWITCH, &to_sender, FROM)?;
         // The switch has sent to the others before: it knows who they are. Of one it knows by IPv4, of
@@ -523,6 +530,8 @@ fn ports_come_and_go_while_packets_are_detoured(cx: &Context) -> Result<()> {
                 star.network.set_up(node, &link, false)?;
                 sleep(u64::from(random.below(20)));
                 star.network.set_up(node, &link, true)?;
+                // Its routes went with it.
+                route(&mut star.network, node, &link)?;
             }
             1 => {
                 star.network.set_up(SWITCH, &link, false)?;
