@@ -527,8 +527,8 @@ pub(crate) struct BenchQdisc {
 /// A workload on a fat-tree under several schemes, in virtual time: a comparison and a report
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each scheme runs in a guest of its own, all at the same time. The results, a file of JSON Lines for each, and \
-report.html are left in --out. The same demo gives the same bytes again, on any machine; if --out holds the \
+Each scheme meets the flows of each seed, in a guest of its own, as many at the same time as there are processors. \
+The results, a file of JSON Lines for each run, and report.html are left in --out. The same demo gives the same bytes again, on any machine; if --out holds the \
 results of another run, the demo says whether these are the same.
 
 Exit status: 1 if a run is not to be believed; the comparison says why.
@@ -559,13 +559,17 @@ pub(crate) struct Demo {
     /// Load of the hosts' links, 0 to 1
     #[arg(long, default_value = "0.6")]
     pub(crate) load: String,
-    /// How many flows
-    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    /// How many flows are measured in each run, besides those before and after them
+    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) flows: u64,
-    /// Seed of the workload (default: of the first ten, that whose flows are on average the closest to
-    /// the table's mean)
-    #[arg(long, value_name = "SEED", default_value_t = 3)]
-    pub(crate) workload_seed: u64,
+    /// Seeds of the workload, separated by commas: each scheme meets each seed's flows
+    #[arg(
+        long,
+        value_name = "SEEDS",
+        value_delimiter = ',',
+        default_value = "1,2,3,4,5"
+    )]
+    pub(crate) workload_seed: Vec<u64>,
     /// How late the wires' timers may be, in time of the fabric: later ones fire together, which
     /// halves the time that the demo takes with counted instructions. 0ns: none
     #[arg(long, value_name = "TIME", default_value = "240ns")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask demo`: one workload under several schemes, each in a guest of its own in virtual
-//! time, all at the same time; their results side by side.
+//! `cargo xtask demo`: one workload under several schemes, once for each seed, each run in a guest of its
+//! own in virtual time, as many at the same time as there are processors; their results side by side.
 
 use std::fs;
 use std::io::IsTerminal as _;
@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Demo};
+use crate::cli::{ClockKind, Demo, Hardware};
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -26,21 +26,23 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     if demo.dry_run {
-        for scheme in &demo.scheme {
-            let (clock, words) = (clock(demo).name(), words(demo, scheme).join(" "));
-            println!("cargo xtask vm --clock {clock} -- {words}");
+        for run in runs(demo) {
+            let (clock, seed) = (clock(demo).name(), hardware(demo, &run).seed);
+            let words = words(demo, &run).join(" ");
+            println!("cargo xtask vm --clock {clock} --seed {seed} -- {words}");
         }
         return Ok(0);
     }
+    let runs = runs(demo);
     let built = build::all(cache, &demo.target.request(), &[clock(demo).kernel()])?;
     let shown = Shown::new(demo);
-    let results = run_all(&built, demo, &shown)?;
+    let results = run_all(&built, demo, &runs, &shown)?;
     shown.finish();
     fs::create_dir_all(&demo.out).with_context(|| format!("making {}", demo.out.display()))?;
     let mut files = Vec::new();
     let mut changes = Vec::new();
-    for (scheme, result) in demo.scheme.iter().zip(&results) {
-        let path = demo.out.join(file(demo, scheme));
+    for (run, result) in runs.iter().zip(&results) {
+        let path = demo.out.join(run.file());
         changes.push(match fs::read(&path) {
             Ok(before) if before == result.file => Change::None,
             Ok(_) => Change::Other(path.display().to_string()),
@@ -73,6 +75,41 @@ fn clock(demo: &Demo) -> ClockKind {
     demo.target.clock(demo.clock)
 }
 
+/// What one guest runs.
+struct DemoRun {
+    scheme: String,
+    /// Of the workload.
+    seed: u64,
+}
+
+impl DemoRun {
+    /// The result's name, as `weft run` gives it.
+    fn file(&self) -> String {
+        format!("{}-seed{}.jsonl", self.scheme, self.seed)
+    }
+}
+
+/// The schemes of a seed one after the other, so that what is interrupted has whole comparisons.
+fn runs(demo: &Demo) -> Vec<DemoRun> {
+    let seeds = demo.workload_seed.iter();
+    let of = |&seed| {
+        let run = move |scheme: &String| DemoRun {
+            scheme: scheme.clone(),
+            seed,
+        };
+        demo.scheme.iter().map(run)
+    };
+    seeds.flat_map(of).collect()
+}
+
+/// A run's machine: another seed of the workload is another sample of the guest's randomness, too.
+fn hardware(demo: &Demo, run: &DemoRun) -> Hardware {
+    Hardware {
+        seed: demo.hardware.seed.wrapping_add(run.seed).wrapping_sub(1),
+        ..demo.hardware.clone()
+    }
+}
+
 /// A result's file beside that of the run before.
 enum Change {
     None,
@@ -103,15 +140,15 @@ fn repeated(changes: &[Change]) -> String {
 }
 
 /// What the guest runs.
-fn words(demo: &Demo, scheme: &str) -> Vec<String> {
+fn words(demo: &Demo, run: &DemoRun) -> Vec<String> {
     let mut words: Vec<String> = ["weft", "run", &demo.topology].map(str::to_owned).to_vec();
     for (option, value) in [
         ("--dilation", demo.dilation.to_string()),
-        ("--scheme", scheme.to_owned()),
+        ("--scheme", run.scheme.clone()),
         ("--workload", demo.workload.clone()),
         ("--load", demo.load.clone()),
         ("--flows", demo.flows.to_string()),
-        ("--seed", demo.workload_seed.to_string()),
+        ("--seed", run.seed.to_string()),
         ("--slack", demo.slack.clone()),
         ("--sample", demo.sample.clone()),
         ("--out", "/out".to_owned()),
@@ -121,29 +158,26 @@ fn words(demo: &Demo, scheme: &str) -> Vec<String> {
     words
 }
 
-/// The result's name, as `weft run` gives it.
-fn file(demo: &Demo, scheme: &str) -> String {
-    format!("{scheme}-seed{}.jsonl", demo.workload_seed)
-}
-
-/// All schemes at the same time: with more guests than processors these are busy to the end.
-fn run_all(built: &Built, demo: &Demo, shown: &Shown) -> Result<Vec<Left>> {
-    parallel::map(&demo.scheme, demo.scheme.len(), |scheme, failed| {
+/// As many at the same time as there are processors.
+fn run_all(built: &Built, demo: &Demo, runs: &[DemoRun], shown: &Shown) -> Result<Vec<Left>> {
+    let places: Vec<usize> = (0..runs.len()).collect();
+    parallel::map(&places, parallel::processors(), |&place, failed| {
+        let run = &runs[place];
+        let file = run.file();
         let wanted = Wanted {
-            name: scheme,
-            file: &file(demo, scheme),
-            missing: "left no result",
+            name: &file,
+            file: &file,
+            missing: "was not made",
         };
-        let command = words(demo, scheme);
         weft_run::run(
             built,
             clock(demo),
-            &demo.hardware,
-            command,
+            &hardware(demo, run),
+            words(demo, run),
             &wanted,
             failed,
             &mut |bytes| {
-                shown.seen(scheme, bytes);
+                shown.seen(place, bytes);
             },
         )
     })
@@ -157,7 +191,6 @@ struct Shown {
 }
 
 struct Guest {
-    scheme: String,
     progress: Progress,
     flows: u64,
 }
@@ -171,15 +204,18 @@ impl Guest {
 
 impl Shown {
     fn new(demo: &Demo) -> Self {
+        let (flows, seeds) = (demo.flows, demo.workload_seed.len());
+        let seeds = match seeds {
+            1 => "a seed".to_owned(),
+            number => format!("{number} seeds"),
+        };
         progress::note(&format!(
-            "{} flows on {}, {}; {}",
-            demo.flows,
+            "{flows} flows on {} with {seeds} each, {}; {}",
             demo.topology,
             demo.scheme.join(", "),
             clock(demo).described()
         ));
-        let guests = demo.scheme.iter().map(|scheme| Guest {
-            scheme: scheme.clone(),
+        let guests = runs(demo).into_iter().map(|_| Guest {
             progress: Progress::default(),
             flows: demo.flows,
         });
@@ -192,20 +228,20 @@ impl Shown {
         }
     }
 
-    fn seen(&self, scheme: &str, bytes: &[u8]) {
+    fn seen(&self, place: usize, bytes: &[u8]) {
         let Ok(mut guests) = self.guests.lock() else {
             return;
         };
         let all = |guests: &[Guest]| -> u64 { guests.iter().map(Guest::ended).sum() };
         let before = all(&guests);
-        if let Some(guest) = guests.iter_mut().find(|guest| guest.scheme == scheme) {
+        if let Some(guest) = guests.get_mut(place) {
             guest.progress.take(bytes);
         }
         let (after, flows) = (all(&guests), guests.iter().map(|guest| guest.flows).sum());
         if after == before {
             return;
         }
-        let text = text(&guests, self.begun.elapsed(), after, flows);
+        let text = text(guests.len(), self.begun.elapsed(), after, flows);
         match &self.bar {
             Some(bar) => bar.set_message(text),
             // A file gets a line for each tenth.
@@ -225,18 +261,46 @@ impl Shown {
     }
 }
 
-fn text(guests: &[Guest], elapsed: Duration, ended: u64, flows: u64) -> String {
-    let mut text = String::new();
-    for guest in guests {
-        text += &format!("{} {}/{}, ", guest.scheme, guest.ended(), guest.flows);
-    }
+fn text(runs: usize, elapsed: Duration, ended: u64, flows: u64) -> String {
     let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
-    text + &format!("about {} left", progress::seconds(left))
+    format!(
+        "{ended} of {flows} flows in {runs} runs, about {} left",
+        progress::seconds(left)
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{self, Cli};
+
+    #[test]
+    fn each_scheme_meets_each_seeds_flows() {
+        let words = "x demo --scheme dctcp,pfabric --workload-seed 4,5 --seed 7";
+        let cli::Command::Demo(demo) = Cli::parse_from(words.split(' ')).command else {
+            panic!("a demo");
+        };
+        let runs = runs(&demo);
+        let files: Vec<String> = runs.iter().map(DemoRun::file).collect();
+        assert_eq!(
+            files,
+            [
+                "dctcp-seed4.jsonl",
+                "pfabric-seed4.jsonl",
+                "dctcp-seed5.jsonl",
+                "pfabric-seed5.jsonl"
+            ]
+        );
+        assert_eq!(hardware(&demo, &runs[0]).seed, 10);
+        assert!(words_of(&demo, &runs[3]).contains("--scheme pfabric"));
+        assert!(words_of(&demo, &runs[3]).contains("--seed 5"));
+    }
+
+    fn words_of(demo: &Demo, run: &DemoRun) -> String {
+        words(demo, run).join(" ")
+    }
 
     #[test]
     fn a_run_is_compared_with_the_one_before() {
