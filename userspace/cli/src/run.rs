@@ -65,7 +65,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    runs.iter().try_for_each(|(run, _)| run.require())?;
     let mut places = Vec::new();
     for (run, out) in &runs {
         for &seed in &args.seed {
@@ -77,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             places.push(path);
         }
     }
+    runs.iter().try_for_each(|(run, _)| run.require())?;
     let mut places = places.into_iter();
     let cancel = progress::prepare()?;
     let mut files = Vec::new();
