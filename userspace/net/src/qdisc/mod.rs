@@ -6,7 +6,7 @@
 //! let lines = "qdisc add dev eth0 root handle 1: wire rate 10mbit delay 200us   # 10 Gbit/s / 1000
 //! qdisc add dev eth0 parent 1: handle 10: pfabric limit 24";
 //! let commands = weft_net::qdisc::parse("switch", lines)?;
-//! let [_, qdisc::Command::Qdisc(queue)] = &commands[..] else { unreachable!() };
+//! let [_, weft_net::qdisc::Command::Qdisc(queue)] = &commands[..] else { unreachable!() };
 //! assert_eq!(queue.kind, "pfabric");
 //! assert_eq!(queue.parent.to_string(), "1:");
 //! # Ok::<(), weft_net::Error>(())
