@@ -560,7 +560,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value = "0.6")]
     pub(crate) load: String,
     /// How many flows are measured in each run, besides those before and after them
-    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) flows: u64,
     /// Seeds of the workload, separated by commas: each scheme meets each seed's flows
     #[arg(
