@@ -83,7 +83,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             incasts: None,
             added: Vec::new(),
             until: Until::Flows(flows),
-            warm_up: 0.0,
+            warm_up: Some(0.0),
         },
         connections: Connections::PerFlow,
         since: Since::FirstByte,
