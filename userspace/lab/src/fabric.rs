@@ -103,13 +103,25 @@ impl Fabric {
     ///
     /// Never: Ethernet's MTU holds headers.
     pub fn framing(&self, ipv6: bool) -> Result<Framing> {
-        let tagged = self.scheme.description.tag.is_some();
-        let framing = match ipv6 {
-            false => Framing::ethernet_tcp(MTU, tagged),
-            true => Framing::ethernet_tcp_ipv6(MTU, tagged),
-        };
-        framing.context("the MTU holds no payload")
+        framing(ipv6, self.scheme.description.tag.is_some())
     }
+
+    /// What they would be without the scheme's tag, which no two schemes need have in common.
+    ///
+    /// # Errors
+    ///
+    /// As [`framing`](Self::framing).
+    pub(crate) fn untagged_framing(ipv6: bool) -> Result<Framing> {
+        framing(ipv6, false)
+    }
+}
+
+fn framing(ipv6: bool, tagged: bool) -> Result<Framing> {
+    let framing = match ipv6 {
+        false => Framing::ethernet_tcp(MTU, tagged),
+        true => Framing::ethernet_tcp_ipv6(MTU, tagged),
+    };
+    framing.context("the MTU holds no payload")
 }
 
 #[cfg(test)]

@@ -7,17 +7,27 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
-use weft_load::generate::{Flow, Workload};
+use weft_load::generate::Flow;
 
 use crate::fabric::Fabric;
 use crate::testbed;
+use crate::traffic::Traffic;
 
 /// Of a fabric, a scheme and a workload, as results have them.
+///
+/// The flows are those that packets without a tag would have: a load is of bytes on the wire, so flows of a
+/// scheme that tags packets come a little later each, and are to be known as the same.
 ///
 /// # Errors
 ///
 /// If the fabric cannot be planned or the flows cannot be drawn.
-pub(crate) fn hashes(fabric: &Fabric, workload: &Workload) -> Result<BTreeMap<String, String>> {
+pub(crate) fn hashes(
+    fabric: &Fabric,
+    traffic: &Traffic,
+    (ipv6, seed): (bool, u64),
+) -> Result<BTreeMap<String, String>> {
+    let framing = Fabric::untagged_framing(ipv6)?;
+    let workload = traffic.workload(&fabric.topology, &framing, seed)?.workload;
     // The testbed's name is no input: a name for all.
     let commands = testbed::plan("inputs", fabric)?.commands().to_string();
     let topology = format!("{:?}", fabric.topology);
@@ -63,21 +73,13 @@ mod tests {
     use std::time::Duration;
 
     use weft_load::generate::Until;
+    use weft_load::load::Counted;
 
     use super::*;
     use crate::fabric::FabricOptions;
-    use crate::traffic::Traffic;
+    use crate::traffic::{Drawn, LoadLinks, Origin};
 
     fn of(settings: &[&str], added: &str) -> BTreeMap<String, String> {
-        let options = FabricOptions {
-            topology: "rack:hosts=3".to_owned(),
-            dilation: NonZeroU32::MIN,
-            slack: Duration::ZERO,
-            scheme: "dctcp".to_owned(),
-            settings: settings.iter().map(|it| (*it).to_owned()).collect(),
-            modules: Vec::new(),
-        };
-        let fabric = Fabric::new(&options).unwrap();
         let traffic = Traffic {
             background: None,
             incasts: None,
@@ -85,9 +87,20 @@ mod tests {
             until: Until::Flows(1),
             warm_up: None,
         };
-        let framing = fabric.framing(false).unwrap();
-        let planned = traffic.workload(&fabric.topology, &framing, 1).unwrap();
-        hashes(&fabric, &planned.workload).unwrap()
+        on("dctcp", settings, &traffic)
+    }
+
+    fn on(scheme: &str, settings: &[&str], traffic: &Traffic) -> BTreeMap<String, String> {
+        let options = FabricOptions {
+            topology: "rack:hosts=3".to_owned(),
+            dilation: NonZeroU32::MIN,
+            slack: Duration::ZERO,
+            scheme: scheme.to_owned(),
+            settings: settings.iter().map(|it| (*it).to_owned()).collect(),
+            modules: Vec::new(),
+        };
+        let fabric = Fabric::new(&options).unwrap();
+        hashes(&fabric, traffic, (false, 1)).unwrap()
     }
 
     #[test]
@@ -103,5 +116,31 @@ mod tests {
         assert_eq!(differ(&of(&[], "h0-h1:2kB")), ["flows"]);
         assert_eq!(differ(&of(&["mark=9000"], "h0-h1:1kB")), ["scheme"]);
         assert!(one.values().all(|hash| hash.len() == 64));
+    }
+
+    #[test]
+    fn a_scheme_that_tags_packets_has_the_same_flows() {
+        let traffic = |sizes: &str| Traffic {
+            background: Some(Origin::Drawn(Drawn {
+                sizes: sizes.to_owned(),
+                load: 0.6,
+                load_of: LoadLinks::Host,
+                counted: Counted::Wire,
+                arrivals: "poisson".parse().unwrap(),
+                pairs: "uniform".parse().unwrap(),
+            })),
+            incasts: None,
+            added: Vec::new(),
+            until: Until::Flows(100),
+            warm_up: None,
+        };
+        let [plain, tagged] =
+            ["dctcp", "pfabric"].map(|scheme| on(scheme, &[], &traffic("web-search")));
+        assert_eq!(plain["flows"], tagged["flows"]);
+        assert_ne!(plain["scheme"], tagged["scheme"]);
+        assert_ne!(
+            plain["flows"],
+            on("dctcp", &[], &traffic("fixed:1MB"))["flows"]
+        );
     }
 }

@@ -235,7 +235,7 @@ impl Checked {
                 dilation: f64::from(dilation),
                 buckets: BUCKETS.to_vec(),
                 options: run.words.clone(),
-                inputs: inputs::hashes(fabric, &workload)?,
+                inputs: inputs::hashes(fabric, &run.traffic, (run.ipv6, seed))?,
             },
             config: Config {
                 connections: run.connections,
