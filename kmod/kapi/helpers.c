@@ -250,11 +250,14 @@ bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
  */
 bool weft_dev_neighbour(struct net_device *dev, u8 *address)
 {
+	/* It is asked under locks: on a link of two there are no more. */
+	int table, left = 16;
 	struct neighbour *n;
-	int table;
 
 	for (table = 0; table < NEIGH_NR_TABLES; table++) {
 		hlist_for_each_entry_rcu(n, &dev->neighbours[table], dev_list) {
+			if (!left--)
+				return false;
 			if (!(READ_ONCE(n->nud_state) & NUD_VALID))
 				continue;
 			neigh_ha_snapshot(address, n, dev);
