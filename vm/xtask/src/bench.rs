@@ -6,6 +6,7 @@ mod clocks;
 mod hops;
 mod ns3;
 mod qdisc;
+mod usage;
 mod weave;
 
 use std::fs;

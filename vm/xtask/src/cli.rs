@@ -220,6 +220,17 @@ pub(crate) struct Hardware {
     pub(crate) append: Vec<String>,
 }
 
+impl Hardware {
+    /// The machine for a workload's seed: another one is another sample of the guest's randomness, too,
+    /// for example of how its kernel hashes flows.
+    pub(crate) fn for_workload(&self, seed: u64) -> Self {
+        Self {
+            seed: self.seed.wrapping_add(seed).wrapping_sub(1),
+            ..self.clone()
+        }
+    }
+}
+
 /// A shell in the guest, or one command
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\

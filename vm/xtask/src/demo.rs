@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Demo, Hardware};
+use crate::cli::{ClockKind, Demo};
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -27,7 +27,10 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     if demo.dry_run {
         for run in runs(demo) {
-            let (clock, seed) = (clock(demo).name(), hardware(demo, &run).seed);
+            let (clock, seed) = (
+                clock(demo).name(),
+                demo.hardware.for_workload(run.seed).seed,
+            );
             let words = words(demo, &run).join(" ");
             println!("cargo xtask vm --clock {clock} --seed {seed} -- {words}");
         }
@@ -35,7 +38,7 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     }
     let runs = runs(demo);
     let built = build::all(cache, &demo.target.request(), &[clock(demo).kernel()])?;
-    let shown = Shown::new(demo);
+    let shown = Shown::new(demo, runs.len());
     let results = run_all(&built, demo, &runs, &shown)?;
     shown.finish();
     fs::create_dir_all(&demo.out).with_context(|| format!("making {}", demo.out.display()))?;
@@ -83,9 +86,8 @@ struct DemoRun {
 }
 
 impl DemoRun {
-    /// The result's name, as `weft run` gives it.
     fn file(&self) -> String {
-        format!("{}-seed{}.jsonl", self.scheme, self.seed)
+        weft_run::file(&self.scheme, self.seed)
     }
 }
 
@@ -100,14 +102,6 @@ fn runs(demo: &Demo) -> Vec<DemoRun> {
         demo.scheme.iter().map(run)
     };
     seeds.flat_map(of).collect()
-}
-
-/// A run's machine: another seed of the workload is another sample of the guest's randomness, too.
-fn hardware(demo: &Demo, run: &DemoRun) -> Hardware {
-    Hardware {
-        seed: demo.hardware.seed.wrapping_add(run.seed).wrapping_sub(1),
-        ..demo.hardware.clone()
-    }
 }
 
 /// A result's file beside that of the run before.
@@ -141,8 +135,7 @@ fn repeated(changes: &[Change]) -> String {
 
 /// What the guest runs.
 fn words(demo: &Demo, run: &DemoRun) -> Vec<String> {
-    let mut words: Vec<String> = ["weft", "run", &demo.topology].map(str::to_owned).to_vec();
-    for (option, value) in [
+    let options = [
         ("--dilation", demo.dilation.to_string()),
         ("--scheme", run.scheme.clone()),
         ("--workload", demo.workload.clone()),
@@ -152,10 +145,8 @@ fn words(demo: &Demo, run: &DemoRun) -> Vec<String> {
         ("--slack", demo.slack.clone()),
         ("--sample", demo.sample.clone()),
         ("--out", "/out".to_owned()),
-    ] {
-        words.extend([option.to_owned(), value]);
-    }
-    words
+    ];
+    weft_run::words(&demo.topology, options)
 }
 
 /// As many at the same time as there are processors.
@@ -172,7 +163,7 @@ fn run_all(built: &Built, demo: &Demo, runs: &[DemoRun], shown: &Shown) -> Resul
         weft_run::run(
             built,
             clock(demo),
-            &hardware(demo, run),
+            &demo.hardware.for_workload(run.seed),
             words(demo, run),
             &wanted,
             failed,
@@ -203,7 +194,7 @@ impl Guest {
 }
 
 impl Shown {
-    fn new(demo: &Demo) -> Self {
+    fn new(demo: &Demo, runs: usize) -> Self {
         let (flows, seeds) = (demo.flows, demo.workload_seed.len());
         let seeds = match seeds {
             1 => "a seed".to_owned(),
@@ -215,7 +206,7 @@ impl Shown {
             demo.scheme.join(", "),
             clock(demo).described()
         ));
-        let guests = runs(demo).into_iter().map(|_| Guest {
+        let guests = (0..runs).map(|_| Guest {
             progress: Progress::default(),
             flows: demo.flows,
         });
@@ -293,7 +284,7 @@ mod tests {
                 "pfabric-seed5.jsonl"
             ]
         );
-        assert_eq!(hardware(&demo, &runs[0]).seed, 10);
+        assert_eq!(demo.hardware.for_workload(runs[0].seed).seed, 10);
         assert!(words_of(&demo, &runs[3]).contains("--scheme pfabric"));
         assert!(words_of(&demo, &runs[3]).contains("--seed 5"));
     }

@@ -4,7 +4,6 @@
 //! time, and `weft`'s judgement of them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +17,7 @@ use weft_guest::request::CLOCK;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{ClockKind, Experiment, Hardware};
+use crate::cli::{ClockKind, Experiment};
 use crate::parallel;
 use crate::process;
 use crate::programs;
@@ -53,7 +52,7 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
         if options.json {
             command.arg("--json");
         }
-        return passed_on(&mut command);
+        return process::passed_on(&mut command);
     };
     let built = build::all(cache, &options.target.request(), &[clock(options).kernel()])?;
     let weft = &built.programs.weft;
@@ -75,7 +74,7 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
     if options.json {
         judge.arg("--json");
     }
-    passed_on(&mut judge)
+    process::passed_on(&mut judge)
 }
 
 fn clock(options: &Experiment) -> ClockKind {
@@ -96,15 +95,6 @@ fn words(options: &Experiment, name: &str) -> Vec<String> {
     words
 }
 
-/// Runs a command that prints for us, and returns its status.
-fn passed_on(command: &mut Command) -> Result<u8> {
-    let status = command.status().with_context(|| process::shown(command))?;
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(1))
-}
-
 fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -> Result<()> {
     let shown = Shown::new(name, runs.len(), clock(options));
     let workers = options.guests.unwrap_or_else(parallel::processors);
@@ -118,7 +108,8 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
             file: &file,
             missing: "was not made",
         };
-        let (hardware, command) = (hardware(options, planned), command(planned));
+        let hardware = options.hardware.for_workload(planned.seed);
+        let command = command(planned);
         let left = weft_run::run(
             built,
             clock(options),
@@ -130,26 +121,13 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
                 shown.seen(place, bytes);
             },
         )?;
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        }
         // As soon as it is there: what is interrupted goes on from here.
-        fs::write(path, &left.file).with_context(|| format!("writing {}", path.display()))?;
+        left.write(path)?;
         shown.ended(place, &planned.file);
         Ok(())
     })?;
     shown.finish();
     Ok(())
-}
-
-/// A run's machine: another seed of the workload is another sample of the guest's randomness, too,
-/// for example of how its kernel hashes flows.
-fn hardware(options: &Experiment, planned: &Planned) -> Hardware {
-    let seed = options.hardware.seed;
-    Hardware {
-        seed: seed.wrapping_add(planned.seed).wrapping_sub(1),
-        ..options.hardware.clone()
-    }
 }
 
 /// What the guest runs.

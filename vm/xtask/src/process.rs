@@ -140,6 +140,18 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Runs a command that prints for us, and returns its status.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn passed_on(command: &mut Command) -> Result<u8> {
+    let status = command.status().with_context(|| shown(command))?;
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1))
+}
+
 /// A command as one could type it; of a script only the first line that does something.
 fn shown_briefly(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -3,6 +3,8 @@
 //! `weft run` in a guest of its own: the results that it leaves, and how far it says
 //! that it is.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -21,6 +23,36 @@ use crate::vm;
 pub(crate) struct Left {
     pub(crate) status: u8,
     pub(crate) file: Vec<u8>,
+}
+
+impl Left {
+    /// Writes the result, and makes the folder for it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        }
+        fs::write(path, &self.file).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// `weft run` on a topology, with options and their values.
+pub(crate) fn words<'a>(
+    topology: &str,
+    options: impl IntoIterator<Item = (&'a str, String)>,
+) -> Vec<String> {
+    let mut words = ["weft", "run", topology].map(str::to_owned).to_vec();
+    for (option, value) in options {
+        words.extend([option.to_owned(), value]);
+    }
+    words
+}
+
+/// The name that `weft run` gives a result.
+pub(crate) fn file(scheme: &str, seed: u64) -> String {
+    format!("{scheme}-seed{seed}.jsonl")
 }
 
 /// What is wanted of it.

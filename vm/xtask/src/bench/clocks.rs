@@ -3,12 +3,11 @@
 //! `cargo xtask bench clocks`: the same flows under the counted-instruction clock and under the model
 //! clock, and whether what comes of them is the same.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
@@ -32,10 +31,7 @@ struct Planned<'a> {
 impl Planned<'_> {
     /// What the guest runs.
     fn words(&self, options: &BenchClocks) -> Vec<String> {
-        let mut words = ["weft", "run", &options.topology]
-            .map(str::to_owned)
-            .to_vec();
-        for (option, value) in [
+        let said = [
             ("--dilation", options.dilation.to_string()),
             ("--scheme", self.scheme.to_owned()),
             ("--workload", options.workload.clone()),
@@ -45,15 +41,12 @@ impl Planned<'_> {
             ("--slack", options.slack.clone()),
             ("--sample", "0ns".to_owned()),
             ("--out", "/out".to_owned()),
-        ] {
-            words.extend([option.to_owned(), value]);
-        }
-        words
+        ];
+        weft_run::words(&options.topology, said)
     }
 
-    /// The result's name, as `weft run` gives it.
     fn file(&self) -> String {
-        format!("{}-seed{}.jsonl", self.scheme, self.seed)
+        weft_run::file(self.scheme, self.seed)
     }
 
     fn path(&self, options: &BenchClocks) -> PathBuf {
@@ -61,14 +54,9 @@ impl Planned<'_> {
         folder.join(format!("load-{}", self.load)).join(self.file())
     }
 
-    /// Another seed of the workload is another sample of the machine's randomness, the same under
-    /// both clocks.
+    /// The same under both clocks.
     fn hardware(&self, options: &BenchClocks) -> Hardware {
-        let seed = options.hardware.seed;
-        Hardware {
-            seed: seed.wrapping_add(self.seed).wrapping_sub(1),
-            ..options.hardware.clone()
-        }
+        options.hardware.for_workload(self.seed)
     }
 }
 
@@ -106,11 +94,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
         compare.arg("--json");
     }
     compare.args(plan.iter().map(|run| run.path(options)));
-    let status = compare.status().with_context(|| process::shown(&compare))?;
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(1))
+    process::passed_on(&mut compare)
 }
 
 fn plan(options: &BenchClocks) -> Vec<Planned<'_>> {
@@ -153,11 +137,8 @@ fn run_one(
         failed,
         &mut |_| {},
     )?;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    }
     // As soon as it is there: what is interrupted goes on from here.
-    fs::write(&path, &left.file).with_context(|| format!("writing {name}"))?;
+    left.write(&path)?;
     let time = progress::seconds(begun.elapsed());
     progress::note(&format!("{time} {name}"));
     Ok(())

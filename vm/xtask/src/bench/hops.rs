@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 
+use super::usage::Usage;
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchHops, ClockKind, Hardware};
@@ -33,6 +32,9 @@ struct Point {
     flows: u64,
     memory_mib: u32,
 }
+
+/// Of the workload.
+const SEED: u64 = 3;
 
 const LEAF_SPINE: &str = "leaf-spine:leaves=9,spines=4,hosts=16";
 
@@ -177,40 +179,22 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
     Ok(0)
 }
 
-/// What children that have ended took.
-struct Usage {
-    user_seconds: f64,
-    system_seconds: f64,
-    /// The largest one's.
-    memory_kib: i64,
-}
-
-impl Usage {
-    fn so_far() -> Result<Self> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-        Ok(Self {
-            user_seconds: seconds(usage.user_time()),
-            system_seconds: seconds(usage.system_time()),
-            memory_kib: usage.max_rss(),
-        })
-    }
-}
-
 fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> {
     let hardware = Hardware {
         memory: hardware.memory.max(point.memory_mib),
         ..hardware.clone()
     };
-    let (dilation, flows) = (point.dilation.to_string(), point.flows.to_string());
-    let command = [
-        ["weft", "run", point.topology, "--out", "/out"],
-        ["--dilation", &dilation, "--scheme", point.scheme, "--seed"],
-        ["3", "--workload", point.workload, "--load", "0.6"],
+    let options = [
+        ("--out", "/out".to_owned()),
+        ("--dilation", point.dilation.to_string()),
+        ("--scheme", point.scheme.to_owned()),
+        ("--seed", SEED.to_string()),
+        ("--workload", point.workload.to_owned()),
+        ("--load", "0.6".to_owned()),
+        ("--flows", point.flows.to_string()),
     ];
-    let mut command: Vec<String> = command.concat().into_iter().map(str::to_owned).collect();
-    command.extend(["--flows".to_owned(), flows]);
-    let file = format!("{}-seed3.jsonl", point.scheme);
+    let command = weft_run::words(point.topology, options);
+    let file = weft_run::file(point.scheme, SEED);
     let wanted = Wanted {
         name: point.name,
         file: &file,

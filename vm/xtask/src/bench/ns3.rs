@@ -10,10 +10,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 
+use super::usage::Usage;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchNs3, ClockKind};
@@ -99,16 +98,16 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
     let wanted = Wanted {
         name: SCHEME,
-        file: &format!("{SCHEME}-seed{}.jsonl", options.workload_seed),
+        file: &weft_run::file(SCHEME, options.workload_seed),
         missing: "left no result",
     };
-    let before = children()?;
+    let before = Usage::so_far()?;
     let left = progress::step("model clock", || {
         let (clock, hardware) = (ClockKind::Model, &options.hardware);
         let cancel = Arc::default();
         weft_run::run(&built, clock, hardware, weft, &wanted, &cancel, &mut |_| {})
     })?;
-    let seconds = children()? - before;
+    let seconds = Usage::so_far()?.seconds() - before.seconds();
     let flows = flows(&String::from_utf8_lossy(&left.file))?;
     fs::write(place("flows"), trace(&flows))?;
     let output = progress::step("ns-3", || {
@@ -162,9 +161,7 @@ fn topology(options: &BenchNs3) -> String {
 
 /// What the guest runs.
 fn weft(options: &BenchNs3) -> Vec<String> {
-    let mut words = ["weft", "run"].map(str::to_owned).to_vec();
-    words.push(topology(options));
-    for (option, value) in [
+    let said = [
         ("--dilation", "1000".to_owned()),
         ("--scheme", SCHEME.to_owned()),
         ("--workload", "web-search".to_owned()),
@@ -173,10 +170,8 @@ fn weft(options: &BenchNs3) -> Vec<String> {
         ("--seed", options.workload_seed.to_string()),
         ("--sample", "0ns".to_owned()),
         ("--out", "/out".to_owned()),
-    ] {
-        words.extend([option.to_owned(), value]);
-    }
-    words
+    ];
+    weft_run::words(&topology(options), said)
 }
 
 fn compiler(program: &Path) -> Command {
@@ -204,13 +199,6 @@ fn simulation(options: &BenchNs3) -> impl Fn(&Path) -> Command {
         command.args(&words);
         command
     }
-}
-
-/// Processor seconds of all processes that we have waited for.
-fn children() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 /// By their numbers.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What processes that have ended took of the host.
+
+use anyhow::Result;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// Of all of ours that were waited for.
+pub(super) struct Usage {
+    pub(super) user_seconds: f64,
+    pub(super) system_seconds: f64,
+    /// The largest one's.
+    pub(super) memory_kib: i64,
+}
+
+impl Usage {
+    /// Until now.
+    ///
+    /// # Errors
+    /// Those of getrusage(2).
+    pub(super) fn so_far() -> Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        Ok(Self {
+            user_seconds: seconds(usage.user_time()),
+            system_seconds: seconds(usage.system_time()),
+            memory_kib: usage.max_rss(),
+        })
+    }
+
+    /// Of a processor.
+    pub(super) fn seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+}
