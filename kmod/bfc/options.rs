@@ -4,6 +4,7 @@
 
 use crate::common::nla::{self, NoRoom, Refusal, Sink};
 use crate::common::options::{Field, Unit};
+pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 use core::ffi::CStr;
 
 /// Queues if the request says nothing: "32 physical queues per port (consistent with Tofino2)"
@@ -43,15 +44,9 @@ pub const REFRESH_HRTTS: u64 = 10;
 pub const MAX_QUANTUM: u32 = 1 << 20;
 /// The most devices in `ELIDE`.
 pub const MAX_ELIDED: usize = 64;
-/// `ALPHA`: 1.
-pub const ALPHA_1: u32 = 128;
-/// `ALPHA`: a port may have all that is free.
-pub const ALPHA_OFF: u32 = 0;
 /// `ALPHA` if the request says nothing: 8, as usual in switches for ports that may drop. One port that
 /// is stuck leaves a ninth of the buffer to the others.
 pub const DEFAULT_ALPHA: u32 = 8 * ALPHA_1;
-/// The largest `ALPHA`: 128.
-pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
 /// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also the longest that a frame says.
 pub const MAX_HOLD: u64 = 60_000_000_000;
 /// The shortest `HOLD` in ns.

@@ -12,6 +12,10 @@
 
 /// An α of 1: see [`Share`].
 pub const ALPHA_1: u32 = 128;
+/// No α: a port may have all that is free.
+pub const ALPHA_OFF: u32 = 0;
+/// The largest α that may be asked for: 128.
+pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
 
 /// A port's share of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +28,7 @@ pub struct Share {
 
 impl Share {
     /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
-    /// [`ALPHA_1`], as switches have it, in which it is a power of two; 0: a port may have all that
-    /// is free.
+    /// [`ALPHA_1`], as switches have it, in which it is a power of two; or [`ALPHA_OFF`].
     pub const fn new(buffer: u64, alpha: u32) -> Self {
         let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
         let share = buffer.saturating_mul(alpha as u64).checked_div(parts);

@@ -4,7 +4,7 @@
 
 use crate::common::nla::Refusal;
 use crate::common::options::Unit;
-use crate::common::share::ALPHA_1;
+pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 
 /// Packets in a port if the request says nothing: "100 pkt per port" (Table 1).
 pub const DEFAULT_LIMIT: u32 = 100;
@@ -20,10 +20,6 @@ pub const TTL_AS_IT_IS: u32 = 0;
 pub const MAX_TTL: u32 = 255;
 /// `ALPHA` if the request says nothing: 1.
 pub const DEFAULT_ALPHA: u32 = ALPHA_1;
-/// `ALPHA`: a port may have all that is free.
-pub const ALPHA_OFF: u32 = 0;
-/// The largest `ALPHA`: 128.
-pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
 /// `FROM` if the request says nothing, in hundredths of the limit.
 pub const DEFAULT_FROM: u32 = 50;
 /// The largest `FROM`.

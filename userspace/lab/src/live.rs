@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde::Serialize;
-use weft_net::{StatsReader, Testbed, qdisc};
+use weft_net::{StatsReader, Testbed};
 
-use crate::ports::{PortReading, QdiscFigures};
+use crate::ports::PortReading;
 use crate::testbed;
 
 /// A testbed's ports, looked at again and again.
@@ -149,16 +149,7 @@ impl Live {
                 });
             }
             if let Some(port) = ports.last_mut() {
-                port.add(&QdiscFigures {
-                    kind: stats.kind,
-                    root: stats.parent == qdisc::Handle::ROOT,
-                    sent_packets: stats.packets,
-                    sent_bytes: stats.bytes,
-                    backlog_packets: stats.backlog_packets.into(),
-                    backlog_bytes: stats.backlog_bytes.into(),
-                    drops: stats.drops.into(),
-                    app: stats.app,
-                });
+                port.add(&stats.into());
             }
         });
         read.map_err(testbed::explain)?;

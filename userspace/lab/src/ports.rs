@@ -7,6 +7,8 @@ use weft_core::bfc;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 use weft_load::record::Backpressure;
+use weft_net::QdiscStats;
+use weft_net::qdisc::Handle;
 
 use crate::gates::Lateness;
 
@@ -92,6 +94,21 @@ pub(crate) struct QdiscFigures<'a> {
     pub(crate) drops: u64,
     /// `TCA_STATS_APP`.
     pub(crate) app: &'a [u8],
+}
+
+impl<'a> From<&QdiscStats<'a>> for QdiscFigures<'a> {
+    fn from(stats: &QdiscStats<'a>) -> Self {
+        Self {
+            kind: stats.kind,
+            root: stats.parent == Handle::ROOT,
+            sent_packets: stats.packets,
+            sent_bytes: stats.bytes,
+            backlog_packets: stats.backlog_packets.into(),
+            backlog_bytes: stats.backlog_bytes.into(),
+            drops: stats.drops.into(),
+            app: stats.app,
+        }
+    }
 }
 
 impl PortReading {

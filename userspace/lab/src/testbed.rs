@@ -18,7 +18,7 @@ use weft_topo::{Address, Elision, Kind, Node, Port, Topology, Wire};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
-use crate::ports::{PortReading, Ports, QdiscFigures};
+use crate::ports::{PortReading, Ports};
 use crate::process;
 use crate::scheme::{Description, Fallback, Line, Policy, Scheme, Spray, Tag};
 
@@ -487,16 +487,7 @@ impl Ports for Sampled {
                     .find(|&n| is(&ports[n]));
                 let Some(place) = found else { return };
                 at = place;
-                ports[place].add(&QdiscFigures {
-                    kind: stats.kind,
-                    root: stats.parent == qdisc::Handle::ROOT,
-                    sent_packets: stats.packets,
-                    sent_bytes: stats.bytes,
-                    backlog_packets: stats.backlog_packets.into(),
-                    backlog_bytes: stats.backlog_bytes.into(),
-                    drops: stats.drops.into(),
-                    app: stats.app,
-                });
+                ports[place].add(&stats.into());
             })
             .map_err(explain)?;
         Ok(ports)
