@@ -22,13 +22,14 @@ use crate::process;
 use crate::testbed::{self, ControlGroup, Sampled};
 use crate::topology;
 use crate::traffic::{Planned, Traffic};
-use crate::trial::Trial;
+use crate::trial::{Sampling, Trial};
 
 pub use crate::trial::Outcomes;
 
 /// The sizes that results tell apart, in bytes, as the papers do.
 const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
-/// Ports are sampled once in so many times that a host's link takes for a full packet.
+/// Ports are sampled at most once in so many times that a host's link takes for a full packet, unless
+/// the run says how often.
 const SAMPLE_PACKETS: u64 = 100;
 
 /// What is to be run; times are the fabric's.
@@ -42,7 +43,8 @@ pub struct Run {
     pub connections: Connections,
     /// From when a flow's time runs.
     pub since: Since,
-    /// How often ports are sampled; `None`: once in 100 packets of a host's link; 0: never.
+    /// How often ports are sampled; `None`: once in 100 packets of a host's link, but hardly more than
+    /// 500 times while flows start; 0: never.
     pub sample: Option<Duration>,
     /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
     /// takes for the largest flow, at least 10 s of the machine.
@@ -248,8 +250,9 @@ impl Checked {
             since: run.since,
             slack: fabric.slack,
             sample: match run.sample {
-                Some(time) => Some(slowed(time)).filter(|time| !time.is_zero()),
-                None => Some(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
+                Some(Duration::ZERO) => Sampling::Never,
+                Some(time) => Sampling::Every(slowed(time)),
+                None => Sampling::AtLeast(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
             },
             faults: &self.faults,
         };

@@ -49,9 +49,32 @@ pub(crate) struct Trial<'a> {
     pub(crate) since: Since,
     /// How late the wires' timers may be on purpose, in the machine's time.
     pub(crate) slack: Duration,
-    /// How often ports are sampled, in the machine's time.
-    pub(crate) sample: Option<Duration>,
+    pub(crate) sample: Sampling,
     pub(crate) faults: &'a Faults,
+}
+
+/// How often ports are sampled, in the machine's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sampling {
+    Never,
+    Every(Duration),
+    /// So often, but hardly more than [`SAMPLES`] times: a sample asks every node, which in a long run
+    /// of a large fabric costs more than the packets do.
+    AtLeast(Duration),
+}
+
+/// How often [`Sampling::AtLeast`] samples ports while flows start.
+const SAMPLES: u32 = 500;
+
+impl Sampling {
+    /// The time from one sample to the next if the flows that are meant start within `span`.
+    fn every(self, span: Duration) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::Every(time) => Some(time),
+            Self::AtLeast(time) => Some(time.max(span / SAMPLES)),
+        }
+    }
 }
 
 /// What came of it, besides the file.
@@ -156,6 +179,8 @@ impl Trial<'_> {
             .and_then(|(load, next_ns)| Arrived::new(&meant, next_ns, &load, &self.framing));
         let mut more = || drawn.next().map(slowed);
         let flows: Vec<Flow> = meant.into_iter().map(slowed).collect();
+        let span = flows.iter().map(|flow| flow.start_ns).max().unwrap_or(0);
+        let every = self.sample.every(Duration::from_nanos(span));
         self.header.workload.flows = flows.len() as u64;
         record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
@@ -197,7 +222,7 @@ impl Trial<'_> {
                 every: Duration::from_secs(1),
                 call: progress,
             }),
-            sample: self.sample.map(|every| Tick {
+            sample: every.map(|every| Tick {
                 every,
                 call: &mut sample,
             }),
@@ -219,7 +244,7 @@ impl Trial<'_> {
         }
         let cpu_idle = cpu.idle_share_since()?;
         let after = ports.read()?;
-        if self.sample.is_some() {
+        if every.is_some() {
             let sent = |port: &PortReading, before: &PortReading| port.busy_ns != before.busy_ns;
             let all = before.iter().zip(&after);
             for (before, now) in all.filter(|(before, now)| sent(now, before)) {
@@ -371,5 +396,23 @@ fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64
         marks: now.marks - before.marks,
         busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
         backpressure: ports::backpressure_since(before.backpressure, now.backpressure, dilation),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_is_sampled_some_500_times_unless_it_is_said_how_often() {
+        let [packets, short, long] = [10, 4_000, 1_000_000].map(Duration::from_millis);
+        assert_eq!(Sampling::AtLeast(packets).every(short), Some(packets));
+        assert_eq!(Sampling::AtLeast(packets).every(long), Some(long / 500));
+        assert_eq!(
+            Sampling::AtLeast(packets).every(Duration::ZERO),
+            Some(packets)
+        );
+        assert_eq!(Sampling::Every(packets).every(long), Some(packets));
+        assert_eq!(Sampling::Never.every(long), None);
     }
 }

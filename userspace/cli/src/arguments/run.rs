@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = From::FirstByte)]
     time_from: From,
     /// How often ports are sampled, in time of the fabric (default: once in 100 packets of a
-    /// host's link; 0ns: never)
+    /// host's link, in long runs less often: some 500 times; 0ns: never)
     #[arg(long, value_name = "TIME", value_parser = time)]
     sample: Option<Duration>,
     /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
