@@ -16,8 +16,8 @@ use anyhow::Result;
 use weft_load::record::{BucketSummary, Flow, Recorded, Summary};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
-pub(crate) use estimate::deviation;
 pub use estimate::{Estimate, Pooled, estimate, quotient};
+pub(crate) use estimate::{deviation, difference};
 pub use twins::{Agreement, Means, Twins, twins};
 
 use crate::error::usage;

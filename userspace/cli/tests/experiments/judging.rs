@@ -393,6 +393,29 @@ fn seeds_are_averaged() {
 }
 
 #[test]
+fn a_claim_may_be_of_a_difference() {
+    let short = "measure = \"short\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nless = { where = { load = 0.2 } }";
+    let mean = "measure = \"mean\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nover = { where = { load = 0.2 } }";
+    let experiment = EXPERIMENT.replace(mean, short).replace(
+        "at_least = 1.4\nat_most = 1.6",
+        "at_least = 9\nat_most = 11",
+    );
+    let results = [result("0.2", 2.0), result("0.8", 3.0)];
+    // 30 µs less 20.
+    let (status, text) = judged_as("less", &experiment, results);
+    assert_eq!(status, Some(0), "{text}");
+    let asked = ["1.5", "times", "9", "to", "11", "µs", "10", "µs", "holds"];
+    assert_eq!(words(&text, "more load")[4..], asked);
+
+    let both = experiment.replace("less =", "over = { where = { load = 0.2 } }\nless =");
+    let folder = folder("less-and-over", &both);
+    let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("expected over or less"), "{said}");
+}
+
+#[test]
 fn several_runs_for_one_cell_are_refused() {
     let experiment = EXPERIMENT.replace("rows = \"load\"\nwhere", "where");
     let folder = folder("cells", &experiment);

@@ -167,6 +167,9 @@ pub struct Claim {
     /// Divides what was measured.
     #[serde(default)]
     pub(crate) over: Option<Reference>,
+    /// Is taken from what was measured.
+    #[serde(default)]
+    pub(crate) less: Option<Reference>,
     #[serde(default)]
     pub(crate) at_most: Option<f64>,
     #[serde(default)]
@@ -332,9 +335,9 @@ impl Description {
     }
 
     fn fault_of_claim(&self, claim: &Claim) -> Option<String> {
-        let over = claim.over.iter();
-        let measures = over.clone().filter_map(|over| over.measure.as_ref());
-        let selected = over.flat_map(|over| over.selection.keys());
+        let others = claim.over.iter().chain(&claim.less);
+        let measures = others.clone().filter_map(|other| other.measure.as_ref());
+        let selected = others.flat_map(|other| other.selection.keys());
         std::iter::once(&claim.measure)
             .chain(measures)
             .find_map(|name| self.unmeasured(name))
@@ -346,6 +349,10 @@ impl Description {
                 let limits = claim.at_most.is_some() || claim.at_least.is_some();
                 (limits == claim.equals.is_some())
                     .then(|| "expected at_most, at_least, or both; or equals".to_owned())
+            })
+            .or_else(|| {
+                let both = claim.over.is_some() && claim.less.is_some();
+                both.then(|| "expected over or less".to_owned())
             })
             .map(|fault| format!("claim {}: {fault}", claim.says))
     }

@@ -17,7 +17,7 @@ use super::found::Done;
 use super::measure::{Measure, OverSeeds};
 use crate::error::usage;
 use crate::number::digits;
-use crate::results::{Estimate, deviation, estimate, quotient};
+use crate::results::{Estimate, deviation, difference, estimate, quotient};
 
 type Values = BTreeMap<String, Value>;
 
@@ -116,6 +116,15 @@ pub struct RunState {
     pub reasons: Vec<String>,
 }
 
+/// What is made of a figure and another.
+#[derive(Clone, Copy)]
+enum Relation {
+    /// Their quotient.
+    Over,
+    /// Their difference.
+    Less,
+}
+
 /// Runs that differ in the seed only.
 struct Group<'a> {
     values: &'a Values,
@@ -147,21 +156,33 @@ impl Group<'_> {
         })
     }
 
-    /// A figure over that of other runs, seed by seed if they have the same.
-    fn over(&self, measure: &Measure, other: &Self, divisor: &Measure) -> Result<Option<Estimate>> {
-        let means = [measure, divisor].map(|it| it.over_seeds == OverSeeds::Mean);
+    /// A figure beside that of other runs, seed by seed if they have the same.
+    fn beside(
+        &self,
+        measure: &Measure,
+        relation: Relation,
+        other: &Self,
+        others: &Measure,
+    ) -> Result<Option<Estimate>> {
+        let means = [measure, others].map(|it| it.over_seeds == OverSeeds::Mean);
         let seeds =
             |group: &Self| -> Vec<u64> { group.runs.iter().map(|it| it.planned.seed).collect() };
         if means == [true, true] && seeds(self) == seeds(other) {
             let pooled = figure::pooled(measure, &self.runs);
-            if let Some(((a, p), (b, q))) = pooled.zip(figure::pooled(divisor, &other.runs))
+            if let Some(((a, p), (b, q))) = pooled.zip(figure::pooled(others, &other.runs))
                 && p == q
                 && self.runs.len() > 1
             {
-                return Ok(a.over(&b, p));
+                return Ok(match relation {
+                    Relation::Over => a.over(&b, p),
+                    Relation::Less => a.less(&b, p),
+                });
             }
-            let figures = self.figures(measure)?.zip(other.figures(divisor)?);
-            let found = figures.and_then(|(a, b)| quotient(&a, &b));
+            let figures = self.figures(measure)?.zip(other.figures(others)?);
+            let found = figures.and_then(|(a, b)| match relation {
+                Relation::Over => quotient(&a, &b),
+                Relation::Less => difference(&a, &b),
+            });
             return Ok(match found {
                 Some(found) if !self.is_random() && !other.is_random() => {
                     Some(Estimate::exact(found.value))
@@ -169,8 +190,11 @@ impl Group<'_> {
                 found => found,
             });
         }
-        let figures = self.figure(measure)?.zip(other.figure(divisor)?);
-        Ok(figures.and_then(|(a, b)| a.over_unpaired(&b)))
+        let figures = self.figure(measure)?.zip(other.figure(others)?);
+        Ok(figures.and_then(|(a, b)| match relation {
+            Relation::Over => a.over_unpaired(&b),
+            Relation::Less => a.less_unpaired(&b),
+        }))
     }
 
     /// Whether another seed would have given another run.
@@ -329,19 +353,21 @@ fn judged(
     let (mut measured, mut valid) = (!about.is_empty(), true);
     for &group in &about {
         valid &= group.valid();
-        let figure = match &claim.over {
+        let over = claim.over.as_ref().map(|other| (Relation::Over, other));
+        let less = claim.less.as_ref().map(|other| (Relation::Less, other));
+        let figure = match over.or(less) {
             None => group.figure(measure)?,
-            Some(over) => {
-                let other = over
+            Some((relation, beside)) => {
+                let other = beside
                     .measure
                     .as_ref()
                     .map_or(measure, |name| &measures[name]);
                 let mut values = group.values.clone();
-                values.extend(over.selection.clone());
+                values.extend(beside.selection.clone());
                 match all.iter().find(|group| *group.values == values) {
                     Some(reference) => {
                         valid &= reference.valid();
-                        group.over(measure, reference, other)?
+                        group.beside(measure, relation, reference, other)?
                     }
                     None => None,
                 }

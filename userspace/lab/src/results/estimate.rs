@@ -80,6 +80,17 @@ impl Estimate {
         value.is_finite().then(|| Self::between(value, bounds))
     }
 
+    /// Less another, whatever the two have to do with each other.
+    pub(crate) fn less_unpaired(self, other: &Self) -> Option<Self> {
+        let value = self.value - other.value;
+        let ends = self.low.zip(self.high).zip(other.low.zip(other.high));
+        let bounds = ends.map(|((a, b), (c, d))| Bounds {
+            low: a - d,
+            high: b - c,
+        });
+        value.is_finite().then(|| Self::between(value, bounds))
+    }
+
     /// All numbers, times a factor above 0.
     pub fn scaled(self, factor: f64) -> Self {
         let times = |it: f64| it * factor;
@@ -131,6 +142,14 @@ pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
         Some(interval) => Estimate::student(r, interval.half_width),
         None => Estimate::alone(r),
     })
+}
+
+/// The difference of the means of two figures of the same seeds, pair by pair. `None` if they are not as many.
+pub(crate) fn difference(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let pairs = a.iter().zip(b).map(|(a, b)| a - b);
+    (a.len() == b.len())
+        .then(|| estimate(&pairs.collect::<Vec<_>>()))
+        .flatten()
 }
 
 /// Numbers of all seeds' flows together.
@@ -190,9 +209,22 @@ impl Pooled {
     /// A percentile, divided by that of another's numbers: of the same flows, so that for both the same blocks are
     /// drawn.
     pub fn over(&self, other: &Self, p: f64) -> Option<Estimate> {
-        let value = self.blocks.all().percentile(p)? / other.blocks.all().percentile(p)?;
+        self.beside(other, p, |a, b| a / b)
+    }
+
+    /// A percentile less that of another's numbers, which are likewise of the same flows.
+    pub(crate) fn less(&self, other: &Self, p: f64) -> Option<Estimate> {
+        self.beside(other, p, |a, b| a - b)
+    }
+
+    fn beside(&self, other: &Self, p: f64, of: impl Fn(f64, f64) -> f64) -> Option<Estimate> {
+        let value = of(
+            self.blocks.all().percentile(p)?,
+            other.blocks.all().percentile(p)?,
+        );
         let drawn = self.drawn(p).zip(other.drawn(p));
-        let bounds = drawn.and_then(|(a, b)| middle(a.iter().zip(b).map(|(a, b)| a / b), LEVEL));
+        let bounds =
+            drawn.and_then(|(a, b)| middle(a.iter().zip(b).map(|(a, b)| of(*a, *b)), LEVEL));
         value.is_finite().then(|| Estimate::between(value, bounds))
     }
 }
@@ -232,5 +264,16 @@ mod tests {
         assert_eq!(quotient(&[1.0], &[0.0]), None);
         assert_eq!(quotient(&[1.0, 2.0], &[1.0]), None);
         assert_eq!(quotient(&[3.0], &[2.0]).unwrap().high, None);
+    }
+
+    #[test]
+    fn a_difference_is_of_pairs_or_of_all_that_two_intervals_allow() {
+        let sure = difference(&[3.0, 9.0, 6.0], &[1.0, 7.0, 4.0]).unwrap();
+        assert_eq!((sure.value, sure.half_width), (2.0, Some(0.0)));
+        assert_eq!(difference(&[1.0, 2.0], &[1.0]), None);
+        let [a, b] = [(5.0, 1.0), (2.0, 0.5)].map(|(value, half)| Estimate::student(value, half));
+        let unpaired = a.less_unpaired(&b).unwrap();
+        assert_eq!(unpaired.value, 3.0);
+        assert_eq!((unpaired.low, unpaired.high), (Some(1.5), Some(4.5)));
     }
 }
