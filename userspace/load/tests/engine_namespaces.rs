@@ -46,7 +46,7 @@ fn main() {
         fs::write("/proc/self/gid_map", format!("0 {gid} 1")).unwrap();
     }
     let fabric = Bridged::new();
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 10] = [
         ("flows_cross_namespaces_over_ipv4", |fabric| {
             flows_cross_namespaces(fabric, "10.0.0.")
         }),
@@ -68,6 +68,10 @@ fn main() {
         (
             "what_is_unfinished_is_forgotten_by_the_kernel_too",
             what_is_unfinished_is_forgotten_by_the_kernel_too,
+        ),
+        (
+            "flows_that_keep_up_the_load_begin_on_time_where_nothing_else_happens",
+            flows_that_keep_up_the_load_begin_on_time,
         ),
         ("timeouts_are_counted", timeouts_are_counted),
         (
@@ -363,6 +367,36 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
         "{sockets}"
     );
     run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
+}
+
+/// More of them at once than the engine begins at a time, and nobody hears of any: no packet wakes it.
+fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
+    const TOGETHER: u64 = 100;
+    let config = Config {
+        patience: Duration::from_millis(300),
+        ..config()
+    };
+    run("tc", "qdisc replace dev port1 root pfifo limit 0");
+    let mut engine = fabric.engine("10.0.0.", &config);
+    let mut id = 0;
+    let mut more = || {
+        id += 1;
+        let start_ns = if id <= TOGETHER {
+            50_000_000
+        } else {
+            10_000_000_000
+        };
+        Some(flow(id, start_ns, (0, 1), 1_000))
+    };
+    let watch = Watch {
+        more: Some(&mut more),
+        ..Watch::default()
+    };
+    let report = engine.run([flow(0, 0, (0, 1), 1_000)], watch).unwrap();
+    run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
+    assert_eq!(report.ended, Ended::Patience);
+    let begun = report.flows.iter().filter(|it| it.start_ns.is_some());
+    assert_eq!(begun.count() as u64, 1 + TOGETHER);
 }
 
 fn timeouts_are_counted(fabric: &Bridged) {

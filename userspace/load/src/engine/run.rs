@@ -246,6 +246,8 @@ impl<'a> Run<'a> {
                 return Ok(Ended::Complete);
             }
             let deadline = self.last_start.saturating_add(patience);
+            // The batch may have begun the last that was drawn.
+            self.keep_up_load(watch)?;
             let start = self.schedule.next_ns();
             let all_began = start.is_none() || self.flows.len() > self.own;
             if all_began && deadline <= now {
