@@ -86,6 +86,7 @@ mod tests {
             added: vec![added.to_owned()],
             until: Until::Flows(1),
             warm_up: None,
+            cool_down: true,
         };
         on("dctcp", settings, &traffic)
     }
@@ -133,6 +134,7 @@ mod tests {
             added: Vec::new(),
             until: Until::Flows(100),
             warm_up: None,
+            cool_down: true,
         };
         let [plain, tagged] =
             ["dctcp", "pfabric"].map(|scheme| on(scheme, &[], &traffic("web-search")));

@@ -39,6 +39,8 @@ pub struct Traffic {
     /// as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but not more than
     /// what is measured; else a tenth.
     pub warm_up: Option<f64>,
+    /// Whether other flows keep up the load until all that are measured have ended.
+    pub cool_down: bool,
 }
 
 /// What a run's flows are.
@@ -307,6 +309,7 @@ impl Traffic {
             (None, None) => (self.until, WARM_UP),
         };
         said.warm_up = warm_up;
+        said.no_cool_down = !self.cool_down;
         let workload = Workload {
             hosts,
             background,
@@ -628,6 +631,7 @@ mod tests {
             added: Vec::new(),
             until,
             warm_up,
+            cool_down: true,
         };
         let flows = |warm_up, until| {
             let planned = traffic(warm_up, until)

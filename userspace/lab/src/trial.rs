@@ -173,6 +173,7 @@ impl Trial<'_> {
         let mut drawn = self.workload.flows()?;
         let meant: Vec<Flow> = drawn.by_ref().collect();
         let next_ns = drawn.go_on();
+        let keeps_up = next_ns.is_some() && !self.header.workload.no_cool_down;
         let offered = self
             .load
             .zip(next_ns)
@@ -231,7 +232,7 @@ impl Trial<'_> {
                 call: &mut begin,
             }),
             cancel: Some(cancel),
-            more: next_ns.is_some().then_some(&mut more),
+            more: keeps_up.then_some(&mut more),
         };
         let report = engine.run(flows, watch)?;
         let failures = failures()?;

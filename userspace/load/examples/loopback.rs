@@ -168,6 +168,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 added: Vec::new(),
                 flows: flows.len() as u64,
                 warm_up: workload.warm_up,
+                no_cool_down: false,
             },
             dilation: 1.0,
             buckets: Vec::new(),

@@ -121,6 +121,9 @@ pub struct Workload {
     pub flows: u64,
     /// The fraction of them that came first and was not measured.
     pub warm_up: f64,
+    /// Whether nothing kept up the load after them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_cool_down: bool,
 }
 
 /// How a flow fared.

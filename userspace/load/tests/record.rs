@@ -29,6 +29,7 @@ fn header() -> Header {
             added: Vec::new(),
             flows: 3,
             warm_up: 0.1,
+            no_cool_down: false,
         },
         dilation: 1000.0,
         buckets: vec![100_000],

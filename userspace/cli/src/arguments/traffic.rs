@@ -79,6 +79,10 @@ pub(crate) struct Args {
     /// a tenth)
     #[arg(long, value_name = "FRACTION")]
     warm_up: Option<f64>,
+    /// Nothing but the flows that are asked for: none keeps up the load while the last of them end, which
+    /// meet fewer others than the first
+    #[arg(long)]
+    no_cool_down: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,6 +123,7 @@ impl Args {
             added: self.add.clone(),
             until: self.until()?,
             warm_up: self.warm_up,
+            cool_down: !self.no_cool_down,
         })
     }
 

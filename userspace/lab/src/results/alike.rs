@@ -60,6 +60,15 @@ pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
         ("incasts", optional(&workload.incast)),
         ("flows added", text(&workload.added.join(", "))),
         ("warm-up", format!("{} %", round(100.0 * workload.warm_up))),
+        (
+            "cool-down",
+            (if workload.no_cool_down {
+                "none"
+            } else {
+                "load"
+            })
+            .to_owned(),
+        ),
         ("dilation", header.dilation.to_string()),
         ("weft", header.weft.clone()),
         (

@@ -84,6 +84,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             added: Vec::new(),
             until: Until::Flows(flows),
             warm_up: Some(0.0),
+            cool_down: true,
         },
         connections: Connections::PerFlow,
         since: Since::FirstByte,

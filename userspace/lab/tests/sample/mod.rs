@@ -131,6 +131,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             added: Vec::new(),
             flows: flows.len() as u64,
             warm_up: 0.1,
+            no_cool_down: false,
         },
         dilation: DILATION,
         buckets: BUCKETS.to_vec(),

@@ -169,9 +169,12 @@ fn weft(options: &BenchNs3) -> Vec<String> {
         ("--flows", options.flows.to_string()),
         ("--seed", options.workload_seed.to_string()),
         ("--sample", "0ns".to_owned()),
+        ("--warm-up", "0".to_owned()),
         ("--out", "/out".to_owned()),
     ];
-    weft_run::words(&topology(options), said)
+    let mut words = weft_run::words(&topology(options), said);
+    words.push("--no-cool-down".to_owned());
+    words
 }
 
 fn compiler(program: &Path) -> Command {
