@@ -2,6 +2,7 @@
 
 //! `cargo xtask bench`: measurements, each side by side with the stock peers in one run.
 
+mod arbiter;
 mod clocks;
 mod hops;
 mod ns3;
@@ -25,6 +26,7 @@ use crate::progress;
 /// If what it needs cannot be built, run or installed.
 pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
     match &bench.what {
+        BenchKind::Arbiter(options) => arbiter::run(cache, options),
         BenchKind::Clocks(options) => clocks::run(cache, options),
         BenchKind::Hops(options) => hops::run(cache, options),
         BenchKind::Ns3(options) => ns3::run(cache, options),

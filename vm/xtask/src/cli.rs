@@ -365,11 +365,42 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchKind {
+    Arbiter(BenchArbiter),
     Clocks(BenchClocks),
     Hops(BenchHops),
     Ns3(BenchNs3),
     Qdisc(BenchQdisc),
     Weave(BenchWeave),
+}
+
+/// What a timeslot costs Fastpass's arbiter, beside the authors' algorithms
+#[derive(Args, Debug)]
+#[command(after_help = "\
+On this machine, in time of a processor, in turns. What is measured is in userspace/arbiter/README.md.
+
+Examples:
+  cargo xtask bench arbiter
+  cargo xtask bench arbiter --nodes 256 --load 0.95
+  cargo xtask bench arbiter --save")]
+pub(crate) struct BenchArbiter {
+    /// Endpoints, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "256,1024,4096")]
+    pub(crate) nodes: Vec<usize>,
+    /// Loads of the endpoints' links, 0 to 1, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "0.8,0.9,0.95,0.99")]
+    pub(crate) load: Vec<f64>,
+    /// Timeslots that are measured with 256 endpoints; fewer, in proportion, with more
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) timeslots: u64,
+    /// Seed of the demands
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 /// The same flows under the counted-instruction clock and under the model clock: do they agree?

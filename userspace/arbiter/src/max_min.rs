@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Max-min fairness: the pair goes first whose last timeslot is longest ago (Fastpass, §3).
+//!
+//! # What is decided
+//!
+//! For each timeslot, pairs with a demand are asked in order of the last timeslot that they were given, and
+//! get this one if both their ends are still free. Pairs that had one and the same timeslot have no end in
+//! common: there is no order among them. A pair that begins to ask goes behind those that were already
+//! waiting and are its equals, and begins with no more credit than [`HORIZON`] timeslots: such that were given none
+//! for longer are equals, and go as they came.
+//!
+//! # How
+//!
+//! Not a timeslot after the other, but a pair after the other, in the same order, for the whole batch: the first
+//! of the timeslots in which both ends are free is one operation on two words, and the pair then goes to
+//! the end of the order, to those that have that timeslot. It comes to the same. A pair asks for
+//! timeslot t before another one does if its last timeslot is earlier, whether all ask for timeslot t before any
+//! asks for t + 1, or not; and only those that ask before it can keep it from getting t. A pair that comes
+//! again has no use for timeslots before the one it got: it got the first.
+//!
+//! So the pairs that were given timeslot t are the timeslot's matching, and those that are asked next,
+//! in one: a **row**, with a place for each source, as there is no order in it. Pairs that find nothing in what is left of a
+//! batch go into the order in which the next batch begins, in **runs** of those with the same last timeslot.
+//!
+//! What a pair asks for while it still has a demand is added when that is used up, so that none but
+//! those who ask and those who have done are looked up in a table.
+
+use crate::{Allocation, Allocator, Free, Invalid, MAX_BATCH, Refused, Rows, check, place};
+
+/// For so many timeslots it is known when a pair's last one was.
+pub const HORIZON: u64 = 256;
+
+/// An allocator that is fair.
+#[derive(Clone, Debug)]
+pub struct MaxMin {
+    endpoints: usize,
+    batch: usize,
+    /// By source and destination.
+    pairs: Vec<Pair>,
+    /// Where the search for timeslots that are long past goes on.
+    sweep: usize,
+    /// The next batch's first timeslot. Numbers begin with [`HORIZON`].
+    next: u64,
+    free: Box<Free>,
+    /// The last one is the order in which the next batch begins.
+    rows: Rows,
+    /// How that is divided.
+    runs: Vec<Run>,
+    newcomers: Newcomers,
+    /// Those that have waited when a batch begins, and how they were divided.
+    waited: Vec<Allocation>,
+    waited_runs: Vec<Run>,
+}
+
+/// Pairs with the same last timeslot.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    last: u64,
+    /// Where they end among all.
+    end: usize,
+}
+
+/// What is known of a pair: if it waits (the highest bit), what it has asked for that is not yet in rows and
+/// order; otherwise its last timeslot, modulo 2^31.
+#[derive(Clone, Copy, Debug)]
+struct Pair(u32);
+
+impl Pair {
+    const WAITS: u32 = 1 << 31;
+
+    fn waiting(more: u16) -> Self {
+        Self(Self::WAITS | u32::from(more))
+    }
+
+    fn idle(last: u64) -> Self {
+        Self(last as u32 & !Self::WAITS)
+    }
+
+    fn waits(self) -> bool {
+        self.0 & Self::WAITS != 0
+    }
+
+    fn more(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// How long the last timeslot of one that does not wait is ago, at most the horizon.
+    fn age(self, now: u64) -> u32 {
+        let age = (now as u32).wrapping_sub(self.0) & !Self::WAITS;
+        age.min(HORIZON as u32)
+    }
+}
+
+/// Pairs that begin to ask.
+#[derive(Clone, Debug)]
+struct Newcomers {
+    /// Each with its last timeslot, counted from the beginning of the horizon.
+    pairs: Vec<(Allocation, u32)>,
+    /// How many had it when; all 0 where there are none.
+    counts: Box<[u32; HORIZON as usize + 1]>,
+    /// In the order in which they are asked.
+    sorted: Vec<Allocation>,
+    runs: Vec<Run>,
+}
+
+impl Newcomers {
+    fn new() -> Self {
+        Self {
+            pairs: Vec::new(),
+            counts: Box::new([0; HORIZON as usize + 1]),
+            sorted: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, pair: Allocation, last: u32) {
+        self.counts[last as usize] += 1;
+        self.pairs.push((pair, last));
+    }
+
+    /// Puts them in order, where numbers begin with `horizon`: a counting sort.
+    fn sort(&mut self, horizon: u64) {
+        self.runs.clear();
+        let mut end = 0;
+        for (count, last) in self.counts.iter_mut().zip(horizon..) {
+            if *count > 0 {
+                let begin = end;
+                end += *count as usize;
+                *count = begin as u32;
+                self.runs.push(Run { last, end });
+            }
+        }
+        self.sorted.resize(end, Allocation::default());
+        for (pair, last) in self.pairs.drain(..) {
+            let place = &mut self.counts[last as usize];
+            self.sorted[*place as usize] = pair;
+            *place += 1;
+        }
+        for run in &self.runs {
+            self.counts[(run.last - horizon) as usize] = 0;
+        }
+    }
+}
+
+/// Gives a pair the first timeslot in which both its ends are free, if there is one: it goes into the row of
+/// that timeslot. Otherwise it goes into the next batch's order, which is where a row after the last would be.
+///
+/// No branch depends on what is found: which it will be is anybody's guess.
+#[inline(always)]
+fn give(
+    pair: Allocation,
+    free: &mut Free,
+    places: &mut [Allocation],
+    ends: &mut [u32; MAX_BATCH + 1],
+) {
+    let to_send = &mut free.to_send[usize::from(pair.source())];
+    let to_receive = &mut free.to_receive[usize::from(pair.destination())];
+    let both = *to_send & *to_receive;
+    let slot = both & both.wrapping_neg();
+    *to_send ^= slot;
+    *to_receive ^= slot;
+    let end = &mut ends[both.trailing_zeros() as usize];
+    places[*end as usize] = pair;
+    *end += 1;
+}
+
+impl MaxMin {
+    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a batch, 1 to [`MAX_BATCH`].
+    ///
+    /// # Errors
+    /// Those of [`Invalid`].
+    pub fn new(endpoints: usize, batch: usize) -> Result<Self, Invalid> {
+        check(endpoints, batch)?;
+        Ok(Self {
+            endpoints,
+            batch,
+            pairs: vec![Pair::idle(0); endpoints * endpoints],
+            sweep: 0,
+            next: HORIZON,
+            free: Free::new(),
+            rows: Rows::new(endpoints, batch),
+            runs: Vec::new(),
+            newcomers: Newcomers::new(),
+            waited: Vec::new(),
+            waited_runs: Vec::new(),
+        })
+    }
+
+    /// What pairs with this last timeslot have left behind in the order is a run.
+    fn close_run(&mut self, last: u64) {
+        let end = self.rows.taken(MAX_BATCH).len();
+        match self.runs.last_mut() {
+            Some(run) if run.last == last => run.end = end,
+            Some(run) if run.end == end => {}
+            None if end == 0 => {}
+            _ => self.runs.push(Run { last, end }),
+        }
+    }
+
+    /// Looks at a few pairs' last timeslots, before they are taken for ones that come 2^31 later: all
+    /// pairs are seen in fewer timeslots than that.
+    fn sweep(&mut self) {
+        for _ in 0..self.batch {
+            self.sweep = match self.sweep {
+                0 => self.pairs.len() - 1,
+                place => place - 1,
+            };
+            let known = &mut self.pairs[self.sweep];
+            if !known.waits() {
+                *known = Pair::idle(self.next - u64::from(known.age(self.next)));
+            }
+        }
+    }
+
+    /// Asks all that wait, and newcomers.
+    fn ask_all(&mut self) {
+        let (mut begin, mut new_begin, mut new) = (0, 0, 0);
+        for index in 0..=self.waited_runs.len() {
+            let run = self.waited_runs.get(index).copied();
+            while let Some(&newcomers) = self.newcomers.runs.get(new) {
+                if run.is_some_and(|run| run.last <= newcomers.last) {
+                    break;
+                }
+                for &pair in &self.newcomers.sorted[new_begin..newcomers.end] {
+                    let Rows { places, ends, .. } = &mut self.rows;
+                    give(pair, &mut self.free, places, ends);
+                }
+                self.close_run(newcomers.last);
+                new_begin = newcomers.end;
+                new += 1;
+            }
+            if let Some(run) = run {
+                for &pair in &self.waited[begin..run.end] {
+                    let Rows { places, ends, .. } = &mut self.rows;
+                    give(pair, &mut self.free, places, ends);
+                }
+                self.close_run(run.last);
+                begin = run.end;
+            }
+        }
+    }
+
+    /// Asks the pairs again that have been given the timeslot of this row.
+    fn ask_again(&mut self, row: usize) {
+        let taken = self.rows.taken(row);
+        let Rows { places, ends, .. } = &mut self.rows;
+        let places = &mut places[..];
+        for place in taken {
+            let mut pair = Allocation(places[place].0 - Allocation::SLOT);
+            if pair.left() == 0 {
+                let [from, to] = [pair.source(), pair.destination()].map(usize::from);
+                let place = from * self.endpoints + to;
+                let known = &mut self.pairs[place];
+                let more = known.more();
+                if more == 0 {
+                    *known = Pair::idle(self.next + row as u64);
+                    continue;
+                }
+                pair = Allocation::new(pair.source(), pair.destination(), more);
+                *known = Pair::waiting(more - u16::from(pair.left()));
+            }
+            give(pair, &mut self.free, places, ends);
+        }
+    }
+}
+
+impl Allocator for MaxMin {
+    fn request(&mut self, source: u16, destination: u16, slots: u16) -> Result<(), Refused> {
+        let known = &mut self.pairs[place(self.endpoints, source, destination)?];
+        if slots == 0 {
+            return Ok(());
+        }
+        if known.waits() {
+            let more = known.more().checked_add(slots);
+            *known = Pair::waiting(more.ok_or(Refused::TooMuch)?);
+            return Ok(());
+        }
+        let age = known.age(self.next);
+        let pair = Allocation::new(source, destination, slots);
+        *known = Pair::waiting(slots - u16::from(pair.left()));
+        self.newcomers.add(pair, HORIZON as u32 - age);
+        Ok(())
+    }
+
+    fn forget(&mut self, source: u16) {
+        if usize::from(source) >= self.endpoints {
+            return;
+        }
+        let row = usize::from(source) * self.endpoints;
+        let Newcomers { pairs, counts, .. } = &mut self.newcomers;
+        for (pair, last) in pairs.extract_if(.., |(pair, _)| pair.source() == source) {
+            counts[last as usize] -= 1;
+            let last = self.next - HORIZON + u64::from(last);
+            self.pairs[row + usize::from(pair.destination())] = Pair::idle(last);
+        }
+        let order = self.rows.taken(MAX_BATCH);
+        let Rows { places, ends, .. } = &mut self.rows;
+        let places = &mut places[order.start..];
+        let (mut begin, mut kept) = (0, 0);
+        for run in &mut self.runs {
+            for place in begin..run.end {
+                let pair = places[place];
+                if pair.source() == source {
+                    self.pairs[row + usize::from(pair.destination())] = Pair::idle(run.last);
+                } else {
+                    places[kept] = pair;
+                    kept += 1;
+                }
+            }
+            begin = run.end;
+            run.end = kept;
+        }
+        ends[MAX_BATCH] = (order.start + kept) as u32;
+    }
+
+    fn allocate(&mut self) {
+        self.newcomers.sort(self.next - HORIZON);
+        let waited = &self.rows.places[self.rows.taken(MAX_BATCH)];
+        self.waited.clear();
+        self.waited.extend_from_slice(waited);
+        std::mem::swap(&mut self.waited_runs, &mut self.runs);
+        self.runs.clear();
+        self.rows
+            .clear(self.waited.len() + self.newcomers.sorted.len());
+        self.free.reset(self.endpoints, self.batch);
+
+        self.ask_all();
+        for row in 0..self.batch {
+            self.ask_again(row);
+            self.close_run(self.next + row as u64);
+        }
+        self.next += self.batch as u64;
+        self.sweep();
+    }
+
+    fn timeslot(&self, index: usize) -> &[Allocation] {
+        self.rows.timeslot(index)
+    }
+
+    fn batch(&self) -> usize {
+        self.batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeslot_long_past_is_not_taken_for_a_recent_one() {
+        let mut arbiter = MaxMin::new(3, 64).unwrap();
+        arbiter.request(1, 0, 1).unwrap();
+        arbiter.allocate();
+        // 2^31 timeslots in which nobody asks, or nearly.
+        for _ in 0..2 {
+            arbiter.next += (1 << 30) - 64;
+            arbiter.allocate();
+        }
+        arbiter.request(1, 0, 1).unwrap();
+        arbiter.request(2, 0, 1).unwrap();
+        arbiter.allocate();
+        // They are equals, and go as they came.
+        let sources = [0, 1].map(|index| arbiter.timeslot(index)[0].source());
+        assert_eq!(sources, [1, 2]);
+    }
+}

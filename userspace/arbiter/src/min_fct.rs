@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Short flow completion times: the pair goes first that needs the fewest timeslots (Fastpass, §3).
+//!
+//! # What is decided
+//!
+//! For each timeslot, pairs with a demand are asked in the order of their demands, the smallest first, and get it
+//! if both their ends are still free. What counts is the demand at the beginning of the batch; demands of
+//! [`ALIKE`] and more are alike. Among equals goes first whose demand has been what it is for longer.
+//!
+//! # How
+//!
+//! As the order is the same for all timeslots of a batch, a pair can be asked for all of them at once: it gets
+//! the first in which both its ends are free, as many as it needs. Pairs are in lists, one for each demand, and
+//! are moved only if their demand changes.
+
+use crate::{Allocation, Allocator, Free, Invalid, MAX_DEMAND, Refused, Rows};
+use crate::{check, place};
+
+/// Demands of so many timeslots and more are alike: 5 ms at 10 Gbit/s.
+pub const ALIKE: usize = 4096;
+
+/// No pair.
+const NONE: u32 = u32::MAX;
+
+/// An allocator that lets small demands go first.
+#[derive(Clone, Debug)]
+pub struct MinFct {
+    endpoints: usize,
+    batch: usize,
+    free: Box<Free>,
+    /// By source and destination: the number of its demand among `demands`.
+    pairs: Vec<u32>,
+    demands: Vec<Demand>,
+    /// Those of `demands` that are nobody's.
+    unused: Vec<u32>,
+    /// By demand, from 1; a bit for each that is not empty.
+    lists: Box<[List; ALIKE]>,
+    filled: [u64; ALIKE / 64],
+    rows: Rows,
+}
+
+/// A pair's demand, in the list of its equals.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    source: u16,
+    destination: u16,
+    slots: u32,
+    before: u32,
+    behind: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+    };
+}
+
+/// Of which list a demand is.
+fn list(slots: u32) -> usize {
+    (slots as usize).clamp(1, ALIKE) - 1
+}
+
+impl MinFct {
+    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a batch, 1 to [`MAX_BATCH`](crate::MAX_BATCH).
+    ///
+    /// # Errors
+    /// Those of [`Invalid`].
+    pub fn new(endpoints: usize, batch: usize) -> Result<Self, Invalid> {
+        check(endpoints, batch)?;
+        Ok(Self {
+            endpoints,
+            batch,
+            free: Free::new(),
+            pairs: vec![NONE; endpoints * endpoints],
+            demands: Vec::new(),
+            unused: Vec::new(),
+            lists: Box::new([List::EMPTY; ALIKE]),
+            filled: [0; ALIKE / 64],
+            rows: Rows::new(endpoints, batch),
+        })
+    }
+
+    /// Puts a demand behind its equals.
+    fn link(&mut self, number: u32) {
+        let index = list(self.demands[number as usize].slots);
+        let list = &mut self.lists[index];
+        let before = std::mem::replace(&mut list.last, number);
+        match before {
+            NONE => {
+                list.first = number;
+                self.filled[index / 64] |= 1 << (index % 64);
+            }
+            before => self.demands[before as usize].behind = number,
+        }
+        let demand = &mut self.demands[number as usize];
+        (demand.before, demand.behind) = (before, NONE);
+    }
+
+    fn unlink(&mut self, number: u32) {
+        let Demand {
+            slots,
+            before,
+            behind,
+            ..
+        } = self.demands[number as usize];
+        let index = list(slots);
+        match before {
+            NONE => self.lists[index].first = behind,
+            before => self.demands[before as usize].behind = behind,
+        }
+        match behind {
+            NONE => self.lists[index].last = before,
+            behind => self.demands[behind as usize].before = before,
+        }
+        if self.lists[index].first == NONE {
+            self.filled[index / 64] &= !(1 << (index % 64));
+        }
+    }
+
+    /// Gives a pair what it needs of the timeslots in which both its ends are free.
+    fn give(&mut self, number: u32) {
+        let Demand {
+            source,
+            destination,
+            slots,
+            ..
+        } = self.demands[number as usize];
+        let [from, to] = [source, destination].map(usize::from);
+        let both = self.free.to_send[from] & self.free.to_receive[to];
+        if both == 0 {
+            return;
+        }
+        let (mut left, mut rest) = (slots, both);
+        while left > 0 && rest != 0 {
+            left -= 1;
+            let row = rest.trailing_zeros() as usize;
+            let end = &mut self.rows.ends[row];
+            self.rows.places[*end as usize] = Allocation::new(source, destination, 0);
+            *end += 1;
+            rest &= rest - 1;
+        }
+        self.free.to_send[from] ^= both ^ rest;
+        self.free.to_receive[to] ^= both ^ rest;
+        self.unlink(number);
+        self.demands[number as usize].slots = left;
+        if left > 0 {
+            self.link(number);
+        } else {
+            self.release(number);
+        }
+    }
+
+    /// The demand is over.
+    fn release(&mut self, number: u32) {
+        let demand = self.demands[number as usize];
+        let place = usize::from(demand.source) * self.endpoints + usize::from(demand.destination);
+        self.pairs[place] = NONE;
+        self.unused.push(number);
+    }
+}
+
+impl Allocator for MinFct {
+    fn request(&mut self, source: u16, destination: u16, slots: u16) -> Result<(), Refused> {
+        let place = place(self.endpoints, source, destination)?;
+        let more = u32::from(slots);
+        if more == 0 {
+            return Ok(());
+        }
+        let number = match self.pairs[place] {
+            NONE => {
+                let demand = Demand {
+                    source,
+                    destination,
+                    slots: more,
+                    before: NONE,
+                    behind: NONE,
+                };
+                let number = self.unused.pop().unwrap_or(self.demands.len() as u32);
+                match self.demands.get_mut(number as usize) {
+                    Some(unused) => *unused = demand,
+                    None => self.demands.push(demand),
+                }
+                self.pairs[place] = number;
+                number
+            }
+            number => {
+                let slots = self.demands[number as usize].slots + more;
+                if slots > MAX_DEMAND {
+                    return Err(Refused::TooMuch);
+                }
+                self.unlink(number);
+                self.demands[number as usize].slots = slots;
+                number
+            }
+        };
+        self.link(number);
+        Ok(())
+    }
+
+    fn forget(&mut self, source: u16) {
+        if usize::from(source) >= self.endpoints {
+            return;
+        }
+        let row = usize::from(source) * self.endpoints;
+        for place in row..row + self.endpoints {
+            let number = self.pairs[place];
+            if number != NONE {
+                self.unlink(number);
+                self.release(number);
+            }
+        }
+    }
+
+    fn allocate(&mut self) {
+        self.free.reset(self.endpoints, self.batch);
+        self.rows.clear(0);
+        for word in 0..self.filled.len() {
+            // What is given something goes to a list that has been passed, or behind the last of its own.
+            let mut filled = self.filled[word];
+            while filled != 0 {
+                let index = 64 * word + filled.trailing_zeros() as usize;
+                filled &= filled - 1;
+                let List { first, last } = self.lists[index];
+                let mut number = first;
+                loop {
+                    let behind = self.demands[number as usize].behind;
+                    self.give(number);
+                    if number == last {
+                        break;
+                    }
+                    number = behind;
+                }
+            }
+        }
+    }
+
+    fn timeslot(&self, index: usize) -> &[Allocation] {
+        self.rows.timeslot(index)
+    }
+
+    fn batch(&self) -> usize {
+        self.batch
+    }
+}

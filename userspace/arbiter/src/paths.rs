@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Path selection: no two packets of a timeslot share a link between racks (Fastpass, §4).
+//!
+//! # What is decided
+//!
+//! Racks are joined by core switches, each of which is a **path** between any two racks. A timeslot's
+//! packets are edges of a bipartite multigraph, from their sources' racks to their destinations'. If a rack of h hosts has
+//! h links to the core, packets of one rack must not go by the same path, nor packets to one rack: paths are colours of
+//! edges, such that edges that meet in a rack have different colours. h colours are enough, as
+//! no rack has more than h edges on either side (D. König, 1916). If there are fewer paths, of links that are as much
+//! faster, a path stands for several colours.
+//!
+//! # How
+//!
+//! An edge gets the first colour that is free at both its racks, one operation on two words. Where there is none, there is
+//! a colour `a` that is free where it leaves, and another one `b` that is free where it arrives. Of the edges that
+//! have either, those that hang together with the rack of arrival are a path, which does not come by the rack of
+//! departure: they exchange `a` and `b` (A. Kempe, 1879), and `a` is free at both.
+
+use crate::{Allocation, Invalid, MAX_ENDPOINTS};
+
+/// Racks there may be.
+pub const MAX_RACKS: usize = 256;
+
+/// Packets that may leave a rack in a timeslot, and arrive: a bit of a word for each.
+pub const MAX_COLOURS: usize = 64;
+
+/// Chooses paths.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    paths: usize,
+    colours: usize,
+    racks: usize,
+    /// The rack of each endpoint.
+    rack: Box<[u8; MAX_ENDPOINTS]>,
+    out: Side,
+    into: Side,
+    /// Of each packet, the racks that it leaves and arrives at.
+    ends: Vec<(u8, u8)>,
+    /// And its path, or its colour while there are some without.
+    chosen: Vec<u8>,
+}
+
+/// One side of the bipartite graph.
+#[derive(Clone, Debug)]
+struct Side {
+    /// The colours that no edge has at the rack.
+    free: [u64; MAX_RACKS],
+    /// By rack and colour: the edge that has it, unless it is free.
+    edges: Box<[u16; MAX_RACKS * MAX_COLOURS]>,
+}
+
+impl Side {
+    fn new() -> Self {
+        Self {
+            free: [0; MAX_RACKS],
+            edges: Box::new([0; MAX_RACKS * MAX_COLOURS]),
+        }
+    }
+
+    #[inline(always)]
+    fn edge(&mut self, rack: u8, colour: u32) -> &mut u16 {
+        &mut self.edges[usize::from(rack) * MAX_COLOURS + colour as usize % MAX_COLOURS]
+    }
+
+    #[inline(always)]
+    fn is_free(&self, rack: u8, colour: u32) -> bool {
+        self.free[usize::from(rack)] >> colour & 1 != 0
+    }
+
+    #[inline(always)]
+    fn toggle(&mut self, rack: u8, colours: u64) {
+        self.free[usize::from(rack)] ^= colours;
+    }
+}
+
+impl Paths {
+    /// Of `endpoints`, 1 to [`MAX_ENDPOINTS`], of which the first `hosts` are the first rack, and so on, with so many
+    /// paths between racks. If there are fewer paths than hosts of a rack, links take
+    /// several packets of a timeslot, the same number each.
+    ///
+    /// # Errors
+    /// [`Invalid::Endpoints`], [`Invalid::Racks`] and [`Invalid::Paths`].
+    pub fn new(endpoints: usize, hosts: usize, paths: usize) -> Result<Self, Invalid> {
+        if !(1..=MAX_ENDPOINTS).contains(&endpoints) {
+            return Err(Invalid::Endpoints);
+        }
+        let racks = match hosts {
+            0 => return Err(Invalid::Racks),
+            hosts => endpoints.div_ceil(hosts),
+        };
+        if racks > MAX_RACKS {
+            return Err(Invalid::Racks);
+        }
+        if !(1..=MAX_COLOURS).contains(&paths) {
+            return Err(Invalid::Paths);
+        }
+        let colours = hosts.next_multiple_of(paths);
+        if colours > MAX_COLOURS {
+            return Err(Invalid::Paths);
+        }
+        let mut rack = Box::new([0; MAX_ENDPOINTS]);
+        for (endpoint, rack) in rack[..endpoints].iter_mut().enumerate() {
+            *rack = (endpoint / hosts) as u8;
+        }
+        Ok(Self {
+            paths,
+            colours,
+            racks,
+            rack,
+            out: Side::new(),
+            into: Side::new(),
+            ends: Vec::new(),
+            chosen: Vec::new(),
+        })
+    }
+
+    /// The path of each of a timeslot's packets, from 0. `timeslot` is a matching of these endpoints, as an
+    /// [`Allocator`](crate::Allocator) makes them.
+    pub fn select(&mut self, timeslot: &[Allocation]) -> &[u8] {
+        let all = u64::MAX >> (MAX_COLOURS - self.colours);
+        self.out.free[..self.racks].fill(all);
+        self.into.free[..self.racks].fill(all);
+        self.ends.clear();
+        self.chosen.clear();
+        self.chosen.resize(timeslot.len(), 0);
+        self.ends.extend(timeslot.iter().map(|packet| {
+            let [from, to] = [packet.source(), packet.destination()];
+            (self.rack[usize::from(from)], self.rack[usize::from(to)])
+        }));
+        for edge in 0..self.ends.len() {
+            let (from, to) = self.ends[edge];
+            let out = self.out.free[usize::from(from)];
+            let into = self.into.free[usize::from(to)];
+            let colour = match (out & into).trailing_zeros() {
+                // None that is free at both.
+                u64::BITS => {
+                    let colour = out.trailing_zeros();
+                    self.exchange(to, colour, into.trailing_zeros());
+                    colour
+                }
+                colour => colour,
+            };
+            self.paint(edge, from, to, colour);
+        }
+        for chosen in &mut self.chosen {
+            *chosen %= self.paths as u8;
+        }
+        &self.chosen
+    }
+
+    /// Gives an edge a colour that is free at both its racks.
+    #[inline(always)]
+    fn paint(&mut self, edge: usize, from: u8, to: u8, colour: u32) {
+        self.out.toggle(from, 1 << colour);
+        self.into.toggle(to, 1 << colour);
+        *self.out.edge(from, colour) = edge as u16;
+        *self.into.edge(to, colour) = edge as u16;
+        self.chosen[edge] = colour as u8;
+    }
+
+    /// Frees colour `a` at rack `to`, where `b` is free, on the side of arrival: along the path of edges that have
+    /// either, they are exchanged.
+    fn exchange(&mut self, to: u8, a: u32, b: u32) {
+        let both = 1 << a | 1 << b;
+        self.into.toggle(to, both);
+        let mut edge = *self.into.edge(to, a);
+        loop {
+            // It arrives where `b` is free now, and leaves a rack where another one may have it.
+            let (from, to) = self.ends[usize::from(edge)];
+            self.chosen[usize::from(edge)] = b as u8;
+            *self.into.edge(to, b) = edge;
+            let next = std::mem::replace(self.out.edge(from, b), edge);
+            if self.out.is_free(from, b) {
+                self.out.toggle(from, both);
+                return;
+            }
+            *self.out.edge(from, a) = next;
+            let (_, to) = self.ends[usize::from(next)];
+            self.chosen[usize::from(next)] = a as u8;
+            edge = std::mem::replace(self.into.edge(to, a), next);
+            if self.into.is_free(to, a) {
+                self.into.toggle(to, both);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Both policies against a naive model: the same pairs in the same timeslots.
+
+mod naive;
+
+use naive::{Naive, Policy};
+use proptest::prelude::*;
+use weft_arbiter::max_min::{HORIZON, MaxMin};
+use weft_arbiter::min_fct::MinFct;
+use weft_arbiter::{Allocator, Invalid, MAX_BATCH, MAX_DEMAND, MAX_ENDPOINTS, Refused};
+
+fn make(policy: Policy, endpoints: usize, batch: usize) -> Result<Box<dyn Allocator>, Invalid> {
+    Ok(match policy {
+        Policy::MaxMin => Box::new(MaxMin::new(endpoints, batch)?),
+        Policy::MinFct => Box::new(MinFct::new(endpoints, batch)?),
+    })
+}
+
+/// An allocator and the model.
+struct Both {
+    real: Box<dyn Allocator>,
+    naive: Naive,
+    given: usize,
+}
+
+impl Both {
+    fn new(policy: Policy, endpoints: u16, batch: usize) -> Self {
+        Self {
+            real: make(policy, endpoints.into(), batch).unwrap(),
+            naive: Naive::new(policy, endpoints, batch),
+            given: 0,
+        }
+    }
+
+    fn request(&mut self, from: u16, to: u16, slots: u16) -> Result<(), Refused> {
+        let answer = self.real.request(from, to, slots);
+        assert_eq!(answer, self.naive.request(from, to, slots));
+        answer
+    }
+
+    /// A batch, as the model says.
+    fn allocate(&mut self) -> Vec<Vec<(u16, u16)>> {
+        let mut expected = self.naive.allocate();
+        self.real.allocate();
+        for (index, expected) in expected.iter_mut().enumerate() {
+            // In a timeslot there is no order.
+            expected.sort();
+            let given = self.real.timeslot(index).iter();
+            let mut given: Vec<_> = given.map(|a| (a.source(), a.destination())).collect();
+            given.sort();
+            assert_eq!(&given, expected, "timeslot {index}");
+            self.given += given.len();
+        }
+        assert!(self.real.timeslot(expected.len()).is_empty());
+        expected
+    }
+
+    /// Batches until nothing is given any more.
+    fn drain(&mut self) -> usize {
+        let before = self.given;
+        while self.allocate().iter().any(|timeslot| !timeslot.is_empty()) {}
+        self.given - before
+    }
+}
+
+/// What happens between two batches.
+#[derive(Clone, Debug)]
+enum Event {
+    Request(u16, u16, u16),
+    /// Everybody asks for the same destination.
+    AllToOne(u16, u16),
+    OneToAll(u16, u16),
+    Forget(u16),
+    /// So many batches for which nobody asks.
+    Idle(usize),
+    Batch,
+}
+
+fn event(endpoints: u16) -> impl Strategy<Value = Event> {
+    // Some that do not exist, too.
+    let node = 0..endpoints + 1;
+    let slots = prop_oneof![8 => 0..20_u16, 2 => 20..200_u16, 1 => Just(u16::MAX)];
+    prop_oneof![
+        20 => (node.clone(), node.clone(), slots).prop_map(|(a, b, n)| Event::Request(a, b, n)),
+        1 => (node.clone(), 1..9_u16).prop_map(|(to, n)| Event::AllToOne(to, n)),
+        1 => (node.clone(), 1..9_u16).prop_map(|(from, n)| Event::OneToAll(from, n)),
+        1 => node.prop_map(Event::Forget),
+        1 => (0..40_usize).prop_map(Event::Idle),
+        6 => Just(Event::Batch),
+    ]
+}
+
+fn scenario() -> impl Strategy<Value = (Policy, u16, usize, Vec<Event>)> {
+    let policy = prop_oneof![Just(Policy::MaxMin), Just(Policy::MinFct)];
+    let endpoints = prop_oneof![3 => 2..6_u16, 3 => 6..40_u16, 1 => 65..90_u16];
+    let batch = prop_oneof![Just(1), Just(MAX_BATCH), 2..MAX_BATCH];
+    (policy, endpoints, batch).prop_flat_map(|(policy, endpoints, batch)| {
+        let events = prop::collection::vec(event(endpoints), 0..120);
+        (Just(policy), Just(endpoints), Just(batch), events)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn each_timeslot_is_the_naive_one((policy, endpoints, batch, events) in scenario()) {
+        let mut both = Both::new(policy, endpoints, batch);
+        for event in events {
+            match event {
+                Event::Request(from, to, slots) => {
+ let _ = both.request(from, to, slots); },
+                Event::AllToOne(to, slots) => {
+                    (0..endpoints).for_each(|from| {
+ let _ = both.request(from, to, slots); });
+                }
+                Event::OneToAll(from, slots) => {
+                    (0..endpoints).for_each(|to| {
+ let _ = both.request(from, to, slots); });
+                }
+                Event::Forget(source) => {
+                    both.real.forget(source);
+                    both.naive.forget(source);
+                }
+                Event::Idle(batches) => (0..batches).for_each(|_| drop(both.allocate())),
+                Event::Batch => drop(both.allocate()),
+            }
+        }
+        for _ in 0..4 {
+            both.allocate();
+        }
+    }
+}
+
+const POLICIES: [Policy; 2] = [Policy::MaxMin, Policy::MinFct];
+
+#[test]
+fn many_endpoints_under_overload_are_served_as_by_the_naive_one() {
+    for policy in POLICIES {
+        let mut both = Both::new(policy, 300, 64);
+        let mut random = 1_u32;
+        for _ in 0..12 {
+            for _ in 0..3000 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let [from, to] = [random >> 8, random >> 20].map(|node| (node % 300) as u16);
+                let _ = both.request(from, to, (random >> 4) as u16 % 25);
+            }
+            both.allocate();
+        }
+        assert!(both.given > 200_000, "{policy:?}: {}", both.given);
+    }
+}
+
+#[test]
+fn all_to_one_takes_as_many_timeslots_as_there_are_packets() {
+    for policy in POLICIES {
+        let mut both = Both::new(policy, 100, 64);
+        for from in 1..100 {
+            both.request(from, 0, 3).unwrap();
+        }
+        let mut timeslots = Vec::new();
+        for _ in 0..5 {
+            timeslots.extend(both.allocate());
+        }
+        let busy = timeslots.iter().take_while(|t| t.len() == 1).count();
+        assert_eq!(busy, 297, "{policy:?}");
+        assert!(timeslots[busy..].iter().all(Vec::is_empty));
+    }
+}
+
+#[test]
+fn one_to_all_takes_as_many_timeslots_as_there_are_packets() {
+    for policy in POLICIES {
+        let mut both = Both::new(policy, 100, 64);
+        for to in 1..100 {
+            both.request(0, to, 3).unwrap();
+        }
+        let timeslots: Vec<_> = (0..5).flat_map(|_| both.allocate()).collect();
+        let busy = timeslots.iter().take_while(|t| t.len() == 1).count();
+        assert_eq!(busy, 297, "{policy:?}");
+    }
+}
+
+#[test]
+fn max_min_takes_turns_and_min_fct_finishes_the_smallest_first() {
+    let requests = [(1, 0, 3), (2, 0, 2), (3, 0, 1)];
+    let order = |policy| -> Vec<u16> {
+        let mut both = Both::new(policy, 4, 8);
+        for (from, to, slots) in requests {
+            both.request(from, to, slots).unwrap();
+        }
+        both.allocate().concat().iter().map(|pair| pair.0).collect()
+    };
+    assert_eq!(order(Policy::MaxMin), [1, 2, 3, 1, 2, 1]);
+    assert_eq!(order(Policy::MinFct), [3, 2, 2, 1, 1, 1]);
+}
+
+#[test]
+fn a_pair_that_was_given_nothing_for_longer_goes_before_one_that_begins_after_it() {
+    let mut both = Both::new(Policy::MaxMin, 4, 4);
+    both.request(1, 0, 1).unwrap();
+    both.allocate();
+    both.request(2, 0, 1).unwrap();
+    both.allocate();
+    // Both come again, the one with the later timeslot first.
+    both.request(2, 0, 1).unwrap();
+    both.request(1, 0, 1).unwrap();
+    assert_eq!(both.allocate().concat(), [(1, 0), (2, 0)]);
+    // But what is beyond the horizon is forgotten: then they go as they come.
+    (0..HORIZON).for_each(|_| drop(both.allocate()));
+    both.request(2, 0, 1).unwrap();
+    both.request(1, 0, 1).unwrap();
+    assert_eq!(both.allocate().concat(), [(2, 0), (1, 0)]);
+}
+
+#[test]
+fn one_that_waits_goes_before_one_that_comes_with_the_same_last_timeslot() {
+    let mut both = Both::new(Policy::MaxMin, 300, 1);
+    both.request(1, 0, 1).unwrap();
+    both.allocate();
+    // It waits for all others, until those who come are its equals, and one more does come.
+    both.request(1, 0, 1).unwrap();
+    for from in 2..=260 {
+        both.request(from, 0, 1).unwrap();
+    }
+    for _ in 1..HORIZON {
+        both.allocate();
+    }
+    both.request(299, 0, 1).unwrap();
+    let given: Vec<_> = (0..6).flat_map(|_| both.allocate()).flatten().collect();
+    assert_eq!(given[4..], [(1, 0), (299, 0)]);
+}
+
+#[test]
+fn a_pair_that_asks_for_one_at_a_time_gains_nothing_over_one_that_has_a_backlog() {
+    let mut both = Both::new(Policy::MaxMin, 3, 1);
+    both.request(1, 0, 1000).unwrap();
+    let mut given = [0; 3];
+    for _ in 0..200 {
+        both.request(2, 0, 1).unwrap();
+        for (from, _) in both.allocate().concat() {
+            given[usize::from(from)] += 1;
+        }
+    }
+    assert_eq!(given, [0, 100, 100]);
+}
+
+#[test]
+fn a_demand_is_bounded_and_what_is_refused_is_not_given() {
+    for policy in POLICIES {
+        let mut both = Both::new(policy, 3, 64);
+        assert_eq!(both.request(0, 3, 1), Err(Refused::Unknown));
+        assert_eq!(both.request(3, 0, 1), Err(Refused::Unknown));
+        assert_eq!(both.request(u16::MAX, u16::MAX, 1), Err(Refused::Unknown));
+        assert_eq!(both.request(1, 1, 1), Err(Refused::Itself));
+        let mut accepted = 0;
+        while both.request(0, 1, 10_000).is_ok() {
+            accepted += 10_000;
+        }
+        assert_eq!(both.request(0, 1, 10_000), Err(Refused::TooMuch));
+        assert!(accepted <= 10_000 + MAX_DEMAND as usize, "{accepted}");
+        assert_eq!(both.drain(), accepted);
+        assert_eq!(both.request(0, 1, 10_000), Ok(()));
+        assert_eq!(both.drain(), 10_000);
+    }
+}
+
+#[test]
+fn a_source_that_is_forgotten_is_given_nothing_more_and_others_are() {
+    for policy in POLICIES {
+        let mut both = Both::new(policy, 5, 8);
+        for from in 0..4 {
+            both.request(from, 4, 20).unwrap();
+            both.request(from, (from + 1) % 4, 20).unwrap();
+        }
+        both.allocate();
+        // While it waits, and as a newcomer.
+        both.request(2, 0, 7).unwrap();
+        both.real.forget(2);
+        both.naive.forget(2);
+        both.real.forget(5);
+        let given = (0..40).flat_map(|_| both.allocate()).flatten();
+        let given: Vec<_> = given.collect();
+        assert!(given.iter().all(|pair| pair.0 != 2), "{policy:?}");
+        assert!(given.iter().any(|pair| pair.0 == 3));
+        both.request(2, 0, 7).unwrap();
+        assert_eq!(both.drain(), 7);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for policy in POLICIES {
+        let refused = |endpoints, batch| make(policy, endpoints, batch).err();
+        assert_eq!(refused(1, 64), Some(Invalid::Endpoints));
+        assert_eq!(refused(MAX_ENDPOINTS + 1, 64), Some(Invalid::Endpoints));
+        assert_eq!(refused(2, 0), Some(Invalid::Batch));
+        assert_eq!(refused(2, MAX_BATCH + 1), Some(Invalid::Batch));
+        assert_eq!(refused(2, 1), None);
+    }
+}

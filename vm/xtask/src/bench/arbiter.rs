@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench arbiter`: what a timeslot costs Fastpass's arbiter, beside the authors' algorithms.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::build;
+use crate::cache::Cache;
+use crate::cli::BenchArbiter;
+use crate::crates;
+use crate::progress;
+
+/// What was measured of one subject in one setting, as `userspace/arbiter/benches` says it.
+#[derive(Deserialize, Serialize)]
+struct Row {
+    setting: String,
+    subject: String,
+    packets: f64,
+    median_ns: f64,
+    least_ns: f64,
+    turns_ns: Vec<f64>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Figures {
+    seed: u64,
+    allocation: Vec<Row>,
+    paths: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    date: String,
+    processor: String,
+    processors: usize,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If it cannot be built or run.
+pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
+    let mut command = crates::cargo();
+    command.current_dir(build::workspace());
+    command.args(["bench", "--profile", "release", "--package", "weft-arbiter"]);
+    command.args(["--bench", "arbiter", "--"]);
+    command.args(["--seed", &options.seed.to_string()]);
+    command.args(["--timeslots", &options.timeslots.to_string()]);
+    let join = |words: Vec<String>| words.join(",");
+    let nodes = options.nodes.iter().map(usize::to_string).collect();
+    command.args(["--nodes", &join(nodes)]);
+    let loads = options.load.iter().map(f64::to_string).collect();
+    command.args(["--load", &join(loads)]);
+    let log = cache.log("arbiter")?;
+    let figures = progress::step("arbiter", || log.run_piped(&mut command))?;
+    let report = Report {
+        date: super::today()?,
+        processor: processor()?,
+        processors: std::thread::available_parallelism()?.get(),
+        figures: serde_json::from_str(&figures).context("what the benchmark says")?,
+    };
+    let name = format!("arbiter-{}", report.date);
+    let json = super::keep(&report, &name, options.save)?;
+    if options.json {
+        println!("{json}");
+    } else {
+        print!("{}", text(&report));
+    }
+    Ok(0)
+}
+
+/// This machine's.
+fn processor() -> Result<String> {
+    let text = fs::read_to_string("/proc/cpuinfo")?;
+    let name = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    Ok(name.unwrap_or_else(|| "unknown".into()))
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!(
+        "µs of a processor per timeslot, the median of turns and the least; {}, {}\n",
+        report.processor, report.date
+    );
+    for (title, rows) in [
+        ("allocation", &report.figures.allocation),
+        ("path selection", &report.figures.paths),
+    ] {
+        table(title, rows, &mut text);
+    }
+    text
+}
+
+/// A line for each setting, two columns for each subject.
+fn table(title: &str, rows: &[Row], text: &mut String) {
+    let mut subjects: Vec<&str> = Vec::new();
+    for row in rows {
+        if !subjects.contains(&row.subject.as_str()) {
+            subjects.push(&row.subject);
+        }
+    }
+    let _ = write!(text, "\n{title:30}{:>9}", "packets");
+    for name in &subjects {
+        let _ = write!(text, "  {name:>15}");
+    }
+    text.push('\n');
+    for setting in rows.chunk_by(|a, b| a.setting == b.setting) {
+        let _ = write!(text, "{:30}{:>9.1}", setting[0].setting, setting[0].packets);
+        for subject in &subjects {
+            let row = setting.iter().find(|row| row.subject == *subject);
+            let shown = row.map(|row| {
+                let [median, least] = [row.median_ns, row.least_ns].map(|ns| ns / 1e3);
+                format!("{median:.2} {least:.2}")
+            });
+            let _ = write!(text, "  {:>15}", shown.unwrap_or_default());
+        }
+        text.push('\n');
+    }
+}
