@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
 //! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
+//! | [`fastpass`] | how hosts and an arbiter talk | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
@@ -27,6 +28,7 @@ pub mod common;
 
 pub mod bfc;
 pub mod dibs;
+pub mod fastpass;
 pub mod hold;
 pub mod pfabric;
 pub mod wire;

@@ -23,6 +23,7 @@ pub(crate) fn decode(bytes: &[u8]) {
     bfc_options(bytes);
     dibs_header(bytes);
     dibs_options(bytes);
+    fastpass_frame(bytes);
     flow(bytes);
     hold_options(bytes);
     pfabric_options(bytes);
@@ -116,6 +117,31 @@ fn dibs_options(bytes: &[u8]) {
     if let Ok(config) = dibs::Config::parse(bytes) {
         let again = written(|message| config.put(message));
         assert_eq!(dibs::Config::parse(&again), Ok(config));
+    }
+}
+
+fn fastpass_frame(bytes: &[u8]) {
+    use weft_core::fastpass::frame::{encode, encode_reset, Frame, Kind, MAX_SIZE, MOST};
+    if let Ok(frame) = Frame::decode(bytes) {
+        let slots: Vec<_> = frame.slots().collect();
+        let counts = frame.counts().count();
+        assert!(counts <= MOST && slots.len() <= MOST);
+        assert!(slots.iter().all(|slot| usize::from(slot.count) < counts));
+        let mut again = [0xaa; MAX_SIZE];
+        let head = frame.head;
+        let (size, nonce) = match head.kind {
+            Kind::Reset => (
+                encode_reset(&mut again, head.endpoint, head.word, frame.nonce()),
+                head.word,
+            ),
+            _ => (encode(&mut again, head, 1, frame.counts(), &slots), 1),
+        };
+        // All but the check is as it was.
+        assert_eq!(again[..24], bytes[..24]);
+        assert_eq!(again[32..size], bytes[32..]);
+        let again = Frame::decode(&again[..size]).expect("what is written is read back");
+        assert!(again.is_under(nonce));
+        assert_eq!(again.head, head);
     }
 }
 

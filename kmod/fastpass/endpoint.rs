@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! An endpoint's end of the control protocol: what it has asked for, and what it was given.
+
+use super::frame::{encode, Count, Frame, Head, Kind, MAX_SIZE, MOST};
+use super::marks::Marks;
+use super::siphash;
+use super::{newer, FIRST, MAX_OUTSTANDING};
+use crate::common::store::Store;
+
+/// What an endpoint knows.
+pub struct Endpoint<S: Store> {
+    id: u16,
+    /// ns until what was not acknowledged is said again.
+    timeout: u64,
+    /// What the next RESET has to repeat.
+    cookie: u64,
+    nonce: Option<u64>,
+    destinations: S::Of<Destination>,
+    /// Destinations of which a request is to be sent, and of which the arbiter is not known to know.
+    requests: Marks<S>,
+    unknown: Marks<S>,
+    /// Destinations of which allocations are to be acknowledged.
+    acks: Marks<S>,
+    /// Whether the arbiter is not known to know that its nonce has come.
+    is_unconfirmed: bool,
+    /// Whether a request is to be sent even if it asks for nothing.
+    speak: bool,
+    /// When all unknown is said again.
+    again: Option<u64>,
+}
+
+/// Totals, modulo 2^32.
+#[derive(Clone, Copy, Debug)]
+struct Destination {
+    /// Timeslots asked for.
+    asked: u32,
+    /// Of these, those of which the arbiter has said that it knows.
+    known: u32,
+    /// Timeslots given, whether they came here or were lost.
+    given: u32,
+}
+
+impl Destination {
+    const NEW: Self = Self {
+        asked: FIRST,
+        known: FIRST,
+        given: FIRST,
+    };
+
+    /// Timeslots that the arbiter owes.
+    fn outstanding(self) -> u32 {
+        self.asked.wrapping_sub(self.given)
+    }
+}
+
+/// A timeslot in which to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Its number.
+    pub timeslot: u64,
+    /// To whom.
+    pub destination: u16,
+    /// By which path.
+    pub path: u8,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It is no packet of the protocol, or none that an arbiter sends.
+    Malformed,
+    /// It is another endpoint's, another session's, or forged.
+    Foreign,
+    /// It was heeded; so many timeslots are known to be lost since the last one, and are asked for again.
+    Heeded {
+        /// How many.
+        lost: u32,
+    },
+    /// The arbiter begins again.
+    Reset,
+}
+
+impl<S: Store> Endpoint<S> {
+    /// Number `id` of `count` endpoints. `seed` is a number that nobody can guess. `timeout` in ns.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(id: u16, count: u16, seed: u64, timeout: u64) -> Result<Self, S::Error> {
+        let count = usize::from(count);
+        Ok(Self {
+            id,
+            timeout,
+            cookie: seed,
+            nonce: None,
+            destinations: S::allocate(count, || Destination::NEW)?,
+            requests: Marks::new(count)?,
+            unknown: Marks::new(count)?,
+            acks: Marks::new(count)?,
+            is_unconfirmed: false,
+            speak: false,
+            again: None,
+        })
+    }
+
+    /// Asks for `slots` more timeslots to `destination`, also in place of such as came too late. How many were
+    /// added: as many as leave no more than [`MAX_OUTSTANDING`] outstanding, and none to somebody unknown.
+    pub fn ask(&mut self, destination: u16, slots: u32) -> u32 {
+        let Some(state) = self.destinations.get_mut(usize::from(destination)) else {
+            return 0;
+        };
+        let room = MAX_OUTSTANDING.saturating_sub(state.outstanding());
+        let slots = slots.min(room);
+        if slots > 0 {
+            state.asked = state.asked.wrapping_add(slots);
+            self.requests.set(destination);
+            self.unknown.set(destination);
+        }
+        slots
+    }
+
+    /// Timeslots to `destination` that the arbiter owes.
+    pub fn outstanding(&self, destination: u16) -> u32 {
+        let state = self.destinations.get(usize::from(destination));
+        state.map_or(0, |state| state.outstanding())
+    }
+
+    /// Whether the arbiter has said who it is.
+    pub fn is_synchronised(&self) -> bool {
+        self.nonce.is_some()
+    }
+
+    /// When [`poll`](Self::poll) has something to send, if nothing happens until then.
+    pub fn next_poll(&self, now: u64) -> Option<u64> {
+        let acks = self.nonce.is_some() && !self.acks.is_empty();
+        if acks || self.speak || !self.requests.is_empty() {
+            return Some(now);
+        }
+        self.again
+    }
+
+    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is nothing.
+    pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
+        if self.again.is_some_and(|again| again <= now) {
+            self.requests.add(&self.unknown);
+            self.speak = self.is_unconfirmed;
+            self.again = None;
+        }
+        let (kind, marks) = if self.speak || !self.requests.is_empty() {
+            self.speak = false;
+            self.again.get_or_insert(now.saturating_add(self.timeout));
+            (Kind::Request, &mut self.requests)
+        } else if self.nonce.is_some() && !self.acks.is_empty() {
+            (Kind::AckAlloc, &mut self.acks)
+        } else {
+            return None;
+        };
+        let destinations = &self.destinations;
+        let counts = core::iter::from_fn(|| {
+            let destination = marks.take()?;
+            let state = destinations.get(usize::from(destination))?;
+            let total = match kind {
+                Kind::Request => state.asked,
+                _ => state.given,
+            };
+            Some(Count { destination, total })
+        });
+        let head = Head {
+            kind,
+            endpoint: self.id,
+            word: self.cookie,
+        };
+        // Nobody's nonce, so that the arbiter says its own.
+        let nonce = self.nonce.unwrap_or(!self.cookie);
+        Some(encode(bytes, head, nonce, counts.take(MOST), &[]))
+    }
+
+    /// Heeds a packet; `granted` is called with each timeslot that it brings, also with those that are over.
+    pub fn receive(&mut self, bytes: &[u8], granted: impl FnMut(Granted)) -> Received {
+        let Ok(frame) = Frame::decode(bytes) else {
+            return Received::Malformed;
+        };
+        if frame.head.endpoint != self.id {
+            return Received::Foreign;
+        }
+        let is_ours = self.nonce.is_some_and(|nonce| frame.is_under(nonce));
+        match frame.head.kind {
+            // It may be one of our own that was sent back.
+            Kind::Request | Kind::AckAlloc => Received::Malformed,
+            Kind::Reset => {
+                if frame.head.word != self.cookie || !frame.is_under(self.cookie) {
+                    return Received::Foreign;
+                }
+                self.begin_again(frame.nonce());
+                Received::Reset
+            }
+            _ if !is_ours => Received::Foreign,
+            Kind::Alloc => {
+                self.is_unconfirmed = false;
+                let lost = self.allocated(&frame, granted);
+                Received::Heeded { lost }
+            }
+            Kind::AckRequest => {
+                self.is_unconfirmed = false;
+                frame.counts().for_each(|count| self.acknowledged(count));
+                if self.unknown.is_empty() {
+                    self.again = None;
+                }
+                Received::Heeded { lost: 0 }
+            }
+        }
+    }
+
+    /// What was outstanding is asked for anew, with totals as at first.
+    fn begin_again(&mut self, nonce: u64) {
+        self.nonce = Some(nonce);
+        self.cookie = siphash::hash([self.cookie, nonce], b"next");
+        self.acks.clear_all();
+        self.requests.clear_all();
+        self.unknown.clear_all();
+        self.again = None;
+        // The arbiter's new session begins when it hears of it, even if there is nothing to ask for.
+        self.is_unconfirmed = true;
+        self.speak = true;
+        for (destination, state) in (0..).zip(self.destinations.iter_mut()) {
+            let outstanding = state.outstanding();
+            *state = Destination {
+                asked: FIRST.wrapping_add(outstanding),
+                ..Destination::NEW
+            };
+            if outstanding > 0 {
+                self.requests.set(destination);
+                self.unknown.set(destination);
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, count: Count) {
+        let Some(state) = self.destinations.get_mut(usize::from(count.destination)) else {
+            return;
+        };
+        if newer(count.total, state.known) && !newer(count.total, state.asked) {
+            state.known = count.total;
+        }
+        if state.known == state.asked {
+            self.unknown.clear(count.destination);
+            self.requests.clear(count.destination);
+        }
+    }
+
+    /// Takes the timeslots of a packet, unless it comes late: then they have been counted as lost. How
+    /// many are lost that should have come before.
+    fn allocated(&mut self, frame: &Frame<'_>, mut granted: impl FnMut(Granted)) -> u32 {
+        let mut brought = [0_u32; MOST];
+        for slot in frame.slots() {
+            if let Some(brought) = brought.get_mut(usize::from(slot.count)) {
+                *brought = brought.wrapping_add(1);
+            }
+        }
+        let mut destinations = [None; MOST];
+        let mut all_lost = 0_u32;
+        for ((count, brought), place) in frame.counts().zip(brought).zip(&mut destinations) {
+            let Some(state) = self.destinations.get_mut(usize::from(count.destination)) else {
+                continue;
+            };
+            self.acks.set(count.destination);
+            let new = count.total.wrapping_sub(state.given);
+            // Nothing new, or more than was asked for: such an arbiter is not one of ours.
+            if !newer(count.total, state.given) || new > state.outstanding() {
+                continue;
+            }
+            // What came but in part was not sent so by an arbiter of ours: all of it counts as lost.
+            let lost = new.checked_sub(brought).unwrap_or(new);
+            if brought <= new {
+                *place = Some(count.destination);
+            }
+            state.given = count.total;
+            if lost > 0 {
+                state.asked = state.asked.wrapping_add(lost);
+                all_lost = all_lost.saturating_add(lost);
+                self.requests.set(count.destination);
+                self.unknown.set(count.destination);
+            }
+        }
+        for slot in frame.slots() {
+            if let Some(&Some(destination)) = destinations.get(usize::from(slot.count)) {
+                granted(Granted {
+                    timeslot: frame.head.word.wrapping_add(slot.offset.into()),
+                    destination,
+                    path: slot.path,
+                });
+            }
+        }
+        all_lost
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Fastpass: an arbiter says when each packet leaves its host, and by which path. So far: how they talk.
+//!
+//! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized 'Zero-Queue' Datacenter
+//! Network", SIGCOMM 2014.
+//!
+//! # Vocabulary
+//!
+//! - **endpoint**: a host, by its number. The **arbiter** gives it timeslots.
+//! - **timeslot**: the time that a packet of full size takes on a host's link, by its number.
+//! - **total**: how many timeslots were asked for, or given, of one endpoint to one destination, since the session began.
+//! - **session**: what an endpoint and the arbiter agree upon begins with a **nonce**, a number that nobody else
+//!   knows. All checksums depend on it.
+//! - **cookie**: what an endpoint says in every packet, and whoever sends it a RESET must repeat.
+//!
+//! # The control protocol (§5.3)
+//!
+//! Packets may be lost, delayed, reordered and duplicated, and are not sent again as they were: what they said is out of
+//! date by then. Each end says **totals**. An endpoint says how many timeslots to a destination it has asked for in all;
+//! what the arbiter has not heard of before is new. The arbiter says how many it has given in all; what exceeds those that came is
+//! lost, and the endpoint asks for as many more. To hear a total twice does nothing, so that whoever has not had an
+//! answer for a short time says his totals again.
+//!
+//! An arbiter that knows nothing of an endpoint (it has restarted, or has taken over) finds that its checksums are wrong, and answers with a
+//! RESET that has a new nonce. The endpoint asks anew for what it is still owed; all that takes one round trip. An
+//! endpoint that has restarted has no nonce, so that its first packet has the same effect.
+//!
+//! # Structure
+//!
+//! | file | what it is | source |
+//! |---|---|---|
+//! | [`frame`] | the packets | §5.3 |
+//! | [`endpoint`] | an endpoint's end | §5.3 |
+//! | [`session`] | the arbiter's end, of one endpoint | §5.3, §5.1 |
+//! | [`siphash`] | the checksum | |
+//!
+//! Both ends are without a clock, memory of their own, and I/O: packets and time come in, packets and timeslots go out.
+//!
+//! # Deviations from the paper, and what it leaves open
+//!
+//! - **The checksum is a keyed hash** (SipHash-2-4) and not the sum that would find bit errors only: who does not see an endpoint's
+//!   packets can forge none, of it or to it.
+//! - **A new session begins when the endpoint uses its nonce**, not when the arbiter finds a wrong checksum: who sends
+//!   rubbish in an endpoint's name ends nobody's session. RESETs are few in the time of a timeout, and heeded only
+//!   with the endpoint's cookie, which is another one after each.
+//! - **A nonce is offered to one cookie only**: an endpoint that restarts before its nonce was heard of has another one
+//!   than before, so that what it said then means nothing now.
+//! - **An endpoint says that it has taken up a nonce**, even if it has nothing to ask for, until it is answered.
+//! - **An ALLOC that comes after a later one** brings nothing: its timeslots were lost, and asked for again, when that one came.
+//! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left untried.
+//! - **What is outstanding is bounded** ([`MAX_OUTSTANDING`]); what is more waits at the endpoint.
+
+pub mod endpoint;
+pub mod frame;
+mod marks;
+pub mod session;
+pub mod siphash;
+
+#[cfg(test)]
+mod tests;
+
+/// Timeslots that an endpoint may wait for, to one destination: 80 ms at 10 Gbit/s.
+pub const MAX_OUTSTANDING: u32 = 65_535;
+
+/// Totals begin so near to their largest number that each session sees them go beyond it.
+const FIRST: u32 = u32::MAX - 19;
+
+/// Whether a total is later than another one, modulo 2^32.
+fn newer(total: u32, than: u32) -> bool {
+    total != than && total.wrapping_sub(than) < 1 << 31
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What is not genuine changes nothing, and what asks for too much is refused.
+
+use super::exchange::Wanted;
+use super::heap::Heap;
+use weft_core::fastpass::endpoint::{self, Endpoint, Granted};
+use weft_core::fastpass::frame::{encode, Count, Frame, Head, Kind, Slot, MAX_SIZE};
+use weft_core::fastpass::session::{self, Session};
+use weft_core::fastpass::MAX_OUTSTANDING;
+
+const TIMEOUT: u64 = 1000;
+const HEEDED: session::Received = session::Received::Heeded { refused: 0 };
+
+struct Pair {
+    endpoint: Endpoint<Heap>,
+    session: Session<Heap>,
+    wanted: Wanted,
+    nonce: u64,
+}
+
+fn said(poll: impl FnOnce(&mut [u8; MAX_SIZE]) -> Option<usize>) -> Option<Vec<u8>> {
+    let mut bytes = [0; MAX_SIZE];
+    let size = poll(&mut bytes)?;
+    Some(bytes[..size].to_vec())
+}
+
+impl Pair {
+    /// An endpoint, 1 of 4, and the arbiter, in a session.
+    fn new() -> Self {
+        let mut new = Self {
+            endpoint: Endpoint::new(1, 4, 0xc00c1e, TIMEOUT).unwrap(),
+            session: Session::new(1, 4, TIMEOUT).unwrap(),
+            wanted: Wanted::default(),
+            nonce: 0x5eed,
+        };
+        new.endpoint.ask(2, 5);
+        let first = new.request(0);
+        assert_eq!(new.at_arbiter(0, &first), session::Received::Unsynchronised);
+        let reset = new.answer(0).unwrap();
+        assert_eq!(new.at_endpoint(&reset), endpoint::Received::Reset);
+        let second = new.request(0);
+        assert_eq!(new.at_arbiter(0, &second), HEEDED);
+        let ack = new.answer(0).unwrap();
+        new.at_endpoint(&ack);
+        assert_eq!(new.wanted.0[&2], 5);
+        new
+    }
+
+    fn request(&mut self, now: u64) -> Vec<u8> {
+        said(|bytes| self.endpoint.poll(now, bytes)).expect("something to say")
+    }
+
+    fn answer(&mut self, now: u64) -> Option<Vec<u8>> {
+        said(|bytes| self.session.poll(now, bytes))
+    }
+
+    fn at_arbiter(&mut self, now: u64, bytes: &[u8]) -> session::Received {
+        self.session
+            .receive(now, bytes, self.nonce, &mut self.wanted)
+    }
+
+    fn at_endpoint(&mut self, bytes: &[u8]) -> endpoint::Received {
+        self.endpoint.receive(bytes, |_| ())
+    }
+
+    /// A request of somebody who knows the nonce, of so many timeslots in all.
+    fn crafted(&self, destination: u16, asked: u32) -> Vec<u8> {
+        let total = asked.wrapping_sub(20);
+        let head = Head {
+            kind: Kind::Request,
+            endpoint: 1,
+            word: 0,
+        };
+        let count = [Count { destination, total }];
+        said(|bytes| Some(encode(bytes, head, self.nonce, count.into_iter(), &[]))).unwrap()
+    }
+}
+
+#[test]
+fn an_arbiter_that_knows_nothing_learns_all_in_one_round_trip() {
+    let mut pair = Pair::new();
+    // Two timeslots came; another one is on its way when the arbiter is replaced.
+    for timeslot in [10, 11] {
+        assert!(pair.session.give(timeslot, 2, 0));
+    }
+    let alloc = pair.answer(0).unwrap();
+    let mut came = Vec::new();
+    let heeded = pair.endpoint.receive(&alloc, |granted| came.push(granted));
+    assert_eq!(heeded, endpoint::Received::Heeded { lost: 0 });
+    let expected = [10, 11].map(|timeslot| Granted {
+        timeslot,
+        destination: 2,
+        path: 0,
+    });
+    assert_eq!(came, expected);
+    assert!(pair.session.give(12, 2, 0));
+    let late = pair.answer(0).unwrap();
+
+    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
+    pair.wanted.0.clear();
+    pair.nonce = 0xbeef;
+    pair.endpoint.ask(3, 4);
+    let there = pair.request(0);
+    assert_eq!(
+        pair.at_arbiter(0, &there),
+        session::Received::Unsynchronised
+    );
+    let back = pair.answer(0).unwrap();
+    assert_eq!(pair.at_endpoint(&back), endpoint::Received::Reset);
+    // The next request is heeded, and it says all that is owed.
+    let request = pair.request(0);
+    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    assert_eq!(pair.wanted.0, [(2, 3), (3, 4)].into());
+    assert_eq!(pair.at_endpoint(&late), endpoint::Received::Foreign);
+}
+
+#[test]
+fn no_bit_of_a_packet_can_be_changed() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(3, 1);
+    let request = pair.request(0);
+    for bit in 0..request.len() * 8 {
+        let mut forged = request.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        let received = pair.at_arbiter(0, &forged);
+        assert!(
+            !matches!(received, session::Received::Heeded { .. }),
+            "{bit}"
+        );
+    }
+    assert_eq!(pair.wanted.0, [(2, 5)].into());
+    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    assert_eq!(pair.wanted.0, [(2, 5), (3, 1)].into());
+
+    assert!(pair.session.give(7, 2, 0) && pair.session.give(8, 3, 1));
+    let mut alloc = pair.answer(0).unwrap();
+    while Frame::decode(&alloc).unwrap().head.kind != Kind::Alloc {
+        alloc = pair.answer(0).unwrap();
+    }
+    for bit in 0..alloc.len() * 8 {
+        let mut forged = alloc.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        let received = pair.at_endpoint(&forged);
+        assert!(
+            !matches!(received, endpoint::Received::Heeded { .. }),
+            "{bit}"
+        );
+        assert_ne!(received, endpoint::Received::Reset);
+    }
+    let mut came = 0;
+    pair.endpoint.receive(&alloc, |_| came += 1);
+    assert_eq!(came, 2);
+    // What comes again brings nothing.
+    pair.endpoint.receive(&alloc, |_| panic!("twice"));
+}
+
+#[test]
+fn rubbish_in_its_name_ends_no_session_and_makes_few_resets() {
+    let mut pair = Pair::new();
+    let (mut resets, timeouts) = (0, 10);
+    for number in 0..1000 {
+        let now = 1 + number * timeouts * TIMEOUT / 1000;
+        let mut rubbish = pair.crafted(2, 99);
+        rubbish[31] ^= 1;
+        let received = pair.at_arbiter(now, &rubbish);
+        assert_eq!(received, session::Received::Unsynchronised);
+        while let Some(answer) = pair.answer(now) {
+            if Frame::decode(&answer).unwrap().head.kind == Kind::Reset {
+                resets += 1;
+                assert_eq!(pair.at_endpoint(&answer), endpoint::Received::Foreign);
+            }
+        }
+    }
+    assert!(resets <= 4 * (timeouts + 1), "{resets}");
+    pair.endpoint.ask(2, 1);
+    let request = pair.request(0);
+    assert_eq!(pair.at_arbiter(timeouts * TIMEOUT, &request), HEEDED);
+    assert_eq!(pair.wanted.0[&2], 6);
+}
+
+#[test]
+fn an_endpoint_that_is_owed_nothing_takes_up_a_new_session_all_the_same() {
+    let mut pair = Pair::new();
+    for timeslot in 0..5 {
+        assert!(pair.session.give(timeslot, 2, 0));
+    }
+    let alloc = pair.answer(0).unwrap();
+    pair.at_endpoint(&alloc);
+    // One bit is wrong in the acknowledgement.
+    pair.nonce = 0xbeef;
+    let mut ack = pair.request(0);
+    ack[37] ^= 1;
+    assert_eq!(pair.at_arbiter(0, &ack), session::Received::Unsynchronised);
+    let reset = pair.answer(0).unwrap();
+    assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
+    // It says so until it is answered.
+    pair.request(0);
+    assert_eq!(pair.endpoint.next_poll(1), Some(TIMEOUT));
+    let request = pair.request(TIMEOUT);
+    assert_eq!(pair.at_arbiter(TIMEOUT, &request), HEEDED);
+    let answer = pair.answer(TIMEOUT).unwrap();
+    let heeded = endpoint::Received::Heeded { lost: 0 };
+    assert_eq!(pair.at_endpoint(&answer), heeded);
+    assert_eq!(pair.endpoint.next_poll(TIMEOUT), None);
+    assert_eq!(pair.session.next_poll(TIMEOUT), None);
+}
+
+#[test]
+fn what_was_given_in_the_old_session_is_not_sent_in_the_new_one() {
+    let mut pair = Pair::new();
+    assert!(pair.session.give(1, 2, 0));
+    let mut endpoint = Endpoint::<Heap>::new(1, 4, 2, TIMEOUT).unwrap();
+    endpoint.ask(3, 1);
+    pair.nonce = 0xbeef;
+    let garbage = said(|bytes| endpoint.poll(0, bytes)).unwrap();
+    pair.at_arbiter(0, &garbage);
+    let reset = pair.answer(0).unwrap();
+    endpoint.receive(&reset, |_| ());
+    let request = said(|bytes| endpoint.poll(0, bytes)).unwrap();
+    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    assert_eq!(pair.wanted.0, [(3, 1)].into());
+    let answer = pair.answer(0).unwrap();
+    let kind = Frame::decode(&answer).unwrap().head.kind;
+    assert_eq!(kind, Kind::AckRequest);
+    assert_eq!(pair.answer(0), None);
+}
+
+#[test]
+fn an_alloc_whose_totals_do_not_fit_brings_nothing() {
+    let mut pair = Pair::new();
+    let alloc = |asked: u32, slots: u8| {
+        let head = Head {
+            kind: Kind::Alloc,
+            endpoint: 1,
+            word: 0,
+        };
+        let count = Count {
+            destination: 2,
+            total: asked.wrapping_sub(20),
+        };
+        let slot = |offset| Slot {
+            offset,
+            count: 0,
+            path: 0,
+        };
+        let slots: Vec<_> = (0..slots).map(slot).collect();
+        said(|bytes| Some(encode(bytes, head, 0x5eed, [count].into_iter(), &slots))).unwrap()
+    };
+    // More slots than the total says, and more than was asked for.
+    for (total, slots, lost) in [(1, 2, 1), (7, 1, 0), (1 << 31, 1, 0)] {
+        let packet = alloc(total, slots);
+        let heeded = pair.endpoint.receive(&packet, |_| panic!("{total}"));
+        assert_eq!(heeded, endpoint::Received::Heeded { lost });
+        assert_eq!(pair.endpoint.outstanding(2), 5);
+    }
+}
+
+#[test]
+fn an_endpoint_that_restarts_is_offered_another_nonce() {
+    let mut session = Session::<Heap>::new(1, 4, TIMEOUT).unwrap();
+    let mut wanted = Wanted::default();
+    let mut endpoint = |seed, random| {
+        let mut endpoint = Endpoint::<Heap>::new(1, 4, seed, TIMEOUT).unwrap();
+        endpoint.ask(2, 9);
+        let garbage = said(|bytes| endpoint.poll(0, bytes)).unwrap();
+        session.receive(0, &garbage, random, &mut wanted);
+        let reset = said(|bytes| session.poll(0, bytes)).unwrap();
+        assert_eq!(endpoint.receive(&reset, |_| ()), endpoint::Received::Reset);
+        said(|bytes| endpoint.poll(0, bytes)).unwrap()
+    };
+    // What the first one says under its nonce comes after the second one has its own.
+    let first = endpoint(1, 100);
+    let second = endpoint(2, 200);
+    for request in [first, second] {
+        assert_eq!(session.receive(0, &request, 300, &mut wanted), HEEDED);
+        assert_eq!(wanted.0, [(2, 9)].into());
+    }
+}
+
+#[test]
+fn what_an_endpoint_has_said_itself_is_no_answer() {
+    let mut pair = Pair::new();
+    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
+    pair.nonce = 0xbeef;
+    let ask = |pair: &mut Pair| {
+        pair.endpoint.ask(2, 1);
+        pair.request(0)
+    };
+    let there = ask(&mut pair);
+    pair.at_arbiter(0, &there);
+    let reset = pair.answer(0).unwrap();
+    pair.at_endpoint(&reset);
+    let request = pair.request(0);
+    assert_eq!(pair.at_endpoint(&request), endpoint::Received::Malformed);
+    assert_eq!(pair.endpoint.next_poll(1), Some(TIMEOUT));
+}
+
+#[test]
+fn a_reset_is_heeded_once() {
+    let mut pair = Pair::new();
+    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
+    pair.nonce = 0xbeef;
+    pair.endpoint.ask(2, 1);
+    let request = pair.request(0);
+    pair.at_arbiter(0, &request);
+    let reset = pair.answer(0).unwrap();
+    assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
+    assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Foreign);
+}
+
+#[test]
+fn who_asks_for_too_much_gets_what_there_may_be() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.endpoint.ask(2, u32::MAX), MAX_OUTSTANDING - 5);
+    assert_eq!(pair.endpoint.ask(2, 1), 0);
+    assert_eq!(pair.endpoint.ask(4, 1), 0, "there is no such destination");
+    // An endpoint that does not keep to it.
+    let refused = session::Received::Heeded { refused: 1 };
+    for (destination, total) in [
+        (2, MAX_OUTSTANDING + 1),
+        (2, 1 << 30),
+        (4, 1),
+        (u16::MAX, 1),
+    ] {
+        let packet = pair.crafted(destination, total);
+        let received = pair.at_arbiter(0, &packet);
+        assert_eq!(received, refused, "{destination} {total}");
+    }
+    assert_eq!(pair.wanted.0, [(2, 5)].into());
+}
+
+#[test]
+fn nothing_is_given_to_who_has_not_asked() {
+    let mut pair = Pair::new();
+    assert!(!pair.session.give(1, 3, 0) && !pair.session.give(1, 4, 0));
+    for timeslot in 0..5 {
+        assert!(pair.session.give(timeslot, 2, 0));
+    }
+    assert!(!pair.session.give(5, 2, 0));
+    // Too far from the first one.
+    let mut pair = Pair::new();
+    assert!(pair.session.give(1000, 2, 0) && pair.session.give(1255, 2, 0));
+    assert!(!pair.session.give(1256, 2, 0) && !pair.session.give(999, 2, 0));
+    pair.answer(0).unwrap();
+    assert!(pair.session.give(1256, 2, 0));
+}
+
+#[test]
+fn packets_of_the_wrong_direction_or_endpoint_are_none() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(2, 1);
+    let request = pair.request(0);
+    assert_eq!(pair.at_endpoint(&request), endpoint::Received::Malformed);
+    assert!(pair.session.give(1, 2, 0));
+    let alloc = pair.answer(0).unwrap();
+    assert_eq!(pair.at_arbiter(0, &alloc), session::Received::Malformed);
+    let mut other = Session::<Heap>::new(2, 4, TIMEOUT).unwrap();
+    let received = other.receive(0, &request, 1, &mut pair.wanted);
+    assert_eq!(received, session::Received::Foreign);
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Control packets: byte by byte as documented, and nothing else is one.
+
+use proptest::prelude::*;
+use weft_core::fastpass::frame::{
+    encode, encode_reset, Count, Frame, Head, Kind, Malformed, Slot, MAX_SIZE, MOST,
+};
+use weft_core::fastpass::siphash;
+
+const NONCE: u64 = 0x0123_4567_89ab_cdef;
+
+fn head(kind: Kind) -> Head {
+    Head {
+        kind,
+        endpoint: 0x0102,
+        word: 0x0304_0506_0708_090a,
+    }
+}
+
+fn counts(count: usize) -> Vec<Count> {
+    let count = 0..count as u16;
+    count
+        .map(|number| Count {
+            destination: 0x1000 + number,
+            total: 0xa0b0_c000 + u32::from(number),
+        })
+        .collect()
+}
+
+fn encoded(head: Head, counts: &[Count], slots: &[Slot]) -> Vec<u8> {
+    let mut bytes = [0xaa; MAX_SIZE];
+    let size = encode(&mut bytes, head, NONCE, counts.iter().copied(), slots);
+    bytes[..size].to_vec()
+}
+
+fn reset() -> Vec<u8> {
+    let mut bytes = [0xaa; MAX_SIZE];
+    let size = encode_reset(&mut bytes, 0x0102, 7, NONCE);
+    bytes[..size].to_vec()
+}
+
+const SLOT: Slot = Slot {
+    offset: 200,
+    count: 1,
+    path: 9,
+};
+
+#[test]
+fn the_layout_never_changes() {
+    let bytes = encoded(head(Kind::Alloc), &counts(2), &[SLOT]);
+    let expected = [
+        b'F', b'C', b'P', 1, 2, 2, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 5, 6, 7, 8, 9, 10,
+    ];
+    assert_eq!(bytes[..24], expected);
+    let body = [
+        0x10, 0, 0xa0, 0xb0, 0xc0, 0, 0x10, 1, 0xa0, 0xb0, 0xc0, 1, 200, 1, 9,
+    ];
+    assert_eq!(bytes[32..], body);
+    let label = u64::from_be_bytes(*b"weft FCP");
+    let before = siphash::hash([NONCE, label], &bytes[..24]);
+    let check = siphash::hash([NONCE, before], &bytes[32..]);
+    assert_eq!(bytes[24..32], check.to_be_bytes());
+
+    let bytes = reset();
+    assert_eq!(bytes[..8], *b"FCP\x01\x05\0\0\0");
+    assert_eq!(bytes[16..24], 7_u64.to_be_bytes());
+    assert_eq!(bytes[32..], NONCE.to_be_bytes());
+    let frame = Frame::decode(&bytes).unwrap();
+    assert!(frame.is_under(7) && !frame.is_under(NONCE));
+    assert_eq!(frame.nonce(), NONCE);
+    assert_eq!(MAX_SIZE, 608);
+}
+
+#[test]
+fn what_is_too_much_is_left_out() {
+    let bytes = encoded(head(Kind::Alloc), &counts(MOST + 3), &[SLOT; MOST + 3]);
+    assert_eq!(bytes.len(), MAX_SIZE);
+    let frame = Frame::decode(&bytes).unwrap();
+    assert_eq!(frame.counts().count(), MOST);
+    assert_eq!(frame.slots().count(), MOST);
+}
+
+#[test]
+fn a_packet_that_is_too_short_or_too_long_is_refused() {
+    for bytes in [
+        encoded(head(Kind::Request), &counts(3), &[]),
+        encoded(head(Kind::Alloc), &counts(2), &[SLOT]),
+        reset(),
+    ] {
+        for size in 0..bytes.len() {
+            let refused = Frame::decode(&bytes[..size]).err();
+            assert_eq!(refused, Some(Malformed::Length), "{size}");
+        }
+        let mut long = bytes.clone();
+        long.push(0);
+        assert_eq!(Frame::decode(&long).err(), Some(Malformed::Length));
+    }
+}
+
+#[test]
+fn fields_that_have_no_such_value_are_refused() {
+    let refused = |at: usize, with: u8, of: &[u8]| {
+        let mut bytes = of.to_vec();
+        bytes[at] = with;
+        let refused = Frame::decode(&bytes).err();
+        assert_eq!(refused, Some(Malformed::Field), "{at}: {with}");
+    };
+    let alloc = encoded(head(Kind::Alloc), &counts(2), &[SLOT]);
+    let request = encoded(head(Kind::Request), &counts(2), &[]);
+    for kind in [0, 6, 255] {
+        refused(4, kind, &alloc);
+    }
+    refused(5, 65, &alloc);
+    refused(6, 65, &alloc);
+    refused(6, 1, &request);
+    refused(5, 1, &reset());
+    refused(6, 1, &reset());
+    for zero in [7, 10, 11, 12, 13, 14, 15] {
+        refused(zero, 1, &alloc);
+    }
+    // A slot of a count that is not there.
+    refused(alloc.len() - 2, 2, &alloc);
+    for byte in 0..4 {
+        let mut bytes = alloc.clone();
+        bytes[byte] ^= 1;
+        assert_eq!(Frame::decode(&bytes).err(), Some(Malformed::Protocol));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(
+        kind in 0..4_usize, endpoint: u16, word: u64, nonce: u64,
+        list in prop::collection::vec((any::<u16>(), any::<u32>()), 0..=MOST),
+        given in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..=MOST),
+    ) {
+        let kind = [Kind::Request, Kind::Alloc, Kind::AckRequest, Kind::AckAlloc][kind];
+        let list: Vec<_> = list.into_iter().map(|(destination, total)| Count { destination, total }).collect();
+        let given: Vec<_> = given.into_iter()
+            .filter(|_| kind == Kind::Alloc && !list.is_empty())
+            .map(|(offset, count, path)| Slot { offset, count: count % list.len() as u8, path })
+            .collect();
+        let mut bytes = [0; MAX_SIZE];
+        let head = Head { kind, endpoint, word };
+        let size = encode(&mut bytes, head, nonce, list.iter().copied(), &given);
+        let frame = Frame::decode(&bytes[..size]).unwrap();
+        prop_assert_eq!(frame.head, head);
+        prop_assert!(frame.is_under(nonce) && !frame.is_under(!nonce));
+        prop_assert_eq!(frame.counts().collect::<Vec<_>>(), list);
+        prop_assert_eq!(frame.slots().collect::<Vec<_>>(), given);
+    }
+
+    #[test]
+    fn any_bytes_are_a_packet_or_malformed(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..700), head in 0..3_u8,
+    ) {
+        if head > 0 && bytes.len() >= 32 {
+            bytes[..4].copy_from_slice(b"FCP\x01");
+            bytes[4] %= 6;
+            let rest = bytes.len() - 32;
+            bytes[5] = (rest / 6) as u8;
+            bytes[6] = (rest % 6 / 3) as u8;
+            bytes[7] = 0;
+            bytes[10..16].fill(0);
+            if head > 1 {
+                bytes.truncate(32 + rest / 3 * 3);
+            }
+        }
+        crate::tests::check::decode(&bytes);
+    }
+}
