@@ -56,3 +56,12 @@ fn today() -> Result<String> {
         .output()?;
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
+
+/// The name of this machine's, as the kernel says it.
+fn processor() -> Result<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo")?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name\t: "));
+    Ok(name.unwrap_or("unknown").to_owned())
+}

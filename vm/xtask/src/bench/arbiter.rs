@@ -3,7 +3,6 @@
 //! `cargo xtask bench arbiter`: what a timeslot costs Fastpass's arbiter, beside the authors' algorithms.
 
 use std::fmt::Write as _;
-use std::fs;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -61,7 +60,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
     let figures = progress::step("arbiter", || log.run_piped(&mut command))?;
     let report = Report {
         date: super::today()?,
-        processor: processor()?,
+        processor: super::processor()?,
         processors: std::thread::available_parallelism()?.get(),
         figures: serde_json::from_str(&figures).context("what the benchmark says")?,
     };
@@ -73,16 +72,6 @@ pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
         print!("{}", text(&report));
     }
     Ok(0)
-}
-
-/// This machine's.
-fn processor() -> Result<String> {
-    let text = fs::read_to_string("/proc/cpuinfo")?;
-    let name = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    Ok(name.unwrap_or_else(|| "unknown".into()))
 }
 
 fn text(report: &Report) -> String {

@@ -166,7 +166,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
     let report = Report {
         date: super::today()?,
         kernel: built.base.resolution.kernel.clone(),
-        processor: processor()?,
+        processor: super::processor()?,
         figures,
     };
     let name = format!("hops-{}-{}", report.date, report.kernel);
@@ -262,14 +262,6 @@ fn hops(point: &Point, result: &str) -> Result<u64> {
     }
     ensure!(hops > 0, "{}: the result has no flow", point.name);
     Ok(hops)
-}
-
-fn processor() -> Result<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo")?;
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name\t: "));
-    Ok(name.unwrap_or("unknown").to_owned())
 }
 
 fn table(report: &Report) -> String {
