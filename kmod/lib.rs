@@ -18,6 +18,7 @@
 //! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | how hosts and an arbiter talk | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
+//! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
 //! | [`common`] | what several share | |
@@ -30,6 +31,7 @@ pub mod bfc;
 pub mod dibs;
 pub mod fastpass;
 pub mod hold;
+pub mod pase;
 pub mod pfabric;
 pub mod wire;
 

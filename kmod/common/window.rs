@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`RateControl`](super::pfabric_rate::RateControl) | a pFabric host |
 //! | [`Window`](super::bfc_window::Window) | a BFC host |
+//! | [`Window`](crate::pase::window::Window) | a PASE host |
 
 use core::num::NonZeroU32;
 
@@ -13,6 +14,8 @@ use core::num::NonZeroU32;
 pub struct Ack {
     /// How many packets it acknowledges for the first time, cumulatively or selectively.
     pub packets: u32,
+    /// How many of them arrived with a mark of congestion; 0 where nobody looks.
+    pub marked: u32,
     /// How long ago, in µs, the last of them was sent; `None` if there is none, or if it was sent
     /// more than once, and nobody knows which of them arrived.
     pub rtt_us: Option<NonZeroU32>,

@@ -464,6 +464,7 @@ impl<T: CongestionControl> Adapter<T> {
         unsafe {
             let ack = Ack {
                 packets: weft_rate_acked(sample),
+                marked: 0,
                 rtt_us: NonZeroU32::new(weft_rate_rtt_us(sample)),
                 limited: weft_tcp_is_cwnd_limited(sk),
             };

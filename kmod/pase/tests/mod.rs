@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Tests of `pase`, one file for each of its own, naive models of an arbitrator and of a fabric.
+
+mod arbiter;
+mod criterion;
+mod delegation;
+mod guard;
+mod host;
+mod naive;
+mod path;
+mod probe;
+mod window;
+
+use crate::common::tests::heap;
