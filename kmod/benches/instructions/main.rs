@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p weft-core              # all tables
 //! cargo bench -p weft-core -- bfc       # one
+//! cargo bench -p weft-core -- time      # of an arbitrator of 100,000 flows, in µs on this machine
 //! ```
 //!
 //! The profile asks for what the kernel builds with. Instructions are counted by valgrind's
@@ -11,6 +12,7 @@
 //! compiler). They include the harness's loop, about 10 instructions.
 
 mod bfc;
+mod pase;
 mod pfabric;
 mod wire;
 
@@ -30,7 +32,7 @@ struct Table {
     run: fn(&str, u32, u32) -> u32,
 }
 
-const TABLES: [Table; 3] = [pfabric::TABLE, bfc::TABLE, wire::TABLE];
+const TABLES: [Table; 4] = [pfabric::TABLE, bfc::TABLE, pase::TABLE, wire::TABLE];
 const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
 const STEPS: u32 = 20_000;
 
@@ -139,6 +141,10 @@ fn count(args: &[&str]) -> Result<(), String> {
     match args {
         // As `cargo bench` calls it.
         ["--bench"] => TABLES.iter().try_for_each(print),
+        ["time", "--bench"] => {
+            pase::time(100_000);
+            Ok(())
+        }
         [algorithm, "--bench"] => print(table(algorithm)?),
         // As `instructions` calls it.
         [algorithm, scenario, n] => {
