@@ -27,6 +27,7 @@
 //! | [`criterion`] | by what flows are ordered | §3.1 |
 //! | [`path`] | the links of a half, from the bottom up; early pruning | §1, §3.1, §4.3.1 |
 //! | [`delegation`] | a link divided among those below it | §1, §4.3.1 |
+//! | [`message`] | what hosts and arbitrators tell each other | |
 //! | [`window`] | how many packets a flow may have in flight | §3.2, Algorithm 2 |
 //! | [`guard`] | no packet overtakes another of its flow | §3.2 |
 //! | [`probe`] | what a timeout sends | §3.2 |
@@ -53,6 +54,7 @@ pub mod criterion;
 pub mod delegation;
 pub mod guard;
 pub mod host;
+pub mod message;
 pub mod path;
 pub mod probe;
 pub mod window;

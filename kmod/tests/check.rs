@@ -26,6 +26,7 @@ pub(crate) fn decode(bytes: &[u8]) {
     fastpass_frame(bytes);
     flow(bytes);
     hold_options(bytes);
+    pase_message(bytes);
     pfabric_options(bytes);
     wire_options(bytes);
     statistics(bytes);
@@ -161,6 +162,25 @@ fn hold_options(bytes: &[u8]) {
     if let Ok(options) = hold::Options::parse(bytes) {
         let again = written(|message| options.put(message));
         assert_eq!(hold::Options::parse(&again), Ok(options));
+    }
+}
+
+fn pase_message(bytes: &[u8]) {
+    use weft_core::pase::message::{Message, Says, MAX_HOLD};
+    use weft_core::pase::MAX_RATE;
+    if let Ok(message) = Message::decode(bytes) {
+        let (rate, hold) = match message.says {
+            Says::Ask(flow) => (flow.demand, 1),
+            Says::Answer { verdict, hold, .. } => {
+                assert!(verdict.queue >= 1);
+                (verdict.rate, hold)
+            }
+            Says::End(_) => (0, 1),
+            Says::Report { demand, .. } => (demand, 1),
+            Says::Share { rate, hold, .. } => (rate, hold),
+        };
+        assert!(rate <= MAX_RATE && (1..=MAX_HOLD).contains(&hold));
+        assert_eq!(message.encode(), bytes);
     }
 }
 

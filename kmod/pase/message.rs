@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What hosts and arbitrators tell each other: a flow asks, an arbitrator answers; a child reports, its
+//! parent shares.
+//!
+//! A message is one UDP datagram, in network byte order:
+//!
+//! | byte  | field    | ask               | answer                | end      | report         | share |
+//! |-------|----------|-------------------|-----------------------|----------|----------------|-------|
+//! | 0–2   | protocol | `PAS`             | `PAS`                 | `PAS`    | `PAS`          | `PAS` |
+//! | 3     | version  | 1                 | 1                     | 1        | 1              | 1     |
+//! | 4     | kind     | 1                 | 2                     | 3        | 4              | 5     |
+//! | 5     | queue    | 0                 | from 1                | 0        | 0              | 0     |
+//! | 6–7   |          | 0                 | 0                     | 0        | 0              | 0     |
+//! | 8–15  | sequence | higher in each    | of the ask            | as asks  | higher in each | higher in each |
+//! | 16–19 | link     | its number        | its number            | number   | number         | number |
+//! | 20–23 | hold     | 0                 | µs, 1 to 60,000,000   | 0        | 0              | µs    |
+//! | 24–31 | about    | the flow          | the flow              | the flow | the child      | the child |
+//! | 32–39 | urgency  | any               | 0                     | 0        | 0              | 0     |
+//! | 40–47 | rate     | the demand        | the reference rate    | 0        | the demand     | of the virtual link |
+//!
+//! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not have is 0, and a
+//! datagram has exactly these bytes.
+//!
+//! **sequence** starts at the time of day in ns when its sender does, so that it rises over restarts as
+//! well. A message whose sequence is not higher than the last one's of the same sender about the same flow
+//! or child is late, or a copy, and says nothing ([`Sequence`]). **hold** is for how long what the message
+//! says is to be obeyed, unless a later one says so again: a lost message makes an answer old, and an
+//! arbitrator that is gone is one whose answers have run out.
+//!
+//! Who may send is not the message's matter: whoever takes one looks at where it came from.
+
+use super::{Flow, Verdict, MAX_RATE, TOP};
+
+/// Bytes of each message.
+pub const SIZE: usize = 48;
+
+/// The longest hold time in µs: a minute.
+pub const MAX_HOLD: u32 = 60_000_000;
+
+const PROTOCOL: [u8; 4] = *b"PAS\x01";
+
+const ASK: u8 = 1;
+const ANSWER: u8 = 2;
+const END: u8 = 3;
+const REPORT: u8 = 4;
+const SHARE: u8 = 5;
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its number; an answer has that of what it answers.
+    pub sequence: u64,
+    /// The link that it is about.
+    pub link: u32,
+    /// What it says.
+    pub says: Says,
+}
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// A flow begins, or goes on.
+    Ask(Flow),
+    /// A flow's queue and reference rate.
+    Answer {
+        /// Its number.
+        flow: u64,
+        /// What it may do.
+        verdict: Verdict,
+        /// For how long, in µs, 1 to [`MAX_HOLD`].
+        hold: u32,
+    },
+    /// A flow has ended.
+    End(u64),
+    /// The demand of a child's flows of the top queues, in bytes/s.
+    Report {
+        /// Its number.
+        child: u64,
+        /// To [`MAX_RATE`].
+        demand: u64,
+    },
+    /// The rate of a child's virtual link, in bytes/s.
+    Share {
+        /// Its number.
+        child: u64,
+        /// To [`MAX_RATE`].
+        rate: u64,
+        /// For how long, in µs, 1 to [`MAX_HOLD`].
+        hold: u32,
+    },
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Too short, or too long.
+    Length,
+    /// Another protocol, or another version of this one.
+    Protocol,
+    /// An unknown kind, or a field that has no such value.
+    Field,
+}
+
+/// The fields behind the protocol, as they are on the wire.
+#[derive(Clone, Copy, Default)]
+struct Fields {
+    kind: u8,
+    queue: u8,
+    hold: u32,
+    about: u64,
+    urgency: u64,
+    rate: u64,
+}
+
+impl Fields {
+    /// Nothing is where the kind has nothing.
+    fn of(says: &Says) -> Self {
+        match *says {
+            Says::Ask(flow) => Self {
+                kind: ASK,
+                about: flow.id,
+                urgency: flow.urgency,
+                rate: flow.demand,
+                ..Self::default()
+            },
+            Says::Answer {
+                flow,
+                verdict,
+                hold,
+            } => Self {
+                kind: ANSWER,
+                queue: verdict.queue,
+                hold,
+                about: flow,
+                rate: verdict.rate,
+                ..Self::default()
+            },
+            Says::End(flow) => Self {
+                kind: END,
+                about: flow,
+                ..Self::default()
+            },
+            Says::Report { child, demand } => Self {
+                kind: REPORT,
+                about: child,
+                rate: demand,
+                ..Self::default()
+            },
+            Says::Share { child, rate, hold } => Self {
+                kind: SHARE,
+                hold,
+                about: child,
+                rate,
+                ..Self::default()
+            },
+        }
+    }
+
+    fn says(&self) -> Option<Says> {
+        let &Self {
+            kind,
+            queue,
+            hold,
+            about,
+            urgency,
+            rate,
+        } = self;
+        let held = (1..=MAX_HOLD).contains(&hold);
+        let rated = rate <= MAX_RATE;
+        match (kind, queue, hold, urgency) {
+            (ASK, 0, 0, _) if rated => Some(Says::Ask(Flow {
+                id: about,
+                urgency,
+                demand: rate,
+            })),
+            (ANSWER, TOP.., _, 0) if held && rated => Some(Says::Answer {
+                flow: about,
+                verdict: Verdict { queue, rate },
+                hold,
+            }),
+            (END, 0, 0, 0) if rate == 0 => Some(Says::End(about)),
+            (REPORT, 0, 0, 0) if rated => Some(Says::Report {
+                child: about,
+                demand: rate,
+            }),
+            (SHARE, 0, _, 0) if held && rated => Some(Says::Share {
+                child: about,
+                rate,
+                hold,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Message {
+    /// Writes the message. What is out of range is written as it is, and is then no message.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let fields = Fields::of(&self.says);
+        let [p, a, s, version] = PROTOCOL;
+        let head = [p, a, s, version, fields.kind, fields.queue, 0, 0];
+        let pair = u64::from(self.link) << 32 | u64::from(fields.hold);
+        let words = [
+            u64::from_be_bytes(head),
+            self.sequence,
+            pair,
+            fields.about,
+            fields.urgency,
+            fields.rate,
+        ];
+        let mut bytes = [0; SIZE];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a datagram.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let bytes: &[u8; SIZE] = bytes.try_into().map_err(|_| Malformed::Length)?;
+        let mut words = [0; SIZE / 8];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            if let Some(bytes) = bytes.first_chunk() {
+                *word = u64::from_be_bytes(*bytes);
+            }
+        }
+        let [head, sequence, pair, about, urgency, rate] = words;
+        let [p, a, s, version, kind, queue, zero, zeroes] = head.to_be_bytes();
+        if [p, a, s, version] != PROTOCOL {
+            return Err(Malformed::Protocol);
+        }
+        let fields = Fields {
+            kind,
+            queue,
+            hold: pair as u32,
+            about,
+            urgency,
+            rate,
+        };
+        let says = fields.says().filter(|_| (zero, zeroes) == (0, 0));
+        Ok(Self {
+            sequence,
+            link: (pair >> 32) as u32,
+            says: says.ok_or(Malformed::Field)?,
+        })
+    }
+}
+
+/// What was heard last of one sender about one flow, or one child.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequence(u64);
+
+impl Sequence {
+    /// Whether a message is news: later than all before.
+    pub fn is_news(&mut self, sequence: u64) -> bool {
+        let news = sequence > self.0;
+        self.0 = self.0.max(sequence);
+        news
+    }
+}
