@@ -90,6 +90,8 @@ impl CongestionControl for Bfc {
 
     type Settings = Sysctls;
 
+    type Shared = ();
+
     fn new(socket: &mut Socket<'_>) -> Self {
         let setting = |place| socket.setting::<Sysctls>(place);
         let window = Window::new(Params {

@@ -33,6 +33,7 @@
 enum {
 	WEFT_CA_PRIV_SIZE = ICSK_CA_PRIV_SIZE,
 	WEFT_NET_XMIT_STOLEN = __NET_XMIT_STOLEN,
+	WEFT_CONG_NEEDS_ECN = TCP_CONG_NEEDS_ECN,
 };
 
 /*
@@ -172,6 +173,36 @@ void weft_tcp_call_when_sent(struct sock *sk);
 bool weft_tcp_refused(struct sock *sk, u32 rto);
 void weft_tcp_timeout_only(struct sock *sk, u32 rto);
 void weft_tcp_unmark_lost(struct sock *sk, u64 since_us);
+
+/* The queue in which a socket's packets wait, see class.rs */
+u8 weft_sk_dscp(const struct sock *sk);
+u32 weft_sk_priority(const struct sock *sk);
+void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority);
+
+/* What is known of a flow, see described.rs */
+struct weft_described {
+	u64 base;
+	u64 size;
+	u64 deadline;
+	u64 sent;
+	u32 class;
+	u32 flags;
+};
+bool weft_sk_described(struct sock *sk, struct weft_described *flow);
+u64 weft_tcp_bytes_acked(const struct sock *sk);
+u32 weft_tcp_unacked_bytes(const struct sock *sk);
+bool weft_tcp_has_unsent(const struct sock *sk);
+bool weft_tcp_settled(const struct sock *sk);
+
+/* Marks of congestion, see ecn.rs */
+u32 weft_tcp_delivered_ce(const struct sock *sk);
+void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
+			 bool *ce_state);
+
+/* A header in place of a retransmission, see probe.rs */
+void weft_tcp_probe_instead(struct sock *sk);
+void weft_tcp_probe_over(struct sock *sk);
+void weft_tcp_nothing_resent(struct sock *sk);
 
 /* Layouts as the C compiler sees them, compared with Rust's at load. */
 size_t weft_layout(int which);

@@ -37,6 +37,7 @@
 //! (`ss -ti`) does not lock the socket.
 
 use core::{
+    any::TypeId,
     marker::{PhantomData, PhantomPinned},
     mem::MaybeUninit,
     num::NonZeroU32,
@@ -55,9 +56,10 @@ use super::{
         weft_tcp_all_acked, weft_tcp_connected, weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited,
         weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
         weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
-        weft_within_module, WEFT_CA_PRIV_SIZE,
+        weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_NEEDS_ECN,
     },
     layout,
+    namespace::{self, private::Sharing as _, Shared, Sharing},
     settings::{self, Namespaces, Settings},
 };
 use crate::common::window::Ack;
@@ -69,8 +71,15 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// The name, as in `sysctl net.ipv4.tcp_congestion_control`; at most 15 bytes.
     const NAME: &'static str;
 
+    /// Whether it needs marks of congestion (ECN): its connections ask for them in the handshake, and all
+    /// of their packets can be marked.
+    const ECN: bool = false;
+
     /// What can be set in each network namespace; `()` for nothing.
     type Settings: Settings;
+
+    /// What the flows of a network namespace share, see [`Socket::shared`]; `()` for nothing.
+    type Shared: Sharing + 'static;
 
     /// A flow's state when the handshake has ended, or the connection changes to this later.
     fn new(socket: &mut Socket<'_>) -> Self;
@@ -152,21 +161,24 @@ pub struct Info {
 ///
 /// # Invariants
 ///
-/// Valid and locked as long as this value lives.
+/// Valid and locked as long as this value lives. What the flows of its congestion control share is of the
+/// type `shared`, and registered.
 pub struct Socket<'a> {
     sk: NonNull<sock>,
+    shared: TypeId,
     _locked: PhantomData<&'a mut sock>,
 }
 
 impl Socket<'_> {
     /// # Safety
     ///
-    /// `sk` is valid and locked for as long as the result lives.
-    unsafe fn new(sk: *mut sock) -> Self {
-        // INVARIANT: As the caller promises.
+    /// `sk` is valid, locked and uses the congestion control `T` for as long as the result lives.
+    unsafe fn new<T: CongestionControl>(sk: *mut sock) -> Self {
+        // INVARIANT: As the caller promises; `Registration` keeps what is shared for longer than `T`.
         Self {
             // SAFETY: A valid pointer is not null.
             sk: unsafe { NonNull::new_unchecked(sk) },
+            shared: TypeId::of::<T::Shared>(),
             _locked: PhantomData,
         }
     }
@@ -218,6 +230,21 @@ impl Socket<'_> {
         // keeps the settings: they go after its last socket. A socket's namespace is not taken
         // down before the socket.
         unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
+    }
+
+    /// What the flows of the socket's network namespace share, locked for the length of `f`; `None` if it
+    /// is of another type. `f` must not sleep, allocate, or loop without a bound.
+    pub fn shared<S: Shared, R>(&self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
+        if self.shared != TypeId::of::<S>() {
+            return None;
+        }
+        // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose state
+        // is there as long as the namespace, which is not taken down before the socket. Callbacks do not
+        // call each other, so the lock is not held.
+        unsafe {
+            let net = weft_sock_net(self.sk.as_ptr());
+            Some(namespace::with(S::find_in(net), f))
+        }
     }
 
     /// The flow may send as fast as the application allows (`SO_MAX_PACING_RATE`); where there is
@@ -308,7 +335,7 @@ impl<T: CongestionControl> Adapter<T> {
             owner: module.as_ptr().cast(),
             // Restricted: who may not administer the network chooses it only if the machine's
             // administrator says so (net.ipv4.tcp_allowed_congestion_control).
-            flags: 0,
+            flags: if T::ECN { WEFT_CONG_NEEDS_ECN } else { 0 },
             // SAFETY: All other fields are optional pointers, integers or a list head that the
             // registration fills, for all of which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
@@ -366,7 +393,7 @@ impl<T: CongestionControl> Adapter<T> {
     unsafe fn begin(sk: *mut sock) {
         // SAFETY: As the caller promises; the state fits (STATE_FITS).
         unsafe {
-            let state = T::new(&mut Socket::new(sk));
+            let state = T::new(&mut Socket::new::<T>(sk));
             Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
             // After what it publishes.
             Self::mark(sk).store(weft_ca_ops(sk) as usize, Ordering::Release);
@@ -404,7 +431,7 @@ impl<T: CongestionControl> Adapter<T> {
         unsafe {
             let room = weft_ca_room(sk).cast::<T>();
             let mut state = room.read();
-            let result = f(&mut state, &mut Socket::new(sk));
+            let result = f(&mut state, &mut Socket::new::<T>(sk));
             Self::store(sk, room, state);
             result
         }
@@ -564,8 +591,9 @@ impl<T: CongestionControl> Adapter<T> {
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: CongestionControl> {
     ops: KBox<tcp_congestion_ops>,
-    /// Dropped after this one's `drop`: sockets read them.
+    /// Both are dropped after this one's `drop`: sockets read them.
     _settings: Option<Namespaces<T::Settings>>,
+    _shared: Option<namespace::Registration>,
     #[pin]
     _pinned: PhantomPinned,
 }
@@ -595,6 +623,8 @@ impl<T: CongestionControl> Registration<T> {
                 // dropped when the module goes.
                 unsafe { Namespaces::register()? }
             },
+            // SAFETY: As for the settings.
+            _shared: unsafe { T::Shared::register()? },
             // INVARIANT: Registered here.
             ops: {
                 let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;

@@ -13,6 +13,9 @@
  */
 #include "bindings.h"
 
+#include <linux/bpf_local_storage.h>
+#include <linux/ipv6.h>
+
 /*
  * Bit-fields have no address. U64_MAX: neither the socket nor the device gave it one; what software
  * computed is not looked at.
@@ -619,6 +622,194 @@ void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
 		}
 	}
 	tcp_clear_all_retrans_hints(tp);
+}
+
+u8 weft_sk_dscp(const struct sock *sk)
+{
+	return READ_ONCE(inet_sk(sk)->tos) >> 2;
+}
+
+u32 weft_sk_priority(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_priority);
+}
+
+/*
+ * As setsockopt() with IP_TOS or IPV6_TCLASS, and SO_PRIORITY, of a stream
+ * does, but that the route stays: where packets go does not depend on it.
+ */
+void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority)
+{
+	struct inet_sock *inet = inet_sk(sk);
+
+	WRITE_ONCE(inet->tos, dscp << 2 | (inet->tos & INET_ECN_MASK));
+#if IS_ENABLED(CONFIG_IPV6)
+	if (inet6_sk(sk)) {
+		struct ipv6_pinfo *np = inet6_sk(sk);
+
+		np->tclass = dscp << 2 | (np->tclass & INET_ECN_MASK);
+	}
+#endif
+	WRITE_ONCE(sk->sk_priority, priority);
+}
+
+/*
+ * What weft's eBPF programs keep in a socket's storage, found by the map's
+ * name: a module has no other way to a map.
+ */
+bool weft_sk_described(struct sock *sk, struct weft_described *flow)
+{
+	bool found = false;
+#ifdef CONFIG_BPF_SYSCALL
+	struct bpf_local_storage *storage;
+	struct bpf_local_storage_elem *elem;
+
+	rcu_read_lock();
+	storage = rcu_dereference(sk->sk_bpf_storage);
+	if (storage) {
+		hlist_for_each_entry_rcu(elem, &storage->list, snode) {
+			struct bpf_local_storage_map *map;
+
+			map = rcu_dereference(SDATA(elem)->smap);
+			if (!map || map->map.value_size != sizeof(*flow) ||
+			    strcmp(map->map.name, "WEFT_FLOWS"))
+				continue;
+			memcpy(flow, SDATA(elem)->data, sizeof(*flow));
+			found = true;
+			break;
+		}
+	}
+	rcu_read_unlock();
+#endif
+	return found;
+}
+
+u64 weft_tcp_bytes_acked(const struct sock *sk)
+{
+	return tcp_sk(sk)->bytes_acked;
+}
+
+u32 weft_tcp_unacked_bytes(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq - tcp_sk(sk)->snd_una;
+}
+
+bool weft_tcp_has_unsent(const struct sock *sk)
+{
+	return tcp_sk(sk)->write_seq != tcp_sk(sk)->snd_nxt;
+}
+
+bool weft_tcp_settled(const struct sock *sk)
+{
+	return !tcp_sk(sk)->packets_out;
+}
+
+u32 weft_tcp_delivered_ce(const struct sock *sk)
+{
+	return tcp_sk(sk)->delivered_ce;
+}
+
+/* dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. */
+void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
+			 bool *ce_state)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (*ce_state != ce) {
+		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
+			if (*ce_state)
+				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+			else
+				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+			__tcp_send_ack(sk, *prior_rcv_nxt, 0);
+		}
+		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	*prior_rcv_nxt = tp->rcv_nxt;
+	*ce_state = ce;
+	if (ce)
+		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+/*
+ * The operations of an address family, but for one, and whose they are: of
+ * IPv4, IPv6, mapped addresses, and one to spare.
+ */
+static struct weft_probe_ops {
+	struct inet_connection_sock_af_ops ops;
+	const struct inet_connection_sock_af_ops *of;
+} weft_probe_ops[4];
+static DEFINE_SPINLOCK(weft_probe_lock);
+
+/*
+ * In __tcp_retransmit_skb(), which gives up: the timer is set and doubled as
+ * after any retransmission that failed. In its place a header goes out whose
+ * sequence number is one before the first that is not acknowledged, as that
+ * of a keepalive probe is: the peer answers with what it has.
+ */
+static int weft_probe_rebuild_header(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 snd_nxt = tp->snd_nxt;
+
+	weft_tcp_probe_over(sk);
+	/* Nobody is to find that the timeout was none by sending new data. */
+	tp->frto = 0;
+	WRITE_ONCE(tp->snd_nxt, tp->snd_una - 1);
+	__tcp_send_ack(sk, tp->rcv_nxt, 0);
+	WRITE_ONCE(tp->snd_nxt, snd_nxt);
+	return -EHOSTUNREACH;
+}
+
+void weft_tcp_probe_instead(struct sock *sk)
+{
+	const struct inet_connection_sock_af_ops *of = inet_csk(sk)->icsk_af_ops;
+	struct weft_probe_ops *free = NULL;
+	int i;
+
+	if (of->rebuild_header == weft_probe_rebuild_header)
+		return;
+	spin_lock_bh(&weft_probe_lock);
+	for (i = 0; i < ARRAY_SIZE(weft_probe_ops); i++) {
+		struct weft_probe_ops *mine = &weft_probe_ops[i];
+
+		if (!mine->of) {
+			mine->ops = *of;
+			mine->ops.rebuild_header = weft_probe_rebuild_header;
+			mine->of = of;
+		}
+		if (mine->of == of) {
+			free = mine;
+			break;
+		}
+	}
+	spin_unlock_bh(&weft_probe_lock);
+	/* Else the packet is sent again. */
+	if (free)
+		inet_csk(sk)->icsk_af_ops = &free->ops;
+}
+
+void weft_tcp_probe_over(struct sock *sk)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	const struct weft_probe_ops *mine;
+
+	if (icsk->icsk_af_ops->rebuild_header != weft_probe_rebuild_header)
+		return;
+	mine = container_of_const(icsk->icsk_af_ops, struct weft_probe_ops, ops);
+	icsk->icsk_af_ops = mine->of;
+}
+
+/* What is acknowledged now had not been sent again: the timeout was none. */
+void weft_tcp_nothing_resent(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (tp->undo_marker && !tp->retrans_out)
+		tp->undo_retrans = 0;
 }
 
 /* The order is that of kapi/layout.rs. */

@@ -49,22 +49,26 @@
 //!
 //! Left to the modules is what breaks no memory: how long they take, what they withhold, and not to
 //! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses to).
-//! The congestion control side, [`congestion`], [`settings`] and [`timeout_only`], copies a flow's state in
-//! and out of a socket that is locked for as long as a callback.
+//! The congestion control side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`],
+//! [`ecn`], [`probe`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
 
 mod adapter;
 pub mod admission;
 pub mod bindings;
 mod child;
+pub mod class;
 pub mod clock;
 pub mod congestion;
+pub mod described;
 mod detour;
 mod device;
+pub mod ecn;
 pub mod flow;
 mod frame;
 mod layout;
 pub mod namespace;
 pub mod netlink;
+pub mod probe;
 pub mod qdisc;
 mod scope;
 pub mod settings;

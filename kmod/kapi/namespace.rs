@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the qdiscs of one network namespace share, frames of their own to their neighbours, and packets
+//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their neighbours, and packets
 //! that go from one of them to another.
 //!
 //! ```text
@@ -126,6 +126,13 @@ pub(super) mod private {
         /// `sch` is a valid qdisc, of a kind that is registered, and what it shares too.
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void;
 
+        /// The same for a namespace.
+        ///
+        /// # Safety
+        ///
+        /// `net` is valid, and what is shared is registered.
+        unsafe fn find_in(net: *const net) -> *mut c_void;
+
         /// Makes a state for each namespace there is and will be.
         ///
         /// # Safety
@@ -138,6 +145,10 @@ pub(super) mod private {
         const GROUP: Option<[u8; 6]> = None;
 
         unsafe fn find(_sch: *mut Qdisc) -> *mut c_void {
+            null_mut()
+        }
+
+        unsafe fn find_in(_net: *const net) -> *mut c_void {
             null_mut()
         }
 
@@ -155,7 +166,12 @@ pub(super) mod private {
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void {
             // SAFETY: As the caller promises: a qdisc has a device, that a namespace, and that a
             // state.
-            unsafe { Namespace::<T>::of(weft_dev_net(weft_qdisc_dev(sch))).cast() }
+            unsafe { Self::find_in(weft_dev_net(weft_qdisc_dev(sch))) }
+        }
+
+        unsafe fn find_in(net: *const net) -> *mut c_void {
+            // SAFETY: As the caller promises.
+            unsafe { Namespace::<T>::of(net).cast() }
         }
 
         unsafe fn register() -> Result<Option<Registration>> {

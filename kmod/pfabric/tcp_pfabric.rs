@@ -114,6 +114,8 @@ impl CongestionControl for PFabric {
 
     type Settings = Sysctls;
 
+    type Shared = ();
+
     fn new(socket: &mut Socket<'_>) -> Self {
         let setting = |place| socket.setting::<Sysctls>(place);
         let rate = RateControl::new(Params {

@@ -34,6 +34,8 @@ impl CongestionControl for Reno {
 
     type Settings = ();
 
+    type Shared = ();
+
     fn new(_socket: &mut Socket<'_>) -> Self {
         Self { acked: [0; 12] }
     }
