@@ -13,6 +13,8 @@ const WITHOUT: u64 = 1 << 63;
 pub struct About {
     /// Bytes that are not yet acknowledged.
     pub remaining: u64,
+    /// Whether these are all that will come; else what has been written so far.
+    pub sized: bool,
     /// When it is to be done, in ns of the clock that all flows go by; 0: it has no deadline.
     pub deadline: u64,
     /// The number of its task, higher for one that began later; 0: it is of none.

@@ -209,8 +209,9 @@ impl Message {
             fields.rate,
         ];
         let mut bytes = [0; SIZE];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+        let content = words.into_iter().flat_map(u64::to_be_bytes);
+        for (place, byte) in bytes.iter_mut().zip(content) {
+            *place = byte;
         }
         bytes
     }

@@ -28,6 +28,7 @@
 //! | [`path`] | the links of a half, from the bottom up; early pruning | §1, §3.1, §4.3.1 |
 //! | [`delegation`] | a link divided among those below it | §1, §4.3.1 |
 //! | [`message`] | what hosts and arbitrators tell each other | |
+//! | [`local`] | the arbitrator of a host's own link | §1, §4.2.2 |
 //! | [`window`] | how many packets a flow may have in flight | §3.2, Algorithm 2 |
 //! | [`guard`] | no packet overtakes another of its flow | §3.2 |
 //! | [`probe`] | what a timeout sends | §3.2 |
@@ -54,6 +55,7 @@ pub mod criterion;
 pub mod delegation;
 pub mod guard;
 pub mod host;
+pub mod local;
 pub mod message;
 pub mod path;
 pub mod probe;
@@ -100,11 +102,10 @@ impl Verdict {
     /// Algorithm 1, step 2: of a flow with so much demand ahead of it.
     pub fn of(ahead: u64, demand: u64, link: &Link) -> Self {
         let lowest = link.queues.max(TOP);
-        let queue = if link.rate == 0 {
-            lowest
-        } else {
-            let queue = ahead.div_ceil(link.rate).clamp(TOP.into(), lowest.into());
-            queue as u8
+        let queue = match ceil_div(ahead, link.rate) {
+            // To 255.
+            Some(queue) => queue.max(TOP.into()).min(lowest.into()) as u8,
+            None => lowest,
         };
         Self {
             queue,
@@ -119,4 +120,12 @@ impl Verdict {
             rate: self.rate.min(other.rate),
         }
     }
+}
+
+/// A quotient rounded up; `None` for a division by 0. The standard library's checks for overflow where
+/// there can be none.
+fn ceil_div(number: u64, by: u64) -> Option<u64> {
+    let quotient = number.checked_div(by)?;
+    let exact = quotient.wrapping_mul(by) == number;
+    Some(quotient.saturating_add(u64::from(!exact)))
 }

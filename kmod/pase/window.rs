@@ -37,7 +37,7 @@
 
 use core::num::{NonZeroU16, NonZeroU32};
 
-use super::{Verdict, TOP};
+use super::{ceil_div, Verdict, TOP};
 use crate::common::window::{Ack, Resend, WindowLaw};
 
 /// The largest window, in packets.
@@ -182,11 +182,13 @@ impl Window {
     /// `Rref × RTT` in packets.
     fn guided(&self) -> u16 {
         let bytes = match self.rate.checked_mul(self.rtt_us().into()) {
-            Some(product) => product.div_ceil(1_000_000),
-            None => u64::MAX,
+            Some(product) => ceil_div(product, 1_000_000),
+            None => None,
         };
-        let packets = bytes.div_ceil(u64::from(self.params.packet.get()));
-        packets.clamp(1, LARGEST.into()) as u16
+        let packet = self.params.packet.get().into();
+        let packets = bytes.and_then(|bytes| ceil_div(bytes, packet));
+        let packets = packets.unwrap_or(u64::MAX);
+        packets.max(1).min(LARGEST.into()) as u16
     }
 
     /// An acknowledgement arrived. Whether a window of packets was acknowledged since that was last so:

@@ -6,6 +6,7 @@ use weft_core::pase::criterion::{About, Criterion};
 
 const SHORT: About = About {
     remaining: 10,
+    sized: true,
     deadline: 0,
     task: 0,
 };
@@ -70,7 +71,7 @@ proptest! {
         with: [u64; 3], remaining: u64, now: u64,
     ) {
         let [size, deadline, task] = with;
-        let about = About { remaining: size, deadline, task };
+        let about = About { remaining: size, sized: true, deadline, task };
         let without = About { remaining, ..About::default() };
         if deadline > now {
             prop_assert!(Criterion::Deadline.urgency(&about, now) < Criterion::Deadline.urgency(&without, now));

@@ -6,6 +6,7 @@ mod criterion;
 mod delegation;
 mod guard;
 mod host;
+mod local;
 mod message;
 mod naive;
 mod path;

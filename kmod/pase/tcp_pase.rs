@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `pase` for TCP: a PASE host with the arbitrator of its own link.
+//!
+//! A. Munir et al., "Friends, not Foes – Synthesizing Existing Transport Strategies for Data Center
+//! Networks", SIGCOMM 2014, §3.1.1 and §3.2. The laws are in `host`, `window`, `guard`, `probe` and
+//! `local`. Here they meet the socket.
+//!
+//! A flow begins when a connection has something to send and all before it is acknowledged; it asks the
+//! arbitrator of its network namespace before each packet until one is acknowledged, then once in a
+//! round-trip time, and after each timeout. Its queue is the packets' `skb->priority` (0 for the top queue) and the class selector of
+//! their DSCP (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
+//! has nothing to send is in the top queue, and so are its acknowledgements.
+//!
+//! # Differences from the paper, and their size
+//!
+//! - Only the host's own link is arbitrated, in the direction to its switch (Figure 12a's "local
+//!   arbitration"), as one link however many devices the namespace has.
+//! - A flow's size is what the application said (`kapi::described`); else what it has written, of which
+//!   its first packet may be all that there is when it asks.
+//! - The RTT is from when a packet left the socket, so it has the host's own queue; the least one counts.
+//! - Packets of a window leave in one burst.
+//! - Loss is found and repaired by Linux (SACK, RACK). A timeout is Linux's, which doubles it, with the
+//!   route's minimum (`rto_min`): the paper has 10 ms in the top queue and 200 ms in the others.
+//! - A probe follows a timeout. In §4.3.2 a flow in the lowest queue sends one in each round-trip time in
+//!   place of a packet; the kernel gives a congestion control no timer for that.
+//! - The receiver's answer to a probe is held back for `net.ipv4.tcp_invalid_ratelimit` ms if there was
+//!   one before: 0 for none.
+//! - While the guard holds, Linux may send one new packet as a tail loss probe (`tcp_early_retrans`, 0
+//!   for none). It goes in the old queue, and the guard waits for it, too.
+//! - The SYN has the priority that the application gave the socket.
+
+use core::num::{NonZeroU16, NonZeroU32};
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod pase;
+
+use crate::common::{shared, window::Ack};
+use crate::pase::{
+    arbiter::Link,
+    criterion::{About, Criterion},
+    host::Host,
+    local::Local,
+    probe::Timeout,
+    window::Params,
+    Verdict, TOP,
+};
+use kapi::{
+    bindings::tcp_ca_event,
+    class::Class,
+    clock::{now, random},
+    congestion::{CongestionControl, Info, Registration, Socket},
+    described::Described,
+    ecn::Ecn,
+    probe,
+    settings::{Setting, Settings},
+    store::KernelStore,
+};
+
+module! {
+    type: Registration<Pase>,
+    name: "tcp_pase",
+    authors: ["The weft developers"],
+    description: "TCP with PASE's rate control and local arbitration",
+    license: "GPL",
+}
+
+/// Of each network namespace. The first four are asked for each time, the others when a connection is
+/// established.
+struct Sysctls;
+
+/// Places in [`Sysctls::SETTINGS`].
+const RATE_KBIT: usize = 0;
+const QUEUES: usize = 1;
+const LIFETIME_US: usize = 2;
+const CRITERION: usize = 3;
+const RTT_US: usize = 4;
+const PACKET_BYTES: usize = 5;
+const GUIDED: usize = 6;
+
+impl Settings for Sysctls {
+    const PATH: &'static CStr = c"net/ipv4/tcp_pase";
+
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            name: c"rate_kbit",
+            // "1 Gbps links" (§4.4).
+            default: 1_000_000,
+            min: 1,
+            max: u32::MAX,
+        },
+        Setting {
+            name: c"queues",
+            // "8 priority queues" (§4.4).
+            default: 8,
+            min: 1,
+            max: 8,
+        },
+        Setting {
+            name: c"lifetime_us",
+            default: 1_000_000,
+            min: 1,
+            max: u32::MAX,
+        },
+        Setting {
+            name: c"criterion",
+            // Remaining size; 1: deadline; 2: task.
+            default: 0,
+            min: 0,
+            max: 2,
+        },
+        Setting {
+            name: c"rtt_us",
+            // "250 µsec RTT" (§4.4).
+            default: 250,
+            min: 1,
+            max: 120_000_000,
+        },
+        Setting {
+            name: c"packet_bytes",
+            // A full packet on Ethernet, preamble and gap included.
+            default: 1538,
+            min: 64,
+            max: 65_535,
+        },
+        Setting {
+            name: c"guided",
+            default: 1,
+            min: 0,
+            max: 1,
+        },
+    ];
+}
+
+/// What the flows of a network namespace share.
+struct Shared(Local<KernelStore>);
+
+impl shared::Shared for Shared {
+    type Error = Error;
+
+    fn new() -> Result<Self> {
+        let secret = u64::from(random()) << 32 | u64::from(random());
+        Local::new(secret).map(Self)
+    }
+}
+
+/// A connection.
+#[derive(Clone, Copy)]
+struct Pase {
+    host: Host,
+    ecn: Ecn,
+    /// The flow's number; 0: it is sending none.
+    number: u32,
+    /// Nothing of it is acknowledged.
+    fresh: bool,
+    /// The socket's class before.
+    dscp: u8,
+    priority: u32,
+}
+
+fn link(socket: &Socket<'_>) -> Link {
+    let setting = |place| socket.setting::<Sysctls>(place);
+    Link {
+        rate: u64::from(setting(RATE_KBIT)).wrapping_mul(125),
+        queues: setting(QUEUES) as u8,
+        lifetime: u64::from(setting(LIFETIME_US)).wrapping_mul(1_000),
+    }
+}
+
+impl Pase {
+    /// What the host's arbitrator says now.
+    fn ask(&self, socket: &Socket<'_>) -> Verdict {
+        let described = Described::of(socket);
+        let about = About {
+            remaining: described.remaining,
+            sized: described.sized,
+            deadline: described.deadline,
+            task: described.class.into(),
+        };
+        let criterion = match socket.setting::<Sysctls>(CRITERION) {
+            0 => Criterion::Remaining,
+            1 => Criterion::Deadline,
+            _ => Criterion::Task,
+        };
+        let (number, rtt_us) = (self.number, self.host.law().rtt_us());
+        let link = link(socket);
+        let answer = socket
+            .shared(|Shared(local)| local.ask(number, &about, criterion, rtt_us, link, now()));
+        answer.unwrap_or(Verdict::FREE)
+    }
+
+    /// The flow has nothing more to send, or goes.
+    fn end(&mut self, socket: &Socket<'_>) {
+        if self.number != 0 {
+            let number = self.number;
+            socket.shared(|Shared(local)| local.end(number));
+            self.number = 0;
+        }
+    }
+
+    /// Tells the socket its queue and window.
+    fn apply(&self, socket: &mut Socket<'_>) {
+        let queue = if self.number == 0 {
+            TOP
+        } else {
+            self.host.queue()
+        };
+        // To 7, as there are at most 8 queues.
+        let below_top = queue.saturating_sub(TOP);
+        let class = Class {
+            dscp: below_top.wrapping_shl(3),
+            priority: below_top.into(),
+        };
+        if Class::of(socket) != class {
+            class.apply(socket);
+        }
+        let window = self.host.packets();
+        socket.set_snd_cwnd(window);
+        // There is no slow start.
+        socket.set_snd_ssthresh(window);
+    }
+}
+
+#[vtable]
+impl CongestionControl for Pase {
+    const NAME: &'static str = "pase";
+    const ECN: bool = true;
+
+    type Settings = Sysctls;
+
+    type Shared = Shared;
+
+    fn new(socket: &mut Socket<'_>) -> Self {
+        let setting = |place| socket.setting::<Sysctls>(place);
+        let params = Params {
+            rtt_us: NonZeroU32::new(setting(RTT_US)).unwrap_or(NonZeroU32::MIN),
+            packet: NonZeroU16::new(setting(PACKET_BYTES) as u16).unwrap_or(NonZeroU16::MAX),
+            queues: setting(QUEUES) as u8,
+            guided: setting(GUIDED) != 0,
+        };
+        let class = Class::of(socket);
+        let new = Self {
+            // Its first verdict comes with what it has to send.
+            host: Host::new(
+                params,
+                Verdict {
+                    queue: TOP,
+                    rate: 0,
+                },
+            ),
+            ecn: Ecn::new(socket),
+            number: 0,
+            fresh: false,
+            dscp: class.dscp,
+            priority: class.priority,
+        };
+        socket.unpace();
+        new.apply(socket);
+        new
+    }
+
+    fn before_transmit(&mut self, socket: &mut Socket<'_>) {
+        probe::over(socket);
+        if !socket.has_unsent() {
+            return;
+        }
+        if self.number == 0 {
+            self.number = socket.shared(|Shared(local)| local.number()).unwrap_or(1);
+            self.fresh = true;
+        }
+        // The first packet may leave before all that the application has is written.
+        if !self.fresh {
+            return;
+        }
+        let verdict = self.ask(socket);
+        if socket.settled() {
+            self.host.restart(verdict);
+        } else {
+            self.host.arbitrate(verdict, false);
+        }
+        self.apply(socket);
+    }
+
+    fn in_ack_event(&mut self, socket: &mut Socket<'_>) {
+        probe::over(socket);
+        if self.host.probing().probing() {
+            probe::nothing_resent(socket);
+        }
+    }
+
+    fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
+        let marked = self.ecn.marked(socket);
+        let settled = socket.settled();
+        self.host.acknowledged(Ack { marked, ..ack }, settled);
+        self.fresh &= ack.packets == 0;
+        if socket.all_acked() {
+            self.end(socket);
+        } else if self.host.due() && self.number != 0 {
+            let verdict = self.ask(socket);
+            self.host.arbitrate(verdict, settled);
+        }
+        self.apply(socket);
+    }
+
+    fn timeout(&mut self, socket: &mut Socket<'_>) {
+        // A closed window says nothing about the fabric.
+        if !socket.peer_window_closed() {
+            let sends = self.host.on_timeout();
+            if self.number != 0 {
+                let verdict = self.ask(socket);
+                self.host.arbitrate(verdict, false);
+            }
+            if sends == Timeout::Probe {
+                probe::instead(socket);
+            }
+        }
+        self.apply(socket);
+    }
+
+    fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) {
+        self.ecn.cwnd_event(socket, event);
+    }
+
+    /// No loss changes the threshold.
+    fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_ssthresh()
+    }
+
+    /// The window is the law's, whatever a loss turns out to be.
+    fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
+        socket.snd_cwnd()
+    }
+
+    fn info(&self) -> Info {
+        let law = self.host.law();
+        let kbit = law.verdict().rate.checked_div(125).unwrap_or(0);
+        let held = if self.host.holding() { HOLDING } else { 0 };
+        Info {
+            state: u16::from(self.host.queue()) | held,
+            numbers: [
+                u32::try_from(kbit).unwrap_or(u32::MAX),
+                self.host.probing().probes().into(),
+                law.alpha().into(),
+            ],
+        }
+    }
+
+    fn release(&mut self, socket: &mut Socket<'_>) {
+        probe::over(socket);
+        self.end(socket);
+        Class {
+            dscp: self.dscp,
+            priority: self.priority,
+        }
+        .apply(socket);
+    }
+}
+
+/// The bit of the state that says that the guard holds.
+const HOLDING: u16 = 0x100;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! A host's own arbitrator.
+
+use super::heap::Heap;
+use proptest::prelude::*;
+use weft_core::pase::arbiter::Link;
+use weft_core::pase::criterion::{About, Criterion};
+use weft_core::pase::local::{demand, Local, FLOWS};
+use weft_core::pase::{Verdict, MAX_RATE};
+
+/// 1 Gbit/s.
+const LINK: Link = Link {
+    rate: 125_000_000,
+    queues: 8,
+    lifetime: 1_000_000_000,
+};
+
+fn local() -> Local<Heap> {
+    let Ok(local) = Local::new(3);
+    local
+}
+
+fn ask(local: &mut Local<Heap>, number: u32, remaining: u64) -> Verdict {
+    let about = About {
+        remaining,
+        sized: true,
+        ..About::default()
+    };
+    local.ask(number, &about, Criterion::Remaining, 250, LINK, 0)
+}
+
+/// "New flows start sending traffic at line rate."
+#[test]
+fn a_flow_alone_starts_at_line_rate_and_a_small_one_with_all_it_has() {
+    let mut local = local();
+    let rate = |local: &mut _, remaining| ask(local, 1, remaining).rate;
+    assert_eq!(rate(&mut local, 500_000), LINK.rate);
+    // All of it within 250 µs.
+    assert_eq!(rate(&mut local, 10_000), 40_000_000);
+    assert_eq!(rate(&mut local, 0), 0);
+}
+
+/// "demand(optional)" (Algorithm 1): who knows only what has been written may have more.
+#[test]
+fn a_flow_of_an_unknown_size_asks_for_all_of_the_link() {
+    let about = About {
+        remaining: 1_000,
+        ..About::default()
+    };
+    let mut local = local();
+    let verdict = local.ask(1, &about, Criterion::Remaining, 250, LINK, 0);
+    assert_eq!(verdict.rate, LINK.rate);
+}
+
+#[test]
+fn the_shortest_has_the_link_and_what_ends_leaves_it() {
+    let mut local = local();
+    let numbers = [(); 3].map(|()| local.number());
+    assert_eq!(numbers, [1, 2, 3]);
+    let asks = |local: &mut Local<Heap>| {
+        [(1, 900_000), (2, 300_000), (3, 600_000)]
+            .map(|(number, size)| ask(local, number, size).queue)
+    };
+    asks(&mut local);
+    assert_eq!(asks(&mut local), [2, 1, 1]);
+    local.end(2);
+    assert_eq!(ask(&mut local, 3, 600_000).rate, LINK.rate);
+    assert_eq!(local.len(), 2);
+}
+
+#[test]
+fn flows_beyond_the_room_are_in_a_low_queue_and_the_most_urgent_stay() {
+    let mut local = local();
+    for number in 1..=2 * FLOWS {
+        let verdict = ask(&mut local, number, 1_000_000 + u64::from(number));
+        assert_eq!(verdict.queue, number.saturating_sub(1).clamp(1, 8) as u8);
+    }
+    assert_eq!(local.len(), FLOWS);
+    assert_eq!(ask(&mut local, 9_999, 10).queue, 1);
+}
+
+proptest! {
+    #[test]
+    fn a_demand_is_never_more_than_the_link(remaining: u64, rtt_us: u32, rate: u64) {
+        prop_assert!(demand(remaining, rtt_us, rate) <= rate.min(MAX_RATE));
+    }
+}
