@@ -23,6 +23,8 @@ pub(crate) struct Segment {
     pub(crate) ack: u32,
     /// Payload in bytes.
     pub(crate) len: u32,
+    /// The IPv4 header's second byte: code point and ECN.
+    pub(crate) tos: u8,
     pub(crate) syn: bool,
     pub(crate) fin: bool,
 }
@@ -48,6 +50,7 @@ impl Segment {
             seq: number(4),
             ack: number(8),
             len: u32::from(u16::from_be_bytes([ip[2], ip[3]])).checked_sub(headers)?,
+            tos: ip[1],
             syn: tcp[13] & 2 != 0,
             fin: tcp[13] & 1 != 0,
         })
@@ -210,6 +213,7 @@ mod tests {
             seq: u32::MAX - 5000, // it wraps
             ack: 7,
             len: 0,
+            tos: 0,
             syn: true,
             fin: false,
         };

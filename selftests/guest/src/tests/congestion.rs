@@ -29,10 +29,11 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-const OURS: [(&str, &str); 3] = [
+const OURS: [(&str, &str); 4] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
+    ("pase", "tcp_pase"),
 ];
 
 fn available() -> Result<bool> {

@@ -16,6 +16,7 @@ mod pfabric_options;
 mod pfabric_order;
 mod plugin;
 mod tcp_bfc;
+mod tcp_pase;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
 mod tcp_pfabric_lifetime;
@@ -48,6 +49,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_pfabric_handshake,
     tcp_pfabric_lifetime,
     tcp_bfc,
+    tcp_pase,
     plugin,
     leaks,
 ];

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A PASE host and the arbitrator of its own link on real sockets, judged by what is on the link.
+//!
+//! A flow is put into a lower queue by others that are ahead of it: short ones to an address that is gone,
+//! which never end. What is known of a flow's size is what it has written, and of that its first packet
+//! may be all when it asks.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::capture::Segment;
+use crate::flow::{
+    Flow, cubic_is_untouched_by, outage, settings_have_ranges, stays_while_sockets_use_it,
+};
+use crate::modules;
+use crate::port::{LINK, Port};
+use crate::transfer::{Connection, Plan};
+use weft_ktap::{Context, tests};
+
+tests![
+    a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue,
+    where_all_packets_are_marked_the_window_is_halved_each_round_trip_time,
+    in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time,
+    in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time,
+    a_flow_that_becomes_the_shortest_moves_to_the_top,
+    no_packet_overtakes_another_in_200_promotions,
+    a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered,
+    a_packet_that_only_waited_is_not_sent_again,
+    a_timeout_in_the_top_queue_sends_the_packet,
+    a_socket_that_changes_to_another_has_its_own_class_again,
+    settings_out_of_range_are_refused,
+    ss_shows_its_state,
+    a_cubic_flow_in_another_namespace_is_untouched,
+    the_module_stays_while_sockets_use_it,
+];
+
+const MODULE: &str = "tcp_pase";
+const NAME: &str = "pase";
+
+/// 12 packets of 1500 bytes in 40 ms.
+const RATE_KBIT: u32 = 3_600;
+const RTT: Duration = Duration::from_millis(40);
+const WINDOW: usize = 12;
+
+/// Whom the flows ahead send to.
+const GONE_IP: [u8; 4] = [10, 0, 0, 3];
+
+/// Less than a packet.
+const FEW: usize = 1_000;
+
+/// ECN-capable, as all packets of a flow are.
+const ECT_0: u8 = 2;
+
+/// A link whose near end sends without delay, packets as they are on the wire, and whose far end
+/// acknowledges each after an RTT.
+fn port(queues: u32) -> Result<Port> {
+    modules::load(MODULE)?;
+    let port = Port::new()?;
+    for end in [&port.near, &port.far] {
+        end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
+        end.ip(&format!(
+            "route change 10.0.0.0/24 dev {LINK} quickack 1 initrwnd 1000"
+        ))?;
+        // No tail loss probe asks for what is late; each probe is answered.
+        end.write_sysctl("net/ipv4/tcp_early_retrans", "0")?;
+        end.write_sysctl("net/ipv4/tcp_invalid_ratelimit", "0")?;
+    }
+    port.far
+        .write_sysctl("net/ipv4/tcp_rmem", "4096 4194304 6291456")?;
+    let delay = format!(
+        "qdisc add dev {LINK} root handle 1: netem limit 10000 delay {}ms",
+        RTT.as_millis()
+    );
+    port.far.command("tc", &delay)?;
+    for (name, value) in [
+        ("rate_kbit", RATE_KBIT),
+        ("rtt_us", RTT.as_micros() as u32),
+        ("packet_bytes", 1500),
+        ("queues", queues),
+        ("lifetime_us", u32::MAX),
+    ] {
+        set(&port, name, value)?;
+    }
+    Ok(port)
+}
+
+fn set(port: &Port, name: &str, value: u32) -> Result<()> {
+    let name = format!("net/ipv4/tcp_pase/{name}");
+    port.near.write_sysctl(&name, &value.to_string())
+}
+
+/// Two flows ahead of any that has more than so many bytes to send, each of which could fill the link: the
+/// next one is in the queue below the top. They end without a word.
+fn ahead(port: &Port, bytes: usize) -> Result<Vec<(TcpStream, TcpStream)>> {
+    let [a, b, c, d] = GONE_IP;
+    let address = format!("{a}.{b}.{c}.{d}");
+    port.near.ip(&format!(
+        "neighbour add {address} lladdr 02:00:00:00:00:02 dev {LINK}"
+    ))?;
+    port.far
+        .ip(&format!("address add {address}/24 dev {LINK}"))?;
+    let at_once = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let connect = |number| -> Result<_> {
+        let plan = Plan {
+            congestion_control: Some(NAME),
+            ..Plan::new((GONE_IP, 2000 + number), 0)
+        };
+        let ends = Connection::open(&port.near, &port.far, &plan)?.into_sockets();
+        setsockopt(&ends.0, sockopt::Linger, &at_once)?;
+        setsockopt(&ends.1, sockopt::Linger, &at_once)?;
+        Ok(ends)
+    };
+    let connections: Vec<_> = (0..2_u16).map(connect).collect::<Result<_>>()?;
+    port.far
+        .ip(&format!("address del {address}/24 dev {LINK}"))?;
+    for (sender, _) in &connections {
+        let written = (&*sender).write(&vec![7; bytes])?;
+        ensure!(written == bytes, "{written} bytes written");
+    }
+    Ok(connections)
+}
+
+/// The queue that a segment's code point stands for, from 1.
+fn queue(segment: &Segment) -> u8 {
+    (segment.tos >> 5) + 1
+}
+
+fn a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue(
+    cx: &Context,
+) -> Result<()> {
+    let port = port(8)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(60_000)?;
+    flow.read(60_000)?;
+    let data = flow.data()?;
+    let start = data[0].time;
+    let burst: Vec<&Segment> = data
+        .iter()
+        .take_while(|it| it.time < start + RTT.as_nanos() as u64 * 9 / 10)
+        .collect();
+    cx.note(format!("{} packets at first", burst.len()));
+    ensure!(burst.len() == WINDOW, "{burst:?}");
+    ensure!(data.iter().all(|it| it.tos == ECT_0), "{data:?}");
+    Ok(())
+}
+
+fn in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time(cx: &Context) -> Result<()> {
+    let port = port(2)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(100_000)?;
+    std::thread::sleep(20 * RTT + RTT / 2);
+    let data = flow.data()?;
+    cx.note(format!("{} packets in 20 round-trip times", data.len()));
+    ensure!(data.len() == 21, "{} packets", data.len());
+    ensure!(data.iter().all(|it| queue(it) == 2), "{data:?}");
+    for pair in data.windows(2) {
+        let after = Duration::from_nanos(pair[1].time - pair[0].time);
+        ensure!(after >= RTT, "after {after:?}: {pair:?}");
+    }
+    Ok(())
+}
+
+/// α is 1, and stays so: equation 2 is a half. No acknowledgement without a mark gives anything back. Both
+/// ends have it, as with DCTCP: the receiver tells of each mark.
+fn where_all_packets_are_marked_the_window_is_halved_each_round_trip_time(
+    cx: &Context,
+) -> Result<()> {
+    let port = port(8)?;
+    port.far.ip(&format!(
+        "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1 initrwnd 1000"
+    ))?;
+    let mut flow = Flow::open(&port, NAME)?;
+    port.tc(&format!(
+        "qdisc add dev {LINK} root netem limit 10000 loss 100% ecn"
+    ))?;
+    flow.write(100_000)?;
+    std::thread::sleep(7 * RTT + RTT / 2);
+    let data = flow.data()?;
+    let rounds = by_rtt(&data);
+    cx.note(format!("packets in each round-trip time: {rounds:?}"));
+    ensure!(rounds[..6] == [12, 6, 3, 2, 1, 1], "{rounds:?}");
+    Ok(())
+}
+
+/// Packets by the round-trip time, from the first packet on, in which they were sent.
+fn by_rtt(data: &[Segment]) -> Vec<usize> {
+    let mut rounds = Vec::new();
+    let Some(first) = data.first() else {
+        return rounds;
+    };
+    let mut start = first.time;
+    for segment in data {
+        // A round is over when what was sent in it is answered.
+        if rounds.is_empty() || segment.time - start >= RTT.as_nanos() as u64 {
+            rounds.push(0);
+            start = segment.time;
+        }
+        *rounds.last_mut().expect("there is one") += 1;
+    }
+    rounds
+}
+
+fn in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time(
+    cx: &Context,
+) -> Result<()> {
+    let port = port(8)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(150_000)?;
+    std::thread::sleep(8 * RTT + RTT / 2);
+    let data = flow.data()?;
+    let rounds = by_rtt(&data);
+    cx.note(format!("packets in each round-trip time: {rounds:?}"));
+    ensure!(data.iter().all(|it| queue(it) == 2), "{data:?}");
+    ensure!(rounds[..7] == [1, 2, 3, 4, 5, 6, 7], "{rounds:?}");
+    Ok(())
+}
+
+fn a_flow_that_becomes_the_shortest_moves_to_the_top(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    let _ahead = ahead(&port, 30_000)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(60_000)?;
+    flow.read(60_000)?;
+    std::thread::sleep(2 * RTT);
+    let near = flow.near;
+    let data = flow.data()?;
+    let runs: Vec<_> = data.chunk_by(|a, b| queue(a) == queue(b)).collect();
+    let queues: Vec<u8> = runs.iter().map(|run| queue(&run[0])).collect();
+    // Until it has written more than the others, and since it has less to send than they.
+    ensure!(queues == [1, 2, 1], "{queues:?}");
+    let left: u32 = runs[2].iter().map(|it| it.len).sum();
+    cx.note(format!("in the top queue again with {left} bytes left"));
+    // It asks once in a round-trip time, in which it sends some packets.
+    ensure!((10_000..=30_000).contains(&left), "{left} bytes");
+    in_order(flow.segments()?, near)?;
+    Ok(())
+}
+
+/// Checks that what is sent in a higher queue than before follows what is acknowledged; how often it was.
+fn in_order(segments: &[Segment], near: ([u8; 4], u16)) -> Result<u32> {
+    let (mut last, mut next, mut acked) = (1, None, None);
+    let mut promotions = 0;
+    for segment in segments {
+        if segment.to == near {
+            acked = Some(segment.ack);
+        } else if segment.from == near && segment.len > 0 {
+            ensure!(
+                next.is_none_or(|next| next == segment.seq),
+                "not in order: {segment:?}"
+            );
+            if queue(segment) < last {
+                promotions += 1;
+                ensure!(
+                    acked == Some(segment.seq),
+                    "{acked:?} is acknowledged: {segment:?}"
+                );
+            }
+            (last, next) = (queue(segment), Some(segment.end()));
+        }
+    }
+    Ok(promotions)
+}
+
+/// Through a wire and strict priorities, under load, with one flow that goes up and down.
+fn no_packet_overtakes_another_in_200_promotions(cx: &Context) -> Result<()> {
+    const BYTES: usize = 8_000_000;
+    let port = port(8)?;
+    modules::load("sch_wire")?;
+    port.tc(&format!(
+        "qdisc add dev {LINK} root handle 1: wire rate 20mbit"
+    ))?;
+    port.tc(&format!(
+        "qdisc add dev {LINK} parent 1: handle 10: prio bands 8 \
+         priomap 0 1 2 3 4 5 6 7 7 7 7 7 7 7 7 7"
+    ))?;
+    let _ahead = ahead(&port, FEW)?;
+    port.far.command(
+        "tc",
+        &format!("qdisc change dev {LINK} root handle 1: netem limit 10000 delay 4ms"),
+    )?;
+    let mut flow = Flow::open(&port, NAME)?;
+    let (promotions, late) = std::thread::scope(|scope| -> Result<_> {
+        let transfer = scope.spawn(|| flow.transfer(BYTES));
+        let mut up = false;
+        while !transfer.is_finished() {
+            // One queue only is the top one.
+            up = !up;
+            set(&port, "queues", if up { 1 } else { 8 })?;
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        transfer.join().expect("the transfer does not panic")?;
+        Ok(())
+    })
+    .and_then(|()| {
+        let near = flow.near;
+        let segments = flow.segments()?;
+        let late = crate::flow::counter(&port.far, "TCPOFOQueue")?;
+        Ok((in_order(segments, near)?, late))
+    })?;
+    cx.note(format!("{promotions} promotions, {late} segments late"));
+    ensure!(promotions >= 200, "{promotions} promotions");
+    ensure!(late == 0, "{late} segments out of order");
+    Ok(())
+}
+
+/// What a flow sent, after some time, without data though it had some.
+fn headers(flow: &mut Flow, from: u64) -> Result<Vec<Segment>> {
+    let near = flow.near;
+    let segments = flow.segments()?.iter().copied();
+    Ok(segments
+        .filter(|it| it.from == near && it.len == 0 && !it.syn && it.time >= from)
+        .collect())
+}
+
+fn a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    outage(&port, true)?;
+    flow.write(100_000)?;
+    std::thread::sleep(Duration::from_secs(3));
+    let data = flow.data()?;
+    let first = *data.first().context("nothing was sent")?;
+    let probes = headers(&mut flow, first.time)?;
+    cx.note(format!("{} probes", probes.len()));
+    ensure!(data.len() == 1, "sent again: {data:?}");
+    ensure!(probes.len() >= 3, "{probes:?}");
+    for probe in &probes {
+        ensure!(
+            probe.end().wrapping_add(1) == first.seq && queue(probe) == 2,
+            "{probe:?}"
+        );
+    }
+    // "We increase our timeout value (and resend another probe)."
+    for three in probes.windows(3) {
+        let [one, two] = [0, 1].map(|at| three[at + 1].time - three[at].time);
+        ensure!(two > one + one / 2, "{one} ns, then {two} ns");
+    }
+    outage(&port, false)?;
+    flow.read(100_000)?;
+    let data = flow.data()?;
+    let again = data.iter().filter(|it| it.seq == first.seq).count();
+    ensure!(again == 2, "the first packet was sent {again} times");
+    let answered = headers(&mut flow, first.time)?;
+    ensure!(answered.len() > probes.len(), "{answered:?}");
+    let (_, [_, told, _]) = flow.info()?;
+    ensure!(told as usize == answered.len(), "it tells of {told} probes");
+    Ok(())
+}
+
+fn a_packet_that_only_waited_is_not_sent_again(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    flow.write(20 * 1448)?;
+    std::thread::sleep(2 * RTT);
+    // Whatever comes back now comes late.
+    port.far.command(
+        "tc",
+        &format!("qdisc change dev {LINK} root handle 1: netem limit 10000 delay 700ms"),
+    )?;
+    flow.write(100_000)?;
+    std::thread::sleep(Duration::from_secs(2));
+    let data = flow.data()?;
+    let probes = headers(&mut flow, data[0].time)?;
+    cx.note(format!("{} packets, {} probes", data.len(), probes.len()));
+    ensure!(!probes.is_empty(), "there was no timeout");
+    for pair in data.windows(2) {
+        ensure!(pair[0].end() == pair[1].seq, "sent again: {pair:?}");
+    }
+    Ok(())
+}
+
+fn a_timeout_in_the_top_queue_sends_the_packet(_: &Context) -> Result<()> {
+    let port = port(8)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    outage(&port, true)?;
+    flow.write(1_000)?;
+    std::thread::sleep(Duration::from_secs(1));
+    outage(&port, false)?;
+    flow.read(1_000)?;
+    let data = flow.data()?;
+    ensure!(data.len() >= 2, "{data:?}");
+    ensure!(
+        data.iter()
+            .all(|it| it.seq == data[0].seq && queue(it) == 1)
+    );
+    let (_, [_, probes, _]) = flow.info()?;
+    ensure!(probes == 0, "{probes} probes");
+    Ok(())
+}
+
+fn a_socket_that_changes_to_another_has_its_own_class_again(_: &Context) -> Result<()> {
+    const TOS: i32 = 0x48;
+    let port = port(8)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, "reno")?;
+    setsockopt(&flow.sender, sockopt::Ipv4Tos, &TOS)?;
+    setsockopt(&flow.sender, sockopt::TcpCongestion, &NAME.into())?;
+    flow.write(50_000)?;
+    std::thread::sleep(2 * RTT);
+    setsockopt(&flow.sender, sockopt::TcpCongestion, &"reno".into())?;
+    flow.read(50_000)?;
+    let data = flow.data()?;
+    ensure!(queue(&data[0]) == 2, "{:?}", data[0]);
+    let last = data[data.len() - 1];
+    ensure!(i32::from(last.tos & !3) == TOS, "{last:?}");
+    Ok(())
+}
+
+fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
+    settings_have_ranges(
+        MODULE,
+        &[
+            ("rate_kbit", "1000000", ["1", "4294967295"], ["0", "-1"]),
+            ("queues", "8", ["1", "8"], ["0", "9"]),
+            ("lifetime_us", "1000000", ["1", "4294967295"], ["0", "-1"]),
+            ("criterion", "0", ["1", "2"], ["3", "-1"]),
+            ("rtt_us", "250", ["1", "120000000"], ["0", "120000001"]),
+            ("packet_bytes", "1538", ["64", "65535"], ["63", "65536"]),
+            ("guided", "1", ["1", "0"], ["2", "-1"]),
+        ],
+    )
+}
+
+fn ss_shows_its_state(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    let flow = Flow::open(&port, NAME)?;
+    flow.write(100_000)?;
+    std::thread::sleep(RTT / 2);
+    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
+    let line = text.lines().last().unwrap_or_default().trim();
+    cx.note(line);
+    let expected = format!("dctcp:(ce_state:1,alpha:{RATE_KBIT},ab_ecn:0,ab_tot:1024)");
+    for part in ["pase ", " cwnd:12 ", &expected] {
+        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
+    }
+    flow.read(100_000)?;
+    Ok(())
+}
+
+/// A flow that times out.
+fn blacked_out(port: &Port) -> Result<Flow> {
+    let flow = Flow::open(port, NAME)?;
+    outage(port, true)?;
+    flow.write(60_000)?;
+    std::thread::sleep(Duration::from_millis(500));
+    Ok(flow)
+}
+
+fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
+    modules::load(MODULE)?;
+    modules::wait_for(MODULE, 0)?;
+    cubic_is_untouched_by(cx, MODULE, || {
+        let busy = port(8)?;
+        let flow = blacked_out(&busy)?;
+        Ok((flow, busy))
+    })
+}
+
+fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
+    stays_while_sockets_use_it(MODULE, || {
+        let port = port(8)?;
+        port.near.ip(&format!(
+            "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1"
+        ))?;
+        let flow = blacked_out(&port)?;
+        Ok((flow, port))
+    })
+}
