@@ -12,6 +12,9 @@
 //! their DSCP (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
 //! has nothing to send is in the top queue, and so are its acknowledgements.
 //!
+//! Both ends need it, as with dctcp: a listener that does not ask for ECN refuses it to a SYN that can be
+//! marked, and then no marks come back.
+//!
 //! # Differences from the paper, and their size
 //!
 //! - Only the host's own link is arbitrated, in the direction to its switch (Figure 12a's "local
