@@ -11,9 +11,10 @@ mod lab;
 mod memory;
 mod rate;
 mod refusals;
+mod results;
 mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, refusals, doctor, foreign, testbeds, lab, kill, memory
+    idle, rate, balance, results, refusals, doctor, foreign, testbeds, lab, kill, memory
 ];

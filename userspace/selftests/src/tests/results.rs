@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! From a sweep to a page: `weft run` of several schemes and seeds, and what `compare`, `export` and
+//! `report` make of the files that it writes.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use weft_ktap::{Context, tests};
+use weft_load::record::{Flow, Recorded};
+
+use crate::folder::Folder;
+use crate::weft::{refusal, require_programs, weft};
+
+tests![schemes_are_compared_on_the_same_flows_tags_or_not];
+
+const SEEDS: [u64; 2] = [1, 2];
+/// One without tags, one with.
+const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
+const RUN: &str = "rack:hosts=3,rate=1gbit --dilation 100 --scheme droptail,pfabric --seed 1,2 \
+                   --workload uniform:1kB-60kB --load 0.6 --warm-up 0.2";
+const FLOWS: &str = "--flows 100";
+/// What 97.5 % of Student's t of one degree of freedom, two seeds', do not exceed.
+const T: f64 = 12.706_204_7;
+
+fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()> {
+    require_programs()?;
+    let folder = Folder::new()?;
+    let results = folder.path().join("results");
+    let place = results.display();
+    let run = |flows: &str| format!("run {RUN} {flows} --quiet --out {place}");
+    weft(&run(FLOWS))?;
+    let paths = SCHEMES
+        .map(|scheme| SEEDS.map(|seed| format!("{}/{scheme}-seed{seed}.jsonl", results.display())));
+    let read = |path: &String| fs::read(path).with_context(|| path.clone());
+    let written: Vec<Vec<u8>> = paths.iter().flatten().map(read).collect::<Result<_>>()?;
+    ensure!(
+        fs::read_dir(&results)?.count() == written.len(),
+        "other files"
+    );
+
+    let sentence = refusal(&run("--flows 101"))?;
+    ensure!(
+        sentence.ends_with("is of another run: --out names another folder"),
+        "{sentence}"
+    );
+    let after: Vec<Vec<u8>> = paths.iter().flatten().map(read).collect::<Result<_>>()?;
+    ensure!(after == written, "results were written over");
+
+    let runs = [&paths[0], &paths[1]].map(|of_scheme| of_scheme.each_ref().map(|path| valid(path)));
+    let [[a, b], [c, d]] = runs;
+    let runs = [[a?, b?], [c?, d?]];
+    for ((one, other), seed) in runs[0].iter().zip(&runs[1]).zip(SEEDS) {
+        ensure!(one.header.inputs.get("flows").is_some());
+        ensure!(one.header.inputs.get("flows") == other.header.inputs.get("flows"));
+        let same = measured(one)
+            .map(identity)
+            .eq(measured(other).map(identity));
+        ensure!(same, "seed {seed}: not the same flows");
+    }
+    ensure!(
+        runs[0][0].flows != runs[0][1].flows,
+        "a seed changes nothing"
+    );
+
+    let files = paths.concat().join(" ");
+    quotients_are_of_pairs(cx, &runs, &files)?;
+    every_flow_is_exported(&runs, &files)?;
+    the_report_has_its_parts(&folder, &files)
+}
+
+fn valid(path: &str) -> Result<Recorded> {
+    let file = File::open(path).with_context(|| path.to_owned())?;
+    let run = Recorded::read(path, BufReader::new(file))?;
+    let summary = run.summary.as_ref().context("it did not end")?;
+    let reasons: Vec<_> = summary.reasons().collect();
+    ensure!(summary.valid, "{path}: INVALID: {}", reasons.join("; "));
+    ensure!(summary.unfinished == 0, "{path}: {}", summary.unfinished);
+    Ok(run)
+}
+
+fn measured(run: &Recorded) -> impl Iterator<Item = &Flow> {
+    let mut flows: Vec<&Flow> = run.flows.iter().filter(|flow| !flow.warm_up).collect();
+    flows.sort_unstable_by_key(|flow| flow.id);
+    flows.into_iter()
+}
+
+fn identity(flow: &Flow) -> (u64, u32, u32, u64) {
+    (flow.id, flow.src, flow.dst, flow.size)
+}
+
+/// Each seed's means, of which the quotient and its interval are computed here once more.
+fn quotients_are_of_pairs(cx: &Context, runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> {
+    let mean = |run: &Recorded| {
+        let slowdowns: Vec<f64> = measured(run).filter_map(|flow| flow.slowdown).collect();
+        slowdowns.iter().sum::<f64>() / slowdowns.len() as f64
+    };
+    let [first, second] = runs
+        .each_ref()
+        .map(|of_scheme| of_scheme.each_ref().map(mean));
+    let sum = |means: [f64; 2]| means[0] + means[1];
+    let quotient = sum(second) / sum(first);
+    let moved = |seed: usize| (second[seed] - quotient * first[seed]) / (sum(first) / 2.0);
+    let half_width = T * (moved(0) - moved(1)).abs() / 2.0;
+
+    let text = weft(&format!("compare {files}"))?;
+    cx.note(text.trim_end());
+    for part in [
+        "slowdown\n",
+        "completion time\n",
+        "whole run\n",
+        "slowdown, over the first's\n",
+    ] {
+        let mut lines = text.lines().map(str::trim_end);
+        ensure!(lines.any(|line| line == part.trim_end()), "no {part}");
+    }
+    for word in ["not alike", "INVALID"] {
+        ensure!(!text.contains(word), "{word}");
+    }
+    let json: Value = serde_json::from_str(&weft(&format!("compare --json {files}"))?)?;
+    ensure!(
+        json["differences"] == Value::Array(Vec::new()),
+        "{}",
+        json["differences"]
+    );
+    let columns = json["columns"].as_array().context("no columns")?;
+    let named: Vec<&Value> = columns.iter().map(|column| &column["name"]).collect();
+    ensure!(named == SCHEMES, "{named:?}");
+    ensure!(
+        columns
+            .iter()
+            .all(|column| column["seeds"] == Value::from(SEEDS.to_vec()))
+    );
+    let buckets = columns[1]["buckets"].as_array().context("no buckets")?;
+    let all = buckets
+        .iter()
+        .find(|it| it["bucket"] == "all")
+        .context("not of all flows")?;
+    let over = &all["slowdown_over_first"];
+    let is = |found: &Value, expected: f64| {
+        found
+            .as_f64()
+            .is_some_and(|found| (found / expected - 1.0).abs() < 1e-6)
+    };
+    ensure!(
+        is(&over["mean"]["value"], quotient) && is(&over["mean"]["half_width"], half_width),
+        "{} in place of {quotient} ± {half_width}",
+        over["mean"]
+    );
+    let p99 = |column: &Value| {
+        let buckets = column["buckets"].as_array()?;
+        let all = buckets.iter().find(|it| it["bucket"] == "all")?;
+        all["slowdown"]["p99"]["value"].as_f64()
+    };
+    let expected = p99(&columns[1]).zip(p99(&columns[0])).map(|(a, b)| a / b);
+    let expected = expected.context("no percentile")?;
+    ensure!(
+        is(&over["p99"]["value"], expected),
+        "{} in place of {expected}",
+        over["p99"]
+    );
+    let ends = over["p99"]["low"]
+        .as_f64()
+        .zip(over["p99"]["high"].as_f64());
+    ensure!(
+        ends.is_some_and(|(low, high)| low <= expected && expected <= high),
+        "{}",
+        over["p99"]
+    );
+    Ok(())
+}
+
+/// A line for each flow, in the order of the files.
+fn every_flow_is_exported(runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> {
+    let csv = weft(&format!("export --csv {files}"))?;
+    let mut lines = csv.lines().map(fields);
+    let head = lines.next().context("no head")?;
+    let place = |name: &str| {
+        head.iter()
+            .position(|it| it == name)
+            .context("not in the head")
+    };
+    let of = |line: &[String], name: &str| -> Result<String> { Ok(line[place(name)?].clone()) };
+    for run in runs.iter().flatten() {
+        for flow in &run.flows {
+            let line = lines.next().context("a flow is missing")?;
+            ensure!(line.len() == head.len(), "{line:?}");
+            let number = |value: Option<f64>| value.map_or_else(String::new, |it| it.to_string());
+            for (name, expected) in [
+                ("topology", "rack:hosts=3,rate=1gbit".to_owned()),
+                ("scheme", run.header.scheme.clone()),
+                ("seed", run.header.seed.to_string()),
+                ("load", "0.6".to_owned()),
+                ("valid", "1".to_owned()),
+                ("id", flow.id.to_string()),
+                ("measured", u8::from(!flow.warm_up).to_string()),
+                ("size", flow.size.to_string()),
+                ("fct_ns", number(flow.fct_ns.map(|ns| ns as f64))),
+                ("slowdown", number(flow.slowdown)),
+            ] {
+                let found = of(&line, name)?;
+                ensure!(found == expected, "{name}: {found} in place of {expected}");
+            }
+        }
+    }
+    ensure!(lines.next().is_none(), "more lines than flows");
+    Ok(())
+}
+
+/// Of a line of CSV without a quote in a field.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match (c, fields.last_mut()) {
+            ('"', _) => quoted = !quoted,
+            (',', _) if !quoted => fields.push(String::new()),
+            (_, Some(field)) => field.push(c),
+            (_, None) => {}
+        }
+    }
+    fields
+}
+
+fn the_report_has_its_parts(folder: &Folder, files: &str) -> Result<()> {
+    let report = |name: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        weft(&format!("report {files} --out {}", Path::display(&path)))?;
+        Ok(fs::read_to_string(path)?)
+    };
+    let page = report("one.html")?;
+    ensure!(
+        page == report("other.html")?,
+        "the same results give another page"
+    );
+    for id in ["slowdown", "fct", "queues"] {
+        let figure = page.split(&format!("<figure id=\"{id}\">")).nth(1);
+        let figure = figure.and_then(|rest| rest.split("</figure>").next());
+        let figure = figure.with_context(|| format!("no figure {id}"))?;
+        ensure!(figure.matches("<svg").count() > 1, "{id}: nothing is drawn");
+    }
+    for id in ["ran", "comparison", "validity", "reproduce"] {
+        ensure!(
+            page.contains(&format!("<section id=\"{id}\">")),
+            "no section {id}"
+        );
+    }
+    for scheme in SCHEMES {
+        ensure!(page.contains(scheme), "no {scheme}");
+    }
+    ensure!(
+        !page.contains("INVALID"),
+        "it says of a valid run that it is not"
+    );
+    ensure!(page.trim_end().ends_with("</html>"), "it breaks off");
+    Ok(())
+}
