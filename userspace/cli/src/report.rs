@@ -17,14 +17,17 @@ use anyhow::{Context as _, Result};
 use crate::inputs::Inputs;
 use crate::output;
 use weft_lab::error::usage;
+use weft_lab::results::Sweep;
 
 /// One self-contained HTML file: tables and plots
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file needs nothing else and no network. The same results give the same bytes.
+The file needs nothing else and no network. The same results give the same bytes. Results of a sweep are drawn over
+what it varied, a line for each scheme.
 
-Example:
-  weft report droptail.jsonl dctcp.jsonl pfabric.jsonl --out report.html")]
+Examples:
+  weft report droptail.jsonl dctcp.jsonl pfabric.jsonl --out report.html
+  weft report results/load-*/*.jsonl --out loads.html")]
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
@@ -39,10 +42,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let groups = args.inputs.groups()?;
     let most = palette::STYLES.len();
-    if groups.len() > most {
+    let lines = Sweep::of(&groups).map_or(groups.len(), |sweep| sweep.lines.len());
+    if lines > most {
         return usage(format!(
-            "{} columns are too many for one figure: a report has at most {most}; weft compare takes any number",
-            groups.len()
+            "{lines} columns are too many for one figure: a report has at most {most}; weft compare takes any number"
         ));
     }
     let page = page::page(&args.title, &groups)?;

@@ -57,7 +57,7 @@ pub(crate) const UNITS: [(&str, u64); 4] = [
 ];
 
 /// ns of a text like `45us`.
-fn time(text: &str) -> Option<u64> {
+pub(crate) fn time(text: &str) -> Option<u64> {
     quantity::read(text, &UNITS).ok()
 }
 
@@ -74,7 +74,7 @@ pub fn show_time(ns: u64) -> String {
 }
 
 /// The bit/s of a text like `5gbit`.
-fn rate(text: &str) -> Option<u64> {
+pub(crate) fn rate(text: &str) -> Option<u64> {
     text.parse::<Rate>().ok().map(Rate::bits_per_second)
 }
 

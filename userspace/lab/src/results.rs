@@ -5,6 +5,7 @@
 
 mod alike;
 mod estimate;
+mod sweep;
 mod twins;
 
 use std::cell::RefCell;
@@ -18,6 +19,7 @@ use weft_load::record::{BucketSummary, Flow, Recorded, Summary};
 pub use alike::{check, conditions, same_but_for_the_seed};
 pub use estimate::{Estimate, Pooled, estimate, quotient};
 pub(crate) use estimate::{deviation, difference};
+pub use sweep::{Axis, Kind, Line, Point, Sweep};
 pub use twins::{Agreement, Means, Twins, twins};
 
 use crate::error::usage;

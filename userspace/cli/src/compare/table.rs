@@ -150,30 +150,36 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
     rows
 }
 
+/// A figure of a whole run: what it is, its unit, and how it is taken.
+pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
+
+/// All of them.
+pub(crate) const OF_RUN: [OfRun; 6] = [
+    ("offered load", "", |group| {
+        group.figure(|it| it.load.map(|load| load.offered))
+    }),
+    ("goodput", "Gbit/s", |group| {
+        Some(group.figure(|it| it.goodput)?.scaled(1e-9))
+    }),
+    ("packets lost", "%", |group| {
+        Some(group.figure(|it| it.loss)?.scaled(100.0))
+    }),
+    ("retransmitted", "segments", |group| {
+        group.count(|flow| Some(flow.retransmissions))
+    }),
+    ("timeouts", "", |group| group.count(|flow| flow.timeouts)),
+    ("unfinished", "flows", |group| {
+        group.figure(|it| Some(it.unfinished as f64))
+    }),
+];
+
 fn whole_run(groups: &[Group]) -> Vec<Row> {
-    let row = |figure: &str, unit: &str, of: &dyn Fn(&Group) -> Option<Estimate>| Row {
+    let row = |(figure, unit, of): OfRun| Row {
         figure: figure.to_owned(),
         unit: unit.to_owned(),
         cells: groups.iter().map(|group| show(of(group))).collect(),
     };
-    vec![
-        row("offered load", "", &|group| {
-            group.figure(|it| it.load.map(|load| load.offered))
-        }),
-        row("goodput", "Gbit/s", &|group| {
-            Some(group.figure(|it| it.goodput)?.scaled(1e-9))
-        }),
-        row("packets lost", "%", &|group| {
-            Some(group.figure(|it| it.loss)?.scaled(100.0))
-        }),
-        row("retransmitted", "segments", &|group| {
-            group.count(|flow| Some(flow.retransmissions))
-        }),
-        row("timeouts", "", &|group| group.count(|flow| flow.timeouts)),
-        row("unfinished", "flows", &|group| {
-            group.figure(|it| Some(it.unfinished as f64))
-        }),
-    ]
+    OF_RUN.into_iter().map(row).collect()
 }
 
 /// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare, or not with

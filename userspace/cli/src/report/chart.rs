@@ -15,13 +15,18 @@ const SIZE: (f64, f64) = (460.0, 290.0);
 const LETTERS: f64 = 13.0;
 const LINE: f64 = 1.8;
 const MARKER: f64 = 3.6;
+/// How much of its colour a band has.
+const SHADE: f64 = 0.18;
+
+/// How an axis names a value.
+pub(super) type Name = Box<dyn Fn(f64) -> String>;
 
 /// What an axis shows.
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) scale: Scale,
     /// How a value is named.
-    pub(super) name: fn(f64) -> String,
+    pub(super) name: Name,
     /// Values that the axis has even if no point does.
     pub(super) reaches: Vec<f64>,
 }
@@ -43,6 +48,16 @@ pub(super) struct Series {
     pub(super) column: usize,
     pub(super) shape: Shape,
     pub(super) points: Vec<(f64, f64)>,
+    /// Within which the points may be, where that is known: at an x, from a y to another.
+    pub(super) bands: Vec<Band>,
+}
+
+/// An interval at an x.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Band {
+    pub(super) x: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
 pub(super) struct Chart {
@@ -67,8 +82,11 @@ impl Chart {
     fn ticks(&self, axis: &Axis, value: fn(&(f64, f64)) -> f64) -> Option<Ticks> {
         let points = self.series.iter().flat_map(|series| &series.points);
         points.clone().next()?;
-        let values = points.map(value).chain(axis.reaches.iter().copied());
-        Ticks::new(axis.scale, values)
+        let bands = self.series.iter().flat_map(|series| &series.bands);
+        let ends = bands.flat_map(|band| [(band.x, band.low), (band.x, band.high)]);
+        let points = points.copied().chain(ends);
+        let values = points.map(|point| value(&point));
+        Ticks::new(axis.scale, values.chain(axis.reaches.iter().copied()))
     }
 
     /// Draws it; `None` if there is no point.
@@ -97,13 +115,13 @@ impl Chart {
         let letters = ("sans-serif", LETTERS * SCALE * 1.24)
             .into_font()
             .color(&INK);
-        let (left, right, bottom) = (x.from, x.to, y.from);
+        let (left, right, bottom, top) = (x.from, x.to, y.from, y.to);
         let mut chart = ChartBuilder::on(area)
             .margin(px(4.0))
             .margin_right(px(16.0))
             .margin_top(px(8.0))
             .x_label_area_size(px(44.0))
-            .y_label_area_size(px(58.0))
+            .y_label_area_size(px(76.0))
             .build_cartesian_2d(x, y)
             .map_err(failed)?;
         chart
@@ -124,6 +142,26 @@ impl Chart {
             let ends = vec![(left, value), (right, value)];
             let line = PathElement::new(ends, INK.stroke_width(px(1.0) as u32));
             chart.draw_series([line]).map_err(failed)?;
+        }
+        // Below all lines.
+        for series in &self.series {
+            let colour = STYLES[series.column].colour;
+            let within = |it: f64| it.clamp(bottom, top);
+            let low = series.bands.iter().map(|it| (it.x, within(it.low)));
+            let high = series.bands.iter().map(|it| (it.x, within(it.high)));
+            let drawn = match series.bands.as_slice() {
+                [] => continue,
+                [_] => {
+                    let ends: Vec<_> = low.chain(high).collect();
+                    let width = px(LINE / 2.0) as u32;
+                    chart.draw_series([PathElement::new(ends, colour.stroke_width(width))])
+                }
+                _ => {
+                    let corners: Vec<_> = low.chain(high.rev()).collect();
+                    chart.draw_series([Polygon::new(corners, colour.mix(SHADE).filled())])
+                }
+            };
+            drawn.map_err(failed)?;
         }
         for series in &self.series {
             let style = &STYLES[series.column];

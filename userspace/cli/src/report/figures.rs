@@ -3,6 +3,7 @@
 //! The report's figures: what is drawn, of which flows and ports.
 
 mod queues;
+mod sweeps;
 
 use anyhow::Result;
 use weft_load::record::Flow;
@@ -13,21 +14,36 @@ use super::ticks::{self, Scale};
 use weft_lab::results::Group;
 
 pub(super) use queues::queues;
+pub(super) use sweeps::sweeps;
 
 /// Plots that belong together.
 pub(super) struct Figure {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
+    pub(super) id: String,
+    pub(super) title: String,
     pub(super) caption: String,
-    /// Whether each panel is of one scheme, which its title names; otherwise all panels share a
-    /// legend.
-    pub(super) one_each: bool,
+    /// Of all panels. Empty: each panel is of one column, which its title names.
+    pub(super) legend: Vec<Key>,
     pub(super) panels: Vec<Panel>,
+}
+
+/// Of a legend; its place there says how it looks.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) valid: bool,
 }
 
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) svg: String,
+}
+
+/// A key for each column.
+fn columns(groups: &[Group]) -> Vec<Key> {
+    let key = |group: &Group| Key {
+        name: group.name.clone(),
+        valid: group.valid(),
+    };
+    groups.iter().map(key).collect()
 }
 
 /// A panel of a chart; none if the chart has no point.
@@ -78,18 +94,19 @@ pub(super) fn slowdown_by_size(groups: &[Group]) -> Result<Figure> {
             column,
             shape: Shape::Marked,
             points: by_size(group, &ends, statistic),
+            bands: Vec::new(),
         });
         let chart = Chart {
             x: Axis {
                 label: "flow size".to_owned(),
                 scale: Scale::Log,
-                name: ticks::bytes,
+                name: Box::new(ticks::bytes),
                 reaches: Vec::new(),
             },
             y: Axis {
                 label: "slowdown".to_owned(),
                 scale: Scale::Log,
-                name: ticks::number,
+                name: Box::new(ticks::number),
                 reaches: vec![1.0, 2.0],
             },
             reference: Some(1.0),
@@ -106,15 +123,15 @@ pub(super) fn slowdown_by_size(groups: &[Group]) -> Result<Figure> {
         _ => "",
     };
     Ok(Figure {
-        id: "slowdown",
-        title: "Slowdown by flow size",
+        id: "slowdown".to_owned(),
+        title: "Slowdown by flow size".to_owned(),
         caption: format!(
             "Flows of all seeds in {} sets of about {} by size; a point is at its set's median size. \
              A slowdown of 1 is the best possible time on an idle fabric.{few}",
             ends.len(),
             each / ends.len().max(1),
         ),
-        one_each: false,
+        legend: columns(groups),
         panels: mean.into_iter().chain(tail).collect(),
     })
 }
@@ -153,12 +170,12 @@ pub(super) fn completion_times(groups: &[Group]) -> Result<Figure> {
         _ => " The fabrics were slowed by different factors.".to_owned(),
     };
     Ok(Figure {
-        id: "fct",
-        title: "Flow completion times",
+        id: "fct".to_owned(),
+        title: "Flow completion times".to_owned(),
         caption: format!(
             "The fraction of flows that were done within a time of the fabric.{guest}"
         ),
-        one_each: false,
+        legend: columns(groups),
         panels,
     })
 }
@@ -180,19 +197,20 @@ fn distribution(groups: &[Group], up_to: u64) -> Chart {
             column,
             shape: Shape::Line,
             points,
+            bands: Vec::new(),
         }
     });
     Chart {
         x: Axis {
             label: "flow completion time".to_owned(),
             scale: Scale::Log,
-            name: ticks::time,
+            name: Box::new(ticks::time),
             reaches: Vec::new(),
         },
         y: Axis {
             label: "fraction of flows".to_owned(),
             scale: Scale::Linear,
-            name: ticks::number,
+            name: Box::new(ticks::number),
             reaches: vec![0.0, 1.0],
         },
         reference: None,

@@ -12,7 +12,7 @@ use super::figures::{self, Figure};
 use super::{chart, palette};
 use crate::compare::Times;
 use crate::compare::table::{self, Section};
-use weft_lab::results::{self, Group};
+use weft_lab::results::{self, Group, Sweep};
 
 /// Nothing is loaded from anywhere, whatever a file's names say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -23,15 +23,20 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 ///
 /// If a plot cannot be drawn.
 pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
-    let figures = [
-        figures::slowdown_by_size(groups)?,
-        figures::completion_times(groups)?,
-        figures::queues(groups)?,
-    ];
-    let figures: Vec<Markup> = figures
-        .iter()
-        .map(|it| figure(it, groups))
-        .collect::<Result<_>>()?;
+    let sweep = Sweep::of(groups);
+    let mut drawn = match &sweep {
+        Some(sweep) => figures::sweeps(groups, sweep)?,
+        None => Vec::new(),
+    };
+    let all_fit = groups.len() <= palette::STYLES.len();
+    if all_fit {
+        drawn.extend([
+            figures::slowdown_by_size(groups)?,
+            figures::completion_times(groups)?,
+            figures::queues(groups)?,
+        ]);
+    }
+    let figures: Vec<Markup> = drawn.iter().map(figure).collect::<Result<_>>()?;
     // Its first line is about the source.
     let style = include_str!("style.css")
         .split_once('\n')
@@ -52,8 +57,12 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
                 (alarm(groups))
                 @for doubt in groups.iter().flat_map(Group::doubts) { p { "Too short: " (doubt) "." } }
                 @for figure in &figures { (figure) }
+                @if !all_fit {
+                    p .quiet { "Flows by size and queues over time are in a report of fewer results: at most "
+                        (palette::STYLES.len()) " columns." }
+                }
                 (comparison(groups))
-                (what_ran(groups))
+                (what_ran(groups, sweep.as_ref()))
                 (validity(groups))
                 (reproduce::section(groups))
             }
@@ -75,7 +84,7 @@ fn alarm(groups: &[Group]) -> Markup {
     }
 }
 
-fn what_ran(groups: &[Group]) -> Markup {
+fn what_ran(groups: &[Group], sweep: Option<&Sweep>) -> Markup {
     let facts = |group: &Group| {
         let header = &group.runs[0].header;
         let mut facts = results::conditions(header);
@@ -93,7 +102,13 @@ fn what_ran(groups: &[Group]) -> Markup {
     };
     let all: Vec<_> = groups.iter().map(facts).collect();
     let first = all.first().into_iter().flatten().enumerate();
-    let differences = results::differences(groups);
+    // What was varied is said above.
+    let varied = |difference: &String| {
+        let mut axes = sweep.into_iter().flat_map(|sweep| &sweep.axes);
+        axes.any(|axis| difference.starts_with(&format!("{}:", axis.name)))
+    };
+    let mut differences = results::differences(groups);
+    differences.retain(|it| !varied(it));
     html! {
         section #ran {
             h2 { "What was run" }
@@ -153,10 +168,10 @@ fn parameters(group: &Group) -> String {
     }
 }
 
-fn name(group: &Group) -> Markup {
+fn name(name: &str, valid: bool) -> Markup {
     html! {
-        (group.name)
-        @if !group.valid() { " " span .invalid { "INVALID" } }
+        (name)
+        @if !valid { " " span .invalid { "INVALID" } }
     }
 }
 
@@ -197,7 +212,7 @@ fn figures_table(section: &Section, groups: &[Group]) -> Markup {
                         @if buckets { th scope="col" { "flow size" } }
                         th { }
                         @if units { th { } }
-                        @for group in groups { th .number scope="col" { (name(group)) } }
+                        @for group in groups { th .number scope="col" { (name(&group.name, group.valid())) } }
                     }
                 }
                 @for block in &section.blocks {
@@ -221,22 +236,23 @@ fn figures_table(section: &Section, groups: &[Group]) -> Markup {
     }
 }
 
-fn figure(figure: &Figure, groups: &[Group]) -> Result<Markup> {
-    let keys: Vec<String> = (0..groups.len()).map(chart::key).collect::<Result<_>>()?;
+fn figure(figure: &Figure) -> Result<Markup> {
+    let legend = &figure.legend;
+    let keys: Vec<String> = (0..legend.len()).map(chart::key).collect::<Result<_>>()?;
     Ok(html! {
         figure #(figure.id) {
             h2 { (figure.title) }
             @if figure.panels.is_empty() {
                 p { "Nothing was recorded for it." }
             } @else {
-                @if !figure.one_each {
+                @if !legend.is_empty() {
                     ul .legend {
-                        @for (key, group) in keys.iter().zip(groups) {
-                            li { (PreEscaped(key)) (name(group)) }
+                        @for (key, line) in keys.iter().zip(legend) {
+                            li { (PreEscaped(key)) (name(&line.name, line.valid)) }
                         }
                     }
                 }
-                div .panels .one-each[figure.one_each] {
+                div .panels .one-each[legend.is_empty()] {
                     @for panel in &figure.panels {
                         div .panel {
                             p { (panel.title) }

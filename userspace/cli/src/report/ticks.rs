@@ -11,6 +11,8 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 pub(super) enum Scale {
     Linear,
     Log,
+    /// Whole numbers, each of which stands for something.
+    Steps,
 }
 
 /// An axis' ends, and the values it names.
@@ -28,7 +30,7 @@ const ABOUT: usize = 5;
 impl Ticks {
     /// An axis for these values; those that a logarithm has no place for are left out.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Self> {
-        let fits = |value: &f64| value.is_finite() && (scale == Scale::Linear || *value > 0.0);
+        let fits = |value: &f64| value.is_finite() && (scale != Scale::Log || *value > 0.0);
         let (low, high) = values
             .filter(fits)
             .map(|value| (value, value))
@@ -36,7 +38,19 @@ impl Ticks {
         Some(match scale {
             Scale::Linear => Self::linear(low, high),
             Scale::Log => Self::log(low, high),
+            Scale::Steps => Self::steps(low, high),
         })
+    }
+
+    /// Each of the numbers is named.
+    fn steps(low: f64, high: f64) -> Self {
+        const MARGIN: f64 = 0.3;
+        Self {
+            scale: Scale::Steps,
+            from: low - MARGIN,
+            to: high + MARGIN,
+            at: (low as i64..=high as i64).map(|n| n as f64).collect(),
+        }
     }
 
     /// From 0, or what is less, to a little above the largest value.
@@ -101,7 +115,7 @@ impl Ranged for Ticks {
 
     fn map(&self, value: &f64, (begin, end): (i32, i32)) -> i32 {
         let share = match self.scale {
-            Scale::Linear => (value - self.from) / (self.to - self.from),
+            Scale::Linear | Scale::Steps => (value - self.from) / (self.to - self.from),
             Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
         };
         begin + (share * f64::from(end - begin)).round() as i32
@@ -196,6 +210,12 @@ mod tests {
         }
         assert_eq!(Ticks::new(Scale::Log, [0.0, f64::NAN].into_iter()), None);
         assert_eq!(Ticks::new(Scale::Linear, std::iter::empty()), None);
+    }
+
+    #[test]
+    fn each_step_is_named() {
+        assert_eq!(ticks(Scale::Steps, [0.0, 3.0]), ["0", "1", "2", "3"]);
+        assert_eq!(ticks(Scale::Steps, [0.0, 0.0]), ["0"]);
     }
 
     #[test]

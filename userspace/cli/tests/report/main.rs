@@ -322,3 +322,200 @@ fn an_invalid_run_cannot_be_overlooked() {
     );
     assert!(page.validity.contains("4.18 INVALID"), "{}", page.validity);
 }
+
+/// The sample of a load, slower the higher it is.
+fn at_load(scheme: &str, slowness: f64, seed: u64, load: &str, words: &str) -> Sample {
+    let value: f64 = load.parse().unwrap();
+    let mut sample = sample(scheme, seed, 300, 1.0 + slowness * value);
+    let options =
+        format!("fat-tree:k=4 --dilation 1000 --workload web-search --load {load}{words}");
+    sample.header.options = options.split(' ').map(str::to_owned).collect();
+    sample.header.workload.load = Some(format!("{load} of host links (wire bytes)"));
+    sample
+}
+
+/// Writes each to a folder of its own, and makes a report of all.
+fn sweep_report(folder: &Path, samples: &[Sample]) -> PathBuf {
+    let mut files = Vec::new();
+    for (number, sample) in samples.iter().enumerate() {
+        let own = folder.join(number.to_string());
+        fs::create_dir_all(&own).unwrap();
+        files.push(sample.write(&own));
+    }
+    let out = folder.join("report.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(["report", "--out"])
+        .arg(&out)
+        .args(&files)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    out
+}
+
+fn titles(figure: &Figure) -> Vec<&str> {
+    figure.panels.iter().map(|it| it.title.as_str()).collect()
+}
+
+/// More columns than one figure can tell apart, which are few lines.
+#[test]
+fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
+    const LOADS: [&str; 4] = ["0.8", "0.2", "0.4", "0.6"];
+    let folder = files::folder("report-sweep");
+    let mut samples = Vec::new();
+    for (scheme, slowness) in [("dctcp", 6.0), ("pfabric", 1.0)] {
+        for load in LOADS {
+            let seeds = (1..=3).map(|seed| at_load(scheme, slowness, seed, load, ""));
+            samples.extend(seeds);
+        }
+    }
+    let file = sweep_report(&folder, &samples);
+    let mut browser = Browser::start(&folder);
+    for (width, dark) in [(DESKTOP, false), (PHONE, true)] {
+        browser.look(width, dark);
+        browser.open(&file);
+        let page = inspect(&mut browser);
+        is_well_laid_out(&page, &format!("sweep, {width} px"));
+        let ids: Vec<&str> = page.figures.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(ids, ["sweep-slowdown-1", "sweep-fct-1", "sweep-run-1"]);
+        let slowdown = figure(&page, "sweep-slowdown-1");
+        let names: Vec<&str> = slowdown.legend.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["dctcp", "pfabric"]);
+        let colours: Vec<&str> = slowdown
+            .legend
+            .iter()
+            .map(|it| it.colour.as_str())
+            .collect();
+        assert_eq!(titles(slowdown)[0], "Mean slowdown, flows of 0-100 kB");
+        assert_eq!(
+            titles(slowdown)[9],
+            "99th percentile of slowdown, all flows"
+        );
+        let run = figure(&page, "sweep-run-1");
+        assert!(titles(run).contains(&"Goodput"), "{:?}", titles(run));
+        for panel in slowdown
+            .panels
+            .iter()
+            .chain(&figure(&page, "sweep-fct-1").panels)
+        {
+            let shown: Vec<&str> = panel.lines.iter().map(|it| it.colour.as_str()).collect();
+            assert_eq!(shown, colours, "{}", panel.title);
+            assert!(
+                panel.lines.iter().all(|it| it.points == 4),
+                "{:?}",
+                panel.lines
+            );
+            // A band and four markers each.
+            let of = |colour: &str| panel.areas.iter().filter(|it| *it == colour).count();
+            assert_eq!(colours.iter().map(|it| of(it)).collect::<Vec<_>>(), [5, 5]);
+            assert!(
+                panel.labels.contains(&"load".to_owned()),
+                "{:?}",
+                panel.labels
+            );
+        }
+        // What was varied is no accident.
+        assert!(
+            !page.ran.iter().any(|it| it.contains("Not everything")),
+            "{:?}",
+            page.ran
+        );
+        assert_eq!(page.tables[0].columns.len(), 8);
+    }
+    sweep_values_are_those_of_the_table(&fs::read_to_string(&file).unwrap(), &samples);
+}
+
+/// Each line's points are its seeds' means, in the order of the loads: where they are drawn is where their
+/// logarithms put them.
+fn sweep_values_are_those_of_the_table(page: &str, samples: &[Sample]) {
+    let figure = page.split("id=\"sweep-slowdown-1\"").nth(1).unwrap();
+    let panel = figure
+        .split("<p>Mean slowdown, all flows</p>")
+        .nth(1)
+        .unwrap();
+    let lines = panel
+        .split("</svg>")
+        .next()
+        .unwrap()
+        .split("<polyline")
+        .skip(1);
+    let points = |line: &str| -> Vec<(f64, f64)> {
+        let points = line
+            .split("points=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap();
+        let points = points.split_whitespace().map(|point| {
+            let (x, y) = point.split_once(',').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        });
+        points.collect()
+    };
+    let lines: Vec<Vec<(f64, f64)>> = lines.map(points).filter(|it| it.len() == 4).collect();
+    let [one, other] = &lines[..] else {
+        panic!("{} lines", lines.len())
+    };
+    let mean = |scheme: &str, load: &str| {
+        let load = format!("{load} of host links (wire bytes)");
+        let runs = samples.iter().filter(|it| {
+            it.header.scheme == scheme && it.header.workload.load.as_ref() == Some(&load)
+        });
+        let means = runs.map(|it| it.summary.buckets.last().unwrap().slowdown.mean);
+        means.sum::<f64>() / 3.0
+    };
+    let expected =
+        ["dctcp", "pfabric"].map(|it| ["0.2", "0.4", "0.6", "0.8"].map(|load| mean(it, load)));
+    // A linear map of logarithms, given by two of the points, has all of them.
+    let (a, b) = (expected[0][0].ln(), expected[0][3].ln());
+    let y = |value: f64| one[0].1 + (value.ln() - a) / (b - a) * (one[3].1 - one[0].1);
+    for (line, values) in [(one, expected[0]), (other, expected[1])] {
+        for (point, value) in line.iter().zip(values) {
+            assert!((point.1 - y(value)).abs() < 3.0, "{point:?}, {}", y(value));
+        }
+        let steps: Vec<f64> = line.windows(2).map(|it| it[1].0 - it[0].0).collect();
+        assert!(
+            steps
+                .iter()
+                .all(|it| (it - steps[0]).abs() < 2.0 && *it > 0.0),
+            "{steps:?}"
+        );
+    }
+}
+
+#[test]
+fn each_value_of_what_else_was_varied_has_a_plot_of_its_own() {
+    let folder = files::folder("report-sweeps");
+    let mut samples = Vec::new();
+    for set in ["mark=9", "mark=65"] {
+        for load in ["0.2", "0.6"] {
+            samples.push(at_load("dctcp", 6.0, 1, load, &format!(" --set {set}")));
+        }
+    }
+    let file = sweep_report(&folder, &samples);
+    let mut browser = Browser::start(&folder);
+    browser.look(DESKTOP, false);
+    browser.open(&file);
+    let page = inspect(&mut browser);
+    is_well_laid_out(&page, "two axes");
+    let expected = [
+        "Mean slowdown, all flows, mark 9",
+        "Mean slowdown, all flows, mark 65",
+    ];
+    assert_eq!(titles(figure(&page, "sweep-slowdown-1"))[..2], expected);
+    let by_mark = titles(figure(&page, "sweep-slowdown-2"));
+    assert_eq!(
+        by_mark,
+        [
+            "Mean slowdown, all flows, load 0.2",
+            "Mean slowdown, all flows, load 0.6",
+            "99th percentile of slowdown, all flows, load 0.2",
+            "99th percentile of slowdown, all flows, load 0.6",
+        ]
+    );
+    // Four columns are few enough for the others.
+    for id in ["slowdown", "fct", "queues"] {
+        assert!(!figure(&page, id).panels.is_empty());
+    }
+}

@@ -88,7 +88,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// The command line's options with their values; the topology is the first.
-fn options(header: &Header) -> Vec<String> {
+pub(super) fn options(header: &Header) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for word in &header.options {
         match options.last_mut() {

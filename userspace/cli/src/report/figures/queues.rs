@@ -91,13 +91,13 @@ pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
             x: Axis {
                 label: "time (ms)".to_owned(),
                 scale: Scale::Linear,
-                name: ticks::number,
+                name: Box::new(ticks::number),
                 reaches: vec![0.0, until.unwrap_or(0) as f64 / 1e6],
             },
             y: Axis {
                 label: "queue (kB)".to_owned(),
                 scale: Scale::Linear,
-                name: ticks::number,
+                name: Box::new(ticks::number),
                 reaches: vec![highest],
             },
             reference: None,
@@ -106,11 +106,13 @@ pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
                     column,
                     shape: Shape::Area,
                     points: points(&queues.mean),
+                    bands: Vec::new(),
                 },
                 Series {
                     column,
                     shape: Shape::Line,
                     points: points(&queues.longest),
+                    bands: Vec::new(),
                 },
             ],
         };
@@ -124,13 +126,13 @@ pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
         panels.extend(panel(title, &chart)?);
     }
     Ok(Figure {
-        id: "queues",
-        title: "Queues over time",
+        id: "queues".to_owned(),
+        title: "Queues over time".to_owned(),
         caption:
             "Line: the longest queue of all switch ports; area: the mean of the queues that are \
                   not empty. Times are the fabric's."
                 .to_owned(),
-        one_each: true,
+        legend: Vec::new(),
         panels,
     })
 }
