@@ -54,7 +54,7 @@ fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()
     let [[a, b], [c, d]] = runs;
     let runs = [[a?, b?], [c?, d?]];
     for ((one, other), seed) in runs[0].iter().zip(&runs[1]).zip(SEEDS) {
-        ensure!(one.header.inputs.get("flows").is_some());
+        ensure!(one.header.inputs.contains_key("flows"), "no hash of flows");
         ensure!(one.header.inputs.get("flows") == other.header.inputs.get("flows"));
         let same = measured(one)
             .map(identity)

@@ -15,6 +15,9 @@ const WIDE: f64 = 16.0;
 /// So many letters fit below an axis.
 const LETTERS: usize = 45;
 
+/// How a measure of a column is taken.
+type Of = Box<dyn Fn(&Group) -> Option<Estimate>>;
+
 /// What is drawn: its name, the axis it is on, and how it is taken.
 struct Measure {
     title: String,
@@ -23,7 +26,7 @@ struct Measure {
     name: fn(f64) -> String,
     reaches: &'static [f64],
     reference: Option<f64>,
-    of: Box<dyn Fn(&Group) -> Option<Estimate>>,
+    of: Of,
 }
 
 /// The figures of each axis: slowdowns, times and what is of whole runs.
@@ -99,11 +102,7 @@ fn both(buckets: &[String], measure: impl Fn(&String, &str, Statistic) -> Measur
     buckets.iter().flat_map(of_bucket).collect()
 }
 
-fn figure(
-    what: What,
-    bucket: &str,
-    statistic: Statistic,
-) -> Box<dyn Fn(&Group) -> Option<Estimate>> {
+fn figure(what: What, bucket: &str, statistic: Statistic) -> Of {
     let bucket = bucket.to_owned();
     Box::new(move |group| group.of(what, &bucket, statistic))
 }
