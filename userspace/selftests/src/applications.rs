@@ -5,6 +5,7 @@
 
 #[allow(dead_code)] // The other program uses more of these.
 mod folder;
+mod slurm;
 #[allow(dead_code)]
 mod weft;
 
@@ -32,9 +33,10 @@ fn main() -> ExitCode {
     let program = Program {
         name: "weft-application-selftests",
         about: "\
-Tests of Redis, iperf3, curl, tcpdump and a QUIC client and server on fabrics that weft weaves, as KTAP:
-cargo xtask vm --clock model --package curl,iperf3,python3,redis,tcpdump -- weft-application-selftests",
-        parts: weft_ktap::parts![applications],
+Tests of Redis, iperf3, curl, tcpdump and a QUIC client and server on fabrics that weft weaves, and of Slurm, \
+as KTAP: cargo xtask vm --clock model \
+--package curl,iperf3,munge,python3,redis,slurm-client,slurmctld,slurmd,tcpdump -- weft-application-selftests",
+        parts: weft_ktap::parts![applications, slurm],
         watch_kernel_log: true,
         settle: weft::none_is_up,
         ..Program::DEFAULT

@@ -21,7 +21,17 @@ use crate::progress;
 use crate::vm;
 
 /// What is tested, of the guest's suite.
-const PACKAGES: [&str; 5] = ["curl", "iperf3", "python3", "redis", "tcpdump"];
+const PACKAGES: [&str; 9] = [
+    "curl",
+    "iperf3",
+    "munge",
+    "python3",
+    "redis",
+    "slurm-client",
+    "slurmctld",
+    "slurmd",
+    "tcpdump",
+];
 const RUNS: [u32; 2] = [1, 2];
 
 /// Runs those whose names contain `filter`. `seen` is given what they print. From now on all guests

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Debian's Slurm on this machine, controller and node in one: what `weft sweep plan` writes is an array
+//! job that it takes and runs.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ktap::{Context, tests};
+
+use crate::folder::Folder;
+use crate::require;
+use crate::weft::{require_programs, succeed};
+
+tests![an_array_jobs_results_are_those_of_the_sweep_in_sequence];
+
+/// Two loads, two schemes, one of which tags packets, and two seeds.
+const SWEEP: &str = "rack:hosts=3,rate=1gbit --dilation 100 --scheme droptail,pfabric --load 0.3,0.6 --seed 1,2 \
+                     --workload uniform:1kB-60kB --flows 30 --warm-up 0.2";
+const RUNS: usize = 8;
+/// What Slurm's daemons may take to find each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each run of the plan is a task that Slurm starts; beside them the very same sweep as one command.
+fn an_array_jobs_results_are_those_of_the_sweep_in_sequence(cx: &Context) -> Result<()> {
+    require(&["sbatch", "munged"])?;
+    require_programs()?;
+    let folder = Folder::new()?;
+    let place = |name: &str| -> Result<PathBuf> {
+        let path = folder.path().join(name);
+        fs::create_dir(&path)?;
+        Ok(path)
+    };
+    let (sequence, array) = (place("sequence")?, place("array")?);
+    weft_in(&sequence, &format!("run --quiet {SWEEP}"))?;
+    let job = weft_in(&array, &format!("sweep plan --format slurm {SWEEP}"))?;
+    fs::write(array.join("job.sh"), job)?;
+
+    let slurm = Slurm::start(&place("slurm")?)?;
+    let output = succeed(
+        Command::new("sbatch")
+            .args(["--wait", "job.sh"])
+            .current_dir(&array),
+    );
+    let done = slurm.done();
+    let output = output.with_context(|| format!("sbatch; {}", slurm.log()))?;
+    drop(slurm);
+    ensure!(output.starts_with("Submitted batch job "), "{output}");
+    let done = done?;
+    let completed = done
+        .lines()
+        .filter(|line| line.contains("JobState=COMPLETED"));
+    ensure!(
+        completed.count() == RUNS && done.lines().count() == RUNS,
+        "{done}"
+    );
+
+    let (expected, found) = (results(&sequence)?, results(&array)?);
+    let names = |all: &[(String, Vec<u8>)]| -> Vec<String> {
+        all.iter().map(|(name, _)| name.clone()).collect()
+    };
+    ensure!(names(&expected).len() == RUNS, "{:?}", names(&expected));
+    ensure!(names(&expected) == names(&found), "{:?}", names(&found));
+    for ((name, one), (_, other)) in expected.iter().zip(&found) {
+        ensure!(
+            one == other,
+            "{name}: other bytes, {}",
+            difference(one, other)
+        );
+    }
+    let bytes: usize = found.iter().map(|(_, content)| content.len()).sum();
+    cx.note(format!("{RUNS} results of {bytes} bytes, the same"));
+    Ok(())
+}
+
+fn weft_in(folder: &Path, words: &str) -> Result<String> {
+    let mut command = crate::weft::command(words);
+    succeed(command.current_dir(folder)).with_context(|| format!("weft {words}"))
+}
+
+/// All files of all folders of results, by name.
+fn results(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut all = Vec::new();
+    for of_load in fs::read_dir(folder.join("results"))? {
+        for file in fs::read_dir(of_load?.path())? {
+            let path = file?.path();
+            let name = path.strip_prefix(folder)?.display().to_string();
+            all.push((name, fs::read(&path)?));
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The first line that is not the same.
+fn difference(one: &[u8], other: &[u8]) -> String {
+    let lines = |bytes: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().map(str::to_owned).collect()
+    };
+    let (one, other) = (lines(one), lines(other));
+    let place = one.iter().zip(&other).position(|(a, b)| a != b);
+    let place = place.unwrap_or(one.len().min(other.len()));
+    let line = |all: &[String]| all.get(place).cloned().unwrap_or("nothing".to_owned());
+    format!("line {place}: {} and {}", line(&one), line(&other))
+}
+
+/// Munge, slurmctld and slurmd; they end with this.
+struct Slurm {
+    folder: PathBuf,
+}
+
+impl Slurm {
+    fn start(folder: &Path) -> Result<Self> {
+        // Debian's alternatives, whose links a guest's archive has not got.
+        for name in ["slurmctld", "slurmd", "slurmstepd"] {
+            let link = PathBuf::from(format!("/usr/sbin/{name}"));
+            if fs::symlink_metadata(&link).is_err() {
+                symlink(format!("/usr/sbin/{name}-wlm"), &link)?;
+            }
+        }
+        // An address that is not 127.0.0.1: getaddrinfo takes a machine without one for no machine at all
+        // (AI_ADDRCONFIG).
+        shell("ip link set lo up && ip address replace 192.0.2.1/32 dev lo")?;
+        for (path, mode) in [
+            ("/etc/munge", 0o700),
+            ("/var/lib/munge", 0o700),
+            ("/var/log/munge", 0o700),
+            ("/run/munge", 0o755),
+            ("/etc/slurm", 0o755),
+        ] {
+            fs::create_dir_all(path)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        }
+        let key = Path::new("/etc/munge/munge.key");
+        fs::write(key, [7; 128])?;
+        fs::set_permissions(key, fs::Permissions::from_mode(0o400))?;
+        let name = succeed(&mut Command::new("hostname"))?;
+        fs::write("/etc/slurm/slurm.conf", configuration(name.trim(), folder))?;
+        fs::write("/etc/slurm/cgroup.conf", "CgroupPlugin=disabled\n")?;
+        let slurm = Self {
+            folder: folder.to_owned(),
+        };
+        // As root it has to be told that this is meant.
+        shell("munged --force && slurmctld && slurmd")?;
+        let begun = Instant::now();
+        while !shell("sinfo --noheader --format %t")?.starts_with("idle") {
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "no node is idle; {}",
+                slurm.log()
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(slurm)
+    }
+
+    /// A line for each task that has ended. They are written after a client knows of the end.
+    fn done(&self) -> Result<String> {
+        let begun = Instant::now();
+        loop {
+            let done = fs::read_to_string(self.folder.join("done")).unwrap_or_default();
+            if done.lines().count() >= RUNS || begun.elapsed() > PATIENCE {
+                return Ok(done);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// What the daemons said.
+    fn log(&self) -> String {
+        let log = |name: &str| fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+        format!("slurmctld: {}\nslurmd: {}", log("ctld.log"), log("d.log"))
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // What is left of them hangs the test, which says so.
+        let _ = shell("scontrol shutdown; munged --stop; ip address delete 192.0.2.1/32 dev lo");
+        let begun = Instant::now();
+        let runs = || shell("pidof slurmctld-wlm slurmd-wlm slurmctld slurmd munged || :");
+        while runs().is_ok_and(|it| !it.trim().is_empty()) && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// One node that takes one task at a time: of two, a wire of one may be a nanosecond late while the other's
+/// processes begin, and results say how late wires were.
+fn configuration(name: &str, folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "ClusterName=weft
+SlurmctldHost={name}(192.0.2.1)
+NodeName={name} NodeAddr=192.0.2.1 CPUs=1 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+MpiDefault=none
+ReturnToService=2
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/done
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/ctld.pid
+SlurmdPidFile={folder}/d.pid
+SlurmctldLogFile={folder}/ctld.log
+SlurmdLogFile={folder}/d.log
+"
+    )
+}
+
+fn shell(line: &str) -> Result<String> {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null());
+    succeed(&mut command).with_context(|| line.to_owned())
+}
