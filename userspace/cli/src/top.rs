@@ -17,12 +17,13 @@ use crate::output;
 /// To the beginning of an empty screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// What ports do now: rates, queues, drops, marks, pauses, flows
+/// What ports do now: rates, queues, drops, marks, pauses, detours, flows
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Ports that do nothing are left out. Rates are the fabric's, as its qdiscs count bytes; how much is in a queue, \
 and in how many flows, is of the moment; drops and marks are since the last look. `pausing` is how many queues \
-of its neighbours a port keeps paused, `paused` how many of its own are. What a port's qdisc does not tell is \
+of its neighbours a port keeps paused, `paused` how many of its own are; `detoured` are its packets that went by another port since the last look, \
+`received` those of others that came to it. What a port's qdisc does not tell is \
 empty. Ctrl-C ends it.
 
 Examples:
@@ -96,7 +97,8 @@ fn text(moment: &Moment, testbed: &str, dilation: f64, all: bool) -> String {
         return head;
     }
     let columns = [
-        "port", "Gbit/s", "busy %", "packets", "kB", "flows", "drops", "marks", "pausing", "paused",
+        "port", "Gbit/s", "busy %", "packets", "kB", "flows", "drops", "marks", "pausing",
+        "paused", "detoured", "received",
     ];
     let table = output::table(columns, ports.into_iter().map(row));
     format!("{head}\n{table}")
@@ -115,6 +117,8 @@ fn row(port: &PortNow) -> Vec<String> {
         port.marks.to_string(),
         told(port.pausing.map(u64::from)),
         told(port.paused.map(u64::from)),
+        told(port.detoured),
+        told(port.received),
     ]
 }
 
@@ -135,6 +139,8 @@ mod tests {
             marks: 0,
             pausing: None,
             paused: None,
+            detoured: None,
+            received: None,
             drops_in_all: 0,
         }
     }
@@ -152,7 +158,7 @@ mod tests {
         };
         let expected = "\
 fabric: 2 of 3 ports in 1.000ms of the fabric, 1000 times slower
-port     Gbit/s  busy %  packets  kB  flows  drops  marks  pausing  paused
+port     Gbit/s  busy %  packets  kB  flows  drops  marks  pausing  paused  detoured  received
 h2:tor0       5      50        2   3             0      0
 h0:tor0       1      50        0   0             0      0";
         let lines = |text: &str| -> Vec<String> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde::Serialize;
+use weft_load::record::Detours;
 use weft_net::{StatsReader, Testbed};
 
 use crate::ports::PortReading;
@@ -56,6 +57,10 @@ pub struct PortNow {
     pub pausing: Option<u32>,
     /// Its own queues that are paused now.
     pub paused: Option<u32>,
+    /// Packets of its own that went by another port meanwhile; `None` if it has no qdisc that detours.
+    pub detoured: Option<u64>,
+    /// Packets of other ports that came to it.
+    pub received: Option<u64>,
     /// Packets that it has dropped since it was made.
     pub drops_in_all: u64,
 }
@@ -64,6 +69,10 @@ impl PortNow {
     fn since(last: &PortReading, now: &PortReading, machine_seconds: f64, dilation: f64) -> Self {
         // A qdisc that was made anew counts from 0 again.
         let since = |last: u64, now: u64| now.checked_sub(last).unwrap_or(now);
+        let detours = |of: fn(&Detours) -> u64| {
+            let last = last.detours.as_ref().map_or(0, of);
+            now.detours.as_ref().map(|now| since(last, of(now)))
+        };
         let seconds = machine_seconds / dilation;
         let share = since(last.busy_ns, now.busy_ns) as f64 / 1e9 / machine_seconds;
         Self {
@@ -78,14 +87,17 @@ impl PortNow {
             marks: since(last.marks, now.marks),
             pausing: now.backpressure.map(|it| it.pausing),
             paused: now.backpressure.map(|it| it.paused),
+            detoured: detours(|it| it.sent),
+            received: detours(|it| it.received),
             drops_in_all: now.drops,
         }
     }
 
-    /// Whether it sends, holds, drops or pauses something.
+    /// Whether it sends, holds, drops, detours or pauses something.
     pub fn is_active(&self) -> bool {
         let pauses = self.pausing.unwrap_or(0) + self.paused.unwrap_or(0);
-        self.rate > 0.0 || self.backlog_packets > 0 || self.drops > 0 || pauses > 0
+        let detours = self.detoured.unwrap_or(0) + self.received.unwrap_or(0);
+        self.rate > 0.0 || self.backlog_packets > 0 || self.drops > 0 || pauses > 0 || detours > 0
     }
 }
 

@@ -4,9 +4,10 @@
 
 use anyhow::Result;
 use weft_core::bfc;
+use weft_core::dibs;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
-use weft_load::record::Backpressure;
+use weft_load::record::{Backpressure, Detours};
 use weft_net::QdiscStats;
 use weft_net::qdisc::Handle;
 
@@ -46,6 +47,8 @@ pub(crate) struct PortReading {
     pub(crate) lateness: Lateness,
     /// Times are the machine's.
     pub(crate) backpressure: Option<Backpressure>,
+    /// Of a qdisc that detours packets.
+    pub(crate) detours: Option<Detours>,
     /// Flows that have packets in the queue: only some qdiscs say.
     pub(crate) flows: Option<u64>,
 }
@@ -156,6 +159,13 @@ impl PortReading {
             counted!(paused_ns pauses_received lapsed);
             self.backpressure = Some(all);
         }
+        // The same.
+        if let Some(now) = now.detours {
+            let mut all = self.detours.unwrap_or_default();
+            let last = last.detours.unwrap_or_default();
+            go_on!(all, last, now, sent received);
+            self.detours = Some(all);
+        }
     }
 
     /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
@@ -199,6 +209,23 @@ impl PortReading {
                 if let Some(stats) = bfc::stats::Stats::from_bytes(qdisc.app) {
                     self.backpressure = Some(backpressure(&stats));
                 }
+            }
+            dibs::KIND => {
+                if let Some(stats) = dibs::stats::Stats::from_bytes(qdisc.app) {
+                    self.marks = stats.marked;
+                    self.detours = Some(Detours {
+                        sent: stats.detoured_limit
+                            + stats.detoured_bytes
+                            + stats.detoured_share
+                            + stats.detoured_early,
+                        received: stats.received,
+                    });
+                }
+            }
+            // struct tc_codel_xstats: seven of the queue's state and limits, of which the last is ecn_mark;
+            // then dropping, and ce_mark, of those that are marked for another threshold.
+            "codel" => {
+                self.marks = u64::from(word(qdisc.app, 6)) + u64::from(word(qdisc.app, 8));
             }
             // struct tc_red_xstats: early, pdrop, other, marked.
             "red" => self.marks = word(qdisc.app, 3).into(),
@@ -258,6 +285,15 @@ pub(crate) fn backpressure_since(
     })
 }
 
+/// What happened since a reading.
+pub(crate) fn detours_since(before: Option<Detours>, now: Option<Detours>) -> Option<Detours> {
+    let (now, before) = (now?, before.unwrap_or_default());
+    Some(Detours {
+        sent: now.sent - before.sent,
+        received: now.received - before.received,
+    })
+}
+
 /// The `index`th word of 32 bits; 0 if there is none.
 fn word(bytes: &[u8], index: usize) -> u32 {
     let word = bytes.chunks_exact(4).nth(index);
@@ -273,6 +309,9 @@ pub(crate) struct Totals {
     drops: u64,
     weighed_drops: u64,
     dropped_bytes: u64,
+    pub(crate) marks: u64,
+    /// Packets, each time that one was detoured; `None` if no port detours.
+    pub(crate) detours: Option<u64>,
     pub(crate) lateness: Lateness,
 }
 
@@ -298,6 +337,10 @@ pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
         totals.drops += since(|port| port.drops);
         totals.weighed_drops += since(|port| port.weighed_drops);
         totals.dropped_bytes += since(|port| port.dropped_bytes);
+        totals.marks += since(|port| port.marks);
+        if let Some(detours) = detours_since(before.detours, after.detours) {
+            *totals.detours.get_or_insert(0) += detours.sent;
+        }
         if after.host {
             totals.sent_by_hosts.0 += since(|port| port.sent_packets) + since(|port| port.drops);
             totals.sent_by_hosts.1 +=
@@ -481,8 +524,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_from_red_and_fq_codel() {
-        let words = |words: [u32; 4]| words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    fn marks_are_read_from_red_codel_and_fq_codel() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let qdisc = |kind, app| QdiscFigures {
             kind,
             root: false,
@@ -493,14 +536,72 @@ mod tests {
             drops: 0,
             app,
         };
-        let red: Vec<u8> = words([1, 2, 3, 44]);
+        let red: Vec<u8> = words(&[1, 2, 3, 44]);
         let mut port = PortReading::default();
         port.add(&qdisc("red", &red));
         assert_eq!(port.marks, 44);
-        let codel: Vec<u8> = words([0, 1500, 6, 55]);
+        let codel: Vec<u8> = words(&[1500, 2, 3, 4, u32::MAX, 6, 70, 1, 5]);
+        let mut port = PortReading::default();
+        port.add(&qdisc("codel", &codel));
+        assert_eq!(port.marks, 75);
+        let codel: Vec<u8> = words(&[0, 1500, 6, 55]);
         let mut port = PortReading::default();
         port.add(&qdisc("fq_codel", &codel));
         assert_eq!(port.marks, 55);
+    }
+
+    #[test]
+    fn detours_and_marks_are_read_from_dibs_and_summed_up() {
+        let reading = |stats: Option<dibs::stats::Stats>| {
+            let mut port = PortReading::default();
+            let app = stats.map(|stats| stats.to_bytes());
+            port.add(&QdiscFigures {
+                kind: "dibs",
+                root: false,
+                sent_packets: 0,
+                sent_bytes: 0,
+                backlog_packets: 0,
+                backlog_bytes: 0,
+                drops: 0,
+                app: app.as_ref().map_or(&[], |app| app.as_ref()),
+            });
+            port
+        };
+        let before = dibs::stats::Stats {
+            detoured_limit: 5,
+            received: 2,
+            marked: 7,
+            ..Default::default()
+        };
+        let now = dibs::stats::Stats {
+            detoured_limit: 15,
+            detoured_bytes: 100,
+            detoured_share: 1_000,
+            detoured_early: 10_000,
+            received: 9,
+            marked: 27,
+            ..Default::default()
+        };
+        let (before, now) = (reading(Some(before)), reading(Some(now)));
+        let expected = Detours {
+            sent: 11_110,
+            received: 7,
+        };
+        assert_eq!(detours_since(before.detours, now.detours), Some(expected));
+        let none = reading(None);
+        assert_eq!(none.detours, None);
+        let all = [before.clone(), before.clone(), none.clone()];
+        let all = totals(&all, &[now.clone(), now.clone(), none.clone()]);
+        assert_eq!((all.marks, all.detours), (40, Some(22_220)));
+        assert_eq!(totals(&[none.clone()], &[none]).detours, None);
+        // Made anew: it counts from 0 again.
+        let mut given = Given(vec![now.clone(), before, now]);
+        let mut ports = Continued::new(&mut given);
+        let mut last = || ports.read().unwrap().remove(0).detours.unwrap();
+        assert_eq!(
+            (last().received, last().received, last().received),
+            (9, 11, 18)
+        );
     }
 
     #[test]

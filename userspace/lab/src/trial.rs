@@ -295,6 +295,7 @@ impl Trial<'_> {
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
         summary.loss_of_bytes = totals.loss_of_bytes();
+        (summary.marks, summary.detours) = (Some(totals.marks), totals.detours);
         if let Some(Arrived {
             load,
             begin_ns,
@@ -397,6 +398,7 @@ fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64
         marks: now.marks - before.marks,
         busy_ns: ((now.busy_ns - before.busy_ns) as f64 / dilation).round() as u64,
         backpressure: ports::backpressure_since(before.backpressure, now.backpressure, dilation),
+        detours: ports::detours_since(before.detours, now.detours),
     }
 }
 

@@ -228,6 +228,18 @@ pub struct PortSample {
     /// Of a port with per-hop flow control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backpressure: Option<Backpressure>,
+    /// Of a port that detours packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detours: Option<Detours>,
+}
+
+/// Packets that went by another port than the one that was theirs, since the run's beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detours {
+    /// They were this port's.
+    pub sent: u64,
+    /// They were another's, and came to this one.
+    pub received: u64,
 }
 
 /// How a port with per-hop flow control was doing: its queues, and what its neighbours were told.
@@ -299,6 +311,12 @@ pub struct Summary {
     /// The same of bytes, where all that dropped something say how much.
     #[serde(default)]
     pub loss_of_bytes: Option<f64>,
+    /// Packets that ports marked with congestion; one that several mark counts each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<u64>,
+    /// Packets that ports detoured, each time that one was. `None`: no port detours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detours: Option<u64>,
     /// By size, all last; buckets without a flow are left out.
     pub buckets: Vec<BucketSummary>,
 }
@@ -371,6 +389,8 @@ impl Summary {
             goodput: statistics::goodput(done.iter().map(|(size, ..)| size).sum(), duration_ns),
             loss,
             loss_of_bytes: None,
+            marks: None,
+            detours: None,
             buckets: buckets.iter().filter_map(summarize).collect(),
         }
     }

@@ -68,6 +68,7 @@ fn sample() -> PortSample {
         marks: 0,
         busy_ns: 77,
         backpressure: None,
+        detours: None,
     }
 }
 

@@ -9,6 +9,7 @@ use super::Times;
 use crate::output;
 use number::Unit;
 use weft_lab::results::{self, Estimate, Figure, Group, What};
+use weft_load::record::Summary;
 
 pub(crate) use number::show;
 pub(crate) use weft_lab::number::digits;
@@ -154,7 +155,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
 
 /// All of them.
-pub(crate) const OF_RUN: [OfRun; 6] = [
+pub(crate) const OF_RUN: [OfRun; 8] = [
     ("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
     }),
@@ -164,6 +165,8 @@ pub(crate) const OF_RUN: [OfRun; 6] = [
     ("packets lost", "%", |group| {
         Some(group.figure(|it| it.loss)?.scaled(100.0))
     }),
+    ("marked", "packets", |group| some(group, |it| it.marks)),
+    ("detoured", "packets", |group| some(group, |it| it.detours)),
     ("retransmitted", "segments", |group| {
         group.count(|flow| Some(flow.retransmissions))
     }),
@@ -173,13 +176,23 @@ pub(crate) const OF_RUN: [OfRun; 6] = [
     }),
 ];
 
+/// A count that only some schemes have: `None` if no run has any.
+fn some(group: &Group, count: fn(&Summary) -> Option<u64>) -> Option<Estimate> {
+    let all = group.figure(|it| count(it).map(|it| it as f64));
+    all.filter(|it| it.value > 0.0)
+}
+
 fn whole_run(groups: &[Group]) -> Vec<Row> {
     let row = |(figure, unit, of): OfRun| Row {
         figure: figure.to_owned(),
         unit: unit.to_owned(),
         cells: groups.iter().map(|group| show(of(group))).collect(),
     };
-    OF_RUN.into_iter().map(row).collect()
+    let rare = ["marked", "detoured"];
+    let has = |&(figure, _, of): &OfRun| {
+        !rare.contains(&figure) || groups.iter().any(|group| of(group).is_some())
+    };
+    OF_RUN.into_iter().filter(has).map(row).collect()
 }
 
 /// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare, or not with

@@ -485,6 +485,7 @@ fn with_ports(load: &str) -> Sample {
         marks: 0,
         busy_ns,
         backpressure,
+        detours: None,
     };
     let told = |occupied, longest, pauses, paused_ns| {
         Some(Backpressure {

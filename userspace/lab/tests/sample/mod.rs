@@ -92,6 +92,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
                     marks: 0,
                     busy_ns: tick * 60_000,
                     backpressure: None,
+                    detours: None,
                 });
             }
         }
@@ -108,6 +109,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             marks: 0,
             busy_ns: tick * 60_000,
             backpressure: None,
+            detours: None,
         });
     }
     let options = "fat-tree:k=4 --dilation 1000 --workload web-search --load 0.6 --flows";

@@ -230,6 +230,7 @@ mod tests {
             marks: 0,
             busy_ns,
             backpressure: None,
+            detours: None,
         }
     }
 
