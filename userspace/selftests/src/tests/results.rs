@@ -3,6 +3,7 @@
 //! From a sweep to a page: `weft run` of several schemes and seeds, and what `compare`, `export` and
 //! `report` make of the files that it writes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
@@ -10,12 +11,15 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use weft_ktap::{Context, tests};
-use weft_load::record::{Flow, Recorded};
+use weft_load::record::{Flow, PortSample, Recorded};
 
 use crate::folder::Folder;
 use crate::weft::{refusal, require_programs, weft};
 
-tests![schemes_are_compared_on_the_same_flows_tags_or_not];
+tests![
+    schemes_are_compared_on_the_same_flows_tags_or_not,
+    marks_and_detours_are_in_the_results,
+];
 
 const SEEDS: [u64; 2] = [1, 2];
 /// One without tags, one with.
@@ -256,5 +260,59 @@ fn the_report_has_its_parts(folder: &Folder, files: &str) -> Result<()> {
         "it says of a valid run that it is not"
     );
     ensure!(page.trim_end().ends_with("</html>"), "it breaks off");
+    Ok(())
+}
+
+/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks alone.
+fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
+    const RUN: &str = "leaf-spine:leaves=3,spines=2,hosts=2,rate=1gbit,delay=10us --dilation 100 --only-incast \
+                       --incast 50x32kB@10 --incast-arrivals lognormal:0 --incast-to h5 --incast-senders 5 --flows 100 \
+                       --warm-up 0";
+    for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
+        let folder = Folder::new()?;
+        let results = folder.path().join("results");
+        // Whether it is to be believed is not the question.
+        let words = format!(
+            "run {RUN} --scheme {scheme} --quiet --out {}",
+            results.display()
+        );
+        let output = crate::weft::command(&words).output()?;
+        let path = results.join(format!("{scheme}-seed1.jsonl"));
+        let file = File::open(&path).with_context(|| format!("{output:?}"))?;
+        let run = Recorded::read(scheme, BufReader::new(file))?;
+        let summary = run.summary.as_ref().context("it did not end")?;
+        // The last sample of a port has all of its run.
+        let mut ports: BTreeMap<(&str, &str), &PortSample> = BTreeMap::new();
+        for port in &run.ports {
+            ports.insert((&port.node, &port.port), port);
+        }
+        let marks: u64 = ports.values().map(|port| port.marks).sum();
+        ensure!(
+            marks > 0 && summary.marks == Some(marks),
+            "{scheme}: {marks}, {:?}",
+            summary.marks
+        );
+        let told = ports.values().filter_map(|port| port.detours);
+        let (sent, received) = told.fold((0, 0), |(sent, received), port| {
+            (sent + port.sent, received + port.received)
+        });
+        cx.note(format!("{scheme}: {marks} marks, {sent} detours"));
+        ensure!(
+            summary.detours == detours.then_some(sent),
+            "{scheme}: {:?}",
+            summary.detours
+        );
+        ensure!(
+            (sent > 0) == detours && sent == received,
+            "{scheme}: {sent} sent, {received} received"
+        );
+        let table = weft(&format!("compare {}", path.display()))?;
+        let has = |word: &str| {
+            table
+                .lines()
+                .any(|line| line.trim_start().starts_with(word))
+        };
+        ensure!(has("marked") && has("detoured") == detours, "{table}");
+    }
     Ok(())
 }
