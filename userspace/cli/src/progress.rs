@@ -6,9 +6,10 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use indicatif::{ProgressBar, ProgressStyle};
 use weft_load::engine::{Cancel, Progress, raise_descriptor_limit};
 
 /// Once, before the first run. Ctrl-C ends the run that is under way.
@@ -25,11 +26,13 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(130))
 }
 
-/// Progress, on standard error.
+/// Progress, on standard error: a bar on a terminal, elsewhere a line for each tenth.
 pub(crate) struct Shown {
     what: String,
+    /// Drawn when something ends, by no thread of its own: that would be one more process of the fabric's
+    /// machine.
+    bar: Option<ProgressBar>,
     begun: Instant,
-    terminal: bool,
     quiet: bool,
     /// Per cent that was printed last.
     last: u64,
@@ -37,10 +40,12 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn new(scheme: &str, seed: u64, quiet: bool) -> Self {
+        let what = format!("{scheme}, seed {seed}");
+        let terminal = !quiet && std::io::stderr().is_terminal();
         Self {
-            what: format!("{scheme}, seed {seed}"),
+            bar: terminal.then(|| bar(&what)),
+            what,
             begun: Instant::now(),
-            terminal: std::io::stderr().is_terminal(),
             quiet,
             last: 0,
         }
@@ -48,29 +53,68 @@ impl Shown {
 
     pub(crate) fn update(&mut self, progress: Progress) {
         let Progress { flows, ended, .. } = progress;
-        let percent = 100 * ended / flows.max(1);
-        // A file gets a line for each tenth.
-        let step = if self.terminal { 1 } else { 10 };
-        if self.quiet || percent < self.last + step {
-            return;
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(flows);
+                bar.set_position(ended);
+                if ended == flows {
+                    bar.finish();
+                }
+            }
+            None => {
+                if let Some(line) = self.line(flows, ended, self.begun.elapsed()) {
+                    eprintln!("{line}");
+                }
+            }
         }
-        self.last = percent - percent % step;
-        let elapsed = self.begun.elapsed();
+    }
+
+    /// What there is to say now, if anything.
+    fn line(&mut self, flows: u64, ended: u64, elapsed: Duration) -> Option<String> {
+        const STEP: u64 = 10;
+        let percent = 100 * ended / flows.max(1);
+        if self.quiet || percent < self.last + STEP {
+            return None;
+        }
+        self.last = percent - percent % STEP;
         let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
-        let (start, end) = if self.terminal {
-            ("\r", "  ")
-        } else {
-            ("", "\n")
-        };
-        let clear = if self.terminal && ended == flows {
-            "\n"
-        } else {
-            ""
-        };
-        eprint!(
-            "{start}{}: {ended} of {flows} flows, about {:.0} s left{end}{clear}",
+        Some(format!(
+            "{}: {ended} of {flows} flows, about {:.0} s left",
             self.what,
             left.as_secs_f64().ceil()
-        );
+        ))
+    }
+}
+
+fn bar(what: &str) -> ProgressBar {
+    let style = "{prefix}: {pos} of {len} flows, about {eta} left {wide_bar}";
+    let style = ProgressStyle::with_template(style);
+    ProgressBar::new(0)
+        .with_prefix(what.to_owned())
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(quiet: bool) -> Vec<String> {
+        let mut shown = Shown::new("dctcp", 1, quiet);
+        let line = |ended| shown.line(40, ended, Duration::from_secs(ended));
+        (1..=40).filter_map(line).collect()
+    }
+
+    #[test]
+    fn a_file_gets_a_line_for_each_tenth() {
+        let lines = lines(false);
+        assert_eq!(lines.len(), 10);
+        assert_eq!(lines[0], "dctcp, seed 1: 4 of 40 flows, about 36 s left");
+        assert_eq!(lines[9], "dctcp, seed 1: 40 of 40 flows, about 0 s left");
+    }
+
+    #[test]
+    fn who_asks_for_quiet_gets_nothing() {
+        assert!(lines(true).is_empty());
+        assert!(Shown::new("dctcp", 1, true).bar.is_none());
     }
 }

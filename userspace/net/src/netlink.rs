@@ -7,7 +7,9 @@
 //!
 //! By hand, not by netlink-packet-route as the loader and the tests: that makes of each message a tree of
 //! values before it writes it, and options of qdiscs are bytes here anyway. A fat-tree of k=8 is thousands
-//! of requests.
+//! of requests. The loader has a handful, whose answers it wants as values; the kernel modules' tests must send
+//! what is wrong and see each answer byte by byte, and are not to believe this code. All three share the sockets
+//! of netlink-sys.
 
 use std::io;
 use std::net::IpAddr;
