@@ -593,7 +593,10 @@ mod tests {
         let all = [before.clone(), before.clone(), none.clone()];
         let all = totals(&all, &[now.clone(), now.clone(), none.clone()]);
         assert_eq!((all.marks, all.detours), (40, Some(22_220)));
-        assert_eq!(totals(&[none.clone()], &[none]).detours, None);
+        assert_eq!(
+            totals(std::slice::from_ref(&none), std::slice::from_ref(&none)).detours,
+            None
+        );
         // Made anew: it counts from 0 again.
         let mut given = Given(vec![now.clone(), before, now]);
         let mut ports = Continued::new(&mut given);
