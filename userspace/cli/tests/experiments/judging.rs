@@ -415,6 +415,26 @@ fn a_claim_may_be_of_a_difference() {
     assert!(said.contains("expected over or less"), "{said}");
 }
 
+/// Four flows of 5 packets; a retransmission is a packet, too.
+#[test]
+fn detours_are_of_the_packets_that_flows_sent() {
+    let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detours\" }");
+    let with = |load: &str, detours| {
+        let mut sample = result(load, 2.0);
+        sample.flows[0].retransmissions = 5;
+        sample.summary.detours = detours;
+        sample
+    };
+    let results = [with("0.2", Some(5)), with("0.8", None)];
+    let (_, text) = judged_as("detours", &experiment, results);
+    let table: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Loss"))
+        .collect();
+    assert_eq!(words(&table.join("\n"), "0.2"), ["0.2", "20"]);
+    assert!(!words(&table.join("\n"), "0.8").contains(&"0"), "{text}");
+}
+
 #[test]
 fn several_runs_for_one_cell_are_refused() {
     let experiment = EXPERIMENT.replace("rows = \"load\"\nwhere", "where");

@@ -77,6 +77,14 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
             let loss = loss.and_then(|summary| summary.loss_of_bytes);
             loss.map(|loss| 100.0 * loss)
         }
+        Of::Detours => {
+            let mss = u64::from(done.framing().mss.get());
+            let sent = |flow: &Flow| flow.size.div_ceil(mss) + flow.retransmissions;
+            let packets: u64 = done.run.flows.iter().map(sent).sum();
+            let summary = done.run.summary.as_ref();
+            let detours = summary.and_then(|summary| summary.detours);
+            detours.map(|detours| 100.0 * detours as f64 / packets as f64)
+        }
         Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
         Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
         Of::Retransmissions => per_flow(|flow| Some(flow.retransmissions)),

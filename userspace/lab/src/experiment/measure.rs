@@ -65,6 +65,9 @@ pub(crate) enum Of {
     Loss,
     /// The same of bytes, in %; only where all qdiscs that dropped something say how much.
     LossOfBytes,
+    /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less than the
+    /// share of them that were detoured, acknowledgements among them.
+    Detours,
     /// The goodput of the busiest receiver from its first flow's start to its last one's end, as a
     /// share of what its link carries at best, in %.
     Utilization,
@@ -274,7 +277,7 @@ impl Of {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
             Self::Time | Self::Delay | Self::RequestTime => "µs",
             Self::Paused | Self::Recovery => "µs",
-            Self::Loss | Self::LossOfBytes => "%",
+            Self::Loss | Self::LossOfBytes | Self::Detours => "%",
             Self::Utilization | Self::Throughput | Self::Collisions => "%",
             Self::Empty | Self::Busy | Self::Idle => "%",
             Self::SwitchOver => "packets",
