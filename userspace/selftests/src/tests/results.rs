@@ -17,6 +17,7 @@ use crate::folder::Folder;
 use crate::weft::{refusal, require_programs, weft};
 
 tests![
+    load_is_kept_up_unless_it_is_said_not_to_be,
     schemes_are_compared_on_the_same_flows_tags_or_not,
     marks_and_detours_are_in_the_results,
 ];
@@ -74,6 +75,27 @@ fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()
     quotients_are_of_pairs(cx, &runs, &files)?;
     every_flow_is_exported(&runs, &files)?;
     the_report_has_its_parts(&folder, &files)
+}
+
+fn load_is_kept_up_unless_it_is_said_not_to_be(_cx: &Context) -> Result<()> {
+    require_programs()?;
+    let folder = Folder::new()?;
+    let flows = |name: &str, more: &str| -> Result<(usize, usize)> {
+        let place = folder.path().join(name);
+        let words =
+            "rack:hosts=3,rate=1gbit --dilation 100 --workload fixed:60kB --load 0.6 --flows 50";
+        weft(&format!(
+            "run {words} --warm-up 0 {more} --quiet --out {}",
+            place.display()
+        ))?;
+        let run = valid(&format!("{}/droptail-seed1.jsonl", place.display()))?;
+        Ok((measured(&run).count(), run.flows.len()))
+    };
+    let (own, all) = flows("kept-up", "")?;
+    ensure!(own == 50 && all > 50, "{own} of {all}");
+    let (own, all) = flows("alone", "--no-cool-down")?;
+    ensure!(own == 50 && all == 50, "{own} of {all}");
+    Ok(())
 }
 
 fn valid(path: &str) -> Result<Recorded> {
