@@ -100,7 +100,7 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::{Error, Result, invalid};
-use crate::generate::Flow;
+use crate::generate::{Class, Flow};
 use netns::Namespaces;
 
 /// A host of the fabric.
@@ -141,7 +141,8 @@ pub struct Config {
     pub congestion_control: Option<String>,
     /// `SO_PRIORITY` of senders; `None` leaves it alone.
     pub priority: Option<u32>,
-    /// Whether a flow's size is told to weft's programs before its first byte.
+    /// Whether a flow's size is told to weft's programs before its first byte, and its class: 1 is an
+    /// incast's label, 0 any other flow.
     pub declare_size: bool,
     /// How long to go on after the last start, once no start is due any more.
     pub patience: Duration,
@@ -265,7 +266,7 @@ impl Engine {
         // All that senders ask of the kernel, once, before flows depend on it.
         let probe = socket::sender(listening[0].address.ip(), &config)?;
         if config.declare_size {
-            socket::declare(&probe, 1)?;
+            socket::declare(&probe, 1, Class::Background)?;
         }
         namespaces.leave()?;
         Ok(Self {

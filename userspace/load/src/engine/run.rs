@@ -552,7 +552,8 @@ impl<'a> Run<'a> {
         let result = &mut self.flows[flow as usize];
         if connection.to_write == result.flow.size {
             if self.engine.config.declare_size {
-                socket::declare(&connection.sender, result.flow.size)?;
+                let flow = &result.flow;
+                socket::declare(&connection.sender, flow.size, flow.class)?;
             }
             result.first_byte_ns = Some(self.clock.now()?);
         }

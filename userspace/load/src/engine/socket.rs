@@ -15,6 +15,7 @@ use nix::sys::socket::{
 
 use super::{Config, system};
 use crate::error::{Error, Result, invalid};
+use crate::generate::Class;
 
 /// A socket that listens, in the thread's namespace.
 pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener> {
@@ -156,9 +157,12 @@ where
     Ok(())
 }
 
-/// Tells weft's programs a flow's size.
-pub(super) fn declare(socket: impl AsFd, bytes: u64) -> Result<()> {
-    weft_socket::flow_size(socket, bytes).map_err(|source| Error::System {
+/// Tells weft's programs a flow's size, and whether an incast's label is on it.
+pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()> {
+    let label = u32::from(matches!(class, Class::Incast(_)));
+    let said =
+        weft_socket::flow_size(&socket, bytes).and_then(|()| weft_socket::class(&socket, label));
+    said.map_err(|source| Error::System {
         doing: match source.raw_os_error() {
             Some(libc::ENOPROTOOPT) => {
                 "declaring a flow's size (weft's programs are not attached to this process's \

@@ -6,6 +6,7 @@ mod balance;
 mod doctor;
 mod foreign;
 mod idle;
+mod incast;
 mod kill;
 mod lab;
 mod memory;
@@ -16,5 +17,5 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, results, refusals, doctor, foreign, testbeds, lab, kill, memory
+    idle, rate, balance, incast, results, refusals, doctor, foreign, testbeds, lab, kill, memory
 ];

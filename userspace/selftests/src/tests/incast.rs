@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What makes an incast's flows different from others.
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ktap::{Context, tests};
+use weft_load::record::PortSample;
+
+use crate::weft;
+
+tests![an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks];
+
+/// Eight flows to one host at once: an incast's have one queue if they are labelled, and only they are.
+fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let most = |scheme: &str, flows: &str| -> Result<u32> {
+        let run = weft::run(&format!(
+            "rack:hosts=9,rate=10gbit,delay=3us --dilation 1000 --scheme {scheme} --flows 8 --warm-up 0 \
+             --sample 20us {flows}"
+        ))?;
+        let occupied = |port: &PortSample| {
+            let is_receivers = !port.host && port.port == "h0";
+            port.backpressure
+                .filter(|_| is_receivers)
+                .map(|it| it.occupied)
+        };
+        run.ports
+            .iter()
+            .filter_map(occupied)
+            .max()
+            .context("no samples")
+    };
+    let incast = "--only-incast --incast 8x200kB@1000 --incast-to h0 --incast-arrivals lognormal:0";
+    let added: String = (1..9)
+        .map(|host| format!("--add h{host}-h0:200kB "))
+        .collect();
+    let others = format!("--only-added {added}");
+    let queues = [
+        most("bfc", incast)?,
+        most("bfc-label", incast)?,
+        most("bfc-label", &others)?,
+    ];
+    cx.note(format!("queues with packets, at most: {queues:?}"));
+    ensure!(
+        queues == [8, 1, 8],
+        "queues with packets, at most: {queues:?}"
+    );
+    Ok(())
+}
