@@ -26,6 +26,10 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(130))
 }
 
+/// For so long nothing is printed at most: the last of the flows may take a run most of its time, and who
+/// sees nothing may think that it hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// Progress, on standard error: a bar on a terminal, elsewhere a line for each tenth.
 pub(crate) struct Shown {
     what: String,
@@ -36,6 +40,8 @@ pub(crate) struct Shown {
     quiet: bool,
     /// Per cent that was printed last.
     last: u64,
+    /// When that was, since the beginning.
+    printed: Duration,
 }
 
 impl Shown {
@@ -48,6 +54,7 @@ impl Shown {
             begun: Instant::now(),
             quiet,
             last: 0,
+            printed: Duration::ZERO,
         }
     }
 
@@ -73,10 +80,12 @@ impl Shown {
     fn line(&mut self, flows: u64, ended: u64, elapsed: Duration) -> Option<String> {
         const STEP: u64 = 10;
         let percent = 100 * ended / flows.max(1);
-        if self.quiet || percent < self.last + STEP {
+        let is_due = percent >= self.last + STEP || elapsed >= self.printed + SILENCE;
+        if self.quiet || !is_due {
             return None;
         }
         self.last = percent - percent % STEP;
+        self.printed = elapsed;
         let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
         Some(format!(
             "{}: {ended} of {flows} flows, about {:.0} s left",
@@ -110,6 +119,20 @@ mod tests {
         assert_eq!(lines.len(), 10);
         assert_eq!(lines[0], "dctcp, seed 1: 4 of 40 flows, about 36 s left");
         assert_eq!(lines[9], "dctcp, seed 1: 40 of 40 flows, about 0 s left");
+    }
+
+    #[test]
+    fn a_file_gets_a_line_for_each_minute_without_one() {
+        let mut shown = Shown::new("bfc", 1, false);
+        let mut says = |ended, seconds| {
+            let line = shown.line(100, ended, Duration::from_secs(seconds));
+            line.is_some()
+        };
+        assert!(!says(9, 59));
+        assert!(says(9, 60), "a minute without a line");
+        assert!(!says(9, 119));
+        assert!(says(10, 119) && !says(19, 150));
+        assert!(!says(19, 178) && says(19, 179));
     }
 
     #[test]
