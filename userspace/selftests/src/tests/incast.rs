@@ -41,8 +41,10 @@ fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Conte
         most("bfc-label", &others)?,
     ];
     cx.note(format!("queues with packets, at most: {queues:?}"));
+    // A SYN, which goes before its flow is described, may be sampled in a queue of its own.
+    let [alone, labelled, others] = queues;
     ensure!(
-        queues == [8, 1, 8],
+        alone == 8 && labelled <= 2 && others == 8,
         "queues with packets, at most: {queues:?}"
     );
     Ok(())
