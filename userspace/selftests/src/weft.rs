@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -96,15 +97,22 @@ pub(crate) fn run(words: &str) -> Result<Recorded> {
         outcome?;
         bail!("weft {words}: no results");
     };
-    let read = || -> Result<Recorded> {
-        let run = Recorded::read("results", BufReader::new(File::open(file.path())?))?;
-        let summary = run.summary.as_ref().context("it did not end")?;
-        let reasons: Vec<_> = summary.reasons().collect();
-        ensure!(summary.valid, "INVALID: {}", reasons.join("; "));
-        Ok(run)
-    };
-    let run = read().with_context(|| format!("weft {words}"))?;
+    let run = valid(&file.path()).with_context(|| format!("weft {words}"))?;
     outcome?;
+    Ok(run)
+}
+
+/// The results in a file.
+///
+/// # Errors
+///
+/// If there are none, or the run is not valid: why.
+pub(crate) fn valid(path: &Path) -> Result<Recorded> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let run = Recorded::read("results", BufReader::new(file))?;
+    let summary = run.summary.as_ref().context("it did not end")?;
+    let reasons: Vec<_> = summary.reasons().collect();
+    ensure!(summary.valid, "INVALID: {}", reasons.join("; "));
     Ok(run)
 }
 
