@@ -35,18 +35,28 @@ pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
     }
 }
 
-/// Keeps a report under `name` if `save`, and gives it as JSON.
-fn keep(report: &impl Serialize, name: &str, save: bool) -> Result<String> {
-    let json = serde_json::to_string_pretty(report)?;
+/// Keeps a report under `name` if `save`, and prints it: as JSON if `json`, else its `table`. The exit status.
+fn tell<T: Serialize>(
+    report: &T,
+    name: &str,
+    (save, json): (bool, bool),
+    table: impl FnOnce(&T) -> String,
+) -> Result<u8> {
+    let text = serde_json::to_string_pretty(report)?;
     if save {
         let directory = build::workspace().join("selftests/bench/results");
         fs::create_dir_all(&directory)?;
         let path = directory.join(format!("{name}.json"));
-        fs::write(&path, format!("{json}\n"))
+        fs::write(&path, format!("{text}\n"))
             .with_context(|| format!("writing {}", path.display()))?;
         progress::note(&format!("saved {}", path.display()));
     }
-    Ok(json)
+    if json {
+        println!("{text}");
+    } else {
+        print!("{}", table(report));
+    }
+    Ok(0)
 }
 
 /// The date in UTC, as in 2026-01-31.

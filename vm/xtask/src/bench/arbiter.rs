@@ -65,13 +65,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchArbiter) -> Result<u8> {
         figures: serde_json::from_str(&figures).context("what the benchmark says")?,
     };
     let name = format!("arbiter-{}", report.date);
-    let json = super::keep(&report, &name, options.save)?;
-    if options.json {
-        println!("{json}");
-    } else {
-        print!("{}", text(&report));
-    }
-    Ok(0)
+    let how = (options.save, options.json);
+    super::tell(&report, &name, how, text)
 }
 
 fn text(report: &Report) -> String {

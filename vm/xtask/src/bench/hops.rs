@@ -170,13 +170,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
         figures,
     };
     let name = format!("hops-{}-{}", report.date, report.kernel);
-    let json = super::keep(&report, &name, options.save)?;
-    if options.json {
-        println!("{json}");
-    } else {
-        print!("{}", table(&report));
-    }
-    Ok(0)
+    let how = (options.save, options.json);
+    super::tell(&report, &name, how, table)
 }
 
 fn measure(built: &Built, point: &Point, hardware: &Hardware) -> Result<Figure> {
@@ -241,24 +236,30 @@ struct Flow {
     size: u64,
 }
 
-/// Data segments times the links that they cross.
+/// What a segment carries with timestamps, at Ethernet's MTU.
+const SEGMENT: u64 = 1448;
+
+/// Data segments of a flow times the links that they cross, where so many hosts are at a switch, and in a pod.
+pub(super) fn of_flow((src, dst): (u64, u64), size: u64, (edge, pod): (u64, u64)) -> u64 {
+    let links = if src / edge == dst / edge {
+        2
+    } else if src / pod == dst / pod {
+        4
+    } else {
+        6
+    };
+    size.div_ceil(SEGMENT) * links
+}
+
+/// The same of all flows of a result.
 fn hops(point: &Point, result: &str) -> Result<u64> {
-    /// What a segment carries with timestamps, at Ethernet's MTU.
-    const SEGMENT: u64 = 1448;
     let mut hops = 0;
     for line in result
         .lines()
         .filter(|line| line.starts_with(r#"{"record":"flow""#))
     {
         let Flow { src, dst, size } = serde_json::from_str(line).context("reading a flow")?;
-        let links = if src / point.edge == dst / point.edge {
-            2
-        } else if src / point.pod == dst / point.pod {
-            4
-        } else {
-            6
-        };
-        hops += size.div_ceil(SEGMENT) * links;
+        hops += of_flow((src, dst), size, (point.edge, point.pod));
     }
     ensure!(hops > 0, "{}: the result has no flow", point.name);
     Ok(hops)

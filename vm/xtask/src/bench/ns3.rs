@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
+use super::hops;
 use super::usage::Usage;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
@@ -24,8 +25,6 @@ use crate::weft_run::{self, Wanted};
 
 const SOURCE: &str = "selftests/bench/ns3/leaf_spine.cc";
 const SCHEME: &str = "droptail";
-/// Payload of a full segment with timestamps.
-const SEGMENT: u64 = 1448;
 
 /// A flow, as `weft run` leaves it.
 #[derive(Deserialize)]
@@ -140,13 +139,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
         ns3_packet_hops: simulated.packet_hops,
         ns3_peak_mib: simulated.peak_kib / 1024,
     };
-    let json = super::keep(&report, &format!("ns3-{}", report.date), options.save)?;
-    if options.json {
-        println!("{json}");
-    } else {
-        print!("{}", table(&report));
-    }
-    Ok(0)
+    let how = (options.save, options.json);
+    super::tell(&report, &format!("ns3-{}", report.date), how, table)
 }
 
 fn topology(options: &BenchNs3) -> String {
@@ -244,12 +238,8 @@ fn times(text: &str) -> Result<Vec<(usize, u64)>> {
 
 /// Links that a flow's data packets cross, all in all.
 fn hops(flow: &Flow, hosts: u32) -> u64 {
-    let links = if flow.src / hosts == flow.dst / hosts {
-        2
-    } else {
-        4
-    };
-    flow.size.div_ceil(SEGMENT) * links
+    let ends = (flow.src.into(), flow.dst.into());
+    hops::of_flow(ends, flow.size, (hosts.into(), u64::MAX))
 }
 
 /// Means over the flows that ended in both, ours and theirs.

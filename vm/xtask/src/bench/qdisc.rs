@@ -89,13 +89,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
     if let Some(only) = &options.only {
         name += &format!("-{only}");
     }
-    let json = super::keep(&report, &name, options.save)?;
-    if options.json {
-        println!("{json}");
-    } else {
-        print!("{}", table(&report));
-    }
-    Ok(0)
+    let how = (options.save, options.json);
+    super::tell(&report, &name, how, table)
 }
 
 /// One run of the guest's program.

@@ -91,13 +91,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
         measured,
     };
     let name = format!("weave-{}-{}", report.date, report.kernel);
-    let json = super::keep(&report, &name, options.save)?;
-    if options.json {
-        println!("{json}");
-    } else {
-        print!("{}", report::table(&report));
-    }
-    Ok(0)
+    let how = (options.save, options.json);
+    super::tell(&report, &name, how, report::table)
 }
 
 /// The process that measures.
