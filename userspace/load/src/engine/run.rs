@@ -201,12 +201,12 @@ impl<'a> Run<'a> {
         let mut come = 0;
         loop {
             for _ in 0..BATCH {
-                self.keep_up_load(watch)?;
                 let now = self.clock.now()?;
                 let Some((due, flow)) = self.schedule.pop(now) else {
                     break;
                 };
                 self.start(flow, due, now)?;
+                self.keep_up_load(watch)?;
             }
             // Only those that are there now: one that fails at once has to wait its turn.
             for _ in 0..self.again.len() {
@@ -246,8 +246,6 @@ impl<'a> Run<'a> {
                 return Ok(Ended::Complete);
             }
             let deadline = self.last_start.saturating_add(patience);
-            // The batch may have begun the last that was drawn.
-            self.keep_up_load(watch)?;
             let start = self.schedule.next_ns();
             let all_began = start.is_none() || self.flows.len() > self.own;
             if all_began && deadline <= now {
