@@ -360,6 +360,22 @@ pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
 mod tests {
     use super::*;
 
+    /// What a port reads of a qdisc that is a child, and has nothing but statistics of its own.
+    fn reading(kind: &str, app: &[u8]) -> PortReading {
+        let mut port = PortReading::default();
+        port.add(&QdiscFigures {
+            kind,
+            root: false,
+            sent_packets: 0,
+            sent_bytes: 0,
+            backlog_packets: 0,
+            backlog_bytes: 0,
+            drops: 0,
+            app,
+        });
+        port
+    }
+
     #[test]
     fn what_is_in_flight_is_in_no_queue() {
         let stats = weft_core::wire::stats::Stats {
@@ -391,20 +407,7 @@ mod tests {
 
     #[test]
     fn backpressure_counts_from_the_beginning_and_says_how_it_is_now() {
-        let reading = |stats: bfc::stats::Stats| {
-            let mut port = PortReading::default();
-            port.add(&QdiscFigures {
-                kind: "bfc",
-                root: false,
-                sent_packets: 0,
-                sent_bytes: 0,
-                backlog_packets: 0,
-                backlog_bytes: 0,
-                drops: 0,
-                app: &stats.to_bytes(),
-            });
-            port.backpressure
-        };
+        let reading = |stats: bfc::stats::Stats| reading("bfc", &stats.to_bytes()).backpressure;
         let before = bfc::stats::Stats {
             occupied: 9,
             collisions: 5,
@@ -526,47 +529,17 @@ mod tests {
     #[test]
     fn marks_are_read_from_red_codel_and_fq_codel() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let qdisc = |kind, app| QdiscFigures {
-            kind,
-            root: false,
-            sent_packets: 0,
-            sent_bytes: 0,
-            backlog_packets: 0,
-            backlog_bytes: 0,
-            drops: 0,
-            app,
-        };
         let red: Vec<u8> = words(&[1, 2, 3, 44]);
-        let mut port = PortReading::default();
-        port.add(&qdisc("red", &red));
-        assert_eq!(port.marks, 44);
+        assert_eq!(reading("red", &red).marks, 44);
         let codel: Vec<u8> = words(&[1500, 2, 3, 4, u32::MAX, 6, 70, 1, 5]);
-        let mut port = PortReading::default();
-        port.add(&qdisc("codel", &codel));
-        assert_eq!(port.marks, 75);
+        assert_eq!(reading("codel", &codel).marks, 75);
         let codel: Vec<u8> = words(&[0, 1500, 6, 55]);
-        let mut port = PortReading::default();
-        port.add(&qdisc("fq_codel", &codel));
-        assert_eq!(port.marks, 55);
+        assert_eq!(reading("fq_codel", &codel).marks, 55);
     }
 
     #[test]
     fn detours_and_marks_are_read_from_dibs_and_summed_up() {
-        let reading = |stats: Option<dibs::stats::Stats>| {
-            let mut port = PortReading::default();
-            let app = stats.map(|stats| stats.to_bytes());
-            port.add(&QdiscFigures {
-                kind: "dibs",
-                root: false,
-                sent_packets: 0,
-                sent_bytes: 0,
-                backlog_packets: 0,
-                backlog_bytes: 0,
-                drops: 0,
-                app: app.as_ref().map_or(&[], |app| app.as_ref()),
-            });
-            port
-        };
+        let of = |stats: &dibs::stats::Stats| reading("dibs", &stats.to_bytes());
         let before = dibs::stats::Stats {
             detoured_limit: 5,
             received: 2,
@@ -582,13 +555,13 @@ mod tests {
             marked: 27,
             ..Default::default()
         };
-        let (before, now) = (reading(Some(before)), reading(Some(now)));
+        let (before, now) = (of(&before), of(&now));
         let expected = Detours {
             sent: 11_110,
             received: 7,
         };
         assert_eq!(detours_since(before.detours, now.detours), Some(expected));
-        let none = reading(None);
+        let none = reading("dibs", &[]);
         assert_eq!(none.detours, None);
         let all = [before.clone(), before.clone(), none.clone()];
         let all = totals(&all, &[now.clone(), now.clone(), none.clone()]);

@@ -131,6 +131,22 @@ fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>
     (output.status.code(), printed(&output))
 }
 
+/// Judges three seeds of two loads, whose slowdown is 2 at the one, and these at the other: the status, and what is
+/// said.
+fn of_three_seeds(folder: &Path, slowdowns: [f64; 3]) -> (Option<i32>, Value) {
+    for (seed, slowdown) in (1..).zip(slowdowns) {
+        for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
+            let mut sample = result(load, slowdown);
+            sample.header.seed = seed;
+            sample.write(&place(folder, load));
+        }
+    }
+    let words = ["run", "./mine.toml", "--judge", "--json", "--seed", "1,2,3"];
+    let output = weft(folder, &words);
+    let judgement = serde_json::from_str(&printed(&output)).unwrap();
+    (output.status.code(), judgement)
+}
+
 /// The words of the first line that begins so.
 fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let line = text.lines().find(|line| line.starts_with(begin));
@@ -221,21 +237,10 @@ fn a_claim_holds_only_if_its_interval_does() {
         ("surely-not", [8.9, 9.0, 9.1], "fails"),
     ] {
         let folder = folder(&format!("interval-{name}"), EXPERIMENT);
-        for (seed, slowdown) in (1..).zip(seeds) {
-            for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
-                let mut sample = result(load, slowdown);
-                sample.header.seed = seed;
-                sample.write(&place(&folder, load));
-            }
-        }
-        let output = weft(
-            &folder,
-            &["run", "./mine.toml", "--judge", "--json", "--seed", "1,2,3"],
-        );
-        let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+        let (status, judgement) = of_three_seeds(&folder, seeds);
         let claim = &judgement["claims"][0];
         assert_eq!(claim["verdict"], verdict, "{claim}");
-        assert_eq!(output.status.code(), Some(i32::from(verdict != "holds")));
+        assert_eq!(status, Some(i32::from(verdict != "holds")));
     }
     // One seed says nothing of others.
     let folder = folder("interval-none", EXPERIMENT);
@@ -263,18 +268,7 @@ fn a_claim_of_a_number_needs_an_interval_that_has_it_and_is_narrow() {
         ("off", [3.1, 3.11, 3.12], "fails"),
     ] {
         let folder = folder(&format!("equals-{name}"), &experiment);
-        for (seed, slowdown) in (1..).zip(seeds) {
-            for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
-                let mut sample = result(load, slowdown);
-                sample.header.seed = seed;
-                sample.write(&place(&folder, load));
-            }
-        }
-        let output = weft(
-            &folder,
-            &["run", "./mine.toml", "--judge", "--json", "--seed", "1,2,3"],
-        );
-        let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+        let (_, judgement) = of_three_seeds(&folder, seeds);
         assert_eq!(judgement["claims"][0]["verdict"], verdict, "{name}");
         assert_eq!(judgement["claims"][0]["asked"], "1.50 (to 10 %)");
     }
