@@ -86,7 +86,7 @@ mod tests {
             added: vec![added.to_owned()],
             until: Until::Flows(1),
             warm_up: None,
-            cool_down: true,
+            no_cool_down: false,
         };
         on("dctcp", settings, &traffic)
     }
@@ -134,7 +134,7 @@ mod tests {
             added: Vec::new(),
             until: Until::Flows(100),
             warm_up: None,
-            cool_down: true,
+            no_cool_down: false,
         };
         let [plain, tagged] =
             ["dctcp", "pfabric"].map(|scheme| on(scheme, &[], &traffic("web-search")));

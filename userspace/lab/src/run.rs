@@ -369,7 +369,7 @@ mod tests {
                 added: vec![added.to_owned()],
                 until: weft_load::generate::Until::Flows(1),
                 warm_up: None,
-                cool_down: true,
+                no_cool_down: false,
             };
             let planned = traffic.workload(&fabric.topology, &framing, 1).unwrap();
             patience(&fabric, &framing, &planned.workload).as_secs_f64()

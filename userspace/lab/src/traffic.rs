@@ -39,8 +39,8 @@ pub struct Traffic {
     /// as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but not more than
     /// what is measured; else a tenth.
     pub warm_up: Option<f64>,
-    /// Whether other flows keep up the load until all that are measured have ended.
-    pub cool_down: bool,
+    /// Whether no other flows keep up the load until all that are measured have ended.
+    pub no_cool_down: bool,
 }
 
 /// What a run's flows are.
@@ -309,7 +309,7 @@ impl Traffic {
             (None, None) => (self.until, WARM_UP),
         };
         said.warm_up = warm_up;
-        said.no_cool_down = !self.cool_down;
+        said.no_cool_down = self.no_cool_down;
         let workload = Workload {
             hosts,
             background,
@@ -631,7 +631,7 @@ mod tests {
             added: Vec::new(),
             until,
             warm_up,
-            cool_down: true,
+            no_cool_down: false,
         };
         let flows = |warm_up, until| {
             let planned = traffic(warm_up, until)

@@ -123,7 +123,7 @@ impl Args {
             added: self.add.clone(),
             until: self.until()?,
             warm_up: self.warm_up,
-            cool_down: !self.no_cool_down,
+            no_cool_down: self.no_cool_down,
         })
     }
 

@@ -313,7 +313,7 @@ at_most = 0
                 added: vec!["h0-h1:1kB".to_owned()],
                 until: Until::Flows(1),
                 warm_up: Some(0.0),
-                cool_down: true,
+                no_cool_down: false,
             },
             connections: Connections::PerFlow,
             since: Since::FirstByte,

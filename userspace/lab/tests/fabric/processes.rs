@@ -84,7 +84,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             added: Vec::new(),
             until: Until::Flows(flows),
             warm_up: Some(0.0),
-            cool_down: true,
+            no_cool_down: false,
         },
         connections: Connections::PerFlow,
         since: Since::FirstByte,
