@@ -68,6 +68,23 @@ impl Port {
         })
     }
 
+    /// A link whose near end sends without delay, packets as they are on the wire, and whose far end
+    /// acknowledges each, by way of netem (its words). The receive window is never what limits a flow.
+    pub(crate) fn acknowledging(netem: &str) -> Result<Self> {
+        let port = Self::new()?;
+        for end in [&port.near, &port.far] {
+            end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
+            end.ip(&format!(
+                "route change 10.0.0.0/24 dev {LINK} quickack 1 initrwnd 1000"
+            ))?;
+        }
+        port.far
+            .write_sysctl("net/ipv4/tcp_rmem", "4096 4194304 6291456")?;
+        let words = format!("qdisc add dev {LINK} root handle 1: netem limit 10000 {netem}");
+        port.far.command("tc", &words)?;
+        Ok(port)
+    }
+
     /// Adds, changes or replaces a qdisc at the near end, with the payload of its options.
     pub(crate) fn qdisc(
         &mut self,

@@ -49,25 +49,10 @@ const DELAY: u16 = 0;
 const SLOW_START: u16 = 1;
 const CAP: u16 = 2;
 
-/// A link whose near end sends without delay, packets as they are on the wire, and whose far end
-/// acknowledges each, by way of netem.
+/// A link without settings.
 fn port(netem: &str) -> Result<Port> {
     modules::load(MODULE)?;
-    let port = Port::new()?;
-    for end in [&port.near, &port.far] {
-        end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
-        end.ip(&format!(
-            "route change 10.0.0.0/24 dev {LINK} quickack 1 initrwnd 1000"
-        ))?;
-    }
-    // The receive window is never what limits a flow.
-    port.far
-        .write_sysctl("net/ipv4/tcp_rmem", "4096 4194304 6291456")?;
-    port.far.command(
-        "tc",
-        &format!("qdisc add dev {LINK} root handle 1: netem limit 10000 {netem}"),
-    )?;
-    Ok(port)
+    Port::acknowledging(netem)
 }
 
 /// Sets a near setting.

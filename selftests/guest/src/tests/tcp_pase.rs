@@ -56,27 +56,15 @@ const FEW: usize = 1_000;
 /// ECN-capable, as all packets of a flow are.
 const ECT_0: u8 = 2;
 
-/// A link whose near end sends without delay, packets as they are on the wire, and whose far end
-/// acknowledges each after an RTT.
+/// A link whose far end acknowledges each packet after an RTT.
 fn port(queues: u32) -> Result<Port> {
     modules::load(MODULE)?;
-    let port = Port::new()?;
+    let port = Port::acknowledging(&format!("delay {}ms", RTT.as_millis()))?;
     for end in [&port.near, &port.far] {
-        end.ip(&format!("link set {LINK} gso_max_segs 1"))?;
-        end.ip(&format!(
-            "route change 10.0.0.0/24 dev {LINK} quickack 1 initrwnd 1000"
-        ))?;
         // No tail loss probe asks for what is late; each probe is answered.
         end.write_sysctl("net/ipv4/tcp_early_retrans", "0")?;
         end.write_sysctl("net/ipv4/tcp_invalid_ratelimit", "0")?;
     }
-    port.far
-        .write_sysctl("net/ipv4/tcp_rmem", "4096 4194304 6291456")?;
-    let delay = format!(
-        "qdisc add dev {LINK} root handle 1: netem limit 10000 delay {}ms",
-        RTT.as_millis()
-    );
-    port.far.command("tc", &delay)?;
     for (name, value) in [
         ("rate_kbit", RATE_KBIT),
         ("rtt_us", RTT.as_micros() as u32),
