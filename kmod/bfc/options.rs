@@ -340,10 +340,6 @@ impl Config {
             let sentence = c"Queues times factor must be at most 131072";
             return Err(Refusal::invalid(sentence));
         }
-        if self.queues.saturating_mul(self.factor) > MAX_ENTRIES {
-            let sentence = c"Queues times factor must be at most 131072";
-            return Err(Refusal::invalid(sentence));
-        }
         let per_class = if self.incast.is_some() { 2 } else { 1 };
         if self.queues.wrapping_sub(1) < u32::from(self.classes).wrapping_mul(per_class) {
             let sentence = c"Each class needs a queue, or two if there is an incast label";

@@ -39,7 +39,7 @@ use crate::bfc::{
     stats::{QueueStats, Stats},
 };
 use crate::common::discipline::Next;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::common::share::Share;
 use crate::common::shared::{self, Frames, FRAME};
 use crate::common::tag::{self, Tag};
@@ -344,10 +344,6 @@ impl Qdisc for Port {
     type Prepared = Option<Queues>;
     type Stats = [u8; Stats::SIZE];
     type QueueStats = [u8; QueueStats::SIZE];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(current: Option<&Config>, config: &Config) -> Result<Option<Queues>> {
         match current {

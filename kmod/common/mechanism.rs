@@ -41,7 +41,9 @@ macro_rules! qdisc {
                 kind: $kind,
                 options: $options::ROWS,
                 check: |payload| $options::Options::parse(payload).map(|_| ()),
-                check_new: |payload| $options::Config::requested(None, payload).map(|_| ()),
+                check_new: |payload| {
+                    <$options::Config as $crate::common::options::Configuration>::requested(None, payload).map(|_| ())
+                },
                 check_dump: |payload| $options::Config::parse(payload).map(|_| ()),
                 statistics: $statistics,
                 example: "",

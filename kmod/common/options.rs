@@ -179,6 +179,17 @@ pub fn within<T: PartialOrd + Copy>(
     }
 }
 
+/// All that a qdisc is told, as [`options!`](crate::options) makes it.
+pub trait Configuration: Copy {
+    /// What a new qdisc of a request, the payload of `TCA_OPTIONS`, is told, or one that is `current` and is
+    /// changed by it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is refused, with the sentence for the user.
+    fn requested(current: Option<Self>, payload: &[u8]) -> Result<Self, Refusal>;
+}
+
 /// What a dump lacks.
 pub const LACKS: Refusal = Refusal::invalid(c"The dump lacks an attribute");
 
@@ -313,23 +324,6 @@ macro_rules! options {
                 Self { $( $field: $crate::options!(@change self options $field $($flag)?), )* }
             }
 
-            /// What a new qdisc of this request, or one that is `current` and is changed by it, is
-            /// told.
-            ///
-            /// # Errors
-            ///
-            /// What [`Options::parse`], [`new`](Self::new) and [`updated`](Self::updated) refuse.
-            pub fn requested(
-                current: Option<Self>,
-                payload: &[u8],
-            ) -> Result<Self, $crate::common::nla::Refusal> {
-                let options = Options::parse(payload)?;
-                match current {
-                    Some(config) => config.updated(&options),
-                    None => Self::new(&options),
-                }
-            }
-
             /// Dumps the configuration, every attribute of it.
             ///
             /// # Errors
@@ -363,6 +357,19 @@ macro_rules! options {
                 Ok(Self {
                     $( $field: $crate::options!(@need said $field $($flag)?), )*
                 })
+            }
+        }
+
+        impl $crate::common::options::Configuration for Config {
+            fn requested(
+                current: Option<Self>,
+                payload: &[u8],
+            ) -> Result<Self, $crate::common::nla::Refusal> {
+                let options = Options::parse(payload)?;
+                match current {
+                    Some(config) => config.updated(&options),
+                    None => Self::new(&options),
+                }
             }
         }
     };
@@ -406,5 +413,34 @@ macro_rules! options {
     (@need $said:ident $field:ident optional) => { $said.$field };
     (@need $said:ident $field:ident $($flag:ident)?) => {
         $said.$field.ok_or($crate::common::options::LACKS)?
+    };
+}
+
+/// `Config::new` and `Config::updated` where each option is checked by itself alone, and each can be changed.
+/// Others say in their own what does not go together, or stays.
+#[macro_export]
+macro_rules! independent_options {
+    () => {
+        impl Config {
+            /// The configuration of a new qdisc.
+            ///
+            /// # Errors
+            ///
+            /// What [`Options::check`] refuses.
+            pub fn new(options: &Options) -> Result<Self, $crate::common::nla::Refusal> {
+                options.check()?;
+                Ok(Self::filled(options))
+            }
+
+            /// The configuration after a `change`: what the request does not say stays.
+            ///
+            /// # Errors
+            ///
+            /// What [`Options::check`] refuses.
+            pub fn updated(self, options: &Options) -> Result<Self, $crate::common::nla::Refusal> {
+                options.check()?;
+                Ok(self.changed(options))
+            }
+        }
     };
 }

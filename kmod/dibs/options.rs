@@ -2,7 +2,6 @@
 
 //! Options of the `dibs` qdisc.
 
-use crate::common::nla::Refusal;
 use crate::common::options::Unit;
 pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 
@@ -119,24 +118,4 @@ crate::options! {
         default |said| DEFAULT_RANKS;
 }
 
-impl Config {
-    /// The configuration of a new qdisc.
-    ///
-    /// # Errors
-    ///
-    /// What [`Options::check`] refuses.
-    pub fn new(options: &Options) -> Result<Self, Refusal> {
-        options.check()?;
-        Ok(Self::filled(options))
-    }
-
-    /// The configuration after a `change`: what the request does not say stays.
-    ///
-    /// # Errors
-    ///
-    /// What [`Options::check`] refuses.
-    pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
-        options.check()?;
-        Ok(self.changed(options))
-    }
-}
+crate::independent_options!();

@@ -41,7 +41,7 @@ mod dibs;
 mod kapi;
 
 use crate::common::discipline::Next;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::common::shared;
 use crate::dibs::ip::{self, Header};
 use crate::dibs::options::{Config, Policy, TTL_AS_IT_IS};
@@ -147,10 +147,6 @@ impl Qdisc for Port {
     type Prepared = ();
     type Stats = [u8; Stats::SIZE];
     type QueueStats = [u8; 0];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
         Ok(())

@@ -2,7 +2,6 @@
 
 //! Options of the `hold` qdisc, which keeps a backlog in its child for tests and benchmarks.
 
-use crate::common::nla::Refusal;
 use crate::common::options::Unit;
 
 /// The qdisc's name.
@@ -24,22 +23,4 @@ crate::options! {
         default |said| 0;
 }
 
-impl Config {
-    /// The configuration of a new qdisc.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn new(options: &Options) -> Result<Self, Refusal> {
-        Ok(Self::filled(options))
-    }
-
-    /// The configuration after a `change`: what the request does not say stays.
-    ///
-    /// # Errors
-    ///
-    /// None.
-    pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
-        Ok(self.changed(options))
-    }
-}
+crate::independent_options!();

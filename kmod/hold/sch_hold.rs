@@ -19,7 +19,7 @@ mod hold;
 mod kapi;
 
 use crate::common::discipline::Next;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::common::xorshift::Xorshift32;
 use crate::hold::options::Config;
 use kapi::{
@@ -54,10 +54,6 @@ impl Qdisc for Hold {
     type Prepared = ();
     type Stats = [u8; 0];
     type QueueStats = [u8; 0];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
         Ok(())

@@ -28,6 +28,7 @@ use super::{
     watchdog::Watchdog,
 };
 use crate::common::discipline::Next;
+use crate::common::options::Configuration as _;
 
 /// A qdisc's state, and what the adapter has for it, inside `struct Qdisc`. The kernel zeroes it
 /// before init, and calls destroy even where init failed.
@@ -175,7 +176,8 @@ impl<T: Qdisc> Adapter<T> {
         from_result(|| {
             // SAFETY: The kernel's arguments are valid for the call.
             let (nest, mut ack) = unsafe { (Nest::from_raw(opt), ExtAck::from_raw(extack)) };
-            let config = T::parse(None, nest.payload()).map_err(|r| ack.refuse(&r, &nest))?;
+            let config = T::Config::requested(None, nest.payload());
+            let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(None, &config)?;
             // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet. Child
             // and group are dropped here or in its destroy callback. The namespace of its device lives
@@ -254,8 +256,8 @@ impl<T: Qdisc> Adapter<T> {
             // SAFETY: change is called under RTNL, so nobody else changes the configuration
             // between here and `apply`.
             let current = unsafe { Self::locked(sch, |state, _| state.config()) };
-            let config =
-                T::parse(Some(current), nest.payload()).map_err(|r| ack.refuse(&r, &nest))?;
+            let config = T::Config::requested(Some(current), nest.payload());
+            let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(Some(&current), &config)?;
             // SAFETY: As above.
             let retired = unsafe {

@@ -3,9 +3,9 @@
 //! A queueing discipline as a trait, and as a module. The adapter between it and the kernel is in `adapter`.
 //!
 //! ```text
-//!            parse → prepare → new           parse → prepare → apply → drop what is left
-//!   RTNL     ───────────────────────         ────────────────[ lock ]──────────────────
-//!   add ───▶ init                    change ─▶
+//!            requested → prepare → new           requested → prepare → apply → drop what is left
+//!   RTNL     ───────────────────────────         ────────────────────[ lock ]──────────────────
+//!   add ───▶ init                        change ─▶
 //!
 //!   qdisc lock:  enqueue, dequeue, peek, reset;  config and stats (copied out for dumps)
 //! ```
@@ -42,7 +42,8 @@ use super::{
     skb::{Purge, Skb},
 };
 use crate::common::discipline::Next;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
+use crate::common::options::Configuration;
 
 /// A queueing discipline.
 ///
@@ -68,7 +69,7 @@ pub trait Qdisc: Sized + Send + 'static {
     type Shared: Sharing;
 
     /// Everything the options say.
-    type Config: Copy;
+    type Config: Configuration;
 
     /// What a configuration needs and cannot be had under the lock: memory.
     type Prepared;
@@ -78,13 +79,6 @@ pub trait Qdisc: Sized + Send + 'static {
 
     /// The statistics of a queue that is shown as a class; `[u8; 0]` where there are none.
     type QueueStats: AsRef<[u8]>;
-
-    /// Reads the options of an add (`current` is `None`) or of a change.
-    ///
-    /// # Errors
-    ///
-    /// Whatever is refused, with the sentence for the user.
-    fn parse(current: Option<Self::Config>, payload: &[u8]) -> Result<Self::Config, Refusal>;
 
     /// Reserves what `config` needs, in place of `current` for a change; may sleep.
     ///

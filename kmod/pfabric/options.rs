@@ -3,7 +3,6 @@
 //! Options of the `pfabric` qdisc (Alizadeh et al., "pFabric: Minimal Near-Optimal
 //! Datacenter Transport", SIGCOMM 2013, section 4.1).
 
-use crate::common::nla::Refusal;
 use crate::common::options::Unit;
 
 /// The qdisc's name, as in `tc qdisc add … pfabric`.
@@ -43,24 +42,4 @@ crate::options! {
         default |said| true;
 }
 
-impl Config {
-    /// The configuration of a new qdisc.
-    ///
-    /// # Errors
-    ///
-    /// What [`Options::check`] refuses.
-    pub fn new(options: &Options) -> Result<Self, Refusal> {
-        options.check()?;
-        Ok(Self::filled(options))
-    }
-
-    /// The configuration after a `change`: what the request does not say stays.
-    ///
-    /// # Errors
-    ///
-    /// What [`Options::check`] refuses.
-    pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
-        options.check()?;
-        Ok(self.changed(options))
-    }
-}
+crate::independent_options!();

@@ -19,7 +19,7 @@ mod kapi;
 mod pfabric;
 
 use crate::common::discipline::{Discipline, Next};
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::pfabric::options::Config;
 use crate::pfabric::queue::{Arrival, Limits, PFabric};
 use crate::pfabric::stats::Stats;
@@ -60,10 +60,6 @@ impl Qdisc for Port {
     type Prepared = Queue;
     type Stats = [u8; Stats::SIZE];
     type QueueStats = [u8; 0];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(_current: Option<&Config>, config: &Config) -> Result<Queue> {
         Queue::new(Limits {

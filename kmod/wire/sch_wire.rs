@@ -21,7 +21,7 @@ mod kapi;
 mod wire;
 
 use crate::common::discipline::Next;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::wire::line::Params;
 use crate::wire::link::{self, Ends, Link};
 use crate::wire::options::Config;
@@ -122,10 +122,6 @@ impl Qdisc for Wire {
     type Prepared = ();
     type Stats = [u8; Stats::SIZE];
     type QueueStats = [u8; 0];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(_current: Option<&Config>, _config: &Config) -> Result<()> {
         Ok(())

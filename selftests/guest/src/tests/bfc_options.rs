@@ -10,6 +10,7 @@ use weft_core::bfc::options::{
     Scheduler, attr,
 };
 use weft_core::common::nla::Refusal;
+use weft_core::common::options::Configuration as _;
 use weft_ktap::{Context, tests};
 
 use super::options::{HANDLE, Kind, Why, attribute};
