@@ -41,6 +41,7 @@ Examples:
       --wait-for h3:6379 --from h7 redis-benchmark -h h3 -n 1000 -q
   weft lab rack:hosts=8 --dilation 100 sh -e experiment.sh      with weft exec h0 … & in it
   weft lab rack:hosts=2 --on h0 'python3 -m http.server' --json --from h1 curl -s http://h0:8000/
+  weft lab rack:hosts=2 --rootless --from h1 ping -c 3 h0
   weft lab rack:hosts=2 --on hosts 'agent --name $node' --dry-run true")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,6 +65,10 @@ pub(crate) struct Args {
     /// Keep what the processes of --on and of the scheme say in files there
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
+    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine has loaded;
+    /// no tags, which take root. The command, too, is root of that namespace, and sees no other network
+    #[arg(long)]
+    pub(crate) rootless: bool,
     /// Print commands that do the same, and do nothing
     #[arg(long)]
     dry_run: bool,

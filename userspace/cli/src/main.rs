@@ -87,7 +87,31 @@ enum Command {
     Names(names::Args),
 }
 
+/// Whether a command is to go without root; `None`: it cannot.
+fn rootless(command: &Command) -> Option<bool> {
+    match command {
+        Command::Run(args) => Some(args.rootless),
+        Command::Lab(args) => Some(args.rootless),
+        _ => None,
+    }
+}
+
 fn run(command: Command) -> Result<ExitCode> {
+    let rootless = rootless(&command);
+    if rootless == Some(true) {
+        // Before there are any threads.
+        weft_net::rootless::enter()?;
+    }
+    let result = execute(command);
+    result.or_else(|error| match format!("{error:#}") {
+        said if rootless == Some(false) && said.contains("run as root") => {
+            error::usage(format!("{said}; or without, with --rootless"))
+        }
+        _ => Err(error),
+    })
+}
+
+fn execute(command: Command) -> Result<ExitCode> {
     match command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),

@@ -163,6 +163,12 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     let Some(programs) = Programs::of(plan, scheme) else {
         return weft_net::up_watched(plan, None).map_err(refused);
     };
+    if weft_net::rootless::is_root_of_a_namespace() {
+        return usage(format!(
+            "scheme {} has eBPF programs, which take root of the machine itself",
+            scheme.name
+        ));
+    }
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
     // Made at the first port. By then the testbed is there, as nobody else's and so that `weft down`
     // finds what becomes of a process that is killed.

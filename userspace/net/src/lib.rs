@@ -63,6 +63,7 @@ mod plan;
 pub mod probe;
 mod processes;
 pub mod qdisc;
+pub mod rootless;
 mod stats;
 mod tc;
 mod testbed;

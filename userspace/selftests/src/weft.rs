@@ -59,9 +59,14 @@ pub(crate) fn refusal(words: &str) -> Result<String> {
 
 /// As [`refusal`], of somebody without privileges.
 pub(crate) fn unprivileged_refusal(words: &str) -> Result<String> {
+    refused(&mut unprivileged(words)).with_context(|| format!("weft {words}, as nobody"))
+}
+
+/// As [`command`], of somebody without privileges.
+pub(crate) fn unprivileged(words: &str) -> Command {
     let mut command = command(words);
     command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
-    refused(&mut command).with_context(|| format!("weft {words}, as nobody"))
+    command
 }
 
 fn refused(command: &mut Command) -> Result<String> {

@@ -71,6 +71,10 @@ pub(crate) struct Args {
     /// Hosts use IPv6
     #[arg(long)]
     ipv6: bool,
+    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine has loaded;
+    /// no tags, which take root
+    #[arg(long)]
+    pub(crate) rootless: bool,
     /// The folder for results: SCHEME-seedN.jsonl, of an experiment or several values (--load 0.2,0.4) in folders
     /// of their own
     #[arg(long, value_name = "FOLDER", default_value = "results")]

@@ -13,9 +13,11 @@ mod memory;
 mod rate;
 mod refusals;
 mod results;
+mod rootless;
 mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, incast, results, refusals, doctor, foreign, testbeds, lab, kill, memory
+    idle, rate, balance, incast, results, refusals, doctor, foreign, testbeds, lab, rootless, kill,
+    memory
 ];
