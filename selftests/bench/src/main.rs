@@ -14,6 +14,9 @@
 //! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost is
 //!   in every figure of that kind alike.
 //!
+//! A qdisc that is *full*, with a backlog of all that it may hold, sends each packet by a second device: what
+//! is measured is a packet's whole way to there, and no packet ever leaves the backlog.
+//!
 //! pktgen's packets all have one priority, which makes any priority queue a first-in-first-out one;
 //! for the subjects called *ranked* `hold` gives each packet a random one.
 
@@ -72,6 +75,8 @@ struct Results {
 }
 
 const DEVICE: &str = "bench0";
+/// By which packets go that find a qdisc full.
+const SECOND: &str = "bench1";
 
 /// Packets sent before anything is measured: the first ones pay for memory that the others reuse.
 const WARM_UP: u64 = 1_000;
@@ -102,7 +107,8 @@ fn main() -> Result<()> {
         if !only.is_empty() && !only.iter().any(|part| subject.name.contains(part)) {
             continue;
         }
-        let empty = [1, 64].map(|flows| (None, flows));
+        let mut empty = vec![(None, 1), (None, 64)];
+        empty.retain(|_| subject.full.is_none());
         let held = BACKLOGS
             .iter()
             .flat_map(|&backlog| FLOWS.map(|flows| (Some(backlog), flows)));
@@ -132,9 +138,13 @@ fn measure(
     flows: u32,
     arguments: &Arguments,
 ) -> Result<Figure> {
-    let device = Dummy::new()?;
-    // Above the backlog, and at least pfabric's default.
-    let limit = backlog.unwrap_or(0).max(23) + 1;
+    let device = Dummy::new(DEVICE)?;
+    let second = subject.full.map(Dummy::facing_a_switch).transpose()?;
+    let limit = match (&second, backlog) {
+        (Some(_), Some(backlog)) => backlog,
+        // Above the backlog, and at least pfabric's default.
+        _ => backlog.unwrap_or(0).max(23) + 1,
+    };
     let parent = match backlog {
         Some(backlog) => {
             device.hold(backlog, subject)?;
@@ -165,6 +175,18 @@ fn measure(
         }
         microseconds = microseconds.min(sent.microseconds);
     }
+    if let Some(second) = second {
+        let (went, expected) = (
+            second.sent()?,
+            arguments.packets * u64::from(arguments.rounds),
+        );
+        if went < expected {
+            bail!(
+                "{}: {went} of {expected} packets went by {SECOND}",
+                subject.name
+            );
+        }
+    }
     let ns_per_packet = microseconds as f64 * 1e3 / arguments.packets as f64;
     Ok(Figure {
         qdisc: subject.name,
@@ -177,15 +199,48 @@ fn measure(
 }
 
 /// A dummy device, gone when this is dropped.
-struct Dummy;
+struct Dummy {
+    name: &'static str,
+}
 
 impl Dummy {
-    fn new() -> Result<Self> {
-        run("ip", ["link", "add", DEVICE, "type", "dummy"])?;
-        let this = Self;
+    fn new(name: &'static str) -> Result<Self> {
+        run("ip", ["link", "add", name, "type", "dummy"])?;
+        let this = Self { name };
         // prio's children take their limit from the transmit queue's length.
-        run("ip", ["link", "set", DEVICE, "txqueuelen", "20000", "up"])?;
+        run("ip", ["link", "set", name, "txqueuelen", "20000", "up"])?;
         Ok(this)
+    }
+
+    /// The second, with a qdisc, and a neighbour that is known.
+    fn facing_a_switch(qdisc: &str) -> Result<Self> {
+        let this = Self::new(SECOND)?;
+        for (program, line) in [
+            ("ip", format!("address add 10.1.0.1/24 dev {SECOND}")),
+            (
+                "ip",
+                format!(
+                    "neighbour add 10.1.0.2 lladdr 02:00:00:00:00:03 dev {SECOND} nud permanent"
+                ),
+            ),
+            (
+                "tc",
+                format!("qdisc add dev {SECOND} root handle 1: {qdisc}"),
+            ),
+        ] {
+            run(program, line.split_whitespace())?;
+        }
+        Ok(this)
+    }
+
+    /// How many packets it sent.
+    fn sent(&self) -> Result<u64> {
+        let path = format!("/sys/class/net/{}/statistics/tx_packets", self.name);
+        let count = fs::read_to_string(&path).with_context(|| path.clone())?;
+        count
+            .trim()
+            .parse()
+            .with_context(|| format!("{path}: {count}"))
     }
 
     /// Puts `hold` at the root.
@@ -200,7 +255,7 @@ impl Dummy {
 
 impl Drop for Dummy {
     fn drop(&mut self) {
-        let _ = run("ip", ["link", "del", DEVICE]);
+        let _ = run("ip", ["link", "del", self.name]);
     }
 }
 

@@ -14,9 +14,13 @@ pub(crate) struct Subject {
     pub(crate) priorities: u32,
     /// Transmit time that each packet is given, in ns after its arrival; 0 gives none.
     pub(crate) txtime_ns: u64,
+    /// Whether the backlog is all that it may hold, so that each packet of the measurement finds it full; it
+    /// goes by a second device, which has this qdisc.
+    pub(crate) full: Option<&'static str>,
 }
 
-/// All, stock ones first. `{limit}` is a number of packets that is not reached.
+/// All, stock ones first. `{limit}` is a number of packets that is not reached, or, where it is to be full, the
+/// backlog.
 ///
 /// Stock qdiscs are given what they need to hold that many packets of that many flows without
 /// dropping, pacing or sharing a flow's queue; nothing else is tuned.
@@ -39,6 +43,7 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         priorities: 0,
         // Within `delta` of the packet's arrival, so that etf gives it when asked.
         txtime_ns: 1_000_000_000,
+        full: None,
     },
     subject("pfabric", &["pfabric limit {limit}"]),
     ranked("pfabric ranked", &["pfabric limit {limit}"]),
@@ -52,8 +57,11 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         "bfc ranked srf",
         &["bfc rate 400gbit hrtt 2us buffer 0 scheduler srf"],
     ),
-    // Not full; one that is detours, which takes another device.
     subject("dibs", &["dibs limit {limit}"]),
+    Subject {
+        full: Some("dibs detour-to"),
+        ..subject("dibs full", &["dibs limit {limit}"])
+    },
     // So fast that the wire is free when the next packet comes: the wire's own cost.
     subject(
         "wire + pfifo",
@@ -71,6 +79,7 @@ const fn subject(name: &'static str, lines: &'static [&'static str]) -> Subject 
         lines,
         priorities: 0,
         txtime_ns: 0,
+        full: None,
     }
 }
 
