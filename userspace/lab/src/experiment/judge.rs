@@ -427,7 +427,7 @@ fn judged(
         unit: if claim.over.is_some() {
             ""
         } else {
-            measure.of.unit()
+            measure.unit()
         },
         at,
         verdict,
@@ -484,7 +484,7 @@ impl Cells<'_> {
 
     /// A measure and its unit.
     fn label(&self, name: &str) -> String {
-        match self.measures[name].of.unit() {
+        match self.measures[name].unit() {
             "" => name.to_owned(),
             unit => format!("{name} ({unit})"),
         }

@@ -162,6 +162,9 @@ pub(crate) enum Statistic {
     Max,
     /// Of values that may be below 0: the largest without their sign.
     Largest,
+    /// Jain's index of fairness, a number: the square of their sum over n times the sum of their squares.
+    /// 1 if all are alike, 1/n if one has everything (R. Jain et al., DEC-TR-301, 1984).
+    Jain,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -192,7 +195,7 @@ impl Statistic {
             Self::P95 => Some(0.95),
             Self::P99 => Some(0.99),
             Self::P999 => Some(0.999),
-            Self::Mean | Self::Max | Self::Largest => None,
+            Self::Mean | Self::Max | Self::Largest | Self::Jain => None,
         }
     }
 
@@ -224,6 +227,8 @@ impl Statistic {
             Self::P99 => percentile(0.99),
             Self::P999 => percentile(0.999),
             Self::Max | Self::Largest => levels.last().map(|(value, _)| *value),
+            // It is of shares, which do not hold for a time.
+            Self::Jain => None,
         }
     }
 
@@ -240,6 +245,13 @@ impl Statistic {
             Self::Largest => {
                 let sizes = sorted.values().iter().map(|value| value.abs());
                 sizes.max_by(f64::total_cmp)
+            }
+            Self::Jain => {
+                let values = sorted.values();
+                let (sum, squares): (f64, f64) = values
+                    .iter()
+                    .fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+                (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
             }
         }
     }
@@ -272,7 +284,7 @@ impl Of {
     }
 
     /// Empty for a number.
-    pub(crate) fn unit(self) -> &'static str {
+    fn unit(self) -> &'static str {
         match self {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
             Self::Time | Self::Delay | Self::RequestTime => "µs",
@@ -288,6 +300,14 @@ impl Of {
 }
 
 impl Measure {
+    /// Empty for a number.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self.statistic {
+            Some(Statistic::Jain) => "",
+            _ => self.of.unit(),
+        }
+    }
+
     /// What does not go together.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let sizes = self.above.is_some() || self.up_to.is_some();
@@ -298,6 +318,8 @@ impl Measure {
             Some("it needs a statistic: mean, p50, p95, p99, p999, max or largest")
         } else if !self.of.has_statistic() && self.statistic.is_some() {
             Some("there is one number of it, and no statistic")
+        } else if self.statistic == Some(Statistic::Jain) && self.of != Of::Throughput {
+            Some("jain is of flows' shares: of = \"throughput\"")
         } else if of_flows && !self.of.has_flows() {
             Some("above, up_to, class, from and to are for figures of flows")
         } else if self.of == Of::Recovery && (self.at.is_none() || self.after.is_none()) {
@@ -388,6 +410,17 @@ mod tests {
     }
 
     #[test]
+    fn jains_index_is_1_of_equal_shares_and_the_share_of_those_that_have_all() {
+        let of = |values: &[f64]| Statistic::Jain.of(values.iter().copied());
+        assert_eq!(of(&[7.0; 5]), Some(1.0));
+        assert_eq!(of(&[0.0, 3.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(of(&[3.0, 0.0, 3.0, 0.0]), Some(0.5));
+        // (1 + 2 + 3)² / (3 · 14)
+        assert_eq!(of(&[1.0, 2.0, 3.0]), Some(36.0 / 42.0));
+        assert_eq!((of(&[]), of(&[0.0, 0.0])), (None, None));
+    }
+
+    #[test]
     fn over_time_each_value_counts_for_as_long_as_it_holds() {
         let levels = || vec![(5.0, 10.0), (1.0, 80.0), (3.0, 10.0)];
         let of = |statistic: Statistic| statistic.over_time(levels());
@@ -447,6 +480,7 @@ mod tests {
             "of = \"recovery\"\nat = \"tor0:h0\"",
             "of = \"recovery\"\nafter = \"1us\"",
             "of = \"backlog\"",
+            "of = \"backlog\"\nstatistic = \"jain\"",
             "of = \"loss\"\nat = \"tor0:h0\"",
             "of = \"timeouts\"\nafter = \"1us\"",
         ] {
