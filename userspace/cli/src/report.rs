@@ -4,6 +4,7 @@
 
 mod chart;
 mod figures;
+mod map;
 mod page;
 mod palette;
 mod ticks;

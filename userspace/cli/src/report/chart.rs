@@ -68,13 +68,13 @@ pub(super) struct Chart {
     pub(super) series: Vec<Series>,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn px(length: f64) -> i32 {
+pub(super) fn px(length: f64) -> i32 {
     (length * SCALE).round() as i32
 }
 
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+pub(super) fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("drawing: {error}")
 }
 
@@ -111,33 +111,8 @@ impl Chart {
     }
 
     fn draw(&self, area: &Area<'_>, x: Ticks, y: Ticks) -> Result<()> {
-        // The library divides by 1.24.
-        let letters = ("sans-serif", LETTERS * SCALE * 1.24)
-            .into_font()
-            .color(&INK);
         let (left, right, bottom, top) = (x.from, x.to, y.from, y.to);
-        let mut chart = ChartBuilder::on(area)
-            .margin(px(4.0))
-            .margin_right(px(16.0))
-            .margin_top(px(8.0))
-            .x_label_area_size(px(44.0))
-            .y_label_area_size(px(76.0))
-            .build_cartesian_2d(x, y)
-            .map_err(failed)?;
-        chart
-            .configure_mesh()
-            .x_desc(&self.x.label)
-            .y_desc(&self.y.label)
-            .x_label_formatter(&|value| (self.x.name)(*value))
-            .y_label_formatter(&|value| (self.y.name)(*value))
-            .label_style(letters.clone())
-            .axis_desc_style(letters)
-            .axis_style(INK.stroke_width(px(1.0) as u32))
-            .bold_line_style(GRID.stroke_width(px(0.75) as u32))
-            .light_line_style(TRANSPARENT)
-            .set_all_tick_mark_size(px(4.0))
-            .draw()
-            .map_err(failed)?;
+        let mut chart = axes(area, (x, &self.x), (y, &self.y))?;
         if let Some(value) = self.reference {
             let ends = vec![(left, value), (right, value)];
             let line = PathElement::new(ends, INK.stroke_width(px(1.0) as u32));
@@ -195,6 +170,43 @@ impl Chart {
         }
         area.present().map_err(failed)
     }
+}
+
+type Drawn<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ticks, Ticks>>;
+
+/// Draws two axes, of which each says what it shows.
+pub(super) fn axes<'a, 'b>(
+    area: &'a Area<'b>,
+    (x, of_x): (Ticks, &Axis),
+    (y, of_y): (Ticks, &Axis),
+) -> Result<Drawn<'a, 'b>> {
+    // The library divides by 1.24.
+    let letters = ("sans-serif", LETTERS * SCALE * 1.24)
+        .into_font()
+        .color(&INK);
+    let mut chart = ChartBuilder::on(area)
+        .margin(px(4.0))
+        .margin_right(px(16.0))
+        .margin_top(px(8.0))
+        .x_label_area_size(px(44.0))
+        .y_label_area_size(px(76.0))
+        .build_cartesian_2d(x, y)
+        .map_err(failed)?;
+    chart
+        .configure_mesh()
+        .x_desc(&of_x.label)
+        .y_desc(&of_y.label)
+        .x_label_formatter(&|value| (of_x.name)(*value))
+        .y_label_formatter(&|value| (of_y.name)(*value))
+        .label_style(letters.clone())
+        .axis_desc_style(letters)
+        .axis_style(INK.stroke_width(px(1.0) as u32))
+        .bold_line_style(GRID.stroke_width(px(0.75) as u32))
+        .light_line_style(TRANSPARENT)
+        .set_all_tick_mark_size(px(4.0))
+        .draw()
+        .map_err(failed)?;
+    Ok(chart)
 }
 
 fn marker(corners: &[(f64, f64)], colour: RGBColor) -> Polygon<(i32, i32)> {

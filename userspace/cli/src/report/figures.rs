@@ -4,6 +4,7 @@
 
 mod queues;
 mod sweeps;
+mod switches;
 
 use anyhow::Result;
 use weft_load::record::Flow;
@@ -15,6 +16,7 @@ use weft_lab::results::Group;
 
 pub(super) use queues::queues;
 pub(super) use sweeps::sweeps;
+pub(super) use switches::held_by_switches;
 
 /// Plots that belong together.
 pub(super) struct Figure {
@@ -50,6 +52,18 @@ fn columns(groups: &[Group]) -> Vec<Key> {
 fn panel(title: impl Into<String>, chart: &Chart) -> Result<Option<Panel>> {
     let title = title.into();
     Ok(chart.svg()?.map(|svg| Panel { title, svg }))
+}
+
+/// A panel's title, where it is of a group's first run.
+fn of_first_run(group: &Group) -> String {
+    let mut title = group.name.clone();
+    if group.runs.len() > 1 {
+        title.push_str(&format!(", seed {}", group.runs[0].header.seed));
+    }
+    if !group.valid() {
+        title.push_str(" (INVALID)");
+    }
+    title
 }
 
 /// The flows of all runs that were measured and ended.

@@ -34,6 +34,7 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
             figures::slowdown_by_size(groups)?,
             figures::completion_times(groups)?,
             figures::queues(groups)?,
+            figures::held_by_switches(groups)?,
         ]);
     }
     let figures: Vec<Markup> = drawn.iter().map(figure).collect::<Result<_>>()?;

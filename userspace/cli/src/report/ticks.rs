@@ -42,6 +42,16 @@ impl Ticks {
         })
     }
 
+    /// So many rows, from 0 on, each of which is named at its middle.
+    pub(super) fn rows(count: usize) -> Self {
+        Self {
+            scale: Scale::Linear,
+            from: 0.0,
+            to: count as f64,
+            at: (0..count).map(|row| row as f64 + 0.5).collect(),
+        }
+    }
+
     /// Each of the numbers is named.
     fn steps(low: f64, high: f64) -> Self {
         const MARGIN: f64 = 0.3;

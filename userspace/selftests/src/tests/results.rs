@@ -254,7 +254,7 @@ fn the_report_has_its_parts(folder: &Folder, files: &str) -> Result<()> {
         page == report("other.html")?,
         "the same results give another page"
     );
-    for id in ["slowdown", "fct", "queues"] {
+    for id in ["slowdown", "fct", "queues", "switches"] {
         let figure = page.split(&format!("<figure id=\"{id}\">")).nth(1);
         let figure = figure.and_then(|rest| rest.split("</figure>").next());
         let figure = figure.with_context(|| format!("no figure {id}"))?;

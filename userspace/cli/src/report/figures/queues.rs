@@ -116,14 +116,7 @@ pub(in crate::report) fn queues(groups: &[Group]) -> Result<Figure> {
                 },
             ],
         };
-        let mut title = group.name.clone();
-        if group.runs.len() > 1 {
-            title.push_str(&format!(", seed {}", group.runs[0].header.seed));
-        }
-        if !group.valid() {
-            title.push_str(" (INVALID)");
-        }
-        panels.extend(panel(title, &chart)?);
+        panels.extend(panel(super::of_first_run(group), &chart)?);
     }
     Ok(Figure {
         id: "queues".to_owned(),
