@@ -24,6 +24,9 @@ Examples:
   weft-tag attach --dev port1 --role switch --spray round-robin
   weft-tag attach --dev port2 --role switch --spray round-robin
 
+  # Nothing but the sizes, for a congestion control that reads them.
+  weft-tag attach --cgroup /sys/fs/cgroup/weft
+
   weft-tag stats --dev eth0 --json
   weft-tag detach --dev eth0
   weft-tag detach --cgroup /sys/fs/cgroup/weft
@@ -78,35 +81,35 @@ enum Command {
 
 #[derive(Args)]
 struct Attach {
-    /// Device to attach to
-    #[arg(long)]
-    dev: String,
+    /// Device to attach to; none: to the cgroup alone, for a congestion control that reads sizes
+    #[arg(long, requires = "role", required_unless_present = "cgroup")]
+    dev: Option<String>,
     /// What the device belongs to
-    #[arg(long, value_parser = PossibleValuesParser::new(names(Role::ALL, Role::name)))]
-    role: String,
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Role::ALL, Role::name)))]
+    role: Option<String>,
     /// Where the kernel runs them: `clsact` attaches many devices faster [default: tcx]
-    #[arg(long, value_parser = PossibleValuesParser::new(names(Hook::ALL, Hook::name)))]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Hook::ALL, Hook::name)))]
     hook: Option<String>,
     /// Host: rank of a packet [default: remaining]
-    #[arg(long, value_parser = PossibleValuesParser::new(names(Policy::ALL, Policy::name)))]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Policy::ALL, Policy::name)))]
     policy: Option<String>,
     /// Host: rank of a packet whose flow does not say its size [default: sent]
-    #[arg(long, value_parser = PossibleValuesParser::new(names(Fallback::ALL, Fallback::name)))]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Fallback::ALL, Fallback::name)))]
     fallback: Option<String>,
     /// Host: rank under policy `fixed` of flows without a class [default: 0]
-    #[arg(long, value_name = "RANK")]
+    #[arg(long, requires = "dev", value_name = "RANK")]
     fixed: Option<u32>,
     /// Host: let one rank stand for a burst of up to 64 KiB, which is faster [default: off]
-    #[arg(long, value_parser = ["off", "on"])]
+    #[arg(long, requires = "dev", value_parser = ["off", "on"])]
     gso: Option<String>,
     /// Host: cgroup whose programs may say the size of their flows
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
     /// Switch: spray packets over the paths of multipath routes [default: off]
-    #[arg(long, value_parser = PossibleValuesParser::new(names(Spray::ALL, Spray::name)))]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Spray::ALL, Spray::name)))]
     spray: Option<String>,
     /// Switch: number of paths for round-robin, if it is no power of two
-    #[arg(long, value_name = "N")]
+    #[arg(long, requires = "dev", value_name = "N")]
     paths: Option<u32>,
 }
 
@@ -138,8 +141,13 @@ fn choice<T: Copy>(all: &[T], name: fn(T) -> &'static str, given: Option<&String
 
 impl Attach {
     fn run(&self, object: &Object) -> Result<()> {
+        let Some(dev) = &self.dev else {
+            // clap has seen to it that there is a device or a cgroup.
+            let cgroup = self.cgroup.as_deref().context("no cgroup")?;
+            return FlowSizes::attach(object, cgroup).map(drop);
+        };
         let hook = choice(Hook::ALL, Hook::name, self.hook.as_ref())?;
-        if choice(Role::ALL, Role::name, Some(&self.role))? == Role::Switch {
+        if choice(Role::ALL, Role::name, self.role.as_ref())? == Role::Switch {
             let foreign = [
                 ("--policy", self.policy.is_some()),
                 ("--fallback", self.fallback.is_some()),
@@ -155,9 +163,7 @@ impl Attach {
                 spray: choice(Spray::ALL, Spray::name, self.spray.as_ref())?,
                 paths: self.paths.unwrap_or(0),
             };
-            return Attacher::new(object, None)
-                .at(hook)
-                .switch(&self.dev, &config);
+            return Attacher::new(object, None).at(hook).switch(dev, &config);
         }
         let foreign = [
             ("--spray", self.spray.is_some()),
@@ -184,7 +190,7 @@ impl Attach {
         };
         Attacher::new(object, flows.as_ref())
             .at(hook)
-            .host(&self.dev, &config)
+            .host(dev, &config)
     }
 }
 

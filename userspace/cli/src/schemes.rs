@@ -140,6 +140,7 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
         bdp_packets: 12,
         rtt_ns: 14_600,
         slack_ns: 0,
+        host_bits: 10_000_000_000,
         dilation: 1,
     };
     let mut variables = Variables::of_fabric(&scheme.description.parameters, &fabric)?;

@@ -123,8 +123,11 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
     let group = ControlGroup::of(plan.testbed());
     let group = group.path().display();
     let mut text = "\n# programs\n".to_owned();
-    if programs.tag() {
+    if programs.declares() {
         text += &format!("mkdir {group}\n");
+        if fabric.scheme.description.tag.is_none() {
+            text += &format!("weft-tag attach --cgroup {group}\n");
+        }
     }
     for node in plan.topology().nodes() {
         let role = match programs.at(node) {

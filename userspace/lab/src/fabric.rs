@@ -73,9 +73,12 @@ impl Fabric {
             bdp_packets: topology::bdp_packets(&slowed),
             rtt_ns: topology::base_rtt_ns(&slowed),
             slack_ns: u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX),
+            host_bits: topology::host_bits(&slowed),
             dilation: options.dilation.get(),
         };
-        let variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
+        let mut variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
+        variables.set("topology", options.topology.clone());
+        variables.set("dilation", options.dilation.to_string());
         Ok(Self {
             title: options.topology.clone(),
             topology,

@@ -21,6 +21,8 @@ pub struct FabricFigures {
     pub rtt_ns: u64,
     /// `$slack`, in the machine's ns.
     pub slack_ns: u64,
+    /// `$host_kbit`, as the machine has it: the rate of a host's link in bit/s.
+    pub host_bits: u64,
     /// Times of the machine are so many times those of the fabric.
     pub dilation: u32,
 }
@@ -255,6 +257,7 @@ mod tests {
             bdp_packets: 13,
             rtt_ns: 14_600_000,
             slack_ns: 0,
+            host_bits: 10_000_000,
             dilation: 1000,
         };
         for (value, expected) in [

@@ -211,8 +211,8 @@ impl Checked {
         } = run.traffic.workload(&fabric.topology, &framing, seed)?;
         let (testbed, mut processes) = testbed::weave(&self.plan, &fabric.scheme)?;
         let _removed = Temporary(&run.testbed);
-        let tagged = fabric.scheme.description.tag.is_some();
-        let _membership = tagged
+        let declares = fabric.scheme.description.declares();
+        let _membership = declares
             .then(|| ControlGroup::of(&run.testbed).enter())
             .transpose()?;
         let dilation = fabric.dilation.get();
@@ -241,7 +241,7 @@ impl Checked {
             },
             config: Config {
                 connections: run.connections,
-                declare_size: tagged,
+                declare_size: declares,
                 patience: run
                     .patience
                     .map_or_else(|| patience(fabric, &framing, &workload), slowed),

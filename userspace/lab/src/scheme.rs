@@ -208,6 +208,7 @@ mod tests {
             bdp_packets: 12,
             rtt_ns: 14_600_000,
             slack_ns: 60_000,
+            host_bits: 10_000_000,
             dilation: 1000,
         }
     }

@@ -175,15 +175,15 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     let (group, flows) = (OnceCell::new(), OnceCell::new());
     let mut attacher = None;
     let mut attach = |visit: Visit<'_>| {
-        let Some(attachment) = programs.at(visit.node) else {
-            return Ok(());
-        };
-        if programs.tag.is_some() && flows.get().is_none() {
+        if programs.declares && flows.get().is_none() {
             let group = group.get_or_init(|| ControlGroup::temporary(plan.testbed()));
             group.make()?;
             let attached = FlowSizes::attach(&object, &group.path)?;
             flows.get_or_init(|| attached);
         }
+        let Some(attachment) = programs.at(visit.node) else {
+            return Ok(());
+        };
         let attacher = attacher.get_or_insert_with(|| Attacher::new(&object, flows.get()).at(HOOK));
         match attachment {
             Attachment::Host(config) => attacher.host(&visit.port.name, &config),
@@ -214,6 +214,7 @@ pub fn remove(name: &str) -> Result<weft_net::Removed> {
 /// weft's programs at a testbed's ports.
 pub struct Programs {
     tag: Option<Tag>,
+    declares: bool,
     spray: Spray,
     /// The most next hops of a route, for each node by its address.
     widest: Vec<(Address, u32)>,
@@ -231,7 +232,8 @@ impl Programs {
     /// `None`: the scheme has none.
     pub fn of(plan: &Plan, scheme: &Scheme) -> Option<Self> {
         let Description { tag, routing, .. } = &scheme.description;
-        if tag.is_none() && routing.spray == Spray::Off {
+        let declares = scheme.description.declares();
+        if !declares && routing.spray == Spray::Off {
             return None;
         }
         let topology = plan.topology();
@@ -242,6 +244,7 @@ impl Programs {
         });
         Some(Self {
             tag: *tag,
+            declares,
             spray: routing.spray,
             widest: widest.collect(),
         })
@@ -251,6 +254,7 @@ impl Programs {
     pub fn at(&self, node: &Node) -> Option<Attachment> {
         match node.kind {
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
+            Kind::Switch if self.tag.is_none() && self.spray == Spray::Off => None,
             Kind::Switch => {
                 let mut all = self.widest.iter();
                 let own = all.find(|(address, _)| *address == node.address);
@@ -260,9 +264,9 @@ impl Programs {
         }
     }
 
-    /// Whether hosts' programs say their flows' sizes in the testbed's control group.
-    pub fn tag(&self) -> bool {
-        self.tag.is_some()
+    /// Whether flows say their size, in the testbed's control group.
+    pub fn declares(&self) -> bool {
+        self.declares
     }
 }
 

@@ -78,6 +78,14 @@ pub fn base_rtt_ns(topology: &Topology) -> u64 {
     farthest(topology, |_, rtt| rtt)
 }
 
+/// The rate of a host's link in bit/s; of several, the highest.
+pub fn host_bits(topology: &Topology) -> u64 {
+    let nodes = topology.hosts().map(|id| topology.node(id));
+    let links = nodes.flat_map(|node| node.ports.iter().map(|port| port.link));
+    let rates = links.map(|link| topology.links()[link].wire.rate.bits_per_second());
+    rates.max().unwrap_or(0)
+}
+
 /// The largest bandwidth-delay product between two hosts, in full frames, rounded up.
 pub fn bdp_packets(topology: &Topology) -> u64 {
     let bytes = farthest(topology, |path, rtt| path.carries_bytes(rtt));

@@ -33,6 +33,7 @@ impl Variables {
         variables.set("bdp", fabric.bdp_packets.to_string());
         variables.set_time("rtt", fabric.rtt_ns);
         variables.set_time("slack", fabric.slack_ns);
+        variables.set("host_kbit", fabric.host_bits.div_ceil(1000).to_string());
         for (name, parameter) in parameters {
             check(name, parameter)?;
             match parameter.value.on_fabric(fabric) {
@@ -162,6 +163,7 @@ mod tests {
             bdp_packets: 12,
             rtt_ns: 14_600_000,
             slack_ns: 0,
+            host_bits: 10_000_000,
             dilation: 1000,
         };
         let parameters = [("cap", "5gbit"), ("half", "0.5 $rate")].map(|(name, value)| {

@@ -26,6 +26,9 @@ pub struct Description {
     /// `None`: packets carry no tag.
     #[serde(default)]
     pub tag: Option<Tag>,
+    /// Flows say their size, though packets carry no tag: a host's congestion control reads it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flow_sizes: bool,
     /// Which paths packets take.
     #[serde(default)]
     pub routing: Routing,
@@ -105,6 +108,11 @@ pub enum Spray {
 }
 
 impl Description {
+    /// Whether flows say their size.
+    pub fn declares(&self) -> bool {
+        self.flow_sizes || self.tag.is_some()
+    }
+
     /// A `scheme.toml` that says the same and extends no other.
     pub(super) fn text(&self, name: &str) -> String {
         let mut text = String::new();
@@ -114,6 +122,9 @@ impl Description {
         text += &format!("about = {}\n", quoted(&self.about));
         if !self.source.is_empty() {
             text += &format!("source = {}\n", quoted(&self.source));
+        }
+        if self.flow_sizes {
+            text += "flow_sizes = true\n";
         }
         if !self.parameters.is_empty() {
             text += "\n[parameters]\n";

@@ -23,6 +23,7 @@ pub(super) struct Own {
     #[serde(default)]
     parameters: BTreeMap<String, OwnParameter>,
     tag: Option<OwnTag>,
+    flow_sizes: Option<bool>,
     routing: Option<OwnRouting>,
     /// All of them; the parent's are not added.
     process: Option<Vec<Process>>,
@@ -91,6 +92,7 @@ impl Own {
             source: self.source.unwrap_or(parent.source),
             parameters,
             tag,
+            flow_sizes: self.flow_sizes.unwrap_or(parent.flow_sizes),
             routing: Routing {
                 spray: spray.unwrap_or(parent.routing.spray),
             },
