@@ -179,6 +179,9 @@ u8 weft_sk_dscp(const struct sock *sk);
 u32 weft_sk_priority(const struct sock *sk);
 void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority);
 
+/* Where a socket's packets go, see way.rs */
+u32 weft_sk_way(struct sock *sk, u8 *to);
+
 /* What is known of a flow, see described.rs */
 struct weft_described {
 	u64 base;

@@ -624,6 +624,30 @@ void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
 	tcp_clear_all_retrans_hints(tp);
 }
 
+/*
+ * The device by which a socket's packets leave, 0 where it has no route, and its
+ * peer's address, IPv4's mapped. The socket is locked.
+ */
+u32 weft_sk_way(struct sock *sk, u8 *to)
+{
+	struct in6_addr *peer = (struct in6_addr *)to;
+	const struct dst_entry *dst;
+	u32 index = 0;
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		*peer = sk->sk_v6_daddr;
+	else
+#endif
+		ipv6_addr_set_v4mapped(sk->sk_daddr, peer);
+	rcu_read_lock();
+	dst = __sk_dst_get(sk);
+	if (dst)
+		index = READ_ONCE(READ_ONCE(dst->dev)->ifindex);
+	rcu_read_unlock();
+	return index;
+}
+
 u8 weft_sk_dscp(const struct sock *sk)
 {
 	return READ_ONCE(inet_sk(sk)->tos) >> 2;

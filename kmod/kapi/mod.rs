@@ -50,7 +50,7 @@
 //! Left to the modules is what breaks no memory: how long they take, what they withhold, and not to
 //! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses to).
 //! The congestion control side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`],
-//! [`ecn`], [`probe`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
+//! [`ecn`], [`probe`], [`way`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
 
 mod adapter;
 pub mod admission;
@@ -76,4 +76,5 @@ pub mod skb;
 pub mod store;
 pub mod timeout_only;
 mod watchdog;
+pub mod way;
 pub mod window;

@@ -45,26 +45,9 @@ impl<S: Store> Local<S> {
     }
 
     /// A flow asks, of a link that is as it says.
-    pub fn ask(
-        &mut self,
-        number: u32,
-        about: &About,
-        criterion: Criterion,
-        rtt_us: u32,
-        link: Link,
-        now: u64,
-    ) -> Verdict {
+    pub fn ask(&mut self, flow: &Flow, link: Link, now: u64) -> Verdict {
         self.arbiter.set_link(link);
-        let flow = Flow {
-            id: number.into(),
-            urgency: criterion.urgency(about, now),
-            demand: if about.sized {
-                demand(about.remaining, rtt_us, link.rate)
-            } else {
-                link.rate
-            },
-        };
-        self.arbiter.update(&flow, now)
+        self.arbiter.update(flow, now)
     }
 
     /// A flow has ended.
@@ -80,6 +63,26 @@ impl<S: Store> Local<S> {
     /// Whether there is no flow.
     pub fn is_empty(&self) -> bool {
         self.arbiter.is_empty()
+    }
+}
+
+/// What a flow asks its host's link of so many bytes/s.
+pub fn flow(
+    number: u32,
+    about: &About,
+    criterion: Criterion,
+    rtt_us: u32,
+    rate: u64,
+    now: u64,
+) -> Flow {
+    Flow {
+        id: number.into(),
+        urgency: criterion.urgency(about, now),
+        demand: if about.sized {
+            demand(about.remaining, rtt_us, rate)
+        } else {
+            rate
+        },
     }
 }
 

@@ -2,7 +2,10 @@
 //! What hosts and arbitrators tell each other: a flow asks, an arbitrator answers; a child reports, its
 //! parent shares.
 //!
-//! A message is one UDP datagram, in network byte order:
+//! Between a host and the arbitrator at its switch a message is an Ethernet frame to the nearest bridge's
+//! group address, which no bridge forwards, of the second EtherType for local experiments (IEEE 802,
+//! clause 9.2.3): who cannot send frames cannot forge one. Between arbitrators it is a UDP datagram. In
+//! network byte order:
 //!
 //! | byte  | field    | ask               | answer                | end      | report         | share |
 //! |-------|----------|-------------------|-----------------------|----------|----------------|-------|
@@ -17,9 +20,13 @@
 //! | 24–31 | about    | the flow          | the flow              | the flow | the child      | the child |
 //! | 32–39 | urgency  | any               | 0                     | 0        | 0              | 0     |
 //! | 40–47 | rate     | the demand        | the reference rate    | 0        | the demand     | of the virtual link |
+//! | 48–63 | to       | the receiver      | 0                     | 0        | 0              | 0     |
 //!
 //! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not have is 0, and a
-//! datagram has exactly these bytes.
+//! message has exactly these bytes.
+//!
+//! **link** is [`PATH`] where a host asks its switch's arbitrator, for all links that its flow goes by but
+//! its own. **to** is the receiver's address, of IPv6; one of IPv4 is mapped (RFC 4291, 2.5.5.2).
 //!
 //! **sequence** starts at the time of day in ns when its sender does, so that it rises over restarts as
 //! well. A message whose sequence is not higher than the last one's of the same sender about the same flow
@@ -30,9 +37,20 @@
 //! Who may send is not the message's matter: whoever takes one looks at where it came from.
 
 use super::{Flow, Verdict, MAX_RATE, TOP};
+use crate::common::shared::Frames;
 
 /// Bytes of each message.
-pub const SIZE: usize = 48;
+pub const SIZE: usize = 64;
+
+/// How messages between a host and its switch are told from other frames: Local Experimental EtherType 2,
+/// Nearest Bridge group address.
+pub const FRAMES: Frames = Frames {
+    ethertype: 0x88b6,
+    group: [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],
+};
+
+/// The link of which a host asks: all on its flow's path.
+pub const PATH: u32 = 0;
 
 /// The longest hold time in µs: a minute.
 pub const MAX_HOLD: u32 = 60_000_000;
@@ -60,7 +78,12 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
     /// A flow begins, or goes on.
-    Ask(Flow),
+    Ask {
+        /// What it asks.
+        flow: Flow,
+        /// Its receiver's address.
+        to: [u8; 16],
+    },
     /// A flow's queue and reference rate.
     Answer {
         /// Its number.
@@ -110,14 +133,16 @@ struct Fields {
     about: u64,
     urgency: u64,
     rate: u64,
+    to: [u8; 16],
 }
 
 impl Fields {
     /// Nothing is where the kind has nothing.
     fn of(says: &Says) -> Self {
         match *says {
-            Says::Ask(flow) => Self {
+            Says::Ask { flow, to } => Self {
                 kind: ASK,
+                to,
                 about: flow.id,
                 urgency: flow.urgency,
                 rate: flow.demand,
@@ -164,21 +189,25 @@ impl Fields {
             about,
             urgency,
             rate,
+            to,
         } = self;
         let held = (1..=MAX_HOLD).contains(&hold);
-        let rated = rate <= MAX_RATE;
+        let rated = rate <= MAX_RATE && (kind == ASK || to == [0; 16]);
         match (kind, queue, hold, urgency) {
-            (ASK, 0, 0, _) if rated => Some(Says::Ask(Flow {
-                id: about,
-                urgency,
-                demand: rate,
-            })),
+            (ASK, 0, 0, _) if rated => Some(Says::Ask {
+                flow: Flow {
+                    id: about,
+                    urgency,
+                    demand: rate,
+                },
+                to,
+            }),
             (ANSWER, TOP.., _, 0) if held && rated => Some(Says::Answer {
                 flow: about,
                 verdict: Verdict { queue, rate },
                 hold,
             }),
-            (END, 0, 0, 0) if rate == 0 => Some(Says::End(about)),
+            (END, 0, 0, 0) if rated && rate == 0 => Some(Says::End(about)),
             (REPORT, 0, 0, 0) if rated => Some(Says::Report {
                 child: about,
                 demand: rate,
@@ -210,20 +239,21 @@ impl Message {
         ];
         let mut bytes = [0; SIZE];
         let content = words.into_iter().flat_map(u64::to_be_bytes);
+        let content = content.chain(fields.to);
         for (place, byte) in bytes.iter_mut().zip(content) {
             *place = byte;
         }
         bytes
     }
 
-    /// Reads a datagram.
+    /// Reads a frame's content, or a datagram's.
     ///
     /// # Errors
     ///
     /// [`Malformed`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let bytes: &[u8; SIZE] = bytes.try_into().map_err(|_| Malformed::Length)?;
-        let mut words = [0; SIZE / 8];
+        let mut words = [0; SIZE / 8 - 2];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             if let Some(bytes) = bytes.first_chunk() {
                 *word = u64::from_be_bytes(*bytes);
@@ -241,6 +271,7 @@ impl Message {
             about,
             urgency,
             rate,
+            to: bytes.last_chunk().copied().unwrap_or_default(),
         };
         let says = fields.says().filter(|_| (zero, zeroes) == (0, 0));
         Ok(Self {
@@ -256,6 +287,9 @@ impl Message {
 pub struct Sequence(u64);
 
 impl Sequence {
+    /// Nothing was heard.
+    pub const NONE: Self = Self(0);
+
     /// Whether a message is news: later than all before.
     pub fn is_news(&mut self, sequence: u64) -> bool {
         let news = sequence > self.0;

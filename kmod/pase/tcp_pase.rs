@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `pase` for TCP: a PASE host with the arbitrator of its own link.
+//! `pase` for TCP: a PASE host with the arbitrator of its own link, which asks those of others.
 //!
 //! A. Munir et al., "Friends, not Foes – Synthesizing Existing Transport Strategies for Data Center
 //! Networks", SIGCOMM 2014, §3.1.1 and §3.2. The laws are in `host`, `window`, `guard`, `probe` and
@@ -8,7 +8,8 @@
 //!
 //! A flow begins when a connection has something to send and all before it is acknowledged; it asks the
 //! arbitrator of its network namespace before each packet until one is acknowledged, then once in a
-//! round-trip time, and after each timeout. Its queue is the packets' `skb->priority` (0 for the top queue) and the class selector of
+//! round-trip time, and after each timeout. So it asks the arbitrators of the other links on its way
+//! (`global`), if that is set: by a frame to its switch, where weft-pase(8) answers. Its queue is the packets' `skb->priority` (0 for the top queue) and the class selector of
 //! their DSCP (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
 //! has nothing to send is in the top queue, and so are its acknowledgements.
 //!
@@ -17,8 +18,8 @@
 //!
 //! # Differences from the paper, and their size
 //!
-//! - Only the host's own link is arbitrated, in the direction to its switch (Figure 12a's "local
-//!   arbitration"), as one link however many devices the namespace has.
+//! - The host's own link is arbitrated here in the direction to its switch, as one link however many
+//!   devices the namespace has. The other direction is one of weft-pase's links.
 //! - A flow's size is what the application said (`kapi::described`); else what it has written, of which
 //!   its first packet may be all that there is when it asks.
 //! - The RTT is from when a packet left the socket, so it has the host's own queue; the least one counts.
@@ -47,12 +48,18 @@ mod kapi;
 #[path = "mod.rs"]
 mod pase;
 
-use crate::common::{shared, window::Ack};
+use crate::common::{
+    shared::{self, Frames, FRAME},
+    window::Ack,
+};
 use crate::pase::{
     arbiter::Link,
     criterion::{About, Criterion},
+    global::{Global, Way},
     host::Host,
-    local::Local,
+    local::{self, Local},
+    message,
+    path::onward,
     probe::Timeout,
     window::Params,
     Verdict, TOP,
@@ -60,25 +67,26 @@ use crate::pase::{
 use kapi::{
     bindings::tcp_ca_event,
     class::Class,
-    clock::{now, random},
+    clock::{now, random, time_of_day},
     congestion::{CongestionControl, Info, Registration, Socket},
     described::Described,
     ecn::Ecn,
     probe,
     settings::{Setting, Settings},
     store::KernelStore,
+    way,
 };
 
 module! {
     type: Registration<Pase>,
     name: "tcp_pase",
     authors: ["The weft developers"],
-    description: "TCP with PASE's rate control and local arbitration",
+    description: "TCP with PASE's rate control and arbitration",
     license: "GPL",
 }
 
-/// Of each network namespace. The first four are asked for each time, the others when a connection is
-/// established.
+/// Of each network namespace. The first four and the last are asked for each time, the others when a
+/// connection is established.
 struct Sysctls;
 
 /// Places in [`Sysctls::SETTINGS`].
@@ -89,6 +97,7 @@ const CRITERION: usize = 3;
 const RTT_US: usize = 4;
 const PACKET_BYTES: usize = 5;
 const GUIDED: usize = 6;
+const ASK_QUEUES: usize = 7;
 
 impl Settings for Sysctls {
     const PATH: &'static CStr = c"net/ipv4/tcp_pase";
@@ -141,18 +150,53 @@ impl Settings for Sysctls {
             min: 0,
             max: 1,
         },
+        Setting {
+            name: c"ask_queues",
+            // None: there may be no other arbitrator.
+            default: 0,
+            min: 0,
+            max: 8,
+        },
     ];
 }
 
 /// What the flows of a network namespace share.
-struct Shared(Local<KernelStore>);
+struct Shared {
+    /// The arbitrator of its own link.
+    local: Local<KernelStore>,
+    /// What those of others say.
+    global: Global<KernelStore>,
+}
 
 impl shared::Shared for Shared {
+    const FRAMES: Option<Frames> = Some(message::FRAMES);
+
     type Error = Error;
 
     fn new() -> Result<Self> {
         let secret = u64::from(random()) << 32 | u64::from(random());
-        Local::new(secret).map(Self)
+        Ok(Self {
+            local: Local::new(secret)?,
+            global: Global::new(time_of_day())?,
+        })
+    }
+
+    fn receive(&mut self, device: u32, _from: [u8; 6], data: Option<&[u8]>, now: u64) -> bool {
+        if let Some(data) = data {
+            self.global.receive(device, data, now);
+        }
+        // No port waits for it.
+        false
+    }
+
+    fn has_news(&self) -> bool {
+        self.global.has_messages()
+    }
+
+    fn next_frame(&mut self, _now: u64, frame: &mut [u8; FRAME]) -> Option<(u32, usize)> {
+        let (device, message) = self.global.next_message()?;
+        *frame.first_chunk_mut()? = message;
+        Some((device, message.len()))
     }
 }
 
@@ -180,7 +224,7 @@ fn link(socket: &Socket<'_>) -> Link {
 }
 
 impl Pase {
-    /// What the host's arbitrator says now.
+    /// What the host's arbitrator says now, and what the others have said. They are asked again.
     fn ask(&self, socket: &Socket<'_>) -> Verdict {
         let described = Described::of(socket);
         let about = About {
@@ -196,8 +240,25 @@ impl Pase {
         };
         let (number, rtt_us) = (self.number, self.host.law().rtt_us());
         let link = link(socket);
-        let answer = socket
-            .shared(|Shared(local)| local.ask(number, &about, criterion, rtt_us, link, now()));
+        let queues = socket.setting::<Sysctls>(ASK_QUEUES) as u8;
+        let way = match queues {
+            0 => None,
+            _ => way::of(socket).map(|(device, to)| Way { device, to }),
+        };
+        let now = now();
+        let flow = local::flow(number, &about, criterion, rtt_us, link.rate, now);
+        let answer = socket.shared(|Shared { local, global }| {
+            let verdict = local.ask(&flow, link, now);
+            let onward = onward(&flow, verdict, queues);
+            let others = match onward.zip(way) {
+                Some((flow, way)) => global.ask(&flow, way, now, link.lifetime),
+                None => {
+                    global.end(number);
+                    None
+                }
+            };
+            verdict.and(others.unwrap_or(Verdict::FREE))
+        });
         answer.unwrap_or(Verdict::FREE)
     }
 
@@ -205,7 +266,10 @@ impl Pase {
     fn end(&mut self, socket: &Socket<'_>) {
         if self.number != 0 {
             let number = self.number;
-            socket.shared(|Shared(local)| local.end(number));
+            socket.shared(|Shared { local, global }| {
+                local.end(number);
+                global.end(number);
+            });
             self.number = 0;
         }
     }
@@ -277,7 +341,7 @@ impl CongestionControl for Pase {
             return;
         }
         if self.number == 0 {
-            self.number = socket.shared(|Shared(local)| local.number()).unwrap_or(1);
+            self.number = socket.shared(|shared: &mut Shared| shared.local.number()).unwrap_or(1);
             self.fresh = true;
         }
         // The first packet may leave before all that the application has is written.

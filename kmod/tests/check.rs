@@ -170,7 +170,7 @@ fn pase_message(bytes: &[u8]) {
     use weft_core::pase::MAX_RATE;
     if let Ok(message) = Message::decode(bytes) {
         let (rate, hold) = match message.says {
-            Says::Ask(flow) => (flow.demand, 1),
+            Says::Ask { flow, .. } => (flow.demand, 1),
             Says::Answer { verdict, hold, .. } => {
                 assert!(verdict.queue >= 1);
                 (verdict.rate, hold)

@@ -47,25 +47,25 @@ fn a_flow_without_has_the_base_rate() {
     assert_eq!(link.update(&flow(2, 20, 70), 0), says(3, 0));
 }
 
-/// "PrioQue = ⌈ADH/C⌉", of which 0 is no queue.
+/// "PrioQue = ⌈ADH/C⌉", but for what is a multiple of C: the top queue is of those who have a share.
 #[test]
-fn the_queue_is_the_demand_ahead_by_the_capacity_rounded_up() {
+fn the_queue_is_one_more_than_how_often_the_demand_ahead_fills_the_link() {
     for (ahead, queue) in [
         (0, 1),
         (1, 1),
         (99, 1),
-        (100, 1),
+        (100, 2),
         (101, 2),
-        (200, 2),
-        (201, 3),
-        (700, 7),
-        (701, 8),
+        (199, 2),
+        (200, 3),
+        (699, 7),
+        (700, 8),
+        (800, 8),
     ] {
         let mut link = arbiter(9, LINK);
         link.update(&flow(1, 10, ahead), 0);
         let verdict = link.update(&flow(2, 20, 5), 0);
         assert_eq!(verdict.queue, queue, "with {ahead} ahead");
-        // Exactly as much ahead as fits: the top queue, one packet at a time.
         assert_eq!(
             verdict.rate,
             5.min(100_u64.saturating_sub(ahead)),
@@ -99,7 +99,7 @@ fn ties_are_in_the_order_of_the_flows_numbers_whoever_came_first() {
     let mut link = arbiter(9, LINK);
     link.update(&flow(9, 10, 100), 0);
     assert_eq!(link.update(&flow(4, 10, 100), 0), says(1, 100));
-    assert_eq!(link.verdict(9), Some(says(1, 0)));
+    assert_eq!(link.verdict(9), Some(says(2, 0)));
 }
 
 /// A flow's remaining size shrinks, and it passes others.
@@ -109,9 +109,9 @@ fn an_update_moves_a_flow_in_the_order() {
     link.update(&flow(1, 10, 100), 0);
     link.update(&flow(2, 20, 100), 0);
     link.update(&flow(3, 30, 100), 0);
-    assert_eq!(link.verdict(3), Some(says(2, 0)));
+    assert_eq!(link.verdict(3), Some(says(3, 0)));
     assert_eq!(link.update(&flow(3, 5, 100), 0), says(1, 100));
-    assert_eq!(link.verdict(2), Some(says(2, 0)));
+    assert_eq!(link.verdict(2), Some(says(3, 0)));
     assert_eq!((link.len(), link.demand()), (3, 300));
 }
 
@@ -122,10 +122,10 @@ fn a_flow_that_is_not_renewed_is_forgotten_after_its_lifetime() {
     link.update(&flow(2, 20, 100), 500);
     link.update(&flow(3, 30, 100), 999);
     assert_eq!(link.len(), 3);
-    assert_eq!(link.update(&flow(3, 30, 100), 1_000), says(1, 0));
+    assert_eq!(link.update(&flow(3, 30, 100), 1_000), says(2, 0));
     assert_eq!(link.verdict(1), None);
     // A clock that goes back makes nobody older.
-    assert_eq!(link.update(&flow(3, 30, 100), 0), says(1, 0));
+    assert_eq!(link.update(&flow(3, 30, 100), 0), says(2, 0));
     assert_eq!(link.len(), 2);
 }
 

@@ -5,7 +5,7 @@ use super::heap::Heap;
 use proptest::prelude::*;
 use weft_core::pase::arbiter::Link;
 use weft_core::pase::criterion::{About, Criterion};
-use weft_core::pase::local::{demand, Local, FLOWS};
+use weft_core::pase::local::{demand, flow, Local, FLOWS};
 use weft_core::pase::{Verdict, MAX_RATE};
 
 /// 1 Gbit/s.
@@ -26,7 +26,8 @@ fn ask(local: &mut Local<Heap>, number: u32, remaining: u64) -> Verdict {
         sized: true,
         ..About::default()
     };
-    local.ask(number, &about, Criterion::Remaining, 250, LINK, 0)
+    let flow = flow(number, &about, Criterion::Remaining, 250, LINK.rate, 0);
+    local.ask(&flow, LINK, 0)
 }
 
 /// "New flows start sending traffic at line rate."
@@ -47,9 +48,8 @@ fn a_flow_of_an_unknown_size_asks_for_all_of_the_link() {
         remaining: 1_000,
         ..About::default()
     };
-    let mut local = local();
-    let verdict = local.ask(1, &about, Criterion::Remaining, 250, LINK, 0);
-    assert_eq!(verdict.rate, LINK.rate);
+    let flow = flow(1, &about, Criterion::Remaining, 250, LINK.rate, 0);
+    assert_eq!(local().ask(&flow, LINK, 0).rate, LINK.rate);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_shortest_has_the_link_and_what_ends_leaves_it() {
             .map(|(number, size)| ask(local, number, size).queue)
     };
     asks(&mut local);
-    assert_eq!(asks(&mut local), [2, 1, 1]);
+    assert_eq!(asks(&mut local), [3, 1, 2]);
     local.end(2);
     assert_eq!(ask(&mut local, 3, 600_000).rate, LINK.rate);
     assert_eq!(local.len(), 2);
@@ -73,7 +73,7 @@ fn flows_beyond_the_room_are_in_a_low_queue_and_the_most_urgent_stay() {
     let mut local = local();
     for number in 1..=2 * FLOWS {
         let verdict = ask(&mut local, number, 1_000_000 + u64::from(number));
-        assert_eq!(verdict.queue, number.saturating_sub(1).clamp(1, 8) as u8);
+        assert_eq!(verdict.queue, number.clamp(1, 8) as u8);
     }
     assert_eq!(local.len(), FLOWS);
     assert_eq!(ask(&mut local, 9_999, 10).queue, 1);

@@ -13,11 +13,15 @@ fn message(says: Says) -> Message {
     }
 }
 
-const ASK: Says = Says::Ask(Flow {
-    id: 7,
-    urgency: 8,
-    demand: 9,
-});
+const TO: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const ASK: Says = Says::Ask {
+    flow: Flow {
+        id: 7,
+        urgency: 8,
+        demand: 9,
+    },
+    to: TO,
+};
 const ANSWER: Says = Says::Answer {
     flow: 7,
     verdict: Verdict { queue: 3, rate: 9 },
@@ -37,7 +41,7 @@ const ALL: [Says; 5] = [ASK, ANSWER, END, REPORT, SHARE];
 
 #[test]
 fn the_layout_never_changes() {
-    assert_eq!(SIZE, 48);
+    assert_eq!(SIZE, 64);
     let rows = [
         (ASK, 1, 0, 0, 8, 9),
         (ANSWER, 2, 3, 80, 0, 9),
@@ -51,6 +55,7 @@ fn the_layout_never_changes() {
         for last in [7, urgency, rate] {
             expected.extend([0, 0, 0, 0, 0, 0, 0, last]);
         }
+        expected.extend(if says == ASK { TO } else { [0; 16] });
         assert_eq!(message(says).encode(), expected[..], "{says:?}");
     }
 }
@@ -106,6 +111,8 @@ fn fields_that_have_no_such_value_are_refused() {
         }
         if says != ASK {
             refused(says, 32, &[1]);
+            refused(says, 48, &[1]);
+            refused(says, 63, &[1]);
         }
     }
     refused(END, 47, &[1]);
@@ -121,11 +128,14 @@ fn what_is_late_or_a_copy_is_no_news() {
 fn says() -> impl Strategy<Value = Says> {
     let (rate, hold) = (|| 0..=MAX_RATE, || 1..=MAX_HOLD);
     prop_oneof![
-        (any::<[u64; 2]>(), rate()).prop_map(|([id, urgency], demand)| Says::Ask(Flow {
-            id,
-            urgency,
-            demand
-        })),
+        (any::<[u64; 2]>(), rate(), any::<[u8; 16]>()).prop_map(|([id, urgency], demand, to)| {
+            let flow = Flow {
+                id,
+                urgency,
+                demand,
+            };
+            Says::Ask { flow, to }
+        }),
         (any::<u64>(), 1..=u8::MAX, rate(), hold()).prop_map(|(flow, queue, rate, hold)| {
             let verdict = Verdict { queue, rate };
             Says::Answer {
@@ -153,13 +163,14 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_message_or_malformed(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..60), head in 0..4_u8, kind in 0..7_u8,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..80), head in 0..4_u8, kind in 0..7_u8,
         queue in 0..3_u8,
     ) {
         if head > 0 {
             bytes.resize(SIZE, 0);
             bytes[..8].copy_from_slice(&[b'P', b'A', b'S', 1, kind, queue, 0, 0]);
             bytes[40..42].fill(0);
+            bytes[48..].fill(0);
             if head > 1 {
                 bytes[20] = 0;
                 bytes[32..40].fill(0);

@@ -4,6 +4,7 @@
 mod arbiter;
 mod criterion;
 mod delegation;
+mod global;
 mod guard;
 mod host;
 mod local;

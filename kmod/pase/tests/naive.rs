@@ -5,7 +5,7 @@
 use weft_core::pase::arbiter::{Link, EXPIRED_AT_ONCE};
 use weft_core::pase::{Flow, Verdict};
 
-/// Algorithm 1 as it is printed, in the order of its last updates.
+/// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of its last updates.
 pub(super) struct Naive {
     pub(super) link: Link,
     pub(super) capacity: usize,
@@ -68,9 +68,9 @@ impl Naive {
         let adh: u64 = higher.map(|flow| flow.demand).sum();
         let (c, lowest) = (self.link.rate, u64::from(self.link.queues));
         let rate = if adh < c { flow.demand.min(c - adh) } else { 0 };
-        // ⌈ADH / C⌉ without a division.
+        // ⌊ADH / C⌋ + 1 without a division.
         let mut queue = 0;
-        while queue < lowest && queue * c < adh {
+        while queue < lowest && queue * c <= adh {
             queue += 1;
         }
         let queue = if c == 0 { lowest } else { queue.max(1) };

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Where a socket's packets go.
+
+use super::{bindings::weft_sk_way, congestion::Socket};
+
+/// The device by which the socket's packets leave, and its peer's address: of IPv6, or of IPv4 mapped.
+/// `None`: it has no route.
+pub fn of(socket: &Socket<'_>) -> Option<(u32, [u8; 16])> {
+    let mut to = [0; 16];
+    // SAFETY: Valid and locked (invariant of Socket); there is room for an address.
+    let device = unsafe { weft_sk_way(socket.as_ptr(), to.as_mut_ptr()) };
+    (device != 0).then_some((device, to))
+}
