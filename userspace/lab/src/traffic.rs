@@ -98,7 +98,7 @@ enum When {
 }
 
 /// Who sends to whom. It is read from, and written as, `uniform`, `permutation`, `intra-rack`,
-/// `all-to-one[:HOST]`, or the path of a file.
+/// `all-to-one[:HOST]`, `FROM-TO`, or the path of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Any host to any other.
@@ -109,6 +109,8 @@ pub enum Pattern {
     IntraRack,
     /// All to this host; `None`: the first.
     AllToOne(Option<String>),
+    /// Any host of a group to any of another, or one host.
+    Between(String, String),
     /// Any pair of a file.
     List(String),
 }
@@ -475,11 +477,14 @@ impl FromStr for Pattern {
             _ => match text.strip_prefix("all-to-one:") {
                 Some(name) => Self::AllToOne(Some(name.to_owned())),
                 None if is_file(text) => Self::List(text.to_owned()),
-                None => {
-                    return usage(format!(
-                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack or a file"
-                    ));
-                }
+                None => match text.split_once('-') {
+                    Some((from, to)) => Self::Between(from.to_owned(), to.to_owned()),
+                    None => {
+                        return usage(format!(
+                            "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file"
+                        ));
+                    }
+                },
             },
         })
     }
@@ -493,6 +498,7 @@ impl fmt::Display for Pattern {
             Self::IntraRack => f.write_str("intra-rack"),
             Self::AllToOne(None) => f.write_str("all-to-one"),
             Self::AllToOne(Some(host)) => write!(f, "all-to-one:{host}"),
+            Self::Between(from, to) => write!(f, "{from}-{to}"),
             Self::List(file) => f.write_str(file),
         }
     }
@@ -507,6 +513,15 @@ impl Pattern {
             Self::IntraRack => Pairs::intra_group(&racks(topology)),
             Self::AllToOne(None) => Pairs::all_to_one(hosts, 0),
             Self::AllToOne(Some(name)) => Pairs::all_to_one(hosts, host(topology, name)?),
+            Self::Between(from, to) => {
+                let senders = self::hosts(topology, from)?;
+                let receivers = self::hosts(topology, to)?;
+                let pairs = senders.iter().flat_map(|src| {
+                    let others = receivers.iter().filter(move |dst| *dst != src);
+                    others.map(move |dst| format!("{src} {dst}\n"))
+                });
+                Pairs::from_list(&format!("{from}-{to}"), &pairs.collect::<String>(), hosts)
+            }
             Self::List(file) => Pairs::from_list(file, &read("--pairs", file)?, hosts),
         })
     }
@@ -669,6 +684,8 @@ mod tests {
             "intra-rack",
             "all-to-one",
             "all-to-one:h3",
+            "left-right",
+            "h1-rack0",
             "./mine",
             "pairs.txt",
         ] {

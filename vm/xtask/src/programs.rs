@@ -23,6 +23,8 @@ pub(crate) struct Programs {
     pub(crate) bench: PathBuf,
     /// `weft`; its schemes with tags need the eBPF programs.
     pub(crate) weft: PathBuf,
+    /// `weft-pase`, which a scheme starts.
+    pub(crate) pase: PathBuf,
     /// `weft-fabric-selftests`, which call `weft`.
     pub(crate) fabric_selftests: PathBuf,
     /// `weft-application-selftests`, for guests that have such applications.
@@ -49,6 +51,7 @@ impl Programs {
             self.selftests.as_path(),
             &self.bench,
             &self.weft,
+            &self.pase,
             &self.fabric_selftests,
         ];
         if let Some(ebpf) = &self.ebpf {
@@ -69,6 +72,7 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
             "weft-bench",
             "weft-tc",
             "weft-cli",
+            "weft-pase",
             "weft-fabric-selftests",
         ],
     );
@@ -144,6 +148,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             selftests: program("weft-selftests")?,
             bench: program("weft-bench")?,
             weft: program("weft")?,
+            pase: program("weft-pase")?,
             fabric_selftests: program("weft-fabric-selftests")?,
             applications: program("weft-application-selftests")?,
             ebpf: object.map(|_| ebpf()).transpose()?,

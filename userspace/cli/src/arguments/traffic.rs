@@ -37,7 +37,8 @@ pub(crate) struct Args {
     /// begins the next
     #[arg(long, default_value = "poisson")]
     arrivals: String,
-    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, or a file of pairs
+    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO of two
+    /// hosts or groups (left-right), or a file of pairs
     #[arg(long, default_value = "uniform")]
     pairs: String,
     /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above

@@ -10,6 +10,7 @@ mod incast;
 mod kill;
 mod lab;
 mod memory;
+mod pase;
 mod rate;
 mod refusals;
 mod results;
@@ -18,6 +19,6 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, incast, results, refusals, doctor, foreign, testbeds, lab, rootless, kill,
-    memory
+    idle, rate, balance, incast, results, refusals, doctor, foreign, pase, testbeds, lab, rootless,
+    kill, memory
 ];

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arbitrators at one rack's switch, and what they ask those of others: messages in, messages out.
+//!
+//! A host asks those at its switch once for all links of its flow's way but its own. They ask, at the same
+//! time, those above for the sender's half and those of the receiver's rack for the other, which asks those
+//! above it; each link is asked from the bottom up with what the one below gave (§1, and
+//! [`weft_core::pase::path`]).
+//!
+//! ```text
+//!       h ──ask──▶ its rack ──ask──▶ the rack that has the pod's trunk          sender's half, up
+//!                      └─────ask──▶ the receiver's rack ──ask──▶ …             receiver's half, down
+//! ```
+//!
+//! An answer goes out when all that were asked have answered. If one has not by the time that the flow asks
+//! again, the answer is of those that have: an arbitrator that is gone costs one round-trip time, and then
+//! nothing but its own verdict.
+//!
+//! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was answered.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use weft_core::common::store::Store;
+use weft_core::pase::arbiter::{Arbiter, Link};
+use weft_core::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
+use weft_core::pase::path::onward;
+use weft_core::pase::{Flow, Verdict};
+
+use crate::tree::{Half, Step, Tree};
+
+/// The most flows that are known at a link; the most urgent stay.
+const FLOWS: u32 = 1 << 17;
+
+/// Memory for the law.
+pub enum Heap {}
+
+impl Store for Heap {
+    type Of<T> = Vec<T>;
+    type Error = Infallible;
+
+    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
+        Ok(std::iter::repeat_with(make).take(n).collect())
+    }
+}
+
+/// How they arbitrate.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// How many queues ports have.
+    pub queues: u8,
+    /// A flow in a queue below this one is not sent further up.
+    pub ask_queues: u8,
+    /// For how many µs a flow is known that does not ask again, and an answer counts.
+    pub lifetime_us: u32,
+    /// The most flows of a link.
+    pub flows: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            queues: 8,
+            ask_queues: 1,
+            lifetime_us: 25_000,
+            flows: FLOWS,
+        }
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A host of this rack, by its place in the tree.
+    Host(usize),
+    /// The arbitrators of another rack.
+    Rack(usize),
+}
+
+/// What was heard and said, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counters {
+    /// Messages of hosts.
+    pub from_hosts: u64,
+    /// Messages to hosts.
+    pub to_hosts: u64,
+    /// Messages of arbitrators elsewhere.
+    pub from_arbitrators: u64,
+    /// Messages to them.
+    pub to_arbitrators: u64,
+    /// How often a link was asked.
+    pub updates: u64,
+    /// What was no message, or from nobody who may send it, or late, or a copy.
+    pub ignored: u64,
+}
+
+/// A link, for whoever looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Seen {
+    /// A host's name, or `trunk 1` and up, and the direction.
+    pub link: String,
+    /// In bytes/s.
+    pub rate: u64,
+    /// How many flows are known.
+    pub flows: u32,
+    /// Their demands, in bytes/s.
+    pub demand: u64,
+}
+
+/// A flow, for whoever looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct SeenFlow {
+    /// Its sender.
+    pub from: String,
+    /// Its number there.
+    pub number: u32,
+    /// Its receiver.
+    pub to: String,
+    /// `whole`, or the half that these arbitrators were asked for.
+    pub part: String,
+    /// What it was told, or would be.
+    pub queue: u8,
+    /// In bytes/s.
+    pub rate: u64,
+}
+
+/// Where a part of a flow's way begins, as a number in messages: [`PATH`], or that of a link.
+fn number(level: usize, half: Half) -> u32 {
+    1 + 2 * level as u32 + u32::from(half == Half::Down)
+}
+
+/// The link that a number stands for.
+fn link(number: u32) -> Option<(usize, Half)> {
+    let place = number.checked_sub(1)?;
+    let half = [Half::Up, Half::Down][(place % 2) as usize];
+    Some(((place / 2) as usize, half))
+}
+
+/// Arbitrators elsewhere, as one flow knows them.
+#[derive(Clone, Debug)]
+struct Away {
+    rack: usize,
+    link: u32,
+    /// Numbers of the first ask and of the last.
+    first: u64,
+    last: u64,
+    heard: Sequence,
+    /// The last ask was not yet answered.
+    waits: bool,
+    verdict: Verdict,
+    /// Until when that counts.
+    until: u64,
+}
+
+/// A flow, as far as these arbitrators were asked for it.
+struct Entry {
+    asker: Peer,
+    from: usize,
+    to: usize,
+    heard: Sequence,
+    /// The ask that is not yet answered.
+    owed: Option<u64>,
+    /// The verdict of the links here.
+    local: Verdict,
+    away: Vec<Away>,
+    until: u64,
+}
+
+impl Entry {
+    fn verdict(&self, now: u64) -> Verdict {
+        let fresh = self.away.iter().filter(|away| away.until > now);
+        fresh.fold(self.local, |all, away| all.and(away.verdict))
+    }
+}
+
+/// See the head of this file. Times are in ns of one clock.
+pub struct Arbitrators {
+    tree: Tree,
+    rack: usize,
+    rules: Rules,
+    /// Of each host of this rack, from the switch to it, by its place; and of the trunks that are arbitrated
+    /// here, by their numbers in messages.
+    hosts: HashMap<usize, Arbiter<Heap>>,
+    trunks: HashMap<u32, Arbiter<Heap>>,
+    /// By the flow and by where the part of its way begins.
+    entries: HashMap<(u64, u32), Entry>,
+    sequence: u64,
+    counters: Counters,
+}
+
+/// What is to be sent, to whom.
+pub type Out = Vec<(Peer, Message)>;
+
+impl Arbitrators {
+    /// Those of a rack. `sequence`: the time of day in ns; `secret`: a random number.
+    pub fn new(tree: Tree, rack: usize, rules: Rules, sequence: u64, secret: u64) -> Self {
+        let make = |rate| {
+            let link = Link {
+                rate,
+                queues: rules.queues,
+                lifetime: u64::from(rules.lifetime_us) * 1000,
+            };
+            let Ok(arbiter) = Arbiter::new(rules.flows, link, secret);
+            arbiter
+        };
+        let own = tree.hosts.iter().enumerate();
+        let own = own.filter(|(_, host)| host.rack == rack);
+        let hosts = own.map(|(place, host)| (place, make(host.rate))).collect();
+        let mut trunks = HashMap::new();
+        for (place, trunk) in tree.racks[rack].trunks.iter().enumerate() {
+            if trunk.leader() == rack {
+                for half in [Half::Up, Half::Down] {
+                    trunks.insert(number(place + 1, half), make(trunk.rate));
+                }
+            }
+        }
+        Self {
+            tree,
+            rack,
+            rules,
+            hosts,
+            trunks,
+            entries: HashMap::new(),
+            sequence,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The fabric.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// What was heard and said.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Whether no flow is known.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Something came that is no message, or from somebody unknown.
+    pub fn ignore(&mut self) {
+        self.counters.ignored += 1;
+    }
+
+    /// A message came.
+    pub fn receive(&mut self, from: Peer, message: &Message, now: u64) -> Out {
+        let counter = match from {
+            Peer::Host(_) => &mut self.counters.from_hosts,
+            Peer::Rack(_) => &mut self.counters.from_arbitrators,
+        };
+        *counter += 1;
+        let out = match message.says {
+            Says::Ask { flow, to } => self.ask(from, message, flow, &to, now),
+            Says::End(id) => self.end(from, message, id),
+            Says::Answer {
+                flow,
+                verdict,
+                hold,
+            } => self.answered(from, message, flow, (verdict, hold), now),
+            Says::Report { .. } | Says::Share { .. } => None,
+        };
+        let out = out.unwrap_or_else(|| {
+            self.counters.ignored += 1;
+            Out::new()
+        });
+        for (to, _) in &out {
+            match to {
+                Peer::Host(_) => self.counters.to_hosts += 1,
+                Peer::Rack(_) => self.counters.to_arbitrators += 1,
+            }
+        }
+        out
+    }
+
+    /// A flow's number among all of the fabric, and its sender: of a host's own flow, or of one that
+    /// arbitrators elsewhere ask for.
+    fn flow(&self, from: Peer, link: u32, id: u64) -> Option<(u64, usize)> {
+        let number = u32::try_from(id & u64::from(u32::MAX)).ok()?;
+        match from {
+            Peer::Host(host) if link == PATH && id >> 32 == 0 && number != 0 => {
+                Some(((host as u64 + 1) << 32 | id, host))
+            }
+            Peer::Rack(_) if link != PATH => {
+                let host = usize::try_from(id >> 32).ok()?.checked_sub(1)?;
+                (host < self.tree.hosts.len()).then_some((id, host))
+            }
+            _ => None,
+        }
+    }
+
+    /// The halves of the way that these were asked for, each from where they were asked. `None`: it is not
+    /// theirs.
+    fn parts(&self, link_number: u32, from: usize, to: usize) -> Option<Vec<(Half, Vec<Step>)>> {
+        if link_number == PATH {
+            let halves = [Half::Up, Half::Down];
+            let halves = halves.map(|half| (half, self.tree.half(from, to, half)));
+            return Some(halves.into());
+        }
+        let (level, half) = link(link_number)?;
+        let mut steps = self.tree.half(from, to, half);
+        let place = steps.iter().position(|step| step.level == level)?;
+        let steps = steps.split_off(place);
+        (steps.first()?.at == self.rack).then(|| vec![(half, steps)])
+    }
+
+    fn arbiter(&mut self, level: usize, half: Half, to: usize) -> Option<&mut Arbiter<Heap>> {
+        match level {
+            0 => self.hosts.get_mut(&to),
+            _ => self.trunks.get_mut(&number(level, half)),
+        }
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn ask(
+        &mut self,
+        from: Peer,
+        message: &Message,
+        flow: Flow,
+        to: &[u8; 16],
+        now: u64,
+    ) -> Option<Out> {
+        let (id, sender) = self.flow(from, message.link, flow.id)?;
+        let receiver = self.tree.host(to)?;
+        let parts = self.parts(message.link, sender, receiver)?;
+        let key = (id, message.link);
+        let known = self.entries.remove(&key);
+        let mut entry = match known {
+            Some(entry) if entry.to == receiver => entry,
+            // A flow of another receiver is another.
+            Some(_) | None => Entry {
+                asker: from,
+                from: sender,
+                to: receiver,
+                heard: known.map_or(Sequence::NONE, |entry| entry.heard),
+                owed: None,
+                local: Verdict::FREE,
+                away: Vec::new(),
+                until: 0,
+            },
+        };
+        if !entry.heard.is_news(message.sequence) {
+            self.entries.insert(key, entry);
+            return None;
+        }
+        entry.asker = from;
+        entry.until = now + u64::from(self.rules.lifetime_us) * 1000;
+        entry.local = Verdict::FREE;
+        let mut out = Out::new();
+        let asked = Flow { id, ..flow };
+        for (half, steps) in parts {
+            self.climb(&mut entry, half, &steps, asked, to, now, &mut out);
+        }
+        // Of who has not answered since the flow asked last nothing is to be waited for.
+        let late = entry.owed.replace(message.sequence).is_some();
+        if late || !entry.away.iter().any(|away| away.waits) {
+            out.extend(self.answer(&mut entry, key, now));
+        }
+        self.entries.insert(key, entry);
+        Some(out)
+    }
+
+    /// Asks the links of a half that are arbitrated here, and who has the next one.
+    #[expect(clippy::too_many_arguments)]
+    fn climb(
+        &mut self,
+        entry: &mut Entry,
+        half: Half,
+        steps: &[Step],
+        flow: Flow,
+        to: &[u8; 16],
+        now: u64,
+        out: &mut Out,
+    ) {
+        let mut asks = Some(flow);
+        for step in steps {
+            if step.at != self.rack {
+                let place = number(step.level, half);
+                self.pass_on(entry, (step.at, place), asks, (flow.id, to), out);
+                return;
+            }
+            let deepest = self.rules.ask_queues;
+            let Some(link) = self.arbiter(step.level, half, entry.to) else {
+                return;
+            };
+            asks = match asks {
+                Some(flow) => {
+                    let verdict = link.update(&flow, now);
+                    entry.local = entry.local.and(verdict);
+                    self.counters.updates += 1;
+                    onward(&flow, verdict, deepest)
+                }
+                None => {
+                    link.remove(flow.id);
+                    None
+                }
+            };
+        }
+    }
+
+    /// Asks those elsewhere that have a link, or tells them that the flow no longer concerns them.
+    fn pass_on(
+        &mut self,
+        entry: &mut Entry,
+        (rack, link): (usize, u32),
+        asks: Option<Flow>,
+        (id, to): (u64, &[u8; 16]),
+        out: &mut Out,
+    ) {
+        let known = entry.away.iter().position(|away| away.link == link);
+        let (sequence, says) = match (asks, known) {
+            (None, None) => return,
+            (None, Some(place)) => {
+                entry.away.swap_remove(place);
+                (self.next_sequence(), Says::End(id))
+            }
+            (Some(flow), known) => {
+                let sequence = self.next_sequence();
+                let place = known.unwrap_or_else(|| {
+                    entry.away.push(Away {
+                        rack,
+                        link,
+                        first: sequence,
+                        last: sequence,
+                        heard: Sequence::NONE,
+                        waits: true,
+                        verdict: Verdict::FREE,
+                        until: 0,
+                    });
+                    entry.away.len() - 1
+                });
+                entry.away[place].last = sequence;
+                entry.away[place].waits = true;
+                (sequence, Says::Ask { flow, to: *to })
+            }
+        };
+        let message = Message {
+            sequence,
+            link,
+            says,
+        };
+        out.push((Peer::Rack(rack), message));
+    }
+
+    /// The answer that is owed, if one is.
+    fn answer(
+        &self,
+        entry: &mut Entry,
+        (id, link): (u64, u32),
+        now: u64,
+    ) -> Option<(Peer, Message)> {
+        let sequence = entry.owed.take()?;
+        let flow = match entry.asker {
+            Peer::Host(_) => id & u64::from(u32::MAX),
+            Peer::Rack(_) => id,
+        };
+        let message = Message {
+            sequence,
+            link,
+            says: Says::Answer {
+                flow,
+                verdict: entry.verdict(now),
+                hold: self.rules.lifetime_us.clamp(1, MAX_HOLD),
+            },
+        };
+        Some((entry.asker, message))
+    }
+
+    fn answered(
+        &mut self,
+        from: Peer,
+        message: &Message,
+        id: u64,
+        (verdict, hold): (Verdict, u32),
+        now: u64,
+    ) -> Option<Out> {
+        let (_, half) = link(message.link)?;
+        // Where that part of the way was asked from: from the host, or from a link below.
+        let (level, _) = link(message.link)?;
+        let starts = std::iter::once(PATH).chain((0..level).map(|below| number(below, half)));
+        let is_of = |away: &Away| away.link == message.link && from == Peer::Rack(away.rack);
+        let key = starts.map(|start| (id, start)).find(|key| {
+            let entry = self.entries.get(key);
+            entry.is_some_and(|entry| entry.away.iter().any(is_of))
+        })?;
+        let mut entry = self.entries.remove(&key)?;
+        let away = entry.away.iter_mut().find(|away| is_of(away));
+        let news = away.is_some_and(|away| {
+            let asked = (away.first..=away.last).contains(&message.sequence);
+            let news = asked && away.heard.is_news(message.sequence);
+            if news {
+                away.verdict = verdict;
+                away.until = now + u64::from(hold) * 1000;
+                away.waits = message.sequence != away.last;
+            }
+            news
+        });
+        let mut out = Out::new();
+        if news && !entry.away.iter().any(|away| away.waits) {
+            out.extend(self.answer(&mut entry, key, now));
+        }
+        self.entries.insert(key, entry);
+        news.then_some(out)
+    }
+
+    fn end(&mut self, from: Peer, message: &Message, id: u64) -> Option<Out> {
+        let (id, _) = self.flow(from, message.link, id)?;
+        let key = (id, message.link);
+        let entry = self.entries.get_mut(&key)?;
+        if entry.asker != from || !entry.heard.is_news(message.sequence) {
+            return None;
+        }
+        let entry = self.entries.remove(&key)?;
+        Some(self.forget(key, &entry))
+    }
+
+    /// Nothing is known of a flow any more, here and where it was asked for.
+    fn forget(&mut self, (id, start): (u64, u32), entry: &Entry) -> Out {
+        let parts = self.parts(start, entry.from, entry.to);
+        let rack = self.rack;
+        for (half, steps) in parts.unwrap_or_default() {
+            for step in steps.iter().take_while(|step| step.at == rack) {
+                if let Some(link) = self.arbiter(step.level, half, entry.to) {
+                    link.remove(id);
+                }
+            }
+        }
+        let ends = entry.away.iter().map(|away| {
+            self.sequence += 1;
+            let message = Message {
+                sequence: self.sequence,
+                link: away.link,
+                says: Says::End(id),
+            };
+            (Peer::Rack(away.rack), message)
+        });
+        ends.collect()
+    }
+
+    /// Forgets what has not asked for its lifetime. To be called several times in one.
+    pub fn expire(&mut self, now: u64) {
+        let over = |(_, entry): &(&(u64, u32), &Entry)| entry.until <= now;
+        let gone: Vec<_> = self
+            .entries
+            .iter()
+            .filter(over)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in gone {
+            if let Some(entry) = self.entries.remove(&key) {
+                // Elsewhere it is forgotten in the same way.
+                self.forget(key, &entry);
+            }
+        }
+    }
+
+    /// The links, hosts' first.
+    pub fn links(&self) -> Vec<Seen> {
+        let seen = |link: String, arbiter: &Arbiter<Heap>| Seen {
+            link,
+            rate: arbiter.link().rate,
+            flows: arbiter.len(),
+            demand: arbiter.demand(),
+        };
+        let mut hosts: Vec<_> = self.hosts.iter().collect();
+        hosts.sort_by_key(|(place, _)| **place);
+        let hosts = hosts.into_iter();
+        let hosts =
+            hosts.map(|(&place, it)| seen(format!("{} down", self.tree.hosts[place].name), it));
+        let mut trunks: Vec<_> = self.trunks.iter().collect();
+        trunks.sort_by_key(|(number, _)| **number);
+        let trunks = trunks.into_iter();
+        let trunks = trunks.map(|(&number, it)| seen(told(number), it));
+        hosts.chain(trunks).collect()
+    }
+
+    /// The flows, in the order of their senders.
+    pub fn flows(&self, now: u64) -> Vec<SeenFlow> {
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_by_key(|(key, _)| **key);
+        let entries = entries.into_iter();
+        let flows = entries.map(|(&(id, start), entry)| {
+            let Verdict { queue, rate } = entry.verdict(now);
+            SeenFlow {
+                from: self.tree.hosts[entry.from].name.clone(),
+                number: id as u32,
+                to: self.tree.hosts[entry.to].name.clone(),
+                part: told(start),
+                queue,
+                rate,
+            }
+        });
+        flows.collect()
+    }
+}
+
+/// A number of messages in words.
+fn told(start: u32) -> String {
+    match link(start) {
+        None => "whole".to_owned(),
+        Some((0, _)) => "receiver down".to_owned(),
+        Some((level, Half::Up)) => format!("trunk {level} up"),
+        Some((level, Half::Down)) => format!("trunk {level} down"),
+    }
+}

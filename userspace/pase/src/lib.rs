@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! PASE's arbitrators of the links that are not a host's own (SIGCOMM 2014, §3.1), for the program
+//! `weft-pase`: "dedicated controllers that are co-located with the switches".
+//!
+//! | module | part |
+//! |---|---|
+//! | [`tree`] | which links a flow goes by, and where each is arbitrated |
+//! | [`arbitrators`] | those at one switch: messages in, messages out |
+//! | [`frames`] | how hosts' messages come and go |
+//!
+//! The law, Algorithm 1, and the messages are [`weft_core::pase`].
+
+pub mod arbitrators;
+pub mod frames;
+pub mod tree;

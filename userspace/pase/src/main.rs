@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft-pase`: PASE's arbitrators at a switch.
+
+mod serve;
+mod show;
+
+use std::num::NonZeroU32;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand};
+use weft_pase::arbitrators::Rules;
+use weft_topo::{Spec, Topology};
+
+const EXAMPLES: &str = "\
+Examples:
+  weft-pase serve --topology rack:hosts=10,rate=1gbit --node tor0
+  weft-pase serve --topology fat-tree:k=4 --dilation 1000 --node edge0 --lifetime-us 1500000
+  weft-pase show --json";
+
+/// PASE's arbitrators of the links that are not a host's own (SIGCOMM 2014).
+///
+/// In the network namespace of each switch that has hosts one `weft-pase serve` answers the hosts' kernels
+/// (tcp-pase(7)), and asks those of other racks. See weft-pase(8).
+#[derive(Parser)]
+#[command(version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Arbitrate, until it is ended
+    #[command(after_help = EXAMPLES)]
+    Serve(Serve),
+    /// Print links, flows and counters of the one that serves in this network namespace
+    #[command(after_help = EXAMPLES)]
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The fabric, `KIND[:OPTION=VALUE,…]` or a TOML file
+    #[arg(long)]
+    topology: String,
+    /// The fabric runs so many times slower
+    #[arg(long, default_value = "1")]
+    dilation: NonZeroU32,
+    /// The switch in whose network namespace it is
+    #[arg(long)]
+    node: String,
+    /// How many queues ports have
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=8))]
+    queues: u8,
+    /// Flows in so many queues, from the top, are sent further up
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    ask_queues: u8,
+    /// For how long a flow is known that does not ask again, and an answer counts
+    #[arg(long, default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..=60_000_000))]
+    lifetime_us: u32,
+    /// The most flows of a link
+    #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    flows: u32,
+}
+
+fn topology(text: &str) -> Result<Topology> {
+    let spec = match text.parse::<Spec>() {
+        Ok(spec) => spec,
+        Err(_) if text.ends_with(".toml") || text.contains('/') => {
+            let content =
+                std::fs::read_to_string(text).with_context(|| format!("reading {text}"))?;
+            Spec::from_toml(&content).with_context(|| text.to_owned())?
+        }
+        Err(error) => return Err(error).with_context(|| format!("--topology {text}")),
+    };
+    Ok(spec.topology())
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Serve(serve) => {
+            let topology = topology(&serve.topology)?.dilated(serve.dilation)?;
+            let rules = Rules {
+                queues: serve.queues,
+                ask_queues: serve.ask_queues,
+                lifetime_us: serve.lifetime_us,
+                flows: serve.flows,
+            };
+            serve::run(&topology, &serve.node, rules)
+        }
+        Command::Show { json } => show::print(json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// The manual page names each option, and each field that is told.
+    #[test]
+    fn the_manual_page_names_what_there_is() {
+        let page = include_str!("../weft-pase.8").replace("\\-", "-");
+        let command = Cli::command();
+        for sub in command.get_subcommands() {
+            for option in sub.get_opts().filter_map(|it| it.get_long()) {
+                let long = format!("--{option}");
+                assert!(page.contains(&long), "{long} is missing");
+            }
+        }
+        let told = show::fields();
+        assert!(told.len() > 15, "{told:?}");
+        for field in told {
+            let mut words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            assert!(words.any(|word| word == field), "{field} is missing");
+        }
+    }
+}

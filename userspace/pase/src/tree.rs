@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A fabric as a tree of links, as its arbitrators see it.
+//!
+//! ```text
+//!              core                 nobody arbitrates in here
+//!          ═════╪═════              trunk of a pod: all its links to the core, together
+//!           agg   agg
+//!          ═╪═     ═╪═              trunk of a rack: all its links to the pod
+//!          edge   edge              a rack's arbitrators are at its switch
+//!          │  │   │  │              a host's link: to the switch its own, from the switch the rack's
+//!          h  h   h  h
+//! ```
+//!
+//! A **rack** is a switch with hosts. What is above is seen from below: switches from which the same racks
+//! are reached going down are one, and their links up are one link, a **trunk**, of all their rates. That is
+//! what it is as long as packets spread over them evenly. The trunk of several racks is arbitrated at the
+//! first of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weft_topo::{Kind, NodeId, Topology};
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Half {
+    /// From the sender to the root.
+    Up,
+    /// From the root to the receiver.
+    Down,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, and that of its switch's port.
+    pub name: String,
+    /// Its address as in messages, of either family.
+    pub addresses: [[u8; 16]; 2],
+    /// Its rack's place.
+    pub rack: usize,
+    /// Of its link, in bytes/s.
+    pub rate: u64,
+}
+
+/// Links up, seen as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trunk {
+    /// The racks below.
+    pub racks: BTreeSet<usize>,
+    /// In bytes/s.
+    pub rate: u64,
+}
+
+impl Trunk {
+    /// The rack whose arbitrators have it.
+    pub fn leader(&self) -> usize {
+        self.racks.first().copied().unwrap_or(0)
+    }
+}
+
+/// A switch with hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rack {
+    /// The switch's name.
+    pub switch: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// From its own up, each of more racks than the one before, none of all.
+    pub trunks: Vec<Trunk>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// In the fabric's order.
+    pub hosts: Vec<Host>,
+    /// In the fabric's order.
+    pub racks: Vec<Rack>,
+}
+
+/// A link on a flow's way, by the rack that arbitrates it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// 0: the receiver's own link; else the so-manieth trunk from below.
+    pub level: usize,
+    /// The rack whose arbitrators have it.
+    pub at: usize,
+}
+
+fn mapped(v4: Ipv4Addr, v6: Ipv6Addr) -> [[u8; 16]; 2] {
+    [v4.to_ipv6_mapped().octets(), v6.octets()]
+}
+
+impl Tree {
+    /// Of a fabric.
+    pub fn new(topology: &Topology) -> Self {
+        let level = levels(topology);
+        let switches = topology.switches();
+        let with_hosts = |&id: &NodeId| level[id.index()] == Some(1);
+        let racks: Vec<NodeId> = switches.filter(with_hosts).collect();
+        let reach = reach(topology, &level, &racks);
+        let hosts = topology.hosts().filter_map(|id| {
+            let node = topology.node(id);
+            let port = node.ports.first()?;
+            Some(Host {
+                name: node.name.clone(),
+                addresses: mapped(node.address.v4(), node.address.v6()),
+                rack: racks.iter().position(|&rack| rack == port.peer)?,
+                rate: topology.links()[port.link].wire.rate.bits_per_second() / 8,
+            })
+        });
+        let hosts = hosts.collect();
+        let trunks = trunks(topology, &reach, racks.len());
+        let racks = racks.iter().enumerate().map(|(place, &id)| {
+            let node = topology.node(id);
+            Rack {
+                switch: node.name.clone(),
+                address: node.address.v4(),
+                trunks: chain(&trunks, place),
+            }
+        });
+        Self {
+            hosts,
+            racks: racks.collect(),
+        }
+    }
+
+    /// Who has that address.
+    pub fn host(&self, address: &[u8; 16]) -> Option<usize> {
+        let mut hosts = self.hosts.iter();
+        hosts.position(|host| host.addresses.contains(address))
+    }
+
+    /// The links of a half of the way between two hosts, from below, but for the sender's own.
+    pub fn half(&self, from: usize, to: usize, half: Half) -> Vec<Step> {
+        let (from, to) = (self.hosts[from].rack, self.hosts[to].rack);
+        let (near, far) = match half {
+            Half::Up => (from, to),
+            Half::Down => (to, from),
+        };
+        let own = (half == Half::Down).then_some(Step { level: 0, at: to });
+        let trunks = self.racks[near].trunks.iter().enumerate();
+        let crossed = trunks.take_while(|(_, trunk)| !trunk.racks.contains(&far));
+        let crossed = crossed.map(|(place, trunk)| Step {
+            level: place + 1,
+            at: trunk.leader(),
+        });
+        own.into_iter().chain(crossed).collect()
+    }
+}
+
+/// How many links each node is from a host that is nearest; hosts are 0.
+fn levels(topology: &Topology) -> Vec<Option<u32>> {
+    let mut levels = vec![None; topology.nodes().len()];
+    let mut line: Vec<NodeId> = topology.hosts().collect();
+    let mut level = 0;
+    while !line.is_empty() {
+        let mut next = Vec::new();
+        for id in line {
+            if levels[id.index()].is_none() {
+                levels[id.index()] = Some(level);
+                let ports = topology.node(id).ports.iter();
+                next.extend(ports.map(|port| port.peer));
+            }
+        }
+        next.retain(|id| topology.node(*id).kind == Kind::Switch);
+        line = next;
+        level += 1;
+    }
+    levels
+}
+
+/// The racks that are reached from each switch going down.
+fn reach(
+    topology: &Topology,
+    levels: &[Option<u32>],
+    racks: &[NodeId],
+) -> BTreeMap<usize, BTreeSet<usize>> {
+    let mut switches: Vec<NodeId> = topology.switches().collect();
+    switches.sort_by_key(|id| levels[id.index()]);
+    let mut reach: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for id in switches {
+        let own = racks.iter().position(|&rack| rack == id);
+        let mut below: BTreeSet<usize> = own.into_iter().collect();
+        for port in &topology.node(id).ports {
+            if levels[port.peer.index()] < levels[id.index()] {
+                below.extend(reach.get(&port.peer.index()).into_iter().flatten());
+            }
+        }
+        reach.insert(id.index(), below);
+    }
+    reach
+}
+
+/// The links up of all switches that reach the same racks, but of those that reach all.
+fn trunks(
+    topology: &Topology,
+    reach: &BTreeMap<usize, BTreeSet<usize>>,
+    racks: usize,
+) -> Vec<Trunk> {
+    let mut rates: BTreeMap<&BTreeSet<usize>, u64> = BTreeMap::new();
+    for id in topology.switches() {
+        let below = &reach[&id.index()];
+        for port in &topology.node(id).ports {
+            let up = reach.get(&port.peer.index());
+            if up.is_some_and(|up| !up.is_subset(below)) && below.len() < racks {
+                let rate = topology.links()[port.link].wire.rate.bits_per_second() / 8;
+                *rates.entry(below).or_default() += rate;
+            }
+        }
+    }
+    let trunks = rates.into_iter().map(|(racks, rate)| Trunk {
+        racks: racks.clone(),
+        rate,
+    });
+    trunks.collect()
+}
+
+/// Those of a rack, from below: each has all racks of the one before.
+fn chain(trunks: &[Trunk], rack: usize) -> Vec<Trunk> {
+    let mut own: Vec<&Trunk> = trunks
+        .iter()
+        .filter(|it| it.racks.contains(&rack))
+        .collect();
+    own.sort_by_key(|trunk| trunk.racks.len());
+    let mut chain: Vec<Trunk> = Vec::new();
+    for trunk in own {
+        if chain
+            .last()
+            .is_none_or(|last| last.racks.is_subset(&trunk.racks))
+        {
+            chain.push(trunk.clone());
+        }
+    }
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_topo::Spec;
+
+    fn tree(text: &str) -> Tree {
+        Tree::new(&text.parse::<Spec>().unwrap().topology())
+    }
+
+    /// Levels and racks of a half.
+    fn steps(tree: &Tree, from: usize, to: usize, half: Half) -> Vec<(usize, usize)> {
+        let steps = tree.half(from, to, half).into_iter();
+        steps.map(|step| (step.level, step.at)).collect()
+    }
+
+    #[test]
+    fn within_a_rack_there_is_the_receivers_link_alone() {
+        let tree = tree("rack:hosts=4,rate=1gbit");
+        assert_eq!(tree.racks.len(), 1);
+        assert_eq!(tree.racks[0].trunks, []);
+        assert_eq!(tree.hosts[3].rate, 125_000_000);
+        assert_eq!(steps(&tree, 0, 3, Half::Up), []);
+        assert_eq!(steps(&tree, 0, 3, Half::Down), [(0, 0)]);
+    }
+
+    #[test]
+    fn links_of_switches_that_reach_the_same_racks_are_one() {
+        let tree = tree("fat-tree:k=4,rate=10gbit");
+        assert_eq!(tree.racks.len(), 8);
+        let [own, pod] = &tree.racks[3].trunks[..] else {
+            panic!("{:?}", tree.racks[3]);
+        };
+        let rates = (own.rate, pod.rate);
+        assert_eq!(rates, (2_500_000_000, 5_000_000_000));
+        assert_eq!(own.racks, [3].into());
+        assert_eq!(pod.racks, [2, 3].into());
+        // In the rack, in the pod, and beyond. Two hosts to a rack.
+        assert_eq!(steps(&tree, 6, 7, Half::Up), []);
+        assert_eq!(steps(&tree, 6, 4, Half::Up), [(1, 3)]);
+        assert_eq!(steps(&tree, 6, 0, Half::Up), [(1, 3), (2, 2)]);
+        assert_eq!(steps(&tree, 0, 6, Half::Down), [(0, 3), (1, 3), (2, 2)]);
+    }
+
+    #[test]
+    fn of_leaves_and_spines_and_of_a_dumbbell_each_rack_has_one_trunk() {
+        for (text, rate) in [
+            (
+                "leaf-spine:leaves=3,spines=2,hosts=4,host-rate=10gbit,fabric-rate=40gbit",
+                10_000_000_000,
+            ),
+            (
+                "dumbbell:left=2,right=2,host-rate=1gbit,bottleneck-rate=100mbit",
+                12_500_000,
+            ),
+        ] {
+            let tree = tree(text);
+            for (place, rack) in tree.racks.iter().enumerate() {
+                let [trunk] = &rack.trunks[..] else {
+                    panic!("{text}: {rack:?}");
+                };
+                assert_eq!((trunk.leader(), trunk.rate), (place, rate), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_are_known_by_both_addresses() {
+        let tree = tree("rack:hosts=2");
+        let v4 = Ipv4Addr::new(10, 0, 0, 3).to_ipv6_mapped().octets();
+        assert_eq!(tree.host(&v4), Some(1));
+        let v6: Ipv6Addr = "fd77:6566:7400::2".parse().unwrap();
+        assert_eq!(tree.host(&v6.octets()), Some(0));
+        assert_eq!(tree.host(&[0; 16]), None);
+    }
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Arbitrators of several racks that send each other messages, against one who asks all links himself; and
+//! messages that are lost, late, copies or forged.
+
+use std::collections::VecDeque;
+
+use weft_core::pase::arbiter::{Arbiter, Link};
+use weft_core::pase::message::{Message, PATH, Says};
+use weft_core::pase::path::climb;
+use weft_core::pase::{Flow, Verdict};
+use weft_pase::arbitrators::{Arbitrators, Heap, Peer, Rules};
+use weft_pase::tree::{Half, Tree};
+use weft_topo::Spec;
+
+const LIFETIME_US: u32 = 1_000;
+const LIFETIME: u64 = 1_000_000;
+/// 10 Gbit/s in bytes/s.
+const LINE: u64 = 1_250_000_000;
+
+fn rules() -> Rules {
+    Rules {
+        lifetime_us: LIFETIME_US,
+        flows: 1000,
+        ..Rules::default()
+    }
+}
+
+/// A fabric's arbitrators, and the messages between them.
+struct Network {
+    tree: Tree,
+    racks: Vec<Arbitrators>,
+    sequence: u64,
+    now: u64,
+    /// Racks that take no message.
+    gone: Vec<usize>,
+    between: u32,
+}
+
+impl Network {
+    fn new(topology: &str) -> Self {
+        let tree = Tree::new(&topology.parse::<Spec>().unwrap().topology());
+        let racks = 0..tree.racks.len();
+        let racks = racks.map(|rack| Arbitrators::new(tree.clone(), rack, rules(), 1, 7));
+        Self {
+            racks: racks.collect(),
+            tree,
+            sequence: 0,
+            now: 0,
+            gone: Vec::new(),
+            between: 0,
+        }
+    }
+
+    /// A host tells its switch something; what hosts are answered. `fate`: which messages between racks
+    /// arrive, and how often.
+    fn tell(
+        &mut self,
+        host: usize,
+        message: Message,
+        fate: &mut dyn FnMut() -> usize,
+    ) -> Vec<Message> {
+        let rack = self.tree.hosts[host].rack;
+        let mut under_way = VecDeque::from([(Peer::Host(host), rack, message)]);
+        let mut answers = Vec::new();
+        while let Some((from, at, message)) = under_way.pop_front() {
+            if self.gone.contains(&at) {
+                continue;
+            }
+            for (to, message) in self.racks[at].receive(from, &message, self.now) {
+                match to {
+                    Peer::Host(to) => {
+                        assert_eq!(self.tree.hosts[to].rack, at, "not its own host");
+                        answers.push(message);
+                    }
+                    Peer::Rack(to) => {
+                        self.between += 1;
+                        for _ in 0..fate() {
+                            // A copy comes last.
+                            under_way.push_back((Peer::Rack(at), to, message));
+                        }
+                    }
+                }
+            }
+        }
+        answers
+    }
+
+    fn ask_with(
+        &mut self,
+        (host, number): (usize, u32),
+        to: usize,
+        urgency: u64,
+        fate: &mut dyn FnMut() -> usize,
+    ) -> Option<Verdict> {
+        self.sequence += 1;
+        let flow = Flow {
+            id: number.into(),
+            urgency,
+            demand: LINE,
+        };
+        let to = self.tree.hosts[to].addresses[(number % 2) as usize];
+        let message = Message {
+            sequence: self.sequence,
+            link: PATH,
+            says: Says::Ask { flow, to },
+        };
+        let answers = self.tell(host, message, fate);
+        let answer = answers.last()?;
+        assert!(answer.sequence <= self.sequence && answer.link == PATH);
+        match answer.says {
+            Says::Answer { flow, verdict, .. } if flow == u64::from(number) => Some(verdict),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask(&mut self, flow: (usize, u32), to: usize, urgency: u64) -> Option<Verdict> {
+        self.ask_with(flow, to, urgency, &mut || 1)
+    }
+
+    fn end(&mut self, (host, number): (usize, u32)) {
+        self.sequence += 1;
+        let message = Message {
+            sequence: self.sequence,
+            link: PATH,
+            says: Says::End(number.into()),
+        };
+        self.tell(host, message, &mut || 1);
+    }
+
+    fn known(&self) -> usize {
+        self.racks.iter().map(|it| it.flows(self.now).len()).sum()
+    }
+}
+
+fn says(queue: u8, rate: u64) -> Option<Verdict> {
+    Some(Verdict { queue, rate })
+}
+
+/// "For intra-rack communication … only the source and destination are involved" (§1).
+#[test]
+fn within_a_rack_the_shorter_flow_has_the_receivers_link() {
+    let mut network = Network::new("rack:hosts=3,rate=10gbit");
+    assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+    assert_eq!(network.ask((1, 1), 2, 300), says(1, LINE));
+    assert_eq!(network.ask((0, 1), 2, 490), says(2, 0));
+    network.end((1, 1));
+    assert_eq!(network.ask((0, 1), 2, 490), says(1, LINE));
+    assert_eq!(network.between, 0);
+}
+
+/// Two hosts of one rack send to two of others by a trunk as fast as one link.
+#[test]
+fn a_trunk_is_arbitrated_for_both_halves() {
+    let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
+    assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+    assert_eq!(network.ask((1, 1), 4, 600), says(2, 0));
+    // And of the receiver's: from two racks to two hosts of the third.
+    let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
+    assert_eq!(network.ask((0, 1), 4, 500), says(1, LINE));
+    assert_eq!(network.ask((2, 1), 5, 600), says(2, 0));
+    assert!(network.between > 0);
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// The links of a flow's way, all asked by one.
+struct Central {
+    tree: Tree,
+    links: Vec<((usize, usize, bool, usize), Arbiter<Heap>)>,
+}
+
+impl Central {
+    fn climb(&mut self, from: usize, to: usize, half: Half, flow: &Flow) -> Verdict {
+        let mut way = Vec::new();
+        for step in self.tree.half(from, to, half) {
+            let receiver = if step.level == 0 { to } else { 0 };
+            let key = (step.level, step.at, half == Half::Up, receiver);
+            let place = self.links.iter().position(|(it, _)| *it == key);
+            way.push(place.unwrap_or_else(|| {
+                let rate = match step.level {
+                    0 => self.tree.hosts[to].rate,
+                    level => self.tree.racks[step.at].trunks[level - 1].rate,
+                };
+                let link = Link {
+                    rate,
+                    queues: 8,
+                    lifetime: LIFETIME,
+                };
+                let Ok(arbiter) = Arbiter::new(1000, link, 3);
+                self.links.push((key, arbiter));
+                self.links.len() - 1
+            }));
+        }
+        let mut taken: Vec<_> = self.links.iter_mut().map(|(_, it)| Some(it)).collect();
+        let half = way.into_iter().map(|place| taken[place].take().unwrap());
+        climb(half, flow, 1, 0).verdict
+    }
+}
+
+/// Several hundred flows on trees of three depths, in any order: each answer is that of one who asks all links.
+#[test]
+fn together_they_say_what_one_would_who_has_all_links() {
+    for topology in [
+        "rack:hosts=6",
+        "leaf-spine:leaves=3,spines=2,hosts=3,host-rate=10gbit,fabric-rate=10gbit",
+        "fat-tree:k=4",
+    ] {
+        let mut network = Network::new(topology);
+        let mut central = Central {
+            tree: network.tree.clone(),
+            links: Vec::new(),
+        };
+        let hosts = network.tree.hosts.len() as u64;
+        let mut state = 0x9E37_79B9_7F4A_7C15;
+        let mut lower = 0;
+        for _ in 0..600 {
+            let from = (random(&mut state) % hosts) as usize;
+            let to = (from + 1 + (random(&mut state) % (hosts - 1)) as usize) % hosts as usize;
+            let number = 1 + to as u32;
+            let urgency = random(&mut state) % 1000;
+            let flow = Flow {
+                id: (from as u64 + 1) << 32 | u64::from(number),
+                urgency,
+                demand: LINE,
+            };
+            let halves = [Half::Up, Half::Down];
+            let halves = halves.map(|half| central.climb(from, to, half, &flow));
+            let expected = halves[0].and(halves[1]);
+            let verdict = network.ask((from, number), to, urgency);
+            assert_eq!(verdict, Some(expected), "{topology}: {from} to {to}");
+            lower += u32::from(expected.queue > 1);
+        }
+        assert!(lower > 100, "{topology}: all were in the top queue");
+    }
+}
+
+/// A rack whose arbitrators are gone costs every second answer at first, and then its own word alone.
+#[test]
+fn without_an_answer_from_elsewhere_those_here_count_alone_and_when_it_is_back_it_counts_again() {
+    let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
+    // Ahead at the receiver's link, from its own rack.
+    assert_eq!(network.ask((3, 1), 2, 10), says(1, LINE));
+    assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
+    network.gone = vec![1];
+    assert_eq!(network.ask((0, 1), 2, 500), None);
+    // What was said before still counts,
+    assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
+    network.now += LIFETIME + 1;
+    network.ask((0, 1), 2, 500);
+    // and now it does not.
+    assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+    network.gone = Vec::new();
+    assert_eq!(network.ask((3, 1), 2, 10), says(1, LINE));
+    assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
+}
+
+/// All state is soft, and what ends is forgotten everywhere.
+#[test]
+fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
+    let mut network = Network::new("fat-tree:k=4");
+    for host in 0..8 {
+        network.ask((host, 1), 15 - host, 5);
+    }
+    assert!(network.known() > 8);
+    for host in 0..4 {
+        network.end((host, 1));
+    }
+    for host in 4..8 {
+        network.ask((host, 1), 15 - host, 5);
+    }
+    let left = network.known();
+    network.now += LIFETIME;
+    for rack in &mut network.racks {
+        rack.expire(network.now);
+    }
+    assert!(
+        left > 4 && network.known() == 0,
+        "{left}, then {}",
+        network.known()
+    );
+    let links = network.racks.iter().flat_map(Arbitrators::links);
+    assert_eq!(links.map(|link| link.flows).sum::<u32>(), 0);
+}
+
+/// A third of the messages between racks is lost, and another is there twice: answers are late at most, and once
+/// messages arrive again, they are right.
+#[test]
+fn lost_and_repeated_messages_make_answers_old_at_most() {
+    let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
+    let mut state = 5;
+    let mut fate = || (random(&mut state) % 3) as usize;
+    let mut answered = 0;
+    for round in 0..200 {
+        network.now += 1_000;
+        network.ask_with((3, 1), 2, 10 + round, &mut fate);
+        answered += u32::from(network.ask_with((0, 1), 2, 500, &mut fate).is_some());
+    }
+    assert!(answered > 100, "{answered} of 200");
+    network.ask((3, 1), 2, 9);
+    network.ask((0, 1), 2, 500);
+    assert_eq!(network.ask((0, 1), 2, 500), says(2, 0));
+}
+
+/// Nobody speaks for another, or of what was not asked.
+#[test]
+fn forged_messages_change_nothing() {
+    let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
+    assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+    let before = network.racks[0].flows(0);
+    let to = network.tree.hosts[2].addresses[0];
+    let id = 1 << 32 | 1;
+    let answer = |sequence, link| Message {
+        sequence,
+        link,
+        says: Says::Answer {
+            flow: id,
+            verdict: Verdict { queue: 8, rate: 0 },
+            hold: 1000,
+        },
+    };
+    let ask = |id, link, to| Message {
+        sequence: u64::MAX,
+        link,
+        says: Says::Ask {
+            flow: Flow {
+                id,
+                urgency: 0,
+                demand: LINE,
+            },
+            to,
+        },
+    };
+    let mut forged = vec![
+        // A host that answers, ends another's flow, asks with another's number, for nobody, or a link.
+        (Peer::Host(1), answer(2, 2)),
+        (
+            Peer::Host(1),
+            Message {
+                says: Says::End(1),
+                ..answer(9, PATH)
+            },
+        ),
+        (Peer::Host(1), ask(id, PATH, to)),
+        (Peer::Host(0), ask(2, PATH, [1; 16])),
+        (Peer::Host(0), ask(2, 2, to)),
+        (Peer::Host(0), ask(0, PATH, to)),
+        // Arbitrators that ask for a host's way, or for a link that is not here, of a host that there is not.
+        (Peer::Rack(1), ask(id, PATH, to)),
+        (Peer::Rack(1), ask(id, 2, to)),
+        (Peer::Rack(1), ask(99 << 32 | 1, 2, to)),
+        (Peer::Rack(1), ask(id, u32::MAX, to)),
+    ];
+    // An answer of the wrong rack, and to what was not asked.
+    for sequence in 0..20 {
+        forged.push((Peer::Rack(2), answer(sequence, 2)));
+        forged.push((Peer::Rack(1), answer(100 + sequence, 2)));
+        forged.push((Peer::Rack(1), answer(sequence, 1)));
+    }
+    let count = forged.len() as u64;
+    for (from, message) in forged {
+        let out = network.racks[0].receive(from, &message, 0);
+        assert_eq!(out, [], "{from:?}: {message:?}");
+    }
+    assert_eq!(network.racks[0].flows(0), before);
+    assert_eq!(network.racks[0].counters().ignored, count);
+    assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+}
