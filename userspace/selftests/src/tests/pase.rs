@@ -125,8 +125,7 @@ fn run_trace(scheme: &Path, fabric: &str, trace: &Path) -> Result<Recorded> {
     ))
 }
 
-/// They are killed after 4 s and there again after 9 s, 40 and 90 ms of the fabric; what they said counts for
-/// 100 round-trip times, 11 ms.
+/// They are killed after 4 s and there again after 9 s, 40 and 90 ms of the fabric.
 fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone(
     cx: &Context,
 ) -> Result<()> {
