@@ -169,10 +169,13 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
+/// A link: its level, where it is arbitrated, whether up, and of level 0 the host.
+type Place = (usize, usize, bool, usize);
+
 /// The links of a flow's way, all asked by one.
 struct Central {
     tree: Tree,
-    links: Vec<((usize, usize, bool, usize), Arbiter<Heap>)>,
+    links: Vec<(Place, Arbiter<Heap>)>,
 }
 
 impl Central {
