@@ -341,7 +341,9 @@ impl CongestionControl for Pase {
             return;
         }
         if self.number == 0 {
-            self.number = socket.shared(|shared: &mut Shared| shared.local.number()).unwrap_or(1);
+            self.number = socket
+                .shared(|shared: &mut Shared| shared.local.number())
+                .unwrap_or(1);
             self.fresh = true;
         }
         // The first packet may leave before all that the application has is written.
