@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
 //! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
-//! | [`fastpass`] | how hosts and an arbiter talk | Fastpass (SIGCOMM 2014) |
+//! | [`fastpass`] | hosts that send when an arbiter says, and how they talk with it | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
@@ -39,7 +39,7 @@ pub mod wire;
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
-        $do!(bfc, dibs, hold, pfabric, wire);
+        $do!(bfc, dibs, fastpass, hold, pfabric, wire);
     };
 }
 

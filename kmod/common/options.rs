@@ -63,6 +63,8 @@ pub enum Unit {
     Parts(u32, &'static str),
     /// Hundredths, with or without `%`.
     Percent,
+    /// An IPv4 address: `10.0.0.2`.
+    Address,
     /// Its words, by value from 0 on.
     Choice(&'static [&'static str]),
     /// A truth: the word for it, and the one for the contrary. They are given without a value.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the ports of one switch share, the frames by which it speaks to its neighbours, and packets that
-//! go from one port to another.
+//! What the ports of one switch share, the frames by which it speaks to its neighbours, or the datagrams by which
+//! it speaks to somebody farther away, and packets that go from one port to another.
 //!
 //! Whoever carries it out has one value for each switch, under one lock. If it has frames, he calls
 //! [`next_frame`](Shared::next_frame) whenever [`has_news`](Shared::has_news), and
 //! [`tick`](Shared::tick) when [`next_event`](Shared::next_event) has come: never from where the news
-//! came up, as a frame goes out through a port like any packet. Packets that were handed over to go by
+//! came up, as a frame goes out through a port like any packet. [`next_datagram`](Shared::next_datagram) is for
+//! datagrams what that is for frames. Packets that were handed over to go by
 //! another port he carries one after the other, in their order: for each he calls
 //! [`embark`](Shared::embark), gives it to the device that this says, and then calls
 //! [`landed`](Shared::landed).
@@ -22,10 +23,25 @@ pub struct Frames {
     pub group: [u8; 6],
 }
 
+/// Bytes of the longest datagram, without its headers.
+pub const DATAGRAM: usize = 608;
+
+/// Whom a datagram comes from, or goes to: an IPv4 address and a UDP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The address.
+    pub address: u32,
+    /// The port.
+    pub port: u16,
+}
+
 /// The state that the ports of a switch share. All times are in ns of one clock.
 pub trait Shared: Sized {
     /// Its frames, if it has such.
     const FRAMES: Option<Frames> = None;
+
+    /// Whether it has datagrams.
+    const DATAGRAMS: bool = false;
 
     /// Why there is no memory.
     type Error;
@@ -60,7 +76,18 @@ pub trait Shared: Sized {
     /// The frame that was last taken could not be sent by its device.
     fn unsent(&mut self, _device: u32, _now: u64) {}
 
-    /// When `tick` is to be called, if at all.
+    /// A datagram came in; `data` is empty for one that is too long. The device whose ports are to be asked for
+    /// packets, if any.
+    fn receive_datagram(&mut self, _from: Peer, _data: &[u8], _now: u64) -> Option<u32> {
+        None
+    }
+
+    /// Writes the next datagram to be sent; to whom it goes, and its length in bytes.
+    fn next_datagram(&mut self, _now: u64, _data: &mut [u8; DATAGRAM]) -> Option<(Peer, usize)> {
+        None
+    }
+
+    /// When `tick` is to be called, or there is something to be sent, if at all.
     fn next_event(&self) -> Option<u64> {
         None
     }

@@ -103,6 +103,16 @@ impl<S: Store> Endpoint<S> {
         })
     }
 
+    /// What is said from now on is said again after another time, in ns.
+    pub fn set_timeout(&mut self, timeout: u64) {
+        self.timeout = timeout;
+    }
+
+    /// Sends a request, even if it asks for nothing: an arbiter that has begun anew says so, any other that it knows.
+    pub fn enquire(&mut self) {
+        self.speak = true;
+    }
+
     /// Asks for `slots` more timeslots to `destination`, also in place of such as came too late. How many were
     /// added: as many as leave no more than [`MAX_OUTSTANDING`] outstanding, and none to somebody unknown.
     pub fn ask(&mut self, destination: u16, slots: u32) -> u32 {
@@ -143,7 +153,7 @@ impl<S: Store> Endpoint<S> {
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         if self.again.is_some_and(|again| again <= now) {
             self.requests.add(&self.unknown);
-            self.speak = self.is_unconfirmed;
+            self.speak |= self.is_unconfirmed;
             self.again = None;
         }
         let (kind, marks) = if self.speak || !self.requests.is_empty() {
@@ -222,7 +232,11 @@ impl<S: Store> Endpoint<S> {
         // The arbiter's new session begins when it hears of it, even if there is nothing to ask for.
         self.is_unconfirmed = true;
         self.speak = true;
-        for (destination, state) in (0..).zip(self.destinations.iter_mut()) {
+        for destination in 0..self.destinations.len() {
+            let Some(state) = self.destinations.get_mut(destination) else {
+                continue;
+            };
+            let destination = destination as u16;
             let outstanding = state.outstanding();
             *state = Destination {
                 asked: FIRST.wrapping_add(outstanding),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Fastpass: an arbiter says when each packet leaves its host, and by which path. So far: how they talk.
+//! Fastpass: an arbiter says when each packet leaves its host, and by which path.
 //!
 //! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized 'Zero-Queue' Datacenter
 //! Network", SIGCOMM 2014.
@@ -33,8 +33,19 @@
 //! | [`endpoint`] | an endpoint's end | §5.3 |
 //! | [`session`] | the arbiter's end, of one endpoint | §5.3, §5.1 |
 //! | [`siphash`] | the checksum | |
+//! | [`address`] | who is which endpoint, and which packets are scheduled | §6.1 |
+//! | [`host`] | what a host asks for, and what it sends in a timeslot | §6.1, §6.3 |
+//! | [`calendar`] | the timeslots that it was given | |
+//! | [`options`] | what `tc` says to the qdisc | |
+//! | [`stats`] | what the qdisc tells of itself | |
 //!
-//! Both ends are without a clock, memory of their own, and I/O: packets and time come in, packets and timeslots go out.
+//! All of it is without a clock, memory of its own, and I/O: packets and time come in, packets and timeslots go out.
+//!
+//! # How the host and the arbiter reach each other
+//!
+//! By UDP: a socket of the kernel for each namespace with an endpoint, and a plain one of the arbiter's. Frames of a
+//! group address, as BFC's are, would reach a neighbour only, and the arbiter is any host of the fabric.
+//! The control protocol's packets are told by the arbiter's port; they wait for no timeslot, and go before all others.
 //!
 //! # Deviations from the paper, and what it leaves open
 //!
@@ -50,14 +61,29 @@
 //! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left untried.
 //! - **What is outstanding is bounded** ([`MAX_OUTSTANDING`]); what is more waits at the endpoint.
 
+pub mod address;
+pub mod calendar;
 pub mod endpoint;
 pub mod frame;
+pub mod host;
 mod marks;
+pub mod options;
 pub mod session;
 pub mod siphash;
+pub mod stats;
 
 #[cfg(test)]
 mod tests;
+
+crate::qdisc!(
+    KIND,
+    options,
+    &[stats::Stats::TABLE],
+    example: "address 10.0.0.2 first 10.0.0.2 hosts 2 arbiter 10.0.0.3 rate 10mbit",
+);
+
+/// The qdisc's name, as in `tc qdisc add … fastpass`.
+pub const KIND: &str = "fastpass";
 
 /// Timeslots that an endpoint may wait for, to one destination: 80 ms at 10 Gbit/s.
 pub const MAX_OUTSTANDING: u32 = 65_535;

@@ -28,6 +28,7 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/tcp.h>
+#include <net/udp.h>
 
 /* Macros that bindgen cannot evaluate. */
 enum {
@@ -122,6 +123,22 @@ bool weft_dev_has_carrier(const struct net_device *dev);
 bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb);
 bool weft_dev_neighbour(struct net_device *dev, u8 *address);
 bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev);
+
+/* Datagrams of one's own */
+enum {
+	/* Bytes of the longest: DATAGRAM of common/shared.rs. */
+	WEFT_DATAGRAM = 608,
+};
+struct weft_socket;
+typedef void (*weft_datagram_fn)(void *owner, u32 address, u16 port,
+				 const u8 *data, u32 len);
+struct weft_socket *weft_socket_open(struct net *net, void *owner,
+				     weft_datagram_fn receive);
+bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
+		      const u8 *data, u32 len);
+void weft_socket_deafen(struct weft_socket *it);
+void weft_socket_close(struct weft_socket *it);
+void weft_dev_schedule_by_index(struct net *net, u32 index);
 
 /* Where we are */
 bool weft_may_sleep(void);

@@ -291,6 +291,111 @@ bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
 	return true;
 }
 
+/* A kernel's UDP socket, and whom it tells what comes. */
+struct weft_socket {
+	struct socket *socket;
+	void *owner;
+	weft_datagram_fn receive;
+};
+
+/*
+ * In softirq, under RCU: a datagram whose checksum is right, from its UDP
+ * header on. One that is too long comes as one without content.
+ */
+static int weft_socket_receive(struct sock *sk, struct sk_buff *skb)
+{
+	const struct weft_socket *it = rcu_dereference_sk_user_data(sk);
+	u32 len = skb->len - sizeof(struct udphdr);
+	u8 data[WEFT_DATAGRAM];
+
+	if (it) {
+		if (len > sizeof(data) ||
+		    skb_copy_bits(skb, sizeof(struct udphdr), data, len))
+			len = 0;
+		it->receive(it->owner, ntohl(ip_hdr(skb)->saddr),
+			    ntohs(udp_hdr(skb)->source), data, len);
+	}
+	consume_skb(skb);
+	return 0;
+}
+
+/* At a port that nobody else has. An error pointer is what it fails with. */
+struct weft_socket *weft_socket_open(struct net *net, void *owner,
+				     weft_datagram_fn receive)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct weft_socket *it = kzalloc(sizeof(*it), GFP_KERNEL);
+	struct sock *sk;
+	int error;
+
+	if (!it)
+		return ERR_PTR(-ENOMEM);
+	it->owner = owner;
+	it->receive = receive;
+	error = sock_create_kern(net, PF_INET, SOCK_DGRAM, IPPROTO_UDP,
+				 &it->socket);
+	if (error)
+		goto free;
+	sk = it->socket->sk;
+	/* Datagrams are sent in softirq. */
+	sk->sk_allocation = GFP_ATOMIC;
+	sk->sk_priority = TC_PRIO_CONTROL;
+	rcu_assign_sk_user_data(sk, it);
+	WRITE_ONCE(udp_sk(sk)->encap_rcv, weft_socket_receive);
+	WRITE_ONCE(udp_sk(sk)->encap_type, 1);
+	if (!udp_test_and_set_bit(ENCAP_ENABLED, sk))
+		udp_encap_enable();
+	error = kernel_bind(it->socket, (struct sockaddr_unsized *)&any,
+			    sizeof(any));
+	if (!error)
+		return it;
+	sock_release(it->socket);
+free:
+	kfree(it);
+	return ERR_PTR(error);
+}
+
+bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
+		      const u8 *data, u32 len)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(address),
+		.sin_port = htons(port),
+	};
+	struct msghdr message = {
+		.msg_name = &to,
+		.msg_namelen = sizeof(to),
+		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL,
+	};
+	struct kvec part = { .iov_base = (void *)data, .iov_len = len };
+
+	return kernel_sendmsg(it->socket, &message, &part, 1, len) == len;
+}
+
+/* Nobody is told of datagrams any more, nor is being told. May sleep. */
+void weft_socket_deafen(struct weft_socket *it)
+{
+	rcu_assign_sk_user_data(it->socket->sk, NULL);
+	synchronize_rcu();
+}
+
+void weft_socket_close(struct weft_socket *it)
+{
+	kernel_sock_shutdown(it->socket, SHUT_RDWR);
+	sock_release(it->socket);
+	kfree(it);
+}
+
+/* Nothing where there is no such device. Under RCU. */
+void weft_dev_schedule_by_index(struct net *net, u32 index)
+{
+	struct net_device *dev = dev_get_by_index_rcu(net, index);
+
+	if (dev)
+		netif_tx_schedule_all(dev);
+}
+
 /* A qdisc's lock counts in preempt_count() on every kernel: it is a _bh lock. */
 bool weft_may_sleep(void)
 {

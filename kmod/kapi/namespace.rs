@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their neighbours, and packets
-//! that go from one of them to another.
+//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their neighbours, datagrams to
+//! somebody farther away, and packets that go from one of them to another.
 //!
 //! ```text
 //!   qdisc of device a ──┐ shared()                      ┌── work, queued when shared() left news
@@ -18,6 +18,12 @@
 //! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else does:
 //! a work runs on one CPU at a time, so frames leave in the order in which they were taken. The timer
 //! only queues the work.
+//!
+//! # Datagrams
+//!
+//! They are a UDP socket's of the kernel, which the first qdisc of a namespace opens that speaks, and which is closed
+//! with the namespace. What comes is handed over in softirq; what is to be sent the work sends, as it does frames. So a
+//! datagram is sent with no lock held, and routed as any packet of this host.
 //!
 //! # A packet that goes by another port
 //!
@@ -69,14 +75,15 @@ use core::{
     cell::UnsafeCell,
     mem::{offset_of, MaybeUninit},
     ptr::{addr_of, addr_of_mut, null, null_mut},
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
 };
 
 use kernel::{
     bindings::{cancel_work_sync, work_struct},
-    error::{from_result, to_result},
+    error::{from_err_ptr, from_result, to_result},
     new_work,
     prelude::*,
+    sync::rcu,
     types::Opaque,
     workqueue::{self, RawWorkItem, Work, WorkItem, WorkItemPointer},
 };
@@ -86,14 +93,16 @@ use super::{
         self, dev_add_pack, dev_remove_pack, hrtimer, hrtimer_cancel, hrtimer_setup,
         hrtimer_start_range_ns, net, net_device, packet_type, pernet_operations,
         register_pernet_subsys, sk_buff, spinlock_t, unregister_pernet_subsys, weft_dev_index,
-        weft_dev_net, weft_dev_schedule, weft_lock, weft_lock_bh_off, weft_lock_init,
-        weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_unlock, weft_unlock_bh_off, Qdisc,
+        weft_dev_net, weft_dev_schedule, weft_dev_schedule_by_index, weft_lock, weft_lock_bh_off,
+        weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_socket,
+        weft_socket_close, weft_socket_deafen, weft_socket_open, weft_socket_send, weft_unlock,
+        weft_unlock_bh_off, Qdisc,
     },
     clock::now,
     detour, frame, layout,
     skb::{Fifo, Skb},
 };
-use crate::common::shared::{self, Frames, FRAME};
+use crate::common::shared::{self, Frames, Peer, DATAGRAM, FRAME};
 
 /// Frames that are sent, and packets that are carried, in one go: bounds the time in one softirq.
 const BUDGET: u32 = 64;
@@ -211,6 +220,8 @@ struct Namespace<T: Shared> {
     // makes, and it starts timers in a Box, an Arc or on the stack.
     timer: Opaque<hrtimer>,
     net: *mut net,
+    /// Null until it is opened. It is opened once, under RTNL, and closed in exit.
+    socket: AtomicPtr<weft_socket>,
     guarded: UnsafeCell<MaybeUninit<Guarded<T>>>,
 }
 
@@ -246,6 +257,9 @@ impl<T: Shared> Namespace<T> {
         if let Some(frames) = T::FRAMES {
             self.send_frames(&frames);
         }
+        if T::DATAGRAMS {
+            self.send_datagrams();
+        }
         for _ in 0..BUDGET {
             if !self.carry() {
                 break;
@@ -279,6 +293,73 @@ impl<T: Shared> Namespace<T> {
             let sent = unsafe { frame::send(self.net, device, frames, frame) };
             if !sent {
                 self.locked(|inside| inside.state.unsent(device, now()));
+            }
+        }
+    }
+
+    fn send_datagrams(&self) {
+        let socket = self.socket.load(Ordering::Acquire);
+        if socket.is_null() {
+            return;
+        }
+        let mut data = [0; DATAGRAM];
+        for _ in 0..BUDGET {
+            let next = self.locked(|inside| inside.state.next_datagram(now(), &mut data));
+            let Some((Peer { address, port }, len)) = next else {
+                break;
+            };
+            let data = data.get(..len).unwrap_or_default();
+            // SAFETY: The socket is closed when the work has ended. No lock is held, and `data` has as many bytes. One
+            // that could not be sent is lost, as it could be on its way.
+            unsafe { weft_socket_send(socket, address, port, data.as_ptr(), data.len() as u32) };
+        }
+    }
+
+    /// Opens the socket for datagrams, unless that was done.
+    ///
+    /// # Safety
+    ///
+    /// Under RTNL, between init and exit.
+    unsafe fn listen(&self) -> Result {
+        if !self.socket.load(Ordering::Relaxed).is_null() {
+            return Ok(());
+        }
+        let owner: *const Self = self;
+        // SAFETY: `net` is valid (invariant). What is called back is this namespace, which is deaf before it ends.
+        let socket = unsafe {
+            weft_socket_open(
+                self.net,
+                owner.cast_mut().cast(),
+                Some(Self::receive_datagram),
+            )
+        };
+        self.socket.store(from_err_ptr(socket)?, Ordering::Release);
+        Ok(())
+    }
+
+    unsafe extern "C" fn receive_datagram(
+        owner: *mut c_void,
+        address: u32,
+        port: u16,
+        data: *const u8,
+        len: u32,
+    ) {
+        // SAFETY: The arguments of a running callback of the namespace's socket, under RCU: `data` has `len` bytes, and
+        // the namespace is between init and exit, which waits for it.
+        unsafe {
+            let this = &*owner.cast::<Self>();
+            let data = core::slice::from_raw_parts(data, len as usize);
+            let from = Peer { address, port };
+            let (device, news) = this.locked(|inside| {
+                let device = inside.state.receive_datagram(from, data, now());
+                (device, inside.live && inside.state.has_news())
+            });
+            if let Some(device) = device {
+                let _rcu = rcu::read_lock();
+                weft_dev_schedule_by_index(this.net, device);
+            }
+            if news {
+                this.queue_work();
             }
         }
     }
@@ -324,6 +405,7 @@ impl<T: Shared> Namespace<T> {
                 let clock = bindings::CLOCK_MONOTONIC as c_int;
                 hrtimer_setup(timer, Some(Self::timer), clock, MODE);
                 addr_of_mut!((*this).net).write(net);
+                addr_of_mut!((*this).socket).write(AtomicPtr::new(null_mut()));
                 let guarded = Guarded {
                     state,
                     live: true,
@@ -342,10 +424,17 @@ impl<T: Shared> Namespace<T> {
         unsafe {
             let this = &*Self::of(net);
             this.locked(|inside| inside.live = false);
+            let socket = this.socket.swap(null_mut(), Ordering::AcqRel);
+            if !socket.is_null() {
+                weft_socket_deafen(socket);
+            }
             // Whoever began before that may still queue the work or start the timer, once.
             cancel_work_sync(Work::raw_get(&raw const this.work));
             hrtimer_cancel(this.timer.get());
             cancel_work_sync(Work::raw_get(&raw const this.work));
+            if !socket.is_null() {
+                weft_socket_close(socket);
+            }
             (*this.guarded.get()).assume_init_drop();
         }
     }
@@ -512,6 +601,20 @@ pub(super) unsafe fn hand_over<T: Shared>(namespace: *mut c_void, skb: Skb, port
         weft_unlock_bh_off(namespace.lock.get());
         namespace.queue_work();
     }
+}
+
+/// Opens the socket for datagrams, unless that was done.
+///
+/// # Errors
+///
+/// What the kernel refuses.
+///
+/// # Safety
+///
+/// As for `with`, and under RTNL.
+pub(super) unsafe fn listen<T: Shared>(namespace: *mut c_void) -> Result {
+    // SAFETY: As the caller promises.
+    unsafe { (*namespace.cast::<Namespace<T>>()).listen() }
 }
 
 /// A registered kind of state, and its frames. To be dropped after the registration of the qdiscs

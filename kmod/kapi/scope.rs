@@ -222,6 +222,19 @@ impl<T: Qdisc> Setup<'_, T> {
         unsafe { ExtAck::from_raw(self.extack) }.explain(sentence);
     }
 
+    /// Sees to it that what is shared can send and receive datagrams.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refuses.
+    pub fn listen(&self) -> Result
+    where
+        T::Shared: namespace::Shared,
+    {
+        // SAFETY: Under RTNL (invariant). The namespace was found for what T shares.
+        unsafe { namespace::listen::<T::Shared>(self.namespace) }
+    }
+
     /// The device's transmit queue length, in packets.
     pub fn tx_queue_len(&self) -> u32 {
         // SAFETY: Valid (invariant).

@@ -31,21 +31,25 @@ impl Demands for Wanted {
 }
 
 /// xorshift64 (Marsaglia 2003).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn draw(&mut self) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    pub(super) fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         (self.draw() >> 16) % end
     }
 
-    fn percent(&mut self, percent: u64) -> bool {
+    pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
@@ -89,7 +93,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed | 1);
+        let mut random = Random::new(seed);
         let seed = random.draw();
         Self {
             random,

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `fastpass`: its packets, and both ends of the protocol over a network that does what it likes.
+//! Tests of `fastpass`: its packets, both ends of the protocol over a network that does what it likes, and a host
+//! between its packets and an arbiter.
 
+mod address;
+mod calendar;
 mod exchange;
 mod forgery;
 mod frame;
+mod host;
+mod options;
 mod siphash;
 
-use crate::common::tests::heap;
+use crate::common::tests::{heap, message};

@@ -6,6 +6,7 @@ use crate::args::{Args, Complaint};
 use crate::size;
 use crate::tc::{Output, Units};
 use std::ffi::CString;
+use std::net::Ipv4Addr;
 use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::{Attributes, NoRoom, Refusal, Sink};
 use weft_core::common::options::{Row, Unit};
@@ -177,6 +178,7 @@ fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
         }
         Unit::Choice(words) => words.iter().position(|&word| word == text)? as u64,
         Unit::Switch(..) => return None,
+        Unit::Address => u32::from(text.parse::<Ipv4Addr>().ok()?).into(),
         Unit::Devices(..) => device(text, units)?.into(),
     };
     // With a range, the most that it holds is as much out of that.
@@ -306,6 +308,12 @@ fn print_row(row: &Row, payload: &[u8], output: &impl Output) {
             let word = words.get(value as usize).unwrap_or(&"unknown");
             output.string(&key, word);
             output.text(&format!("{name} {word} "));
+            return;
+        }
+        Unit::Address => {
+            let address = Ipv4Addr::from(value as u32).to_string();
+            output.string(&key, &address);
+            output.text(&format!("{name} {address} "));
             return;
         }
         Unit::Rate if row.silent != Some(value) => {

@@ -7,6 +7,7 @@ mod bfc_queues;
 mod bfc_switch;
 mod congestion;
 mod dibs;
+mod fastpass_options;
 mod flows;
 mod leaks;
 mod lifecycle;
@@ -32,6 +33,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     pfabric_options,
     wire_options,
     bfc_options,
+    fastpass_options,
     pfabric_order,
     flows,
     bfc_queues,

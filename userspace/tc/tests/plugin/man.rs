@@ -12,11 +12,13 @@ use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::Sink;
 use weft_core::common::options::{Row, Unit};
 use weft_core::dibs::options as dibs;
+use weft_core::fastpass::options as fastpass;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
+const FASTPASS: &str = include_str!("../../../../kmod/fastpass/tc-fastpass.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
@@ -187,6 +189,30 @@ fn the_fields_in_json_are_explained() {
     assert_eq!((keys(&json).len(), keys(&more).len()), (12, 19));
     for key in keys(&json).into_iter().chain(keys(&more)) {
         assert_names(&section(DIBS, "STATISTICS"), key);
+    }
+
+    let options = fastpass::Options {
+        address: Some(1),
+        first: Some(1),
+        hosts: Some(2),
+        arbiter: Some(1),
+        rate: Some(1_250_000),
+        ..fastpass::Options::default()
+    };
+    let config = fastpass::Config::new(&options).unwrap();
+    let (_, json) = shown(
+        &weft_core::fastpass::QDISC,
+        &bytes(|message| config.put(message).unwrap()),
+    );
+    let stats = [0; weft_core::fastpass::stats::Stats::SIZE];
+    let (_, more) = statistics(&weft_core::fastpass::QDISC, &stats).unwrap();
+    // Fifteen options, three of them addresses.
+    assert_eq!((keys(&json).len(), keys(&more).len()), (18, 24));
+    for key in keys(&json).into_iter().chain(keys(&more)) {
+        // An address is no key.
+        if !key.contains('.') {
+            assert_names(&section(FASTPASS, "STATISTICS"), key);
+        }
     }
 
     let config = wire::Config {

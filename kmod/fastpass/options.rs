@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Options of the `fastpass` qdisc.
+
+use super::address::{Addresses, MAX_ENDPOINTS};
+use super::host::Terms;
+use crate::common::nla::Refusal;
+use crate::common::options::Unit;
+
+/// The most hosts of a rack, racks of a pod, and pods.
+pub const MAX_OF_EACH: u32 = 256;
+/// The UDP port of the arbiter if the request says nothing: `FC`.
+pub const DEFAULT_PORT: u32 = 0x4643;
+/// The lowest rate in bytes per second: 1 kbit/s.
+pub const MIN_RATE: u64 = 125;
+/// The highest rate in bytes per second: 400 Gbit/s.
+pub const MAX_RATE: u64 = 50_000_000_000;
+/// The shortest timeslot in nanoseconds.
+pub const MIN_TIMESLOT: u64 = 10;
+/// The longest timeslot in nanoseconds: 1 s.
+pub const MAX_TIMESLOT: u64 = 1_000_000_000;
+/// The longest of the other times, in nanoseconds: 100 s.
+pub const MAX_TIME: u64 = 100_000_000_000;
+/// The largest overhead in bytes.
+pub const MAX_OVERHEAD: u32 = 1_000;
+/// The largest minimum packet unit in bytes.
+pub const MAX_MPU: u32 = 2_000;
+/// The largest limit in packets.
+pub const MAX_LIMIT: u32 = 1_000_000;
+/// The bytes that Ethernet has around a frame: preamble, checksum, gap.
+pub const DEFAULT_OVERHEAD: u32 = 24;
+/// What the shortest frame takes of a link, in bytes.
+pub const DEFAULT_MPU: u32 = 84;
+/// Packets to a destination if the request says nothing.
+pub const DEFAULT_LIMIT: u32 = 1000;
+/// What a frame of 1514 bytes takes of an Ethernet link, in bytes.
+const FRAME: u64 = 1538;
+/// In timeslots: how late a packet may leave, how far apart what is said to the arbiter is, and when it is said again.
+const DEFAULT_LATE: u64 = 4;
+const DEFAULT_INTERVAL: u64 = 16;
+const DEFAULT_TIMEOUT: u64 = 256;
+
+/// What a rate makes of a frame of full size, in nanoseconds, rounded up.
+fn frame_time(rate: Option<u64>) -> u64 {
+    let rate = rate.unwrap_or(MIN_RATE);
+    let rounded_up = (FRAME * 1_000_000_000).saturating_add(rate.saturating_sub(1));
+    let time = rounded_up.checked_div(rate).unwrap_or(MAX_TIMESLOT);
+    time.max(MIN_TIMESLOT).min(MAX_TIMESLOT)
+}
+
+fn timeslot(said: &Options) -> u64 {
+    said.timeslot.unwrap_or_else(|| frame_time(said.rate))
+}
+
+crate::options! {
+    /// This host's address. It has to be said.
+    ADDRESS = 1, address: u32
+        as "address" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
+        default |said| 0;
+    /// The address of endpoint 0. It has to be said.
+    FIRST = 2, first: u32
+        as "first" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
+        default |said| 0;
+    /// Hosts of a rack, 1 to [`MAX_OF_EACH`]: their addresses follow each other. It has to be said.
+    HOSTS = 3, hosts: u32
+        as "hosts" [Unit::Number, "NUMBER", "a number of hosts"] is needed,
+        in (1, MAX_OF_EACH), or c"Hosts of a rack must be between 1 and 256",
+        default |said| 0;
+    /// Racks of a pod, 1 to [`MAX_OF_EACH`]: 256 addresses apart.
+    RACKS = 4, racks: u32
+        as "racks" [Unit::Number, "NUMBER", "a number of racks"],
+        in (1, MAX_OF_EACH), or c"Racks of a pod must be between 1 and 256",
+        default |said| 1;
+    /// Pods, 1 to [`MAX_OF_EACH`]: 65,536 addresses apart.
+    PODS = 5, pods: u32
+        as "pods" [Unit::Number, "NUMBER", "a number of pods"],
+        in (1, MAX_OF_EACH), or c"Pods must be between 1 and 256",
+        default |said| 1;
+    /// The arbiter's address. It has to be said.
+    ARBITER = 6, arbiter: u32
+        as "arbiter" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
+        default |said| 0;
+    /// The arbiter's UDP port.
+    PORT = 7, port: u32
+        as "port" [Unit::Number, "NUMBER", "a UDP port"],
+        in (1, 65_535), or c"Port must be between 1 and 65535",
+        default |said| DEFAULT_PORT;
+    /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be said.
+    RATE = 8, rate: u64
+        as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
+        in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        default |said| 0;
+    /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; if it is not said, what a frame of 1514 bytes takes.
+    TIMESLOT = 9, timeslot: u64
+        as "timeslot" [Unit::Time, "TIME", "a time, for example 1231ns"],
+        in (MIN_TIMESLOT, MAX_TIMESLOT), or c"Timeslot must be between 10 ns and 1 s",
+        default |said| frame_time(said.rate);
+    /// Bytes added to each frame, at most [`MAX_OVERHEAD`].
+    OVERHEAD = 10, overhead: u32
+        as "overhead" [Unit::Bytes, "BYTES", "a number of bytes"],
+        in (0, MAX_OVERHEAD), or c"Overhead must be at most 1000 bytes",
+        default |said| DEFAULT_OVERHEAD;
+    /// Fewest bytes that a frame counts for, overhead included, at most [`MAX_MPU`].
+    MPU = 11, mpu: u32
+        as "mpu" [Unit::Size, "BYTES", "a number of bytes"],
+        in (0, MAX_MPU), or c"MPU must be at most 2000 bytes",
+        default |said| DEFAULT_MPU;
+    /// Packets that wait for one destination, and packets that wait unscheduled, 1 to [`MAX_LIMIT`].
+    LIMIT = 12, limit: u32
+        as "limit" [Unit::Packets, "PACKETS", "a number of packets"],
+        in (1, MAX_LIMIT), or c"Limit must be between 1 and 1000000 packets",
+        default |said| DEFAULT_LIMIT;
+    /// Nanoseconds that a packet may leave after its timeslot has begun, at most [`MAX_TIME`].
+    LATE = 13, late: u64
+        as "late" [Unit::Time, "TIME", "a time, for example 5us"],
+        in (0, MAX_TIME), or c"Late must be at most 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_LATE);
+    /// Least nanoseconds between two requests to the arbiter, at most [`MAX_TIME`].
+    INTERVAL = 14, interval: u64
+        as "interval" [Unit::Time, "TIME", "a time, for example 20us"],
+        in (0, MAX_TIME), or c"Interval must be at most 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_INTERVAL);
+    /// Nanoseconds until a request that was not answered is said again, at most [`MAX_TIME`].
+    TIMEOUT = 16, timeout: u64
+        as "timeout" [Unit::Time, "TIME", "a time, for example 300us"],
+        in (1, MAX_TIME), or c"Timeout must be between 1 ns and 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).min(MAX_TIME);
+}
+
+impl Config {
+    /// The configuration of a new qdisc.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] if something is missing that has to be said, there are fewer than 2 endpoints or more than
+    /// [`MAX_ENDPOINTS`], the host is none of them, its link sends no frame of full size in a timeslot, and
+    /// what [`Options::check`] refuses.
+    pub fn new(options: &Options) -> Result<Self, Refusal> {
+        options.check()?;
+        let missing = |sentence| Err(Refusal::invalid(sentence));
+        if options.address.is_none() {
+            return missing(c"Address is required: the host's own");
+        }
+        if options.first.is_none() {
+            return missing(c"First is required: the address of endpoint 0");
+        }
+        if options.hosts.is_none() {
+            return missing(c"Hosts is required: how many a rack has");
+        }
+        if options.arbiter.is_none() {
+            return missing(c"Arbiter is required: its address");
+        }
+        if options.rate.is_none() {
+            return missing(c"Rate is required, for example rate 10gbit");
+        }
+        let config = Self::filled(options);
+        let addresses = config.addresses();
+        if !(2..=MAX_ENDPOINTS).contains(&addresses.count()) {
+            let sentence = c"Hosts times racks times pods must be between 2 and 4096";
+            return Err(Refusal::range(sentence, attr::HOSTS));
+        }
+        let last = addresses.count().saturating_sub(1) as u16;
+        if addresses.address(last).is_none() {
+            let sentence = c"The last endpoint would be beyond 255.255.255.255";
+            return Err(Refusal::range(sentence, attr::FIRST));
+        }
+        if addresses.endpoint(config.address).is_none() {
+            let sentence = c"Address must be that of an endpoint, by first, hosts, racks and pods";
+            return Err(Refusal::range(sentence, attr::ADDRESS));
+        }
+        if config.terms().capacity == 0 {
+            let sentence = c"In a timeslot the rate must send a byte at least";
+            return Err(Refusal::range(sentence, attr::TIMESLOT));
+        }
+        Ok(config)
+    }
+
+    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval and
+    /// timeout may change, no more: all else is agreed upon with the arbiter.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] for any other option that is to become another, and what [`Options::check`] refuses.
+    pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
+        options.check()?;
+        let changed = self.changed(options);
+        let allowed = Self {
+            limit: changed.limit,
+            late: changed.late,
+            interval: changed.interval,
+            timeout: changed.timeout,
+            ..self
+        };
+        if changed != allowed {
+            return Err(Refusal::invalid(
+                c"Only limit, late, interval and timeout can be changed",
+            ));
+        }
+        Ok(changed)
+    }
+
+    /// Who is which endpoint.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            first: self.first,
+            hosts: self.hosts,
+            racks: self.racks,
+            pods: self.pods,
+        }
+    }
+
+    /// What the law goes by.
+    pub fn terms(&self) -> Terms {
+        let bytes = u128::from(self.rate).saturating_mul(self.timeslot.into()) / 1_000_000_000;
+        Terms {
+            timeslot: self.timeslot.max(1),
+            capacity: bytes.try_into().unwrap_or(u32::MAX),
+            limit: self.limit,
+            late: self.late,
+            interval: self.interval,
+            timeout: self.timeout,
+        }
+    }
+
+    /// Bytes of a slot that a packet takes.
+    #[inline]
+    pub fn cost(&self, len: u32, segments: u32) -> u32 {
+        let overhead = self.overhead.saturating_mul(segments);
+        let least = self.mpu.saturating_mul(segments);
+        len.saturating_add(overhead).max(least)
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `fastpass`: a host of "Fastpass: A Centralized 'Zero-Queue' Datacenter Network" (SIGCOMM 2014).
+//!
+//! What is decided is in this folder. Here are the packets: a FIFO for each destination, one for those that wait for no
+//! timeslot, and one for the control protocol's, which goes first. A `Host` is a member of its namespace,
+//! which has the socket: it is told what the arbiter says, and asks for this device's packets when a timeslot was given.
+
+use kernel::prelude::*;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../common/mod.rs"]
+mod common;
+#[allow(dead_code, unreachable_pub)]
+#[path = "mod.rs"]
+mod fastpass;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../kapi/mod.rs"]
+mod kapi;
+
+use crate::common::discipline;
+use crate::common::nla::{NoRoom, Refusal};
+use crate::common::shared::{self, Peer, DATAGRAM};
+use crate::common::store::Store;
+use crate::common::tag::{self, Tag};
+use crate::fastpass::address::{self, Addresses, Sort};
+use crate::fastpass::calendar::Entry;
+use crate::fastpass::frame::MAX_SIZE;
+use crate::fastpass::host::{Host, Next};
+use crate::fastpass::options::Config;
+use crate::fastpass::stats::Stats;
+use kapi::{
+    admission::{Admission, Verdict},
+    clock::{now, random},
+    netlink::Dump,
+    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    skb::{Fifo, Purge, Skb},
+    store::KernelStore,
+};
+
+module! {
+    type: Registration<Port>,
+    name: "sch_fastpass",
+    authors: ["The weft developers"],
+    description: "Fastpass: packets leave in the timeslots that an arbiter gives",
+    license: "GPL",
+    alias: ["net-sch-fastpass"],
+}
+
+const _: () = assert!(MAX_SIZE <= DATAGRAM);
+
+// ---- A namespace ------------------------------------------------------------------------------
+
+/// The most endpoints that a namespace is.
+const MEMBERS: usize = 64;
+
+/// An endpoint.
+struct Member {
+    host: Host<KernelStore>,
+    device: u32,
+    arbiter: Peer,
+}
+
+/// The endpoints of a namespace. Mostly there is one.
+struct Node {
+    members: KVVec<Option<Member>>,
+}
+
+impl Node {
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.members.iter_mut().flatten()
+    }
+}
+
+impl shared::Shared for Node {
+    const DATAGRAMS: bool = true;
+    type Error = Error;
+
+    fn new() -> Result<Self> {
+        let members = KernelStore::allocate(0, || None)?;
+        Ok(Self { members })
+    }
+
+    fn receive_datagram(&mut self, from: Peer, data: &[u8], now: u64) -> Option<u32> {
+        for member in self.members().filter(|member| member.arbiter == from) {
+            // Another endpoint's: it is counted there, and here as foreign.
+            if let Some(news) = member.host.receive(now, data) {
+                return news.then_some(member.device);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        let members = self.members.iter().flatten();
+        let mut due = members.filter_map(|member| member.host.next_poll());
+        // The clock is read only where something is to be said at all.
+        due.any(|at| at <= now())
+    }
+
+    fn next_datagram(&mut self, now: u64, data: &mut [u8; DATAGRAM]) -> Option<(Peer, usize)> {
+        let data = data.first_chunk_mut()?;
+        for member in self.members() {
+            if let Some(len) = member.host.poll(now, data) {
+                return Some((member.arbiter, len));
+            }
+        }
+        None
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let members = self.members.iter().flatten();
+        members.filter_map(|member| member.host.next_poll()).min()
+    }
+}
+
+// ---- A port -----------------------------------------------------------------------------------
+
+struct Port {
+    config: Config,
+    addresses: Addresses,
+    /// Which endpoint it is.
+    own: Option<u16>,
+    /// By destination.
+    waiting: KVVec<Fifo>,
+    unscheduled: Fifo,
+    control: Fifo,
+    /// Which member of its namespace it is.
+    member: usize,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    pathless: u64,
+    unscheduled: u64,
+    control: u64,
+    control_bytes: u64,
+    dropped_unscheduled: u64,
+}
+
+fn count(counter: &mut u64) {
+    *counter = counter.wrapping_add(1);
+}
+
+/// What a configuration needs: the queues, and the host, which a new one has.
+struct Memory {
+    waiting: KVVec<Fifo>,
+    host: Option<Host<KernelStore>>,
+}
+
+fn host(config: &Config) -> Result<Host<KernelStore>> {
+    let addresses = config.addresses();
+    let id = addresses.endpoint(config.address).ok_or(EINVAL)?;
+    let count = addresses.count().try_into().map_err(|_| EINVAL)?;
+    let seed = u64::from(random()) << 32 | u64::from(random());
+    Host::new(id, count, seed, config.terms())
+}
+
+/// Makes an endpoint a member of its namespace; its number.
+fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
+    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    let is_full = |node: &mut Node| node.members.iter().all(Option::is_some);
+    if setup.shared(|node| is_full(node)) {
+        let len = setup.shared(|node| node.members.len());
+        if len >= MEMBERS {
+            setup.explain(c"A namespace has at most 64 qdiscs with fastpass");
+            return Err(ENOSPC);
+        }
+        let mut room = KernelStore::allocate(len.wrapping_mul(2).max(1), || None)?;
+        setup.shared(|node| {
+            for (place, member) in room.iter_mut().zip(node.members.iter_mut()) {
+                *place = member.take();
+            }
+            core::mem::swap(&mut room, &mut node.members);
+        });
+    }
+    setup.listen()?;
+    setup.shared(|node| {
+        for number in 0..node.members.len() {
+            if let Some(place @ None) = node.members.get_mut(number) {
+                *place = Some(member);
+                return Ok(number);
+            }
+        }
+        Err(ENOSPC)
+    })
+}
+
+/// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// Writes a path into a packet's tag, in the place of an upstream queue. Whether it has a tag.
+fn direct(skb: Skb, path: u8) -> (Skb, bool) {
+    let header = skb.network_header();
+    let version = header.first().map(|first| first >> 4);
+    let is_ip = matches!((skb.protocol(), version), (IPV4, Some(4)) | (IPV6, Some(6)));
+    let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
+        return (skb, false);
+    };
+    match skb.with_header(at.wrapping_add(tag::WORD) as u32) {
+        Ok(mut skb) => {
+            let tag = Tag {
+                upstream_queue: u16::from(path).wrapping_add(1),
+                ..tag
+            };
+            tag::rewrite(skb.header(), at, tag);
+            (skb.into_skb(), true)
+        }
+        Err(skb) => (skb, false),
+    }
+}
+
+impl Port {
+    /// What a packet is, read from its headers.
+    #[inline]
+    fn sort(&self, skb: &Skb) -> Sort {
+        let header = skb.network_header();
+        let port = self.config.port as u16;
+        if header.len() < address::HEADERS {
+            let mut copy = [0; address::HEADERS];
+            return address::sort(skb.protocol(), skb.copy_network_header(&mut copy), port);
+        }
+        address::sort(skb.protocol(), header, port)
+    }
+}
+
+/// Takes all packets out.
+fn empty(waiting: &mut Fifo, purge: &mut Purge<'_>) {
+    while let Some(skb) = waiting.pop() {
+        purge.free(skb);
+    }
+}
+
+#[vtable]
+impl Qdisc for Port {
+    const KIND: &'static str = crate::fastpass::KIND;
+    // Packets wait for their timeslots.
+    const CAN_BYPASS: bool = false;
+    const WATCHDOG: bool = true;
+    type Shared = Node;
+    type Config = Config;
+    type Prepared = Memory;
+    type Stats = [u8; Stats::SIZE];
+    type QueueStats = [u8; 0];
+
+    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
+        Config::requested(current, payload)
+    }
+
+    fn prepare(current: Option<&Config>, config: &Config) -> Result<Memory> {
+        let (queues, host) = match current {
+            Some(_) => (0, None),
+            None => (config.addresses().count(), Some(host(config)?)),
+        };
+        let waiting = KernelStore::allocate(queues as usize, Fifo::new)?;
+        Ok(Memory { waiting, host })
+    }
+
+    fn new(config: Config, memory: Memory, setup: &mut Setup<'_, Self>) -> Result<Self> {
+        let member = Member {
+            host: memory.host.ok_or(EINVAL)?,
+            device: setup.device(),
+            arbiter: Peer {
+                address: config.arbiter,
+                port: config.port as u16,
+            },
+        };
+        Ok(Self {
+            config,
+            addresses: config.addresses(),
+            own: config.addresses().endpoint(config.address),
+            waiting: memory.waiting,
+            unscheduled: Fifo::new(),
+            control: Fifo::new(),
+            member: join(setup, member)?,
+            counts: Counts::default(),
+        })
+    }
+
+    fn apply(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
+        config: Config,
+        memory: Memory,
+        _purge: &mut Purge<'_>,
+    ) -> Memory {
+        self.config = config;
+        let number = self.member;
+        sch.shared(|node| {
+            if let Some(Some(member)) = node.members.get_mut(number) {
+                member.host.set_terms(config.terms());
+            }
+        });
+        memory
+    }
+
+    fn config(&self) -> Config {
+        self.config
+    }
+
+    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
+        config.put(dump)
+    }
+
+    fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
+        let number = self.member;
+        let counts = &self.counts;
+        sch.shared(|node| {
+            let Some(Some(Member { host, .. })) = node.members.get(number) else {
+                return [0; Stats::SIZE];
+            };
+            let counters = host.counters();
+            Stats {
+                synchronised: host.is_synchronised().into(),
+                waiting: host.packets(),
+                outstanding: host.outstanding(),
+                ahead: host.ahead(),
+                scheduled: counters.scheduled,
+                pathless: counts.pathless,
+                unscheduled: counts.unscheduled,
+                control: counts.control,
+                control_bytes: counts.control_bytes,
+                dropped_full: counters.full,
+                dropped_unscheduled: counts.dropped_unscheduled,
+                used: counters.used,
+                wasted: counters.wasted,
+                missed: counters.missed,
+                unkept: counters.unkept,
+                lost: counters.lost,
+                late_sum_ns: counters.late_sum,
+                late_max_ns: counters.late_max,
+                said: counters.said,
+                heard: counters.heard,
+                resets: counters.resets,
+                foreign: counters.foreign,
+                malformed: counters.malformed,
+            }
+            .to_bytes()
+        })
+    }
+
+    #[inline(always)] // into the kernel's callback, its only caller
+    fn enqueue<'a>(
+        &mut self,
+        sch: &mut Sch<'_, Self>,
+        skb: Skb,
+        admission: Admission<'a>,
+    ) -> Verdict<'a> {
+        let destination = match self.sort(&skb) {
+            Sort::To(address) => {
+                let destination = self.addresses.endpoint(address);
+                // Nobody gets a timeslot to himself.
+                destination.filter(|_| destination != self.own)
+            }
+            Sort::Control if self.control.len() < self.config.limit => {
+                self.control.push(skb, 0);
+                return admission.queued(sch);
+            }
+            Sort::Control | Sort::Other => None,
+        };
+        let packet = skb.packet();
+        let cost = self.config.cost(packet.len, packet.segments);
+        let number = self.member;
+        if let Some(destination) = destination {
+            let has_room = sch.shared(|node| match node.members.get_mut(number) {
+                Some(Some(member)) => member.host.arrive(destination, cost),
+                _ => false,
+            });
+            return match self.waiting.get_mut(usize::from(destination)) {
+                Some(waiting) if has_room => {
+                    waiting.push(skb, cost.into());
+                    admission.queued(sch)
+                }
+                _ => admission.refuse(sch, skb),
+            };
+        }
+        if self.unscheduled.len() >= self.config.limit {
+            count(&mut self.counts.dropped_unscheduled);
+            return admission.refuse(sch, skb);
+        }
+        self.unscheduled.push(skb, 0);
+        admission.queued(sch)
+    }
+
+    #[inline(always)] // as enqueue
+    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> discipline::Next<Skb> {
+        if let Some(skb) = self.control.pop() {
+            count(&mut self.counts.control);
+            let bytes = self.counts.control_bytes;
+            self.counts.control_bytes = bytes.wrapping_add(skb.packet().len.into());
+            return discipline::Next::Packet(skb);
+        }
+        if let Some(skb) = self.unscheduled.pop() {
+            count(&mut self.counts.unscheduled);
+            return discipline::Next::Packet(skb);
+        }
+        let (number, waiting) = (self.member, &self.waiting);
+        let first = |destination: u16| {
+            let cost = waiting.get(usize::from(destination))?.first_stamp()?;
+            Some(cost as u32)
+        };
+        let next = sch.shared(|node| match node.members.get_mut(number) {
+            Some(Some(member)) => member.host.next(now(), first),
+            _ => Next::Nothing,
+        });
+        match next {
+            Next::Send(Entry { destination, path }) => {
+                let waiting = self.waiting.get_mut(usize::from(destination));
+                let Some(skb) = waiting.and_then(Fifo::pop) else {
+                    return discipline::Next::Nothing;
+                };
+                let (skb, has_path) = direct(skb, path);
+                if !has_path {
+                    count(&mut self.counts.pathless);
+                }
+                discipline::Next::Packet(skb)
+            }
+            Next::Wait(until) => discipline::Next::Wait { until, slack: 0 },
+            Next::Nothing => discipline::Next::Nothing,
+        }
+    }
+
+    fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        empty(&mut self.control, purge);
+        empty(&mut self.unscheduled, purge);
+        for waiting in self.waiting.iter_mut() {
+            empty(waiting, purge);
+        }
+        let number = self.member;
+        rtnl.shared(|node| {
+            if let Some(Some(member)) = node.members.get_mut(number) {
+                member.host.clear();
+            }
+        });
+    }
+
+    fn destroy(&mut self, rtnl: &mut Rtnl<'_, Self>) {
+        let number = self.member;
+        // Freed outside of the lock.
+        drop(rtnl.shared(|node| node.members.get_mut(number).and_then(Option::take)));
+    }
+}

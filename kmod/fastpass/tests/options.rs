@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! fastpass's options and statistics: numbers, defaults, boundaries, and each sentence of refusal.
+
+use super::message::{attribute, attributes, written};
+use std::ffi::CStr;
+use weft_core::common::nla::{Refusal, RefusalKind};
+use weft_core::fastpass::options::{attr, Config, Options};
+use weft_core::fastpass::stats::Stats;
+use weft_core::fastpass::KIND;
+
+const FIRST: u32 = 0x0a00_0002;
+
+fn needed() -> Options {
+    Options {
+        address: Some(FIRST),
+        first: Some(FIRST),
+        hosts: Some(2),
+        arbiter: Some(FIRST + 1),
+        rate: Some(1_250_000_000),
+        ..Options::default()
+    }
+}
+
+fn everything() -> Options {
+    Options {
+        address: Some(FIRST + 256),
+        first: Some(FIRST),
+        hosts: Some(2),
+        racks: Some(3),
+        pods: Some(4),
+        arbiter: Some(FIRST),
+        port: Some(9999),
+        rate: Some(1_250_000),
+        timeslot: Some(1_300_000),
+        overhead: Some(20),
+        mpu: Some(64),
+        limit: Some(77),
+        late: Some(5),
+        interval: Some(6),
+        timeout: Some(7),
+    }
+}
+
+#[test]
+fn the_numbers_of_the_netlink_interface_never_change() {
+    assert_eq!(KIND, "fastpass");
+    let expected = attributes(&[
+        (1, &(FIRST + 256).to_ne_bytes()),
+        (2, &FIRST.to_ne_bytes()),
+        (3, &2_u32.to_ne_bytes()),
+        (4, &3_u32.to_ne_bytes()),
+        (5, &4_u32.to_ne_bytes()),
+        (6, &FIRST.to_ne_bytes()),
+        (7, &9999_u32.to_ne_bytes()),
+        (8, &1_250_000_u64.to_ne_bytes()),
+        (9, &1_300_000_u64.to_ne_bytes()),
+        (10, &20_u32.to_ne_bytes()),
+        (11, &64_u32.to_ne_bytes()),
+        (12, &77_u32.to_ne_bytes()),
+        (13, &5_u64.to_ne_bytes()),
+        (14, &6_u64.to_ne_bytes()),
+        (16, &7_u64.to_ne_bytes()),
+    ]);
+    assert_eq!(written(|message| everything().put(message)), expected);
+    let config = Config::new(&everything()).unwrap();
+    assert_eq!(written(|message| config.put(message)), expected);
+    assert_eq!(Config::parse(&expected), Ok(config));
+}
+
+#[test]
+fn times_follow_from_the_timeslot_and_that_from_the_rate() {
+    let config = Config::new(&needed()).unwrap();
+    // 1538 bytes at 10 Gbit/s are 1230.4 ns.
+    assert_eq!(config.timeslot, 1231);
+    assert_eq!(config.terms().capacity, 1538);
+    assert_eq!(config.late, 4 * 1231);
+    assert_eq!(config.interval, 16 * 1231);
+    assert_eq!(config.timeout, 256 * 1231);
+    assert_eq!((config.racks, config.pods, config.limit), (1, 1, 1000));
+    let said = Options {
+        timeslot: Some(2000),
+        ..needed()
+    };
+    let config = Config::new(&said).unwrap();
+    assert_eq!((config.late, config.terms().capacity), (8000, 2500));
+    // The slowest link and the longest timeslot.
+    let slow = Options {
+        rate: Some(125),
+        ..needed()
+    };
+    assert_eq!(Config::new(&slow).unwrap().timeslot, 1_000_000_000);
+}
+
+#[test]
+fn a_packet_takes_what_ethernet_has_around_each_of_its_frames() {
+    let config = Config::new(&needed()).unwrap();
+    assert_eq!(config.cost(1514, 1), 1538);
+    assert_eq!(config.cost(60, 1), 84);
+    assert_eq!(config.cost(3000, 2), 3048);
+    assert_eq!(config.cost(100, 2), 168);
+    assert_eq!(config.cost(u32::MAX, u32::MAX), u32::MAX);
+}
+
+#[test]
+fn what_has_to_be_said_is_asked_for_by_its_sentence() {
+    let without = [
+        (
+            Options {
+                address: None,
+                ..needed()
+            },
+            c"Address is required: the host's own",
+        ),
+        (
+            Options {
+                first: None,
+                ..needed()
+            },
+            c"First is required: the address of endpoint 0",
+        ),
+        (
+            Options {
+                hosts: None,
+                ..needed()
+            },
+            c"Hosts is required: how many a rack has",
+        ),
+        (
+            Options {
+                arbiter: None,
+                ..needed()
+            },
+            c"Arbiter is required: its address",
+        ),
+        (
+            Options {
+                rate: None,
+                ..needed()
+            },
+            c"Rate is required, for example rate 10gbit",
+        ),
+    ];
+    for (options, sentence) in without {
+        assert_eq!(Config::new(&options), Err(Refusal::invalid(sentence)));
+    }
+}
+
+#[test]
+fn endpoints_are_2_to_4096_and_the_host_is_one_of_them() {
+    let refused = |options: Options, attr: u16, message: &'static CStr| {
+        let refusal = Refusal {
+            message,
+            attr: Some(attr),
+            kind: RefusalKind::Range,
+        };
+        assert_eq!(Config::new(&options), Err(refusal));
+    };
+    let with = |hosts, racks, pods| Options {
+        hosts: Some(hosts),
+        racks: Some(racks),
+        pods: Some(pods),
+        ..needed()
+    };
+    let count = c"Hosts times racks times pods must be between 2 and 4096";
+    refused(with(1, 1, 1), attr::HOSTS, count);
+    refused(with(256, 17, 1), attr::HOSTS, count);
+    assert!(Config::new(&with(256, 16, 1)).is_ok());
+    assert!(Config::new(&with(1, 2, 1)).is_ok());
+    let elsewhere = Options {
+        address: Some(FIRST + 2),
+        ..needed()
+    };
+    let sentence = c"Address must be that of an endpoint, by first, hosts, racks and pods";
+    refused(elsewhere, attr::ADDRESS, sentence);
+    let beyond = Options {
+        address: Some(u32::MAX),
+        first: Some(u32::MAX),
+        ..needed()
+    };
+    let sentence = c"The last endpoint would be beyond 255.255.255.255";
+    refused(beyond, attr::FIRST, sentence);
+    let short = Options {
+        rate: Some(125),
+        timeslot: Some(7_999_999),
+        ..needed()
+    };
+    let sentence = c"In a timeslot the rate must send a byte at least";
+    refused(short, attr::TIMESLOT, sentence);
+}
+
+#[test]
+fn what_is_out_of_range_is_refused_by_its_sentence() {
+    let u32 = |value: u32| value.to_ne_bytes().to_vec();
+    let u64 = |value: u64| value.to_ne_bytes().to_vec();
+    for (attr, bad, good, message) in [
+        (
+            attr::HOSTS,
+            u32(0),
+            u32(1),
+            c"Hosts of a rack must be between 1 and 256",
+        ),
+        (
+            attr::HOSTS,
+            u32(257),
+            u32(256),
+            c"Hosts of a rack must be between 1 and 256",
+        ),
+        (
+            attr::RACKS,
+            u32(257),
+            u32(256),
+            c"Racks of a pod must be between 1 and 256",
+        ),
+        (
+            attr::PODS,
+            u32(257),
+            u32(256),
+            c"Pods must be between 1 and 256",
+        ),
+        (
+            attr::PORT,
+            u32(0),
+            u32(1),
+            c"Port must be between 1 and 65535",
+        ),
+        (
+            attr::PORT,
+            u32(65_536),
+            u32(65_535),
+            c"Port must be between 1 and 65535",
+        ),
+        (
+            attr::RATE,
+            u64(124),
+            u64(125),
+            c"Rate must be between 1 kbit/s and 400 Gbit/s",
+        ),
+        (
+            attr::TIMESLOT,
+            u64(9),
+            u64(10),
+            c"Timeslot must be between 10 ns and 1 s",
+        ),
+        (
+            attr::OVERHEAD,
+            u32(1001),
+            u32(1000),
+            c"Overhead must be at most 1000 bytes",
+        ),
+        (
+            attr::MPU,
+            u32(2001),
+            u32(2000),
+            c"MPU must be at most 2000 bytes",
+        ),
+        (
+            attr::LIMIT,
+            u32(0),
+            u32(1),
+            c"Limit must be between 1 and 1000000 packets",
+        ),
+        (
+            attr::LATE,
+            u64(100_000_000_001),
+            u64(0),
+            c"Late must be at most 100 s",
+        ),
+        (
+            attr::INTERVAL,
+            u64(100_000_000_001),
+            u64(0),
+            c"Interval must be at most 100 s",
+        ),
+        (
+            attr::TIMEOUT,
+            u64(0),
+            u64(1),
+            c"Timeout must be between 1 ns and 100 s",
+        ),
+    ] {
+        let refusal = Refusal {
+            message,
+            attr: Some(attr),
+            kind: RefusalKind::Range,
+        };
+        assert_eq!(Options::parse(&attribute(attr, &bad)), Err(refusal));
+        assert!(Options::parse(&attribute(attr, &good)).is_ok(), "{attr}");
+    }
+}
+
+#[test]
+fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
+    let config = Config::new(&everything()).unwrap();
+    assert_eq!(config.updated(&Options::default()), Ok(config));
+    // The same again is no change.
+    assert_eq!(config.updated(&everything()), Ok(config));
+    let allowed = Options {
+        limit: Some(1),
+        late: Some(2),
+        interval: Some(3),
+        timeout: Some(4),
+        ..Options::default()
+    };
+    let changed = Config {
+        limit: 1,
+        late: 2,
+        interval: 3,
+        timeout: 4,
+        ..config
+    };
+    assert_eq!(config.updated(&allowed), Ok(changed));
+    let sentence = c"Only limit, late, interval and timeout can be changed";
+    let other = Options {
+        timeslot: Some(1),
+        ..Options::default()
+    };
+    assert!(config.updated(&other).is_err());
+    let other = Options {
+        arbiter: Some(1),
+        ..Options::default()
+    };
+    assert_eq!(config.updated(&other), Err(Refusal::invalid(sentence)));
+}
+
+#[test]
+fn statistics_have_no_padding_and_grow_at_the_end() {
+    let stats = Stats {
+        synchronised: 1,
+        scheduled: 2,
+        malformed: 3,
+        ..Stats::from_bytes(&[0; Stats::SIZE]).unwrap()
+    };
+    let bytes = stats.to_bytes();
+    assert_eq!(Stats::SIZE, 4 * 4 + 19 * 8);
+    assert_eq!(bytes[..4], 1_u32.to_ne_bytes());
+    assert_eq!(bytes[16..24], 2_u64.to_ne_bytes());
+    assert_eq!(bytes[Stats::SIZE - 8..], 3_u64.to_ne_bytes());
+    assert_eq!(Stats::from_bytes(&bytes), Some(stats));
+    assert_eq!(Stats::from_bytes(&bytes[..Stats::SIZE - 1]), None);
+}
