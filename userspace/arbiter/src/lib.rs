@@ -23,9 +23,12 @@
 //! | [`max_min`] | who gets a timeslot: who has waited longest since the last one |
 //! | [`min_fct`] | who gets a timeslot: who needs the fewest |
 //! | [`paths`] | by which path, so that no two packets of a timeslot share a link |
+//! | [`routes`] | the same for a fabric of three layers |
+//! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
 //!
 //! Each is a data structure without a clock, threads or I/O: a batch follows the other when the caller says
-//! so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The cost of a batch is
+//! so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds the
+//! socket and the clock. The cost of a batch is
 //! that of the requests that came, of the timeslots given, and a glance at each pair that still waits.
 #![forbid(unsafe_code)]
 
@@ -34,6 +37,8 @@ use std::ops::Range;
 pub mod max_min;
 pub mod min_fct;
 pub mod paths;
+pub mod routes;
+pub mod service;
 
 /// Endpoints that an arbiter may have.
 pub const MAX_ENDPOINTS: usize = 4096;

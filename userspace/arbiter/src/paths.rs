@@ -83,6 +83,20 @@ impl Paths {
     /// # Errors
     /// [`Invalid::Endpoints`], [`Invalid::Racks`] and [`Invalid::Paths`].
     pub fn new(endpoints: usize, hosts: usize, paths: usize) -> Result<Self, Invalid> {
+        Self::of_degree(endpoints, hosts, hosts, paths)
+    }
+
+    /// The same where a rack has no more than `degree` packets of a timeslot, either way, whatever its hosts are: what
+    /// [`select`](Self::select) is given must be such.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_degree(
+        endpoints: usize,
+        hosts: usize,
+        degree: usize,
+        paths: usize,
+    ) -> Result<Self, Invalid> {
         if !(1..=MAX_ENDPOINTS).contains(&endpoints) {
             return Err(Invalid::Endpoints);
         }
@@ -96,7 +110,7 @@ impl Paths {
         if !(1..=MAX_COLOURS).contains(&paths) {
             return Err(Invalid::Paths);
         }
-        let colours = hosts.next_multiple_of(paths);
+        let colours = degree.max(1).next_multiple_of(paths);
         if colours > MAX_COLOURS {
             return Err(Invalid::Paths);
         }

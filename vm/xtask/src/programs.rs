@@ -25,6 +25,8 @@ pub(crate) struct Programs {
     pub(crate) weft: PathBuf,
     /// `weft-pase`, which a scheme starts.
     pub(crate) pase: PathBuf,
+    /// `weft-arbiter`, a process of schemes.
+    pub(crate) arbiter: PathBuf,
     /// `weft-fabric-selftests`, which call `weft`.
     pub(crate) fabric_selftests: PathBuf,
     /// `weft-application-selftests`, for guests that have such applications.
@@ -52,6 +54,7 @@ impl Programs {
             &self.bench,
             &self.weft,
             &self.pase,
+            &self.arbiter,
             &self.fabric_selftests,
         ];
         if let Some(ebpf) = &self.ebpf {
@@ -73,6 +76,7 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
             "weft-tc",
             "weft-cli",
             "weft-pase",
+            "weft-arbiter",
             "weft-fabric-selftests",
         ],
     );
@@ -149,6 +153,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             bench: program("weft-bench")?,
             weft: program("weft")?,
             pase: program("weft-pase")?,
+            arbiter: program("weft-arbiter")?,
             fabric_selftests: program("weft-fabric-selftests")?,
             applications: program("weft-application-selftests")?,
             ebpf: object.map(|_| ebpf()).transpose()?,

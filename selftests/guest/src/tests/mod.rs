@@ -7,6 +7,7 @@ mod bfc_queues;
 mod bfc_switch;
 mod congestion;
 mod dibs;
+mod fastpass;
 mod fastpass_options;
 mod flows;
 mod leaks;
@@ -39,6 +40,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_queues,
     bfc_switch,
     dibs,
+    fastpass,
     wire_timing,
     wire_slack,
     wire_sockets,

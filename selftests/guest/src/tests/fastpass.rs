@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Hosts with `fastpass`, and `weft-arbiter`: packets wait for timeslots, go in them, and get through whatever
+//! becomes of the arbiter and of what is said to it.
+//!
+//! ```text
+//!   1, the arbiter ──┐
+//!   2, a host ───────┼── 0, a switch ──── 4, which receives        10 Mbit/s: a packet takes 1.2 ms
+//!   3, a host ───────┘
+//! ```
+
+use std::net::Ipv4Addr;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use weft_core::common::tag::Tag;
+use weft_core::fastpass::KIND;
+use weft_core::fastpass::frame::{Head, Kind, MAX_SIZE, encode, encode_reset};
+use weft_core::fastpass::options::DEFAULT_PORT;
+use weft_core::fastpass::stats::Stats;
+use weft_ktap::{Context, tests};
+
+use crate::model::Packet;
+use crate::network::{Link, Network};
+use crate::packets::{Arrival, Receiver, Sender};
+
+tests![
+    packets_wait_for_the_arbiter_and_go_in_its_timeslots,
+    what_is_for_nobody_who_is_an_endpoint_waits_for_none,
+    two_senders_share_a_receiver_and_its_queue_stays_short,
+    packets_carry_their_path,
+    an_arbiter_that_restarts_is_told_anew,
+    a_third_of_the_control_packets_may_be_lost,
+    what_is_forged_is_not_heeded,
+    a_host_goes_while_its_packets_wait,
+];
+
+const SWITCH: usize = 0;
+const ARBITER: usize = 1;
+const SENDERS: [usize; 2] = [2, 3];
+const RECEIVER: usize = 4;
+
+const LEN: u32 = 1514;
+const TIMESLOT: Duration = Duration::from_micros(1270);
+
+fn address(node: usize) -> [u8; 4] {
+    [10, 0, 0, 1 + node as u8]
+}
+
+fn sleep(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// An arbiter, which ends with this.
+struct Arbiter(Child);
+
+impl Drop for Arbiter {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Rack {
+    network: Network,
+    /// To nodes 1 to 4.
+    links: [Link; 4],
+    senders: [Sender; 2],
+    receiver: Receiver,
+    arrived: Vec<Arrival>,
+    sent: u64,
+}
+
+impl Rack {
+    fn new() -> Result<Self> {
+        let mut network = Network::new(5)?;
+        network.forward(SWITCH)?;
+        let mut links = Vec::new();
+        for node in 1..5 {
+            links.push(network.link(SWITCH, node)?);
+        }
+        let links: [Link; 4] = links.try_into().expect("four links were made");
+        for node in 1..5 {
+            let link = &links[node - 1];
+            network.route(SWITCH, link, address(node))?;
+            let name = link.name();
+            let own = Ipv4Addr::from(address(node));
+            let there = network.namespace(node)?;
+            there.ip("link set lo up")?;
+            there.ip(&format!("address add {own}/32 dev {name}"))?;
+            for other in (1..5).filter(|other| *other != node) {
+                network.route(node, link, address(other))?;
+            }
+            network.tc(
+                SWITCH,
+                &format!("qdisc add dev {name} root handle 1: wire rate 10mbit overhead 24 mpu 84"),
+            )?;
+            network.tc(
+                node,
+                &format!("qdisc add dev {name} root handle 1: wire rate 10mbit overhead 24 mpu 84"),
+            )?;
+        }
+        for node in SENDERS {
+            let words = format!(
+                "qdisc add dev {} parent 1:1 handle 2: fastpass address {} first 10.0.0.2 hosts 4 arbiter 10.0.0.2 \
+                 rate 10mbit timeslot {}us timeout 100ms",
+                links[node - 1].name(),
+                Ipv4Addr::from(address(node)),
+                TIMESLOT.as_micros(),
+            );
+            network.tc(node, &words)?;
+        }
+        let senders = [
+            network.sender(SENDERS[0], &links[SENDERS[0] - 1])?,
+            network.sender(SENDERS[1], &links[SENDERS[1] - 1])?,
+        ];
+        let receiver = network.receiver(RECEIVER)?;
+        Ok(Self {
+            network,
+            links,
+            senders,
+            receiver,
+            arrived: Vec::new(),
+            sent: 0,
+        })
+    }
+
+    fn link(&self, node: usize) -> Link {
+        self.links[node - 1]
+    }
+
+    fn arbiter(&mut self) -> Result<Arbiter> {
+        let mut command = Command::new("weft-arbiter");
+        command.args(
+            "--first 10.0.0.2 --hosts 4 --timeslot 1270us --lead 25ms --timeout 100ms".split(' '),
+        );
+        let child = self.network.namespace(ARBITER)?.enter(|| command.spawn())?;
+        Ok(Arbiter(child.context("starting weft-arbiter")?))
+    }
+
+    fn stats(&mut self, node: usize) -> Result<Stats> {
+        let link = self.link(node);
+        let qdiscs = self.network.netlink(node)?.qdiscs(link.index)?;
+        let qdisc = qdiscs.iter().find(|qdisc| qdisc.kind == KIND);
+        let qdisc = qdisc.context("there is no fastpass")?;
+        Stats::from_bytes(&qdisc.app).context("short statistics")
+    }
+
+    /// Sends packets of a sender to the receiver, all at once.
+    fn burst(&mut self, sender: usize, packets: u64, tag: Option<Tag>) -> Result<()> {
+        let way = self
+            .link(SENDERS[sender])
+            .way(SENDERS[sender], address(RECEIVER));
+        for id in self.sent..self.sent + packets {
+            let packet = Packet {
+                id,
+                rank: 0,
+                flow: sender as u32,
+                len: LEN,
+            };
+            ensure!(
+                self.senders[sender].send_to(&packet, &way, tag)?,
+                "it is taken"
+            );
+        }
+        self.sent += packets;
+        Ok(())
+    }
+
+    /// Waits until so many packets have arrived in all.
+    fn wait_for(&mut self, packets: u64, ms: u64) -> Result<()> {
+        for _ in 0..ms.div_ceil(20) {
+            self.arrived.extend(self.receiver.arrivals()?);
+            if self.arrived.len() as u64 >= packets {
+                break;
+            }
+            sleep(20);
+        }
+        let arrived = self.arrived.len() as u64;
+        ensure!(arrived == packets, "{arrived} of {packets} have arrived");
+        Ok(())
+    }
+
+    /// All that was sent arrives, each once.
+    fn all_arrive(&mut self, ms: u64) -> Result<()> {
+        self.wait_for(self.sent, ms)?;
+        let mut ids: Vec<u64> = self.arrived.iter().map(|arrival| arrival.id).collect();
+        ids.sort_unstable();
+        ensure!(ids.into_iter().eq(0..self.sent), "some twice, others not");
+        Ok(())
+    }
+}
+
+fn packets_wait_for_the_arbiter_and_go_in_its_timeslots(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    rack.burst(0, 40, None)?;
+    sleep(200);
+    rack.wait_for(0, 0)?;
+    let stats = rack.stats(SENDERS[0])?;
+    ensure!(stats.synchronised == 0 && stats.waiting == 40, "{stats:?}");
+    // It says that it is there, again and again.
+    ensure!((2..8).contains(&stats.said), "{stats:?}");
+    let _arbiter = rack.arbiter()?;
+    rack.all_arrive(2000)?;
+    let in_order = rack.arrived.iter().map(|arrival| arrival.id).eq(0..40);
+    ensure!(in_order, "they overtake each other");
+    // One in a timeslot: each comes a timeslot after the other, but for how late timers are.
+    let times = rack
+        .arrived
+        .windows(2)
+        .map(|pair| pair[1].time - pair[0].time);
+    let least = times.min().unwrap_or(0);
+    ensure!(least > 1_000_000, "two came within {least} ns");
+    sleep(200);
+    let stats = rack.stats(SENDERS[0])?;
+    cx.note(format!("{stats:?}"));
+    ensure!(stats.synchronised == 1 && stats.resets == 1, "{stats:?}");
+    ensure!(stats.scheduled == 40 && stats.pathless == 40, "{stats:?}");
+    ensure!(stats.used == 40 && stats.wasted == 0, "{stats:?}");
+    ensure!(stats.outstanding == 0 && stats.ahead == 0, "{stats:?}");
+    ensure!(stats.waiting == 0 && stats.dropped_full == 0, "{stats:?}");
+    ensure!(stats.control >= 4 && stats.heard >= 4, "{stats:?}");
+    ensure!(stats.foreign == 0 && stats.malformed == 0, "{stats:?}");
+    Ok(())
+}
+
+fn what_is_for_nobody_who_is_an_endpoint_waits_for_none(_: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    // There is no arbiter.
+    let elsewhere = [10, 9, 0, 1];
+    let link = rack.link(RECEIVER);
+    rack.network.route(SWITCH, &link, elsewhere)?;
+    let way = rack.link(SENDERS[0]).way(SENDERS[0], elsewhere);
+    for id in 0..10 {
+        let (rank, flow, len) = (0, 1, 500);
+        let packet = Packet {
+            id,
+            rank,
+            flow,
+            len,
+        };
+        ensure!(rack.senders[0].send_to(&packet, &way, None)?, "it is taken");
+    }
+    rack.wait_for(10, 500)?;
+    let stats = rack.stats(SENDERS[0])?;
+    ensure!(stats.unscheduled >= 10 && stats.waiting == 0, "{stats:?}");
+    ensure!(stats.said == 0 && stats.scheduled == 0, "{stats:?}");
+    Ok(())
+}
+
+fn two_senders_share_a_receiver_and_its_queue_stays_short(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 200;
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let link = rack.link(RECEIVER).index;
+    for sender in 0..2 {
+        rack.burst(sender, PACKETS, None)?;
+    }
+    let mut longest = 0;
+    for _ in 0..1000 {
+        let qdiscs = rack.network.netlink(SWITCH)?.qdiscs(link)?;
+        longest = qdiscs
+            .iter()
+            .map(|qdisc| qdisc.qlen)
+            .fold(longest, u32::max);
+        if rack.stats(SENDERS[0])?.waiting + rack.stats(SENDERS[1])?.waiting == 0 {
+            break;
+        }
+        sleep(2);
+    }
+    rack.all_arrive(1000)?;
+    cx.note(format!("at most {longest} packets at the switch"));
+    // The one that is being sent, and one that waits for it: without an arbiter they would be half of all.
+    ensure!(longest <= 3, "{longest} packets at the switch");
+    // Max-min fairness: as long as both have packets, neither gets ahead.
+    let (mut first, mut second) = (0_i64, 0_i64);
+    for arrival in &rack.arrived[..PACKETS as usize] {
+        match arrival.id < PACKETS {
+            true => first += 1,
+            false => second += 1,
+        }
+    }
+    ensure!((first - second).abs() <= 40, "{first} and {second}");
+    Ok(())
+}
+
+fn packets_carry_their_path(_: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let tag = Tag {
+        rank: 1234,
+        upstream_queue: 0,
+    };
+    rack.burst(0, 5, Some(tag))?;
+    let mut frames = Vec::new();
+    for _ in 0..50 {
+        frames.extend(rack.receiver.frames()?);
+        sleep(20);
+    }
+    ensure!(frames.len() == 5, "{} of 5 arrived", frames.len());
+    for frame in frames {
+        let expected = Tag {
+            upstream_queue: 1,
+            ..tag
+        };
+        ensure!(frame.tag() == Some(expected), "{:?}", frame.tag());
+        ensure!(frame.checksum_is_right(), "the header's checksum");
+    }
+    let stats = rack.stats(SENDERS[0])?;
+    ensure!(stats.pathless == 0 && stats.scheduled == 5, "{stats:?}");
+    Ok(())
+}
+
+fn an_arbiter_that_restarts_is_told_anew(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let arbiter = rack.arbiter()?;
+    for sender in 0..2 {
+        rack.burst(sender, 150, None)?;
+    }
+    sleep(150);
+    drop(arbiter);
+    sleep(200);
+    let stats = rack.stats(SENDERS[0])?;
+    ensure!(stats.waiting > 20 && stats.scheduled > 20, "{stats:?}");
+    let waited = stats.waiting;
+    // Nothing is given while there is none.
+    ensure!(rack.stats(SENDERS[0])?.waiting == waited, "somebody gives");
+    let _arbiter = rack.arbiter()?;
+    rack.all_arrive(3000)?;
+    for node in SENDERS {
+        let stats = rack.stats(node)?;
+        cx.note(format!("{stats:?}"));
+        ensure!(stats.resets == 2 && stats.scheduled == 150, "{stats:?}");
+    }
+    Ok(())
+}
+
+fn a_third_of_the_control_packets_may_be_lost(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    // Nothing but the control protocol goes to and from the arbiter.
+    let name = rack.link(ARBITER).name();
+    for node in [SWITCH, ARBITER] {
+        rack.network.tc(
+            node,
+            &format!("qdisc replace dev {name} root netem loss 30%"),
+        )?;
+    }
+    let _arbiter = rack.arbiter()?;
+    for round in 0..10 {
+        rack.burst(round % 2, 30, None)?;
+        sleep(50);
+    }
+    rack.all_arrive(20_000)?;
+    let [a, b] = [rack.stats(SENDERS[0])?, rack.stats(SENDERS[1])?];
+    cx.note(format!("{a:?}"));
+    ensure!(a.lost + b.lost > 0, "none of the timeslots was lost: {a:?}");
+    ensure!(a.scheduled == 150 && b.scheduled == 150, "{a:?} {b:?}");
+    Ok(())
+}
+
+/// The UDP ports that somebody in the namespace listens at.
+fn udp_ports(rack: &mut Rack, node: usize) -> Result<Vec<u16>> {
+    let namespace = rack.network.namespace(node)?;
+    let text = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/udp"))??;
+    let lines = text.lines().skip(1);
+    let ports = lines.filter_map(|line| {
+        let local = line.split_whitespace().nth(1)?;
+        u16::from_str_radix(local.split_once(':')?.1, 16).ok()
+    });
+    Ok(ports.collect())
+}
+
+/// A datagram in the arbiter's name.
+fn forged(link: &Link, node: usize, port: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = link.address(node).to_vec();
+    frame.extend([2, 0, 0, 0, 0, 9, 8, 0]);
+    let start = frame.len();
+    frame.extend([0x45, 0]);
+    frame.extend((28 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend(address(ARBITER));
+    frame.extend(address(node));
+    let words = frame[start..].chunks(2);
+    let sum: u32 = words
+        .map(|it| u32::from(u16::from_be_bytes([it[0], it[1]])))
+        .sum();
+    let check = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[start + 10..start + 12].copy_from_slice(&check.to_be_bytes());
+    frame.extend((DEFAULT_PORT as u16).to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    frame.extend((8 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+fn what_is_forged_is_not_heeded(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let victim = SENDERS[0];
+    rack.burst(0, 100, None)?;
+    let ports = udp_ports(&mut rack, victim)?;
+    ensure!(ports.len() == 1, "{ports:?} are listened at");
+    // From the switch: nobody looks at where it comes from.
+    let link = rack.link(victim);
+    let forger = rack.network.sender(SWITCH, &link)?;
+    let id = victim as u16 - 1;
+    let mut bytes = [0; MAX_SIZE];
+    let alloc = Head {
+        kind: Kind::Alloc,
+        endpoint: id,
+        word: 5,
+    };
+    let len = encode(&mut bytes, alloc, 12345, [].into_iter(), &[]);
+    let alloc = bytes[..len].to_vec();
+    let len = encode_reset(&mut bytes, id, 777, 888);
+    let reset = bytes[..len].to_vec();
+    for _ in 0..20 {
+        for payload in [&alloc[..], &reset, b"FCP", &[0; 1400]] {
+            forger.send_frame(&forged(&link, victim, ports[0], payload))?;
+        }
+        sleep(5);
+    }
+    rack.all_arrive(2000)?;
+    let stats = rack.stats(victim)?;
+    cx.note(format!("{stats:?}"));
+    ensure!(stats.foreign == 40 && stats.malformed == 40, "{stats:?}");
+    ensure!(stats.resets == 1 && stats.scheduled == 100, "{stats:?}");
+    Ok(())
+}
+
+fn a_host_goes_while_its_packets_wait(_: &Context) -> Result<()> {
+    for with_arbiter in [false, true] {
+        let mut rack = Rack::new()?;
+        let arbiter = with_arbiter.then(|| rack.arbiter()).transpose()?;
+        rack.burst(0, 200, None)?;
+        rack.burst(1, 200, None)?;
+        sleep(60);
+        // The qdisc alone, which comes anew; then the host.
+        let link = rack.link(SENDERS[0]);
+        rack.network.tc(
+            SENDERS[0],
+            &format!("qdisc delete dev {} root", link.name()),
+        )?;
+        rack.network
+            .set_up(SENDERS[1], &rack.links[SENDERS[1] - 1].clone(), false)?;
+        rack.network.delete(SENDERS[1]);
+        sleep(60);
+        drop(arbiter);
+    }
+    Ok(())
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft-arbiter`: Fastpass's arbiter, on a UDP socket.
+//!
+//! One thread does all: it reads what has come, at most so much at a time that a flood does not keep it from allocating;
+//! allocates what is due; and sends what there is to say. Its clock is the hosts': `CLOCK_MONOTONIC`.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use clap::{Parser, ValueEnum};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use weft_arbiter::routes::Ways;
+use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::{Invalid, MAX_BATCH};
+use weft_core::fastpass::address::{Addresses, MAX_ENDPOINTS};
+use weft_core::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
+
+/// Datagrams that are read before the clock is looked at again.
+const AT_ONCE: usize = 256;
+/// Bytes that may wait to be read: what a burst of all endpoints takes.
+const BUFFER: usize = 8 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Of a fat-tree with switches of 4 ports: two hosts at each of two switches of four pods, two ways up
+  # from each switch. Run it on the host 10.0.0.2.
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --edge-ways 2 --core-ways 2
+
+  # Of one rack, whose links are a thousand times slower than 10 Gbit/s; all times are, too.
+  weft-arbiter --first 10.0.0.2 --hosts 5 --timeslot 1.27ms --lead 65ms --timeout 315ms
+
+  # Figures every second, as a line of JSON each; once more at the end (SIGTERM, SIGINT).
+  weft-arbiter --first 10.0.0.2 --hosts 5 --statistics figures.json --every 1s";
+
+/// Fastpass's arbiter: tells each host when to send to whom, and by which path
+#[derive(Debug, Parser)]
+#[command(name = "weft-arbiter", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// The address of endpoint 0
+    #[arg(long, value_name = "ADDRESS")]
+    first: Ipv4Addr,
+    /// Hosts of a rack; their addresses follow each other
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    hosts: u32,
+    /// Racks of a pod, 256 addresses apart
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    racks: u32,
+    /// Pods, 65536 addresses apart
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    pods: u32,
+    /// Ways up from a host's switch
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    edge_ways: usize,
+    /// Ways up from each of the switches above it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    core_ways: usize,
+    /// Where it listens
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DEFAULT_PORT as u16))]
+    listen: SocketAddrV4,
+    /// Who gets a timeslot first: who has waited longest, or who needs the fewest
+    #[arg(long, value_enum, default_value_t = Order::MaxMin)]
+    policy: Order,
+    /// Length of a timeslot; the hosts' must be the same
+    #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
+    timeslot: Duration,
+    /// Timeslots that are allocated together
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    batch: usize,
+    /// How long before it begins a batch is allocated
+    #[arg(long, value_name = "TIME", default_value = "65us", value_parser = time)]
+    lead: Duration,
+    /// Until what an endpoint has not acknowledged is said again
+    #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
+    timeout: Duration,
+    /// Appends figures to a file, a line of JSON each time
+    #[arg(long, value_name = "FILE")]
+    statistics: Option<PathBuf>,
+    /// How often, besides at the end
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "statistics")]
+    every: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    MaxMin,
+    MinFct,
+}
+
+/// `1231ns`, `1.27ms`.
+fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 4] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    match weft_words::quantity::read(text, &UNITS) {
+        Ok(0) => Err("must be longer than nothing".to_owned()),
+        Ok(ns) => Ok(Duration::from_nanos(ns)),
+        Err(_) => Err("expected a time, for example 65us".to_owned()),
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Arguments {
+    fn settings(&self) -> Settings {
+        Settings {
+            addresses: Addresses {
+                first: self.first.into(),
+                hosts: self.hosts,
+                racks: self.racks,
+                pods: self.pods,
+            },
+            ways: Ways {
+                edge: self.edge_ways,
+                core: self.core_ways,
+            },
+            policy: match self.policy {
+                Order::MaxMin => Policy::MaxMin,
+                Order::MinFct => Policy::MinFct,
+            },
+            batch: self.batch,
+            timeslot: ns(self.timeslot),
+            lead: ns(self.lead),
+            timeout: ns(self.timeout),
+        }
+    }
+}
+
+fn service(settings: Settings) -> Result<Service> {
+    let addresses = settings.addresses;
+    let last = addresses.count().saturating_sub(1);
+    ensure!(
+        (2..=MAX_ENDPOINTS).contains(&addresses.count()),
+        "--hosts times --racks times --pods must be between 2 and {MAX_ENDPOINTS}, not {}",
+        addresses.count()
+    );
+    ensure!(
+        addresses.address(last as u16).is_some(),
+        "--first: the last endpoint would be beyond 255.255.255.255"
+    );
+    Service::new(settings).map_err(|invalid| match invalid {
+        Invalid::Batch => anyhow!("--batch must be between 1 and {MAX_BATCH}"),
+        Invalid::Paths => anyhow!(
+            "--edge-ways and --core-ways: there must be a way, and at most 64 packets of a rack's, or of a pod's \
+             at one switch, in a timeslot"
+        ),
+        Invalid::Endpoints | Invalid::Racks => anyhow!("at most 256 racks can have several ways up"),
+    })
+}
+
+fn now() -> Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).context("reading the clock")?;
+    Ok(ns(Duration::from(time)))
+}
+
+/// Numbers that nobody can guess.
+struct Random {
+    source: File,
+    bytes: Vec<u8>,
+}
+
+impl Random {
+    fn new() -> Result<Self> {
+        let source = File::open("/dev/urandom").context("opening /dev/urandom")?;
+        let bytes = Vec::new();
+        Ok(Self { source, bytes })
+    }
+
+    fn draw(&mut self) -> Result<u64> {
+        if self.bytes.len() < 8 {
+            self.bytes.resize(4096, 0);
+            self.source
+                .read_exact(&mut self.bytes)
+                .context("reading /dev/urandom")?;
+        }
+        let rest = self.bytes.len() - 8;
+        let bytes = self.bytes.split_off(rest);
+        Ok(u64::from_ne_bytes(bytes.try_into().unwrap_or_default()))
+    }
+}
+
+/// Figures in a file.
+struct Figures {
+    file: Option<File>,
+    every: u64,
+    next: u64,
+}
+
+impl Figures {
+    fn new(path: Option<&Path>, every: Option<Duration>) -> Result<Self> {
+        let open = |path: &Path| {
+            let file = File::options().append(true).create(true).open(path);
+            file.with_context(|| format!("opening {}", path.display()))
+        };
+        let every = every.map_or(u64::MAX, ns);
+        Ok(Self {
+            file: path.map(open).transpose()?,
+            every,
+            next: now()?.saturating_add(every),
+        })
+    }
+
+    fn write(&mut self, service: &Service) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            let line = serde_json::to_string(&service.counters())?;
+            writeln!(file, "{line}").context("writing figures")?;
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, now: u64, service: &Service) -> Result<()> {
+        if self.next <= now {
+            self.next = now.saturating_add(self.every);
+            self.write(service)?;
+        }
+        Ok(())
+    }
+}
+
+/// What cannot be sent is lost, as it could be on its way: whoever misses it asks again.
+fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8]) {
+    let _ = socket.send_to(bytes, to);
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let mut service = service(arguments.settings())?;
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    signals.thread_block().context("blocking signals")?;
+    let ends = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    let listen = arguments.listen;
+    let socket = UdpSocket::bind(listen).with_context(|| format!("listening at {listen}"))?;
+    socket.set_nonblocking(true)?;
+    // Beyond the system's limit where that is allowed.
+    if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+        setsockopt(&socket, sockopt::RcvBuf, &BUFFER).context("SO_RCVBUF")?;
+    }
+    let mut figures = Figures::new(arguments.statistics.as_deref(), arguments.every)?;
+    let mut random = Random::new()?;
+    let mut bytes = [0; 2048];
+    loop {
+        let clock = now()?;
+        let until = service.next_event().min(figures.next);
+        let wait = TimeSpec::from(Duration::from_nanos(until.saturating_sub(clock)));
+        let wait = Some(wait).filter(|_| until != u64::MAX);
+        let mut sources = [
+            PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(ends.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut sources, wait, None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("waiting"),
+        }
+        if sources[1].any().unwrap_or(false) {
+            return figures.write(&service);
+        }
+        for _ in 0..AT_ONCE {
+            match socket.recv_from(&mut bytes) {
+                Ok((len, std::net::SocketAddr::V4(from))) => {
+                    let random = random.draw()?;
+                    service.receive(now()?, from, &bytes[..len], random);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // What was sent to somebody who is not there came back.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("receiving"),
+            }
+        }
+        let clock = now()?;
+        service.tick(clock, |to, bytes| send(&socket, to, bytes));
+        figures.tick(clock, &service)?;
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft-arbiter: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

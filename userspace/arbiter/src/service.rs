@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arbiter: what it does with what endpoints say, without sockets and clock.
+//!
+//! Timeslot `t` begins at `t` times its length. A batch is allocated some time before it begins, its **lead**: so
+//! long at least what says so may be under way (65 µs in the paper). Nothing is allocated while nobody wants anything; the next
+//! batch after that begins with the first timeslot that is the lead away. Who asks has his turn in the next batch.
+//!
+//! # Who may do harm
+//!
+//! A packet is an endpoint's if it comes from its address. What it then says is heeded under its session's nonce alone, so
+//! that who writes another's address on a packet gains nothing: it is answered by a RESET, to that address, a few
+//! times in the time of a timeout. An endpoint that asks for itself, for somebody unknown, or for more than it may have outstanding
+//! is refused that, and counted. One that asks for all there is gets its fair share.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use serde::Serialize;
+use weft_core::common::store::Store;
+use weft_core::fastpass::address::Addresses;
+use weft_core::fastpass::frame::{Frame, Kind, MAX_SIZE};
+use weft_core::fastpass::session::{Demands, Received, Session};
+
+use crate::routes::{Routes, Ways};
+use crate::{Allocator, Invalid, max_min::MaxMin, min_fct::MinFct};
+
+/// Memory for sessions.
+#[derive(Clone, Copy, Debug)]
+pub enum Heap {}
+
+impl Store for Heap {
+    type Of<T> = Vec<T>;
+    type Error = std::convert::Infallible;
+
+    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Self::Error> {
+        Ok(std::iter::repeat_with(make).take(n).collect())
+    }
+}
+
+/// Who gets a timeslot first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Who has waited longest.
+    MaxMin,
+    /// Who needs the fewest.
+    MinFct,
+}
+
+/// What an arbiter is told. Times in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Who is which endpoint.
+    pub addresses: Addresses,
+    /// How many ways up the fabric has.
+    pub ways: Ways,
+    /// Who gets a timeslot first.
+    pub policy: Policy,
+    /// Timeslots that are allocated together.
+    pub batch: usize,
+    /// Length of a timeslot, not 0.
+    pub timeslot: u64,
+    /// How long before it begins a batch is allocated at least.
+    pub lead: u64,
+    /// Until what was not acknowledged is said again.
+    pub timeout: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Counters {
+    /// Batches allocated.
+    pub batches: u64,
+    /// Of these, such as were allocated later than the lead before they began.
+    pub late_batches: u64,
+    /// Timeslots that went by, while there was demand, before a batch could begin.
+    pub skipped_timeslots: u64,
+    /// Packets that were given a timeslot.
+    pub allocated: u64,
+    /// Of these, such as were not wanted any more, as their endpoint had begun anew.
+    pub unwanted: u64,
+    /// Packets of endpoints that were heeded.
+    pub heard: u64,
+    /// Packets to endpoints, of all kinds.
+    pub said: u64,
+    /// Of these, RESETs.
+    pub resets: u64,
+    /// Sessions begun.
+    pub sessions: u64,
+    /// Packets that were none of the protocol.
+    pub malformed: u64,
+    /// Packets of somebody who is no endpoint, or in another one's name.
+    pub foreign: u64,
+    /// Packets under no session's nonce.
+    pub unsynchronised: u64,
+    /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
+    pub refused: u64,
+    /// Timeslots that are wanted now.
+    pub wanted: u64,
+}
+
+/// What an endpoint is to the arbiter.
+struct Peer {
+    session: Session<Heap>,
+    /// Where what it is told goes.
+    port: u16,
+    /// Where a RESET goes.
+    reset_port: u16,
+    /// Timeslots that it wants and was not given.
+    wanted: u64,
+    /// Whether it is among those that are to be told something.
+    is_listed: bool,
+}
+
+/// What a session asks for.
+struct Ask<'a> {
+    source: u16,
+    allocator: &'a mut dyn Allocator,
+    wanted: &'a mut u64,
+    forgotten: bool,
+}
+
+impl Demands for Ask<'_> {
+    fn request(&mut self, destination: u16, slots: u32) -> bool {
+        let Ok(few) = u16::try_from(slots) else {
+            return false;
+        };
+        let asked = self.allocator.request(self.source, destination, few);
+        *self.wanted += match asked {
+            Ok(()) => u64::from(slots),
+            Err(_) => 0,
+        };
+        asked.is_ok()
+    }
+
+    fn forget(&mut self) {
+        self.allocator.forget(self.source);
+        *self.wanted = 0;
+        self.forgotten = true;
+    }
+}
+
+/// An arbiter.
+pub struct Service {
+    settings: Settings,
+    allocator: Box<dyn Allocator + Send>,
+    routes: Routes,
+    peers: Vec<Peer>,
+    /// Whom something is to be told.
+    listed: Vec<u16>,
+    /// The first timeslot that was not allocated yet.
+    next: u64,
+    wanted: u64,
+    /// When all sessions are looked at for what is to be said again.
+    sweep_at: u64,
+    counters: Counters,
+}
+
+impl Service {
+    /// # Errors
+    ///
+    /// If there can be none like that.
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
+        let Settings {
+            addresses, batch, ..
+        } = settings;
+        let endpoints = addresses.count() as usize;
+        let allocator: Box<dyn Allocator + Send> = match settings.policy {
+            Policy::MaxMin => Box::new(MaxMin::new(endpoints, batch)?),
+            Policy::MinFct => Box::new(MinFct::new(endpoints, batch)?),
+        };
+        let count = endpoints as u16;
+        let peers = (0..count).map(|endpoint| {
+            let Ok(session) = Session::new(endpoint, count, settings.timeout);
+            Peer {
+                session,
+                port: 0,
+                reset_port: 0,
+                wanted: 0,
+                is_listed: false,
+            }
+        });
+        Ok(Self {
+            settings,
+            allocator,
+            routes: Routes::new(&addresses, settings.ways)?,
+            peers: peers.collect(),
+            listed: Vec::new(),
+            next: 0,
+            wanted: 0,
+            sweep_at: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// What is counted.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            wanted: self.wanted,
+            ..self.counters
+        }
+    }
+
+    /// Heeds a datagram. `random` is a number that nobody can guess, another one each time.
+    pub fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
+        let endpoint = self.settings.addresses.endpoint((*from.ip()).into());
+        let Some(endpoint) = endpoint else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let peer = &mut self.peers[usize::from(endpoint)];
+        let before = peer.wanted;
+        let mut ask = Ask {
+            source: endpoint,
+            allocator: &mut *self.allocator,
+            wanted: &mut peer.wanted,
+            forgotten: false,
+        };
+        let received = peer.session.receive(now, bytes, random, &mut ask);
+        let forgotten = ask.forgotten;
+        self.wanted = self.wanted - before + peer.wanted;
+        match received {
+            Received::Malformed => self.counters.malformed += 1,
+            Received::Foreign => self.counters.foreign += 1,
+            Received::Unsynchronised => {
+                self.counters.unsynchronised += 1;
+                peer.reset_port = from.port();
+                self.list(endpoint);
+            }
+            Received::Heeded { refused } => {
+                self.counters.heard += 1;
+                self.counters.sessions += u64::from(forgotten);
+                self.counters.refused += u64::from(refused);
+                peer.port = from.port();
+                self.list(endpoint);
+            }
+        }
+    }
+
+    fn list(&mut self, endpoint: u16) {
+        let peer = &mut self.peers[usize::from(endpoint)];
+        if !peer.is_listed {
+            peer.is_listed = true;
+            self.listed.push(endpoint);
+        }
+    }
+
+    /// When the next batch is to be allocated, at the latest; `None` while nobody wants anything.
+    fn batch_at(&self) -> Option<u64> {
+        let begin = self.next.saturating_mul(self.settings.timeslot);
+        (self.wanted > 0).then(|| begin.saturating_sub(self.settings.lead))
+    }
+
+    /// When [`tick`](Self::tick) is to be called, whatever comes until then.
+    pub fn next_event(&self) -> u64 {
+        self.batch_at().unwrap_or(u64::MAX).min(self.sweep_at)
+    }
+
+    /// Allocates what is due, and sees to what is to be said again. What there is to say then, [`poll`](Self::poll) says.
+    pub fn tick(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
+        while self.batch_at().is_some_and(|at| at <= now) {
+            self.allocate(now, &mut send);
+        }
+        if self.sweep_at <= now {
+            self.sweep_at = now + self.settings.timeout / 2;
+            for endpoint in 0..self.peers.len() as u16 {
+                let session = &self.peers[usize::from(endpoint)].session;
+                if session.next_poll(now).is_some_and(|at| at <= now) {
+                    self.list(endpoint);
+                }
+            }
+        }
+        self.poll(now, send);
+    }
+
+    /// Allocates the next batch that can be told in time.
+    fn allocate(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {
+        let Settings {
+            timeslot,
+            lead,
+            batch,
+            ..
+        } = self.settings;
+        // What is nearer cannot be told in time.
+        let earliest = now.saturating_add(lead).div_ceil(timeslot);
+        // Timers are a little late, and it is better to be as late as they are than to leave timeslots out: up to half of
+        // the lead.
+        let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
+        let first = match self.next {
+            next if next >= earliest => next,
+            next if next >= latest => {
+                self.counters.late_batches += 1;
+                next
+            }
+            next => {
+                // Not after nobody wanted anything.
+                if next + batch as u64 > latest {
+                    self.counters.skipped_timeslots += earliest - next;
+                }
+                earliest
+            }
+        };
+        self.next = first + batch as u64;
+        self.counters.batches += 1;
+        self.allocator.allocate();
+        for index in 0..batch {
+            let packets = self.allocator.timeslot(index);
+            let paths = self.routes.select(packets);
+            let timeslot = first + index as u64;
+            for (packet, path) in packets.iter().zip(paths) {
+                let (source, destination) = (packet.source(), packet.destination());
+                let peer = &mut self.peers[usize::from(source)];
+                self.counters.allocated += 1;
+                self.wanted -= 1;
+                peer.wanted -= 1;
+                let mut given = peer.session.give(timeslot, destination, *path);
+                if !given {
+                    // The packet under way is full, if there is one.
+                    tell(
+                        self.settings.addresses,
+                        source,
+                        peer,
+                        now,
+                        &mut self.counters,
+                        send,
+                    );
+                    given = peer.session.give(timeslot, destination, *path);
+                }
+                self.counters.unwanted += u64::from(!given);
+                if given && !peer.is_listed {
+                    peer.is_listed = true;
+                    self.listed.push(source);
+                }
+            }
+        }
+    }
+
+    /// Says what there is to say.
+    pub fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
+        for endpoint in self.listed.drain(..) {
+            let peer = &mut self.peers[usize::from(endpoint)];
+            peer.is_listed = false;
+            let addresses = self.settings.addresses;
+            tell(
+                addresses,
+                endpoint,
+                peer,
+                now,
+                &mut self.counters,
+                &mut send,
+            );
+        }
+    }
+}
+
+/// Says to an endpoint what there is to say.
+fn tell(
+    addresses: Addresses,
+    endpoint: u16,
+    peer: &mut Peer,
+    now: u64,
+    counters: &mut Counters,
+    send: &mut impl FnMut(SocketAddrV4, &[u8]),
+) {
+    let Some(address) = addresses.address(endpoint).map(Ipv4Addr::from) else {
+        return;
+    };
+    let mut bytes = [0; MAX_SIZE];
+    while let Some(len) = peer.session.poll(now, &mut bytes) {
+        let bytes = &bytes[..len];
+        let is_reset = Frame::decode(bytes).is_ok_and(|frame| frame.head.kind == Kind::Reset);
+        counters.said += 1;
+        counters.resets += u64::from(is_reset);
+        let port = match is_reset {
+            true => peer.reset_port,
+            false => peer.port,
+        };
+        send(SocketAddrV4::new(address, port), bytes);
+    }
+}

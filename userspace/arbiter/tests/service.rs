@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arbiter among endpoints that speak the protocol, and others that do what they like.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use weft_arbiter::Invalid;
+use weft_arbiter::routes::{Routes, Ways};
+use weft_arbiter::service::{Heap, Policy, Service, Settings};
+use weft_core::fastpass::address::Addresses;
+use weft_core::fastpass::endpoint::{Endpoint, Received};
+use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
+
+const TIMESLOT: u64 = 1000;
+const LEAD: u64 = 20_000;
+const TIMEOUT: u64 = 100_000;
+/// Of a fat-tree with switches of four ports.
+const FAT_TREE: Addresses = Addresses {
+    first: 0x0a00_0002,
+    hosts: 2,
+    racks: 2,
+    pods: 4,
+};
+const WAYS: Ways = Ways { edge: 2, core: 2 };
+
+const SETTINGS: Settings = Settings {
+    addresses: FAT_TREE,
+    ways: WAYS,
+    policy: Policy::MaxMin,
+    batch: 8,
+    timeslot: TIMESLOT,
+    lead: LEAD,
+    timeout: TIMEOUT,
+};
+
+/// xorshift64 (Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        (self.draw() >> 16) % end
+    }
+}
+
+/// A packet of a timeslot: its source, its destination, its path.
+type Packet = (u16, u16, u8);
+
+struct World {
+    random: Random,
+    now: u64,
+    service: Service,
+    endpoints: Vec<Endpoint<Heap>>,
+    /// Percent of packets that are lost.
+    loss: u64,
+    /// By timeslot.
+    given: BTreeMap<u64, Vec<Packet>>,
+    /// What came to ports that are no endpoint's.
+    elsewhere: Vec<(SocketAddrV4, Vec<u8>)>,
+}
+
+fn address(endpoint: u16) -> SocketAddrV4 {
+    let address = FAT_TREE.address(endpoint).unwrap();
+    SocketAddrV4::new(Ipv4Addr::from(address), 5000)
+}
+
+impl World {
+    fn new(settings: Settings) -> Self {
+        let mut random = Random(9);
+        let count = settings.addresses.count() as u16;
+        let endpoints = (0..count).map(|id| {
+            let Ok(endpoint) = Endpoint::new(id, count, random.draw(), TIMEOUT);
+            endpoint
+        });
+        let endpoints = endpoints.collect();
+        Self {
+            random,
+            now: 5_000_000,
+            service: Service::new(settings).unwrap(),
+            endpoints,
+            loss: 0,
+            given: BTreeMap::new(),
+            elsewhere: Vec::new(),
+        }
+    }
+
+    fn from(&mut self, from: SocketAddrV4, bytes: &[u8]) {
+        let random = self.random.draw();
+        self.service.receive(self.now, from, bytes, random);
+    }
+
+    /// All say what they have to say, and time passes until the arbiter has something to do, a little later than that.
+    fn step(&mut self) {
+        let mut bytes = [0; MAX_SIZE];
+        for id in 0..self.endpoints.len() {
+            while let Some(len) = self.endpoints[id].poll(self.now, &mut bytes) {
+                if self.random.below(100) >= self.loss {
+                    self.from(address(id as u16), &bytes[..len]);
+                }
+            }
+        }
+        let mut said = Vec::new();
+        let now = self.now;
+        self.service
+            .tick(now, |to, bytes| said.push((to, bytes.to_vec())));
+        for (to, bytes) in said {
+            let id = FAT_TREE.endpoint((*to.ip()).into()).unwrap();
+            if to.port() != 5000 {
+                self.elsewhere.push((to, bytes));
+                continue;
+            }
+            if self.random.below(100) < self.loss {
+                continue;
+            }
+            let given = &mut self.given;
+            self.endpoints[usize::from(id)].receive(&bytes, |granted| {
+                // It is told in time, and for a time that the host can keep.
+                let begin = granted.timeslot * TIMESLOT;
+                assert!(begin >= now + LEAD / 2 && begin < now + LEAD + 20 * TIMESLOT);
+                let packets = given.entry(granted.timeslot).or_default();
+                packets.push((id, granted.destination, granted.path));
+            });
+        }
+        let endpoints = self.endpoints.iter();
+        let due = endpoints.filter_map(|it| it.next_poll(now)).min();
+        let next = self.service.next_event().min(due.unwrap_or(u64::MAX));
+        self.now = next.max(now + 1) + self.random.below(300);
+    }
+
+    fn outstanding(&self) -> u32 {
+        let pairs = self.endpoints.iter().flat_map(|endpoint| {
+            (0..FAT_TREE.count() as u16).map(|destination| endpoint.outstanding(destination))
+        });
+        pairs.sum()
+    }
+
+    fn finish(&mut self) {
+        for _ in 0..20_000 {
+            if self.outstanding() == 0 {
+                return;
+            }
+            self.step();
+        }
+        panic!("{} are outstanding", self.outstanding());
+    }
+}
+
+/// Links of a packet on its way: each once in a timeslot.
+fn links((from, to, path): Packet) -> Vec<(&'static str, u16, u16)> {
+    let (rack, pod) = (|it: u16| it / 2, |it: u16| it / 4);
+    let [way, core] = [u16::from(path) % 2, u16::from(path) / 2];
+    let mut links = vec![("host out", from, 0), ("host in", to, 0)];
+    if rack(from) != rack(to) {
+        links.extend([("rack out", rack(from), way), ("rack in", rack(to), way)]);
+    }
+    if pod(from) != pod(to) {
+        let at = |pod: u16| pod * 2 + way;
+        links.extend([
+            ("pod out", at(pod(from)), core),
+            ("pod in", at(pod(to)), core),
+        ]);
+    }
+    links
+}
+
+fn check(given: &BTreeMap<u64, Vec<Packet>>) {
+    for (timeslot, packets) in given {
+        let mut seen = HashSet::new();
+        for packet in packets {
+            assert!(packet.2 < 4);
+            for link in links(*packet) {
+                assert!(seen.insert(link), "{timeslot}: {link:?} twice: {packets:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_link_of_the_fabric_carries_two_packets_of_a_timeslot() {
+    for policy in [Policy::MaxMin, Policy::MinFct] {
+        let mut world = World::new(Settings { policy, ..SETTINGS });
+        let mut asked = HashMap::new();
+        for round in 0..300 {
+            for _ in 0..world.random.below(40) {
+                let [from, to] = [(); 2].map(|()| world.random.below(16) as u16);
+                // Bursts, of more than a batch at times.
+                let slots = 1 + world.random.below(if round % 10 == 0 { 100 } else { 6 }) as u32;
+                if from != to {
+                    let added = world.endpoints[usize::from(from)].ask(to, slots);
+                    *asked.entry((from, to)).or_insert(0) += added;
+                }
+            }
+            for _ in 0..world.random.below(5) {
+                world.step();
+            }
+        }
+        world.finish();
+        check(&world.given);
+        let mut came = HashMap::new();
+        for (from, to, _) in world.given.values().flatten() {
+            *came.entry((*from, *to)).or_insert(0) += 1;
+        }
+        assert_eq!(came, asked);
+        let counters = world.service.counters();
+        assert_eq!(
+            (counters.wanted, counters.unwanted, counters.refused),
+            (0, 0, 0)
+        );
+        let least = world.given.values().map(Vec::len).max().unwrap();
+        assert_eq!(least, 16, "once all hosts sent at the same time");
+    }
+}
+
+#[test]
+fn timeslots_follow_each_other_while_there_is_demand() {
+    let mut world = World::new(SETTINGS);
+    world.endpoints[0].ask(15, 2000);
+    world.finish();
+    let slots: Vec<u64> = world.given.keys().copied().collect();
+    assert_eq!(slots.len(), 2000);
+    assert!(slots.windows(2).all(|pair| pair[1] == pair[0] + 1));
+    assert_eq!(world.service.counters().skipped_timeslots, 0);
+}
+
+#[test]
+fn whatever_is_lost_is_given_again() {
+    let mut world = World::new(SETTINGS);
+    world.loss = 30;
+    for from in 0..16 {
+        for to in (0..16).filter(|to| *to != from) {
+            world.endpoints[usize::from(from)].ask(to, 20);
+        }
+    }
+    world.finish();
+    check(&world.given);
+    let came: usize = world.given.values().map(Vec::len).sum();
+    assert_eq!(came, 16 * 15 * 20);
+}
+
+#[test]
+fn an_arbiter_that_knows_nothing_takes_over() {
+    let mut world = World::new(SETTINGS);
+    for from in 0..16_u16 {
+        world.endpoints[usize::from(from)].ask((from + 1) % 16, 300);
+    }
+    for _ in 0..30 {
+        world.step();
+    }
+    assert!((100..4000).contains(&world.outstanding()));
+    let last = *world.given.keys().last().unwrap();
+    world.service = Service::new(SETTINGS).unwrap();
+    // Whatever the first one has given is over.
+    world.now = world.now.max((last + 1) * TIMESLOT);
+    // Endpoints whose requests are known and who hear nothing ask, as their host does.
+    world.endpoints.iter_mut().for_each(Endpoint::enquire);
+    world.finish();
+    check(&world.given);
+    let came: usize = world.given.values().map(Vec::len).sum();
+    assert_eq!(came, 16 * 300);
+    assert_eq!(world.service.counters().sessions, 16);
+}
+
+/// A request in an endpoint's name.
+fn request(id: u16, nonce: u64, counts: &[(u16, u32)]) -> Vec<u8> {
+    let mut bytes = [0; MAX_SIZE];
+    let head = Head {
+        kind: Kind::Request,
+        endpoint: id,
+        word: 77,
+    };
+    let counts = counts
+        .iter()
+        .map(|&(destination, total)| Count { destination, total });
+    let len = encode(&mut bytes, head, nonce, counts, &[]);
+    bytes[..len].to_vec()
+}
+
+/// Asks for a lot to everybody, by turns, while others work; and how many timeslots endpoint 1 gets to 9.
+fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
+    let mut world = World::new(SETTINGS);
+    world.endpoints[1].ask(9, 500);
+    for _ in 0..400 {
+        harm(&mut world);
+        world.step();
+    }
+    check(&world.given);
+    let all = world.given.values().flatten();
+    let came = all.filter(|(from, to, _)| (*from, *to) == (1, 9)).count();
+    (world, came)
+}
+
+#[test]
+fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
+    let (world, came) = among(|world| {
+        // Of its own address in another's name; of another's address without its nonce; of nobody's address.
+        world.from(address(2), &request(1, 1, &[(9, 5)]));
+        world.from(address(1), &request(1, 1, &[(9, 5)]));
+        let mut stranger = address(1);
+        stranger.set_ip(Ipv4Addr::new(192, 0, 2, 1));
+        world.from(stranger, &request(1, 1, &[(9, 5)]));
+        // And of another port: what answers it must not take the place of the endpoint's own.
+        let mut port = address(1);
+        port.set_port(6000);
+        world.from(port, &request(1, 1, &[(9, 5)]));
+        world.from(port, b"FCP");
+    });
+    assert_eq!(came, 500);
+    let counters = world.service.counters();
+    assert!(
+        counters.foreign >= 800 && counters.unsynchronised >= 400,
+        "{counters:?}"
+    );
+    assert!(counters.malformed >= 400, "{counters:?}");
+    assert_eq!(counters.sessions, 1);
+    // RESETs only, and few.
+    assert!(!world.elsewhere.is_empty());
+    let all_resets = world.elsewhere.iter().all(|(_, bytes)| bytes[4] == 5);
+    assert!(all_resets);
+}
+
+#[test]
+fn a_flood_is_answered_by_a_few_resets() {
+    let (world, came) = among(|world| {
+        for number in 0..200 {
+            world.from(address(3), &request(3, number, &[(9, 5)]));
+        }
+    });
+    assert_eq!(came, 500);
+    let counters = world.service.counters();
+    assert!(counters.unsynchronised >= 400 * 200);
+    let timeouts = (world.now - 5_000_000) / TIMEOUT + 1;
+    assert!(counters.resets <= 4 * timeouts + 4, "{counters:?}");
+}
+
+#[test]
+fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() {
+    let mut nonce = None;
+    let (mut total, mut asked) = (0_u32, false);
+    let (world, came) = among(|world| {
+        let Some(nonce) = nonce else {
+            // A genuine session, of somebody who then says what he likes.
+            let mut endpoint =
+                Endpoint::<Heap>::new(4, 16, 44, TIMEOUT).unwrap_or_else(|no| match no {});
+            let mut bytes = [0; MAX_SIZE];
+            endpoint.ask(5, 1);
+            let len = endpoint.poll(world.now, &mut bytes).unwrap();
+            world.from(address(4), &bytes[..len]);
+            let mut reset = Vec::new();
+            world
+                .service
+                .poll(world.now, |_, bytes| reset = bytes.to_vec());
+            assert_eq!(endpoint.receive(&reset, |_| ()), Received::Reset);
+            nonce = Some(u64::from_be_bytes(reset[32..40].try_into().unwrap()));
+            return;
+        };
+        total = total.wrapping_add(30_000);
+        asked = true;
+        let first = u32::MAX - 19;
+        let counts = [
+            (4, first.wrapping_add(total)),
+            (16, first.wrapping_add(total)),
+            (u16::MAX, first.wrapping_add(total)),
+            (9, first.wrapping_add(total)),
+            (10, first.wrapping_add(1 << 30)),
+        ];
+        world.from(address(4), &request(4, nonce, &counts));
+    });
+    assert!(asked);
+    let counters = world.service.counters();
+    assert!(counters.refused >= 4 * 390, "{counters:?}");
+    // Both want to send to 9: each has his half, within one batch.
+    let timeslots = world.given.len();
+    assert!(came >= timeslots / 2 - 8, "{came} of {timeslots}");
+    assert!(counters.wanted <= 2 * 65_535);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |addresses: Addresses, ways: Ways| {
+        let settings = Settings {
+            addresses,
+            ways,
+            ..SETTINGS
+        };
+        Service::new(settings).err()
+    };
+    assert_eq!(
+        refused(FAT_TREE, Ways { edge: 0, core: 1 }),
+        Some(Invalid::Paths)
+    );
+    assert_eq!(
+        refused(FAT_TREE, Ways { edge: 32, core: 9 }),
+        Some(Invalid::Paths)
+    );
+    let batch = Settings {
+        batch: 65,
+        ..SETTINGS
+    };
+    assert_eq!(Service::new(batch).err(), Some(Invalid::Batch));
+    // One way needs no choice, however many hosts there are.
+    let rack = Addresses {
+        first: 1,
+        hosts: 200,
+        racks: 1,
+        pods: 1,
+    };
+    assert_eq!(refused(rack, Ways { edge: 1, core: 1 }), None);
+}
+
+#[test]
+fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
+    // Four hosts at each of four switches, two of them a pod, two ways up and one from there: two packets for each link.
+    let addresses = Addresses {
+        first: 1,
+        hosts: 4,
+        racks: 2,
+        pods: 2,
+    };
+    let ways = Ways { edge: 2, core: 2 };
+    let settings = Settings {
+        addresses,
+        ways,
+        ..SETTINGS
+    };
+    let mut routes = Routes::new(&addresses, ways).unwrap();
+    let _ = Service::new(settings).unwrap();
+    let mut allocator = weft_arbiter::max_min::MaxMin::new(16, 1).unwrap();
+    let mut random = Random(3);
+    for _ in 0..500 {
+        use weft_arbiter::Allocator as _;
+        for from in 0..16_u16 {
+            let to = random.below(16) as u16;
+            if from != to {
+                allocator.request(from, to, 1).unwrap();
+            }
+        }
+        allocator.allocate();
+        let packets = allocator.timeslot(0).to_vec();
+        let paths = routes.select(&packets);
+        let mut loads = HashMap::new();
+        for (packet, path) in packets.iter().zip(paths) {
+            let [way, core] = [u16::from(path % 2), u16::from(path / 2)];
+            let (from, to) = (packet.source(), packet.destination());
+            for (side, end) in [("out", from), ("in", to)] {
+                if from / 4 != to / 4 {
+                    *loads.entry(("rack", side, end / 4, way)).or_insert(0) += 1;
+                }
+                if from / 8 != to / 8 {
+                    *loads
+                        .entry(("pod", side, end / 8 * 2 + way, core))
+                        .or_insert(0) += 1;
+                }
+            }
+        }
+        assert!(loads.values().all(|load| *load <= 2), "{loads:?}");
+    }
+}
