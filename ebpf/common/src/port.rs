@@ -25,10 +25,14 @@ weft_core::named! {
         RoundRobin = 1 "round-robin",
         /// Any path.
         Random = 2 "random",
+        /// The path that the packet's tag says, in the place of an upstream queue: its number and 1. A packet
+        /// that says none goes by its flow's.
+        Path = 3 "path",
     }
 }
 
-/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers.
+/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers. It has a multiple of 8 bytes
+/// without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Port {
@@ -42,10 +46,13 @@ pub struct Port {
     pub fixed: u32,
     /// Switch: [`Spray`].
     pub spray: u32,
-    /// Switch, [`Spray::RoundRobin`]: number of paths; 0 is any power of two.
+    /// Switch, [`Spray::RoundRobin`]: number of paths, 0 is any power of two; [`Spray::Path`]: how many ways on there are,
+    /// not 0.
     pub paths: u32,
     /// Switch, [`Spray::RoundRobin`]: packets sprayed so far.
     pub sprayed: u64,
+    /// Switch, [`Spray::Path`]: so many paths in a row take the same way on, not 0.
+    pub stride: u32,
     /// What the loader found and puts back, of no meaning to programs.
     pub before: Before,
 }
@@ -72,6 +79,4 @@ pub struct Before {
     pub route_mtu: u32,
     /// 1 if the device had no `clsact` qdisc and got one.
     pub clsact_added: u32,
-    /// 0. The structure has a multiple of 8 bytes without padding.
-    pub unused: u32,
 }

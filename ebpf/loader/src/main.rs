@@ -108,9 +108,12 @@ struct Attach {
     /// Switch: spray packets over the paths of multipath routes [default: off]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Spray::ALL, Spray::name)))]
     spray: Option<String>,
-    /// Switch: number of paths for round-robin, if it is no power of two
+    /// Switch: number of paths for round-robin, if it is no power of two; for path, of ways on
     #[arg(long, requires = "dev", value_name = "N")]
     paths: Option<u32>,
+    /// Switch: for path, how many paths in a row take the same way on [default: 1]
+    #[arg(long, requires = "dev", value_name = "N")]
+    stride: Option<u32>,
 }
 
 #[derive(Args)]
@@ -162,12 +165,14 @@ impl Attach {
             let config = SwitchConfig {
                 spray: choice(Spray::ALL, Spray::name, self.spray.as_ref())?,
                 paths: self.paths.unwrap_or(0),
+                stride: self.stride.unwrap_or(0),
             };
             return Attacher::new(object, None).at(hook).switch(dev, &config);
         }
         let foreign = [
             ("--spray", self.spray.is_some()),
             ("--paths", self.paths.is_some()),
+            ("--stride", self.stride.is_some()),
         ];
         refuse(&foreign, "a switch: hosts have one way out")?;
         let config = HostConfig {
@@ -255,6 +260,9 @@ fn describe(status: &Status, stats: &mut Map<String, Value>) {
             stats.insert("spray".into(), json!(status.switch.spray.name()));
             if status.switch.paths != 0 {
                 stats.insert("paths".into(), json!(status.switch.paths));
+            }
+            if status.switch.stride != 0 {
+                stats.insert("stride".into(), json!(status.switch.stride));
             }
             count(&status.counters, &["read"], stats);
         }

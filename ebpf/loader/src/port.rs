@@ -108,8 +108,10 @@ pub struct SwitchConfig {
     /// Whether packets are sprayed over the paths of a multipath route.
     pub spray: Spray,
     /// [`Spray::RoundRobin`]: how many paths there are, so that they get equally many packets, ±1.
-    /// 0 is any power of two.
+    /// 0 is any power of two. [`Spray::Path`]: how many ways on there are, not 0.
     pub paths: u32,
+    /// [`Spray::Path`]: so many paths in a row take the same way on; 0 is 1.
+    pub stride: u32,
 }
 
 impl Default for SwitchConfig {
@@ -117,6 +119,7 @@ impl Default for SwitchConfig {
         Self {
             spray: Spray::Off,
             paths: 0,
+            stride: 0,
         }
     }
 }
@@ -266,9 +269,20 @@ impl<'a> Attacher<'a> {
     /// If weft's programs are there already, or the kernel refuses, which takes root. Nothing is
     /// left changed then.
     pub fn switch(&mut self, device: &str, config: &SwitchConfig) -> Result<()> {
+        match config.spray {
+            Spray::RoundRobin => {}
+            Spray::Path => ensure!(
+                config.paths != 0,
+                "how many ways on there are has to be said"
+            ),
+            Spray::Off | Spray::Random => ensure!(
+                config.paths == 0,
+                "a number of paths is for spraying by turns, or by the path that a tag says"
+            ),
+        }
         ensure!(
-            config.paths == 0 || config.spray == Spray::RoundRobin,
-            "a number of paths is for round-robin spraying only"
+            config.stride == 0 || config.spray == Spray::Path,
+            "a stride is for spraying by the path that a tag says"
         );
         let device = unused(device)?;
         let mut before = self.switch_before(&device)?;
@@ -277,6 +291,10 @@ impl<'a> Attacher<'a> {
             role: Role::Switch as u32,
             spray: config.spray as u32,
             paths: config.paths,
+            stride: match config.spray {
+                Spray::Path => config.stride.max(1),
+                _ => 0,
+            },
             before,
             ..Port::default()
         };
@@ -472,6 +490,7 @@ pub fn status(device: &str) -> Result<Option<Status>> {
         switch: SwitchConfig {
             spray: Spray::from_number(port.spray).with_context(version)?,
             paths: port.paths,
+            stride: port.stride,
         },
         counters,
     }))

@@ -22,9 +22,15 @@ pub fn weft_read(ctx: TcContext) -> i32 {
     let Some(version) = Version::of(&ctx) else {
         return NEXT;
     };
-    match find(&ctx, version) {
-        PASSED => maps::count(Counter::ReadPassed),
-        MALFORMED => maps::count(Counter::ReadMalformed),
+    let said = match find(&ctx, version) {
+        PASSED => {
+            maps::count(Counter::ReadPassed);
+            0
+        }
+        MALFORMED => {
+            maps::count(Counter::ReadMalformed);
+            0
+        }
         tag => {
             let skb: *mut __sk_buff = ctx.as_ptr().cast();
             // SAFETY: The context is valid while the program runs.
@@ -33,9 +39,10 @@ pub fn weft_read(ctx: TcContext) -> i32 {
                 (*skb).mark = (tag >> 32) as u32;
             }
             maps::count(Counter::Read);
+            (tag >> 32) as u32
         }
-    }
-    spray::spray(&ctx);
+    };
+    spray::spray(&ctx, said);
     NEXT
 }
 

@@ -8,6 +8,9 @@
 //! are; if not, it counts with its bits reversed, so that any 2^k packets in a row hit each of 2^k
 //! ranges once (van der Corput's sequence).
 //!
+//! A packet whose tag says its path takes the middle of that way's range. Of paths with several choices a switch
+//! makes one: `stride` paths in a row agree in it.
+//!
 //! A qdisc that tells flows apart by that hash, as `pfabric` does, would see every packet as a flow
 //! of its own. So at egress the hash is taken away, and the kernel computes the flow's again.
 
@@ -17,16 +20,17 @@ use aya_ebpf::{
     macros::classifier,
     programs::TcContext,
 };
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use weft_ebpf_common::{counter::Counter, port::Spray};
 
 use crate::{maps, packet::NEXT};
 
-/// Gives the packet its hash if the switch sprays.
+/// Gives the packet its hash if the switch sprays. `said`: what its tag has for an upstream queue, 0 for none.
 #[inline(always)]
-pub(crate) fn spray(ctx: &TcContext) {
+pub(crate) fn spray(ctx: &TcContext, said: u32) {
     const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;
     const RANDOM: u32 = Spray::Random as u32;
+    const PATH: u32 = Spray::Path as u32;
     let Some(port) = maps::port(ctx) else {
         return;
     };
@@ -40,6 +44,14 @@ pub(crate) fn spray(ctx: &TcContext) {
         }
         // SAFETY: The helper has no precondition.
         RANDOM => unsafe { bpf_get_prandom_u32() },
+        PATH if said != 0 => {
+            // SAFETY: A value of the map; the loader wrote this field before.
+            let stride = unsafe { (*port).stride };
+            match NonZeroU32::new(stride) {
+                Some(stride) => round_robin(u64::from((said - 1) / stride), paths),
+                None => return,
+            }
+        }
         _ => return,
     };
     // SAFETY: The context is valid while the program runs.

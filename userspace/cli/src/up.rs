@@ -137,11 +137,19 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
                 config.policy.name(),
                 config.fallback.name()
             ),
-            Some(Attachment::Switch(SwitchConfig { spray, paths: 0 })) => {
-                format!("switch --spray {}", spray.name())
-            }
-            Some(Attachment::Switch(SwitchConfig { spray, paths })) => {
-                format!("switch --spray {} --paths {paths}", spray.name())
+            Some(Attachment::Switch(config)) => {
+                let SwitchConfig {
+                    spray,
+                    paths,
+                    stride,
+                } = config;
+                let mut role = format!("switch --spray {}", spray.name());
+                for (option, number) in [("paths", paths), ("stride", stride)] {
+                    if number != 0 {
+                        role += &format!(" --{option} {number}");
+                    }
+                }
+                role
             }
         };
         for port in &node.ports {

@@ -13,6 +13,7 @@ use weft_topo::Topology;
 
 use crate::parameter::FabricFigures;
 use crate::scheme::Scheme;
+use crate::shape::Shape;
 use crate::topology;
 use crate::variables::Variables;
 
@@ -79,6 +80,7 @@ impl Fabric {
         let mut variables = Variables::of_fabric(&scheme.description.parameters, &figures)?;
         variables.set("topology", options.topology.clone());
         variables.set("dilation", options.dilation.to_string());
+        Shape::of(&slowed).set(&mut variables);
         Ok(Self {
             title: options.topology.clone(),
             topology,

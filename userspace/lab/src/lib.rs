@@ -46,6 +46,7 @@ pub mod run;
 mod sample;
 pub mod scheme;
 pub mod session;
+mod shape;
 mod signals;
 pub mod testbed;
 pub mod topology;

@@ -21,6 +21,7 @@ use crate::fabric::{Fabric, MTU};
 use crate::ports::{PortReading, Ports};
 use crate::process;
 use crate::scheme::{Description, Fallback, Line, Policy, Scheme, Spray, Tag};
+use crate::shape::{self, Shape};
 
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -127,6 +128,7 @@ fn batch<'a>(
     let elided = elided.iter().map(|&place| node.ports[place].name.as_str());
     let mut variables = fabric.variables.port(&port.name, wire, elided);
     variables.set_facing(fabric.slowed.node(port.peer).kind);
+    variables.set("address", node.address.v4().to_string());
     fabric.scheme.batch(file(node), &variables)
 }
 
@@ -216,8 +218,17 @@ pub struct Programs {
     tag: Option<Tag>,
     declares: bool,
     spray: Spray,
-    /// The most next hops of a route, for each node by its address.
-    widest: Vec<(Address, u32)>,
+    /// For each node by its address.
+    ways: Vec<(Address, Ways)>,
+}
+
+/// What a switch chooses from.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    /// The most next hops of a route.
+    widest: u32,
+    /// How many paths in a row agree in its choice, where packets say theirs: the first choice is that of a host's switch.
+    stride: u32,
 }
 
 /// What is attached to a port.
@@ -237,16 +248,22 @@ impl Programs {
             return None;
         }
         let topology = plan.topology();
+        let shape = Shape::of(topology);
         let nodes = topology.nodes().iter().zip(topology.routes());
-        let widest = nodes.map(|(node, routes)| {
+        let ways = nodes.map(|(node, routes)| {
             let hops = routes.v4.iter().map(|route| route.next_hops.len() as u32);
-            (node.address, hops.max().unwrap_or(0))
+            let widest = hops.max().unwrap_or(0);
+            let stride = match shape::is_edge(topology, node) {
+                true => 1,
+                false => shape.edge_ways,
+            };
+            (node.address, Ways { widest, stride })
         });
         Some(Self {
             tag: *tag,
             declares,
             spray: routing.spray,
-            widest: widest.collect(),
+            ways: ways.collect(),
         })
     }
 
@@ -256,10 +273,10 @@ impl Programs {
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
             Kind::Switch if self.tag.is_none() && self.spray == Spray::Off => None,
             Kind::Switch => {
-                let mut all = self.widest.iter();
+                let mut all = self.ways.iter();
                 let own = all.find(|(address, _)| *address == node.address);
-                let paths = own.map_or(0, |(_, paths)| *paths);
-                Some(Attachment::Switch(switch_config(self.spray, paths)))
+                let (_, ways) = own?;
+                Some(Attachment::Switch(switch_config(self.spray, *ways)))
             }
         }
     }
@@ -287,13 +304,18 @@ fn host_config(tag: Tag) -> HostConfig {
     }
 }
 
-fn switch_config(spray: Spray, paths: u32) -> SwitchConfig {
-    let (spray, paths) = match spray {
-        Spray::Off => (weft_ebpf::Spray::Off, 0),
-        Spray::Random => (weft_ebpf::Spray::Random, 0),
-        Spray::RoundRobin => (weft_ebpf::Spray::RoundRobin, paths),
+fn switch_config(spray: Spray, Ways { widest, stride }: Ways) -> SwitchConfig {
+    let (spray, paths, stride) = match spray {
+        Spray::Off => (weft_ebpf::Spray::Off, 0, 0),
+        Spray::Random => (weft_ebpf::Spray::Random, 0, 0),
+        Spray::RoundRobin => (weft_ebpf::Spray::RoundRobin, widest, 0),
+        Spray::Path => (weft_ebpf::Spray::Path, widest.max(1), stride),
     };
-    SwitchConfig { spray, paths }
+    SwitchConfig {
+        spray,
+        paths,
+        stride,
+    }
 }
 
 /// The control group whose sockets may say the size of their flows.

@@ -22,6 +22,7 @@ pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
     let switch = SwitchConfig {
         spray: Spray::RoundRobin,
         paths: 0,
+        stride: 0,
     };
     path.attach(&HostConfig::default(), &switch)?;
     let host = path.sender.enter(|| port::programs("eth"))??;
@@ -84,6 +85,7 @@ fn attach_and_detach(hook: Hook) -> Result<String> {
         &SwitchConfig {
             spray: Spray::Random,
             paths: 0,
+            stride: 0,
         },
     )?;
     // A second port of one switch.

@@ -65,6 +65,7 @@ parts! {
         #[once] round_robin_over_three_paths_splits_evenly
         ports_that_share_programs_take_turns_each_on_its_own
         random_takes_every_path
+        a_packet_takes_the_way_that_its_tag_says
         #[once] off_keeps_a_flow_on_one_path;
     fabric:
         short_flows_overtake_long_ones_at_a_pfabric_port;

@@ -2,10 +2,12 @@
 
 //! Packet spraying over equal paths.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use weft_core::common::tag::Tag;
 use weft_ebpf::{Attacher, Counter, Hook, HostConfig, Spray, SwitchConfig, port};
 
 use crate::capture::Capture;
@@ -69,6 +71,7 @@ fn evenly(version: Version, paths: u8, config: SwitchConfig) -> Result<String> {
 const ROUND_ROBIN: SwitchConfig = SwitchConfig {
     spray: Spray::RoundRobin,
     paths: 0,
+    stride: 0,
 };
 
 pub(super) fn round_robin_splits_evenly_v4() -> Result<String> {
@@ -86,6 +89,7 @@ pub(super) fn round_robin_over_three_paths_splits_evenly() -> Result<String> {
         SwitchConfig {
             spray: Spray::RoundRobin,
             paths: 3,
+            stride: 0,
         },
     )
 }
@@ -142,6 +146,7 @@ pub(super) fn random_takes_every_path() -> Result<String> {
         SwitchConfig {
             spray: Spray::Random,
             paths: 0,
+            stride: 0,
         },
     )?;
     // 250 each, with a standard deviation of 14: five of those.
@@ -150,6 +155,88 @@ pub(super) fn random_takes_every_path() -> Result<String> {
         "{counts:?}"
     );
     Ok(format!("{counts:?}"))
+}
+
+/// A datagram with a tag, to a port of the receiver's.
+fn tagged(upstream_queue: u16, port: u16) -> Vec<u8> {
+    const PAYLOAD: u16 = 30;
+    let rank = 77;
+    let tag = Tag {
+        rank,
+        upstream_queue,
+    }
+    .to_ipv4();
+    let mut packet = vec![0x47, 0];
+    packet.extend((28 + 8 + PAYLOAD).to_be_bytes());
+    packet.extend([0, 1, 0, 0, 64, 17, 0, 0, 10, 9, 1, 1, 10, 9, 9, 2]);
+    packet.extend(tag);
+    let sum = frame::checksum(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    for word in [4321, port, 8 + PAYLOAD, 0] {
+        packet.extend(word.to_be_bytes());
+    }
+    packet.resize(packet.len() + usize::from(PAYLOAD), 0);
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend(packet);
+    frame
+}
+
+/// Six paths, of which two in a row agree in the first of three ways; and more than there are.
+pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
+    let path = Path::new(3)?;
+    path.first.ip("link set left address 02:00:00:00:00:02")?;
+    let mut attacher = Attacher::new(&path.object, None);
+    let config = SwitchConfig {
+        spray: Spray::Path,
+        paths: 3,
+        stride: 2,
+    };
+    path.first.enter(|| attacher.switch("left", &config))??;
+    let captures: Vec<_> = (2..5)
+        .map(|number| Capture::start(&path.second, &format!("left{number}")))
+        .collect::<Result<_>>()?;
+    let sender = Capture::start(&path.sender, "eth")?;
+    // By the queue's number, which is the path's and 1; each has a port of its own. Of 0 the flow decides.
+    for queue in (0..=8).chain([255, 1023]) {
+        for _ in 0..3 {
+            sender.send(&tagged(queue, 7000 + queue))?;
+        }
+    }
+    let mut ways = BTreeMap::<u16, Vec<usize>>::new();
+    for (way, capture) in captures.iter().enumerate() {
+        for frame in capture.frames()? {
+            let packet = frame::parse(&frame)?;
+            if let Some(packet) = packet.filter(|it| (7000..8100).contains(&it.destination_port)) {
+                ways.entry(packet.destination_port - 7000)
+                    .or_default()
+                    .push(way);
+            }
+        }
+    }
+    let flow = ways.remove(&0).unwrap_or_default();
+    ensure!(
+        flow.len() == 3 && flow.iter().all(|way| *way == flow[0]),
+        "{flow:?}"
+    );
+    for (queue, way) in [
+        (1, 0),
+        (2, 0),
+        (3, 1),
+        (4, 1),
+        (5, 2),
+        (6, 2),
+        (7, 0),
+        (8, 0),
+        (255, 254 / 2 % 3),
+        (1023, 1022 / 2 % 3),
+    ] {
+        ensure!(
+            ways.remove(&queue) == Some(vec![way; 3]),
+            "queue {queue} by another way than {way}"
+        );
+    }
+    ensure!(ways.is_empty(), "{ways:?}");
+    Ok(String::new())
 }
 
 pub(super) fn off_keeps_a_flow_on_one_path() -> Result<String> {

@@ -105,6 +105,8 @@ pub enum Spray {
     Random,
     /// A turn, for each packet.
     RoundRobin,
+    /// What the packet's tag says, see [`weft_ebpf::Spray::Path`].
+    Path,
 }
 
 impl Description {
@@ -209,6 +211,7 @@ impl Spray {
             Self::Off => "off",
             Self::Random => "random",
             Self::RoundRobin => "round-robin",
+            Self::Path => "path",
         }
     }
 }

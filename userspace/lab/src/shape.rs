@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A fabric as somebody sees it who knows of it by few numbers: where its hosts' addresses are, and how many ways up there
+//! are. Of one that is not regular, the largest of each.
+
+use std::net::Ipv4Addr;
+
+use weft_topo::{Kind, Node, Topology};
+
+use crate::variables::Variables;
+
+/// The numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The address of the first host of the first switch of the first pod.
+    pub(crate) first: Ipv4Addr,
+    /// The most hosts of a switch.
+    pub(crate) hosts: u32,
+    /// The most such switches of a pod.
+    pub(crate) racks: u32,
+    /// Pods with hosts.
+    pub(crate) pods: u32,
+    /// Ways up from a host's switch.
+    pub(crate) edge_ways: u32,
+    /// Ways up from the switches above it.
+    pub(crate) core_ways: u32,
+}
+
+/// Whether it is the switch of a host.
+pub(crate) fn is_edge(topology: &Topology, node: &Node) -> bool {
+    let mut peers = node.ports.iter().map(|port| topology.node(port.peer).kind);
+    node.kind == Kind::Switch && peers.any(|kind| kind == Kind::Host)
+}
+
+impl Shape {
+    pub(crate) fn of(topology: &Topology) -> Self {
+        let hosts = || topology.nodes().iter().filter(|it| it.kind == Kind::Host);
+        let most = |number: fn(&Node) -> u8| hosts().map(|it| u32::from(number(it))).max();
+        // The ports by which a switch reaches others that are not of such a sort.
+        let ways = |node: &Node, down: fn(&Topology, &Node) -> bool| {
+            let peers = node.ports.iter().map(|port| topology.node(port.peer));
+            let up = peers.filter(|peer| peer.kind == Kind::Switch && !down(topology, peer));
+            up.count() as u32
+        };
+        let edges = || topology.nodes().iter().filter(|it| is_edge(topology, it));
+        let above = topology.nodes().iter().filter(|it| {
+            let mut peers = it.ports.iter().map(|port| topology.node(port.peer));
+            it.kind == Kind::Switch
+                && !is_edge(topology, it)
+                && peers.any(|peer| is_edge(topology, peer))
+        });
+        let edge_ways = edges().map(|it| ways(it, |_, _| false)).max();
+        let core_ways = above.map(|it| ways(it, is_edge)).max();
+        Self {
+            first: Ipv4Addr::new(10, 0, 0, 2),
+            hosts: most(|it| it.address.id).map_or(1, |id| id.saturating_sub(1).max(1)),
+            racks: most(|it| it.address.switch).map_or(1, |switch| switch + 1),
+            pods: most(|it| it.address.pod).map_or(1, |pod| pod + 1),
+            edge_ways: edge_ways.unwrap_or(1).max(1),
+            core_ways: core_ways.unwrap_or(1).max(1),
+        }
+    }
+
+    /// Gives each its name.
+    pub(crate) fn set(&self, variables: &mut Variables) {
+        variables.set("first_host", self.first.to_string());
+        for (name, number) in [
+            ("rack_hosts", self.hosts),
+            ("pod_racks", self.racks),
+            ("pods", self.pods),
+            ("edge_ways", self.edge_ways),
+            ("core_ways", self.core_ways),
+        ] {
+            variables.set(name, number.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fabric_is_known_by_few_numbers() {
+        for (text, [hosts, racks, pods, edge_ways, core_ways]) in [
+            ("fat-tree:k=4", [2, 2, 4, 2, 2]),
+            ("fat-tree:k=6", [3, 3, 6, 3, 3]),
+            ("leaf-spine:leaves=3,spines=4,hosts=5", [5, 3, 1, 4, 1]),
+            ("rack:hosts=9", [9, 1, 1, 1, 1]),
+        ] {
+            let topology = crate::topology::parse(text).unwrap();
+            let expected = Shape {
+                first: Ipv4Addr::new(10, 0, 0, 2),
+                hosts,
+                racks,
+                pods,
+                edge_ways,
+                core_ways,
+            };
+            assert_eq!(Shape::of(&topology), expected, "{text}");
+            // So hosts are the endpoints, in their order.
+            let addresses = weft_core::fastpass::address::Addresses {
+                first: expected.first.into(),
+                hosts,
+                racks,
+                pods,
+            };
+            let endpoints = topology.hosts().map(|id| topology.node(id).address.v4());
+            let endpoints = endpoints.map(|address| addresses.endpoint(address.into()));
+            let all = (0..addresses.count() as u16).map(Some);
+            assert!(endpoints.eq(all), "{text}");
+        }
+    }
+}
