@@ -54,8 +54,8 @@ impl Addresses {
 /// What a packet is to the discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// It waits for a timeslot to this address.
-    To(u32),
+    /// It waits for a timeslot to this address. TCP or not: what TCP's window allows is bounded anyway.
+    To(u32, bool),
     /// It is of the control protocol.
     Control,
     /// It is no IPv4 packet.
@@ -64,6 +64,7 @@ pub enum Sort {
 
 /// EtherType.
 const IPV4: u16 = 0x0800;
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Bytes of a packet, from its network header on, that are looked at: the longest IPv4 header, and ports.
 pub const HEADERS: usize = 64;
@@ -79,7 +80,7 @@ pub fn sort(protocol: u16, header: &[u8], port: u16) -> Sort {
     if protocol != IPV4 || first >> 4 != 4 {
         return Sort::Other;
     }
-    let to = Sort::To(u32::from_be_bytes([d0, d1, d2, d3]));
+    let to = Sort::To(u32::from_be_bytes([d0, d1, d2, d3]), l4 == TCP);
     // A later fragment has no ports.
     if l4 != UDP || f0 & 0x1f != 0 || f1 != 0 {
         return to;

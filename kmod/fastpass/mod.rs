@@ -59,6 +59,9 @@
 //! - **An endpoint says that it has taken up a nonce**, even if it has nothing to ask for, until it is answered.
 //! - **An ALLOC that comes after a later one** brings nothing: its timeslots were lost, and asked for again, when that one came.
 //! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left untried.
+//! - **TCP's packets are its socket's no longer once they wait for a timeslot**: TCP small queues, which Linux had not in
+//!   2013, would have a flow wait for a timeslot for each packet or two, and only then ask for more. What a flow has waiting is
+//!   bounded by its window.
 //! - **What is outstanding is bounded** ([`MAX_OUTSTANDING`]); what is more waits at the endpoint.
 
 pub mod address;

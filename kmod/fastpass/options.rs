@@ -45,7 +45,7 @@ fn frame_time(rate: Option<u64>) -> u64 {
     let rate = rate.unwrap_or(MIN_RATE);
     let rounded_up = (FRAME * 1_000_000_000).saturating_add(rate.saturating_sub(1));
     let time = rounded_up.checked_div(rate).unwrap_or(MAX_TIMESLOT);
-    time.max(MIN_TIMESLOT).min(MAX_TIMESLOT)
+    time.clamp(MIN_TIMESLOT, MAX_TIMESLOT)
 }
 
 fn timeslot(said: &Options) -> u64 {

@@ -349,8 +349,10 @@ impl Qdisc for Port {
         skb: Skb,
         admission: Admission<'a>,
     ) -> Verdict<'a> {
+        let mut is_tcp = false;
         let destination = match self.sort(&skb) {
-            Sort::To(address) => {
+            Sort::To(address, tcp) => {
+                is_tcp = tcp;
                 let destination = self.addresses.endpoint(address);
                 // Nobody gets a timeslot to himself.
                 destination.filter(|_| destination != self.own)
@@ -372,6 +374,9 @@ impl Qdisc for Port {
             return match self.waiting.get_mut(usize::from(destination)) {
                 Some(waiting) if has_room => {
                     waiting.push(skb, cost.into());
+                    if is_tcp {
+                        waiting.orphan_last();
+                    }
                     admission.queued(sch)
                 }
                 _ => admission.refuse(sch, skb),

@@ -77,14 +77,14 @@ fn packet(l4: u8, fragment: [u8; 2], options: usize, ports: [u16; 2]) -> Vec<u8>
 
 #[test]
 fn the_control_protocols_packets_are_known_by_their_port_wherever_the_header_ends() {
-    let to = Sort::To(v4("10.0.0.3"));
+    let to = Sort::To(v4("10.0.0.3"), false);
     for options in 0..=10 {
         let sort = |l4, fragment, ports| sort(0x0800, &packet(l4, fragment, options, ports), 7);
         assert_eq!(sort(17, [0x40, 0], [7, 9]), Sort::Control);
         assert_eq!(sort(17, [0, 0], [9, 7]), Sort::Control);
         assert_eq!(sort(17, [0x20, 0], [9, 7]), Sort::Control);
         assert_eq!(sort(17, [0, 0], [9, 9]), to);
-        assert_eq!(sort(6, [0, 0], [7, 7]), to);
+        assert_eq!(sort(6, [0, 0], [7, 7]), Sort::To(v4("10.0.0.3"), true));
         // Later fragments.
         assert_eq!(sort(17, [0, 1], [7, 7]), to);
         assert_eq!(sort(17, [0x21, 0], [7, 7]), to);
@@ -97,7 +97,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     for len in 0..whole.len() {
         let expected = match len {
             0..20 => Sort::Other,
-            20..24 => Sort::To(v4("10.0.0.3")),
+            20..24 => Sort::To(v4("10.0.0.3"), false),
             _ => Sort::Control,
         };
         assert_eq!(sort(0x0800, &whole[..len], 7), expected, "{len}");
@@ -109,5 +109,5 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     // A header that is said to be shorter than any: what is in the place of ports is not read beyond it.
     let mut short = whole;
     short[0] = 0x40;
-    assert_eq!(sort(0x0800, &short, 7), Sort::To(v4("10.0.0.3")));
+    assert_eq!(sort(0x0800, &short, 7), Sort::To(v4("10.0.0.3"), false));
 }
