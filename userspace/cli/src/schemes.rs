@@ -160,6 +160,12 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
     }
     variables.set_elided([].into_iter());
     variables.set_facing(Kind::Switch);
+    for (name, value) in [("address", "10.0.0.2"), ("first_host", "10.0.0.2")] {
+        variables.set(name, value.to_owned());
+    }
+    for name in ["rack_hosts", "pod_racks", "pods", "edge_ways", "core_ways"] {
+        variables.set(name, "2".to_owned());
+    }
     for (name, value) in said {
         variables.set(name, value.to_owned());
     }

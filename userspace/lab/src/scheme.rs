@@ -202,6 +202,7 @@ fn lacks<T>(name: &str, file: &str) -> Result<T> {
 mod tests {
     use super::*;
     use crate::parameter::FabricFigures;
+    use crate::shape::Shape;
 
     fn fabric() -> FabricFigures {
         FabricFigures {
@@ -251,10 +252,13 @@ mod tests {
         for name in names() {
             let scheme = Scheme::find(name).unwrap();
             let variables = Variables::of_fabric(&scheme.description.parameters, &fabric());
-            let variables =
+            let mut variables =
                 variables
                     .unwrap()
                     .port("eth0", &wire("10mbit", "200us"), ["eth1"].into_iter());
+            let fat_tree = crate::topology::parse("fat-tree:k=4").unwrap();
+            Shape::of(&fat_tree).set(&mut variables);
+            variables.set("address", "10.0.1.2".to_owned());
             for file in ["switch.tc", "host.tc"] {
                 let lines = batch(&scheme, file, &variables);
                 assert!(lines.len() >= 2, "{name}/{file}");
@@ -353,7 +357,9 @@ mod tests {
     fn an_unknown_scheme_is_answered_with_those_there_are() {
         let error = format!("{:#}", Scheme::find("pfabrik").unwrap_err());
         assert!(
-            error.contains("dibs-shared, droptail, droptail-infinite, fq_codel, ideal-fq, pfabric"),
+            error.contains(
+                "dibs-shared, droptail, droptail-infinite, fastpass, fq_codel, ideal-fq, pfabric"
+            ),
             "{error}"
         );
     }
