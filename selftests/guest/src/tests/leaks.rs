@@ -7,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weft_core::bfc::options as bfc;
 use weft_core::common::nla::Sink as _;
 use weft_core::common::tag::Tag;
+use weft_core::fastpass::options as fastpass;
 use weft_core::pfabric::options::MAX_LIMIT;
 use weft_core::wire::options::Options;
 
@@ -28,6 +29,7 @@ tests![
     bfc_deleted_while_it_pauses_and_is_paused,
     namespaces_with_bfc_made_and_deleted,
     wire_and_pfabric_deleted_with_packets_queued_and_in_flight,
+    fastpass_deleted_with_packets_waiting,
     packets_evicted_rejected_and_delivered,
     pfabric_changed_with_a_backlog,
     refused_requests,
@@ -199,6 +201,38 @@ fn wire_and_pfabric_deleted_with_packets_queued_and_in_flight(cx: &Context) -> R
         queued > 0 && flying > 0,
         "{queued} packets were queued, {flying} in flight"
     );
+    Ok(())
+}
+
+fn fastpass_deleted_with_packets_waiting(cx: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(3);
+    // The packets' destination is the other endpoint; there is no arbiter.
+    let own = u32::from_be_bytes([10, 0, 0, 98]);
+    let options = fastpass::Options {
+        address: Some(own),
+        first: Some(own),
+        hosts: Some(2),
+        arbiter: Some(own),
+        rate: Some(1_250_000),
+        ..fastpass::Options::default()
+    };
+    let options = Nest::of(|nest| options.put(nest));
+    let handle = Handle::new(1, 0);
+    let mut waiting = 0;
+    repeat(cx, CYCLES, |cycle| {
+        let kind = weft_core::fastpass::KIND;
+        port.qdisc(Verb::Add, kind, Handle::ROOT, handle, options.clone())?;
+        for _ in 0..16 {
+            sender.send(&random_packet(&mut random))?;
+        }
+        if cycle % 50 == 0 {
+            waiting += port.find(handle)?.qlen;
+        }
+        port.netlink.delete_qdisc(INDEX, Handle::ROOT)
+    })?;
+    ensure!(waiting > 0, "no packet waited");
     Ok(())
 }
 

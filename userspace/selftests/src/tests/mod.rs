@@ -4,6 +4,7 @@
 
 mod balance;
 mod doctor;
+mod fastpass;
 mod foreign;
 mod idle;
 mod incast;
@@ -19,6 +20,6 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, incast, results, refusals, doctor, foreign, pase, testbeds, lab, rootless,
-    kill, memory
+    idle, rate, balance, fastpass, incast, results, refusals, doctor, foreign, pase, testbeds, lab,
+    rootless, kill, memory
 ];
