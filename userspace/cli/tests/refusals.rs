@@ -109,7 +109,7 @@ fn an_unknown_scheme_is_answered_with_those_there_are() {
         ("schemes show droptail dev", "expected NAME=VALUE"),
         (
             "schemes show droptail dev=eth0",
-            "`$rate` is not known: expected one of $bdp",
+            "`$rate` is not known: expected one of $address, $bdp",
         ),
         (
             "schemes export droptail .",
