@@ -19,7 +19,7 @@ mod fastpass;
 mod kapi;
 
 use crate::common::discipline;
-use crate::common::nla::{NoRoom, Refusal};
+use crate::common::nla::NoRoom;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
 use crate::common::tag::{self, Tag};
@@ -245,10 +245,6 @@ impl Qdisc for Port {
     type Prepared = Memory;
     type Stats = [u8; Stats::SIZE];
     type QueueStats = [u8; 0];
-
-    fn parse(current: Option<Config>, payload: &[u8]) -> Result<Config, Refusal> {
-        Config::requested(current, payload)
-    }
 
     fn prepare(current: Option<&Config>, config: &Config) -> Result<Memory> {
         let (queues, host) = match current {

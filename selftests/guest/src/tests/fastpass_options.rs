@@ -5,6 +5,7 @@
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use weft_core::common::nla::Refusal;
+use weft_core::common::options::Configuration as _;
 use weft_core::fastpass::KIND;
 use weft_core::fastpass::options::{Config, Options, attr};
 
