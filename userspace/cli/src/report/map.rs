@@ -9,10 +9,11 @@ use super::chart::{Axis, axes, failed, px};
 use super::palette::{INK, STYLES};
 use super::ticks::{Scale, Ticks};
 
-/// Width on a wide page, of a row its height, and what axes need.
+/// Width on a wide page, of a row its height, and what axes need; a map of few rows is so high all the same.
 const WIDTH: f64 = 460.0;
 const ROW: f64 = 15.0;
 const AXES: f64 = 60.0;
+const LEAST: f64 = 260.0;
 /// So many shades are told apart.
 const SHADES: f64 = 8.0;
 /// A mark's height, as a part of its row.
@@ -30,6 +31,8 @@ pub(super) struct Map {
     pub(super) x: Axis,
     /// Whose colour it has.
     pub(super) column: usize,
+    /// What a row is of.
+    pub(super) of: &'static str,
     /// From the top.
     pub(super) rows: Vec<Row>,
 }
@@ -47,14 +50,14 @@ impl Map {
         if self.rows.is_empty() {
             return Ok(None);
         }
-        let height = AXES + ROW * self.rows.len() as f64;
+        let height = (AXES + ROW * self.rows.len() as f64).max(LEAST);
         let mut svg = String::new();
         let size = (px(WIDTH) as u32, px(height) as u32);
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let top = self.rows.len() - 1;
         let names: Vec<String> = self.rows.iter().map(|row| row.name.clone()).collect();
         let y = Axis {
-            label: String::new(),
+            label: self.of.to_owned(),
             scale: Scale::Linear,
             name: Box::new(move |y| names[top - (y as usize).min(top)].clone()),
             reaches: Vec::new(),

@@ -131,6 +131,7 @@ pub(in crate::report) fn held_by_switches(groups: &[Group]) -> Result<Figure> {
                 reaches: vec![0.0, until as f64 / 1e6],
             },
             column,
+            of: "switch",
             rows: rows.collect(),
         };
         let title = super::of_first_run(group);
