@@ -168,8 +168,9 @@ proptest! {
         let oracle = strict_priority(&rates, &paths);
         let mut tree = Tree::new(&rates);
         let mut given = Vec::new();
-        // What one link says depends on what those below said of others: as many rounds as links.
-        for _ in 0..3 {
+        // What a flow is told depends on what the more urgent ones were: after as many rounds as there are flows none
+        // is told anything else.
+        for _ in 0..paths.len() {
             given = paths.iter().map(|(flow, half)| tree.ask(half, flow, deepest).0.rate).collect();
         }
         prop_assert_eq!(given, oracle);
@@ -187,7 +188,7 @@ proptest! {
         let (mut up, mut down) = (Tree::new(up), Tree::new(down));
         let paths: Vec<_> = flows.iter().map(|(flow, from, to)| (*flow, halves(*from, *to))).collect();
         let mut given: Vec<u64> = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..paths.len() {
             given = paths.iter().map(|(flow, [sender, receiver])| {
                 let (sender, _) = up.ask(sender, flow, deepest);
                 let (receiver, _) = down.ask(receiver, flow, deepest);
@@ -217,7 +218,7 @@ proptest! {
         let told = |deepest| {
             let mut tree = Tree::new(&rates);
             let mut told = Vec::new();
-            for _ in 0..3 {
+            for _ in 0..flows.len() {
                 told = flows.iter().map(|(flow, from, _)| tree.ask(&links_of(*from), flow, deepest)).collect();
             }
             told
