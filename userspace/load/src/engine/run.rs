@@ -201,6 +201,10 @@ impl<'a> Run<'a> {
         let mut come = 0;
         loop {
             for _ in 0..BATCH {
+                // What is due right after the last end is not begun.
+                if self.ended == self.own as u64 {
+                    break;
+                }
                 let now = self.clock.now()?;
                 let Some((due, flow)) = self.schedule.pop(now) else {
                     break;
