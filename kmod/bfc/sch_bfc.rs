@@ -39,7 +39,6 @@ use crate::bfc::{
     stats::{QueueStats, Stats},
 };
 use crate::common::discipline::Next;
-use crate::common::nla::NoRoom;
 use crate::common::share::Share;
 use crate::common::shared::{self, Frames, FRAME};
 use crate::common::tag::{self, Tag};
@@ -47,7 +46,6 @@ use kapi::{
     admission::{Admission, Verdict},
     clock::{now, random, time_of_day},
     flow::Flows,
-    netlink::Dump,
     qdisc::{Qdisc, QueueView, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb, WithHeader},
     store::KernelStore,
@@ -383,10 +381,6 @@ impl Qdisc for Port {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {

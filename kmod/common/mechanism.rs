@@ -44,7 +44,9 @@ macro_rules! qdisc {
                 check_new: |payload| {
                     <$options::Config as $crate::common::options::Configuration>::requested(None, payload).map(|_| ())
                 },
-                check_dump: |payload| $options::Config::parse(payload).map(|_| ()),
+                check_dump: |payload| {
+                    <$options::Config as $crate::common::options::Configuration>::parse(payload).map(|_| ())
+                },
                 statistics: $statistics,
                 example: "",
                 for_tests: false,

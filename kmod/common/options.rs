@@ -190,6 +190,24 @@ pub trait Configuration: Copy {
     ///
     /// Whatever is refused, with the sentence for the user.
     fn requested(current: Option<Self>, payload: &[u8]) -> Result<Self, Refusal>;
+
+    /// Dumps the configuration, every attribute of it.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`] if the sink is full.
+    fn put(&self, sink: &mut impl Sink) -> Result<(), NoRoom>;
+
+    /// Reads a dump.
+    ///
+    /// Attributes of a newer kernel module are passed over, and no range is checked: what the kernel has, it
+    /// may have.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] for bytes that are no attributes, and for a known attribute that is missing,
+    /// malformed or given twice.
+    fn parse(payload: &[u8]) -> Result<Self, Refusal>;
 }
 
 /// What a dump lacks.
@@ -325,41 +343,6 @@ macro_rules! options {
             fn changed(self, options: &Options) -> Self {
                 Self { $( $field: $crate::options!(@change self options $field $($flag)?), )* }
             }
-
-            /// Dumps the configuration, every attribute of it.
-            ///
-            /// # Errors
-            ///
-            /// `NoRoom` if the sink is full.
-            pub fn put(
-                &self,
-                sink: &mut impl $crate::common::nla::Sink,
-            ) -> Result<(), $crate::common::nla::NoRoom> {
-                Options {
-                    $( $field: $crate::options!(@some self $field $($flag)?), )*
-                }
-                .put(sink)
-            }
-
-            /// Reads a dump.
-            ///
-            /// Attributes of a newer kernel module are passed over, and no range is checked: what the
-            /// kernel has, it may have.
-            ///
-            /// # Errors
-            ///
-            /// A `Refusal` for bytes that are no attributes, and for a known attribute that is
-            /// missing, malformed or given twice.
-            pub fn parse(payload: &[u8]) -> Result<Self, $crate::common::nla::Refusal> {
-                let mut said = Options::default();
-                for attribute in $crate::common::nla::Attributes::new(payload) {
-                    let (attr, value) = attribute?;
-                    said.say(attr, value)?;
-                }
-                Ok(Self {
-                    $( $field: $crate::options!(@need said $field $($flag)?), )*
-                })
-            }
         }
 
         impl $crate::common::options::Configuration for Config {
@@ -372,6 +355,27 @@ macro_rules! options {
                     Some(config) => config.updated(&options),
                     None => Self::new(&options),
                 }
+            }
+
+            fn put(
+                &self,
+                sink: &mut impl $crate::common::nla::Sink,
+            ) -> Result<(), $crate::common::nla::NoRoom> {
+                Options {
+                    $( $field: $crate::options!(@some self $field $($flag)?), )*
+                }
+                .put(sink)
+            }
+
+            fn parse(payload: &[u8]) -> Result<Self, $crate::common::nla::Refusal> {
+                let mut said = Options::default();
+                for attribute in $crate::common::nla::Attributes::new(payload) {
+                    let (attr, value) = attribute?;
+                    said.say(attr, value)?;
+                }
+                Ok(Self {
+                    $( $field: $crate::options!(@need said $field $($flag)?), )*
+                })
             }
         }
     };

@@ -41,7 +41,6 @@ mod dibs;
 mod kapi;
 
 use crate::common::discipline::Next;
-use crate::common::nla::NoRoom;
 use crate::common::shared;
 use crate::dibs::ip::{self, Header};
 use crate::dibs::options::{Config, Policy, TTL_AS_IT_IS};
@@ -51,7 +50,6 @@ use kapi::{
     admission::{Admission, Verdict},
     clock::random,
     flow::Flows,
-    netlink::Dump,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
     store::KernelStore,
@@ -180,10 +178,6 @@ impl Qdisc for Port {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {

@@ -19,7 +19,6 @@ mod fastpass;
 mod kapi;
 
 use crate::common::discipline;
-use crate::common::nla::NoRoom;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
 use crate::common::tag::{self, Tag};
@@ -32,7 +31,6 @@ use crate::fastpass::stats::Stats;
 use kapi::{
     admission::{Admission, Verdict},
     clock::{now, random},
-    netlink::Dump,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
     store::KernelStore,
@@ -295,10 +293,6 @@ impl Qdisc for Port {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {

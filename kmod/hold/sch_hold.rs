@@ -19,12 +19,10 @@ mod hold;
 mod kapi;
 
 use crate::common::discipline::Next;
-use crate::common::nla::NoRoom;
 use crate::common::xorshift::Xorshift32;
 use crate::hold::options::Config;
 use kapi::{
     admission::{Admission, Verdict},
-    netlink::Dump,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Purge, Skb},
 };
@@ -72,10 +70,6 @@ impl Qdisc for Hold {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, _sch: &mut Sch<'_, Self>) -> Self::Stats {

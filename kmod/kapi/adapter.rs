@@ -348,7 +348,7 @@ impl<T: Qdisc> Adapter<T> {
         // SAFETY: Under RTNL, without the qdisc lock.
         let config = unsafe { Self::locked(sch, |state, _| state.config()) };
         // SAFETY: `skb` is the dump's message.
-        unsafe { dump_options(skb, |dump| T::dump(&config, dump)) }
+        unsafe { dump_options(skb, |dump| config.put(dump)) }
     }
 
     unsafe extern "C" fn dump_stats(sch: *mut bindings::Qdisc, d: *mut gnet_dump) -> c_int {

@@ -38,11 +38,9 @@ use super::{
     bindings::{self, register_qdisc, unregister_qdisc, weft_within_module},
     layout,
     namespace::{self, private::Sharing as _, Sharing},
-    netlink::Dump,
     skb::{Purge, Skb},
 };
 use crate::common::discipline::Next;
-use crate::common::nla::NoRoom;
 use crate::common::options::Configuration;
 
 /// A queueing discipline.
@@ -110,13 +108,6 @@ pub trait Qdisc: Sized + Send + 'static {
 
     /// The configuration in force.
     fn config(&self) -> Self::Config;
-
-    /// Writes all options of a configuration.
-    ///
-    /// # Errors
-    ///
-    /// Where the message has no more room.
-    fn dump(config: &Self::Config, dump: &mut Dump) -> Result<(), NoRoom>;
 
     /// The statistics now.
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats;

@@ -19,7 +19,6 @@ mod kapi;
 mod pfabric;
 
 use crate::common::discipline::{Discipline, Next};
-use crate::common::nla::NoRoom;
 use crate::pfabric::options::Config;
 use crate::pfabric::queue::{Arrival, Limits, PFabric};
 use crate::pfabric::stats::Stats;
@@ -27,7 +26,6 @@ use kapi::{
     admission::{Admission, Verdict},
     clock::now,
     flow::Flows,
-    netlink::Dump,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Purge, Skb},
     store::KernelStore,
@@ -91,10 +89,6 @@ impl Qdisc for Port {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, _sch: &mut Sch<'_, Self>) -> Self::Stats {

@@ -7,6 +7,7 @@ use super::message::written;
 use weft_core::bfc;
 use weft_core::common::flow;
 use weft_core::common::nla::{Attributes, HEADER};
+use weft_core::common::options::Configuration as _;
 use weft_core::dibs::options as dibs;
 use weft_core::hold::options as hold;
 use weft_core::pfabric::options as pfabric;

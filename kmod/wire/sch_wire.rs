@@ -21,7 +21,6 @@ mod kapi;
 mod wire;
 
 use crate::common::discipline::Next;
-use crate::common::nla::NoRoom;
 use crate::wire::line::Params;
 use crate::wire::link::{self, Ends, Link};
 use crate::wire::options::Config;
@@ -29,7 +28,6 @@ use crate::wire::stats::Stats;
 use kapi::{
     admission::{Admission, Verdict},
     clock::now,
-    netlink::Dump,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
 };
@@ -153,10 +151,6 @@ impl Qdisc for Wire {
 
     fn config(&self) -> Config {
         self.config
-    }
-
-    fn dump(config: &Config, dump: &mut Dump) -> Result<(), NoRoom> {
-        config.put(dump)
     }
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {

@@ -10,6 +10,7 @@ use weft_core::bfc::options::{
 };
 use weft_core::bfc::KIND;
 use weft_core::common::nla::{Refusal, RefusalKind};
+use weft_core::common::options::Configuration as _;
 
 /// The least that makes a qdisc: the paper's link, 100 Gbit/s and 2 µs.
 fn least() -> Options {

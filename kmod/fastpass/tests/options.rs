@@ -5,6 +5,7 @@
 use super::message::{attribute, attributes, written};
 use std::ffi::CStr;
 use weft_core::common::nla::{Refusal, RefusalKind};
+use weft_core::common::options::Configuration as _;
 use weft_core::fastpass::options::{attr, Config, Options};
 use weft_core::fastpass::stats::Stats;
 use weft_core::fastpass::KIND;

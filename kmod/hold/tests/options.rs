@@ -4,6 +4,7 @@
 
 use super::message::{attributes, written};
 use proptest::prelude::*;
+use weft_core::common::options::Configuration as _;
 use weft_core::hold::options::{Config, Options, KIND};
 
 #[test]

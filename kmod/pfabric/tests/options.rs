@@ -6,6 +6,7 @@ use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
 use std::ffi::CStr;
 use weft_core::common::nla::{Refusal, RefusalKind};
+use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options::{attr, Config, Options, DEFAULT_LIMIT, KIND, MAX_LIMIT};
 use weft_core::pfabric::stats::Stats;
 

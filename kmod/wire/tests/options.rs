@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::ffi::CStr;
 
 use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
+use weft_core::common::options::Configuration as _;
 use weft_core::wire::options::{
     attr, Config, Options, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK,
     MIN_RATE,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_core::bfc;
+use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 

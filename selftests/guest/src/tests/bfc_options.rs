@@ -9,11 +9,10 @@ use weft_core::bfc::options::{
     Assign, Config, DEFAULT_ALPHA, DEFAULT_BUFFER, DEFAULT_HOLD, Devices, Options, STICKY_AUTO,
     Scheduler, attr,
 };
-use weft_core::common::nla::Refusal;
 use weft_core::common::options::Configuration as _;
 use weft_ktap::{Context, tests};
 
-use super::options::{HANDLE, Kind, Why, attribute};
+use super::options::{HANDLE, Kind, Why, attribute, expect};
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
 use crate::port::{INDEX, Port, threshold};
 
@@ -33,7 +32,7 @@ tests![
 
 const BFC: Kind = Kind {
     name: KIND,
-    expect,
+    expect: expect::<Config>,
     attributes: &[
         (attr::QUEUES, 4),
         (attr::FACTOR, 4),
@@ -55,11 +54,6 @@ const BFC: Kind = Kind {
         (attr::WATCHDOG, 8),
     ],
 };
-
-fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let config = Config::requested(current.map(Config::parse).transpose()?, payload)?;
-    Ok(Nest::of(|nest| config.put(nest)))
-}
 
 fn payload(options: &Options) -> Vec<u8> {
     Nest::of(|nest| options.put(nest))
@@ -325,7 +319,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         good(),
     ] {
         let before = BFC.dumped(&mut port)?.unwrap_or_default();
-        let expected = expect(Some(&before), &payload(&options));
+        let expected = expect::<Config>(Some(&before), &payload(&options));
         let expected = expected.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
         BFC.request(&mut port, Verb::Change, &payload(&options))?;
         let after = BFC.dumped(&mut port)?.unwrap_or_default();

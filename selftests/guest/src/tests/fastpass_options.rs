@@ -4,12 +4,11 @@
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::nla::Refusal;
 use weft_core::common::options::Configuration as _;
 use weft_core::fastpass::KIND;
 use weft_core::fastpass::options::{Config, Options, attr};
 
-use super::options::{Kind, Why, attribute};
+use super::options::{Kind, Why, attribute, expect};
 use crate::netlink::{Nest, Verb};
 use crate::port::Port;
 use weft_ktap::{Context, tests};
@@ -26,7 +25,7 @@ tests![
 
 const FASTPASS: Kind = Kind {
     name: KIND,
-    expect,
+    expect: expect::<Config>,
     attributes: &[
         (attr::ADDRESS, 4),
         (attr::FIRST, 4),
@@ -45,11 +44,6 @@ const FASTPASS: Kind = Kind {
         (attr::TIMEOUT, 8),
     ],
 };
-
-fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let config = Config::requested(current.map(Config::parse).transpose()?, payload)?;
-    Ok(Nest::of(|nest| config.put(nest)))
-}
 
 fn payload(options: &Options) -> Vec<u8> {
     Nest::of(|nest| options.put(nest))

@@ -5,6 +5,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
 use weft_core::common::nla::{Refusal, RefusalKind, Sink as _};
+use weft_core::common::options::Configuration;
 
 use crate::netlink::{Handle, Nest, Refused, Verb};
 use crate::port::{INDEX, Port};
@@ -15,6 +16,15 @@ pub(super) const HANDLE: Handle = Handle::new(1, 0);
 /// What a configuration (`None`: there is none yet) becomes under a request with this payload, as
 /// the payload of a dump.
 pub(super) type Oracle = fn(Option<&[u8]>, &[u8]) -> Result<Vec<u8>, Refusal>;
+
+/// The oracle of a kind that is told a `C`.
+pub(super) fn expect<C: Configuration>(
+    current: Option<&[u8]>,
+    payload: &[u8],
+) -> Result<Vec<u8>, Refusal> {
+    let config = C::requested(current.map(C::parse).transpose()?, payload)?;
+    Ok(Nest::of(|nest| config.put(nest)))
+}
 
 /// A kind of qdisc and an oracle for its options.
 pub(super) struct Kind {

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::nla::Refusal;
 use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
 
-use super::options::{HANDLE, Kind, Why, attribute};
+use super::options::{HANDLE, Kind, Why, attribute, expect};
 use crate::model::Packet;
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
 use crate::port::{INDEX, Port, rate};
@@ -29,18 +28,13 @@ tests![
 
 const PFABRIC: Kind = Kind {
     name: KIND,
-    expect,
+    expect: expect::<Config>,
     attributes: &[
         (attr::LIMIT, 4),
         (attr::LIMIT_BYTES, 4),
         (attr::STARVATION_PREVENTION, 1),
     ],
 };
-
-fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let config = Config::requested(current.map(Config::parse).transpose()?, payload)?;
-    Ok(Nest::of(|nest| config.put(nest)))
-}
 
 fn payload(options: &Options) -> Vec<u8> {
     Nest::of(|nest| options.put(nest))

@@ -4,14 +4,13 @@
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::nla::Refusal;
 use weft_core::common::options::Configuration as _;
 use weft_core::wire::options::{
     Config, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE,
     Options, attr,
 };
 
-use super::options::{HANDLE, Kind, Why, attribute};
+use super::options::{HANDLE, Kind, Why, attribute, expect};
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};
 use crate::port::{INDEX, Port};
 use weft_ktap::{Context, tests};
@@ -30,7 +29,7 @@ tests![
 
 const WIRE: Kind = Kind {
     name: KIND,
-    expect,
+    expect: expect::<Config>,
     attributes: &[
         (attr::RATE, 8),
         (attr::DELAY, 8),
@@ -40,11 +39,6 @@ const WIRE: Kind = Kind {
         (attr::LIMIT, 4),
     ],
 };
-
-fn expect(current: Option<&[u8]>, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let config = Config::requested(current.map(Config::parse).transpose()?, payload)?;
-    Ok(Nest::of(|nest| config.put(nest)))
-}
 
 fn payload(options: &Options) -> Vec<u8> {
     Nest::of(|nest| options.put(nest))

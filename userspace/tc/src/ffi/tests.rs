@@ -461,6 +461,7 @@ fn arrays_are_printed_by_tcs_functions() {
 #[test]
 fn devices_and_strings_are_tcs() {
     use weft_core::bfc;
+    use weft_core::common::options::Configuration as _;
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
         request(&weft_core::bfc::QDISC, "elide eth8", &mut buffer),

@@ -6,6 +6,7 @@ use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics
 use weft_core::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
 use weft_core::bfc::stats::{QueueStats, Stats};
 use weft_core::common::nla::Refusal;
+use weft_core::common::options::Configuration as _;
 use weft_tc::args::Complaint;
 
 use weft_tc::statistics::TooShort;

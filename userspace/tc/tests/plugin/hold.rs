@@ -3,6 +3,7 @@
 //! hold's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, complaint, request, shown, statistics};
+use weft_core::common::options::Configuration as _;
 use weft_core::hold::options::{Config, Options};
 use weft_tc::args::Complaint;
 

@@ -10,7 +10,7 @@ use weft_core::bfc::options as bfc;
 use weft_core::bfc::stats::{QueueStats, Stats};
 use weft_core::common::mechanism::Qdisc;
 use weft_core::common::nla::Sink;
-use weft_core::common::options::{Row, Unit};
+use weft_core::common::options::{Configuration, Row, Unit};
 use weft_core::dibs::options as dibs;
 use weft_core::fastpass::options as fastpass;
 use weft_core::pfabric::options as pfabric;
@@ -18,7 +18,6 @@ use weft_core::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
-const FASTPASS: &str = include_str!("../../../../kmod/fastpass/tc-fastpass.8");
 const PFABRIC: &str = include_str!("../../../../kmod/pfabric/tc-pfabric.8");
 const WIRE: &str = include_str!("../../../../kmod/wire/tc-wire.8");
 
@@ -132,22 +131,30 @@ fn the_list_of_options_is_the_tables() {
     }
 }
 
+/// Checks that the page explains each key that `tc -j -s` prints of a configuration and of statistics; returns
+/// how many there are of it and of each of them.
+fn explained(qdisc: &'static Qdisc, config: &impl Configuration, stats: &[&[u8]]) -> Vec<usize> {
+    let (_, json) = shown(qdisc, &bytes(|message| config.put(message).unwrap()));
+    let told = stats
+        .iter()
+        .map(|stats| statistics(qdisc, stats).unwrap().1);
+    let explained = section(&page(qdisc), "STATISTICS");
+    let printed: Vec<String> = std::iter::once(json).chain(told).collect();
+    for key in printed.iter().flat_map(|json| keys(json)) {
+        // An address is no key.
+        if !key.contains('.') {
+            assert_names(&explained, key);
+        }
+    }
+    printed.iter().map(|json| keys(json).len()).collect()
+}
+
 #[test]
 fn the_fields_in_json_are_explained() {
     let config = pfabric::Config::new(&pfabric::Options::default()).unwrap();
-    let (_, json) = shown(
-        &weft_core::pfabric::QDISC,
-        &bytes(|message| config.put(message).unwrap()),
-    );
-    let (_, more) = statistics(
-        &weft_core::pfabric::QDISC,
-        &weft_core::pfabric::stats::Stats::default().to_bytes(),
-    )
-    .unwrap();
-    assert_eq!((keys(&json).len(), keys(&more).len()), (3, 8));
-    for key in keys(&json).into_iter().chain(keys(&more)) {
-        assert_names(&section(PFABRIC, "STATISTICS"), key);
-    }
+    let stats = weft_core::pfabric::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_core::pfabric::QDISC, &config, &[&stats]);
+    assert_eq!(counts, [3, 8]);
 
     let options = bfc::Options {
         th: Some(1),
@@ -155,41 +162,19 @@ fn the_fields_in_json_are_explained() {
         ..bfc::Options::default()
     };
     let config = bfc::Config::new(&options).unwrap();
-    let (_, json) = shown(
-        &weft_core::bfc::QDISC,
-        &bytes(|message| config.put(message).unwrap()),
+    let (stats, queue) = (
+        Stats::default().to_bytes(),
+        QueueStats::default().to_bytes(),
     );
-    let (_, more) = statistics(&weft_core::bfc::QDISC, &Stats::default().to_bytes()).unwrap();
-    let (_, queue) = statistics(&weft_core::bfc::QDISC, &QueueStats::default().to_bytes()).unwrap();
-
+    let counts = explained(&weft_core::bfc::QDISC, &config, &[&stats, &queue]);
     // Nineteen options, four of them words.
-    assert_eq!(
-        (keys(&json).len(), keys(&more).len(), keys(&queue).len()),
-        (23, 33, 4)
-    );
-    for key in keys(&json)
-        .into_iter()
-        .chain(keys(&more))
-        .chain(keys(&queue))
-    {
-        assert_names(&section(BFC, "STATISTICS"), key);
-    }
+    assert_eq!(counts, [23, 33, 4]);
 
     let config = dibs::Config::new(&dibs::Options::default()).unwrap();
-    let (_, json) = shown(
-        &weft_core::dibs::QDISC,
-        &bytes(|message| config.put(message).unwrap()),
-    );
-    let (_, more) = statistics(
-        &weft_core::dibs::QDISC,
-        &weft_core::dibs::stats::Stats::default().to_bytes(),
-    )
-    .unwrap();
+    let stats = weft_core::dibs::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_core::dibs::QDISC, &config, &[&stats]);
     // Ten options, two of them words.
-    assert_eq!((keys(&json).len(), keys(&more).len()), (12, 19));
-    for key in keys(&json).into_iter().chain(keys(&more)) {
-        assert_names(&section(DIBS, "STATISTICS"), key);
-    }
+    assert_eq!(counts, [12, 19]);
 
     let options = fastpass::Options {
         address: Some(1),
@@ -200,20 +185,10 @@ fn the_fields_in_json_are_explained() {
         ..fastpass::Options::default()
     };
     let config = fastpass::Config::new(&options).unwrap();
-    let (_, json) = shown(
-        &weft_core::fastpass::QDISC,
-        &bytes(|message| config.put(message).unwrap()),
-    );
     let stats = [0; weft_core::fastpass::stats::Stats::SIZE];
-    let (_, more) = statistics(&weft_core::fastpass::QDISC, &stats).unwrap();
+    let counts = explained(&weft_core::fastpass::QDISC, &config, &[&stats]);
     // Fifteen options, three of them addresses.
-    assert_eq!((keys(&json).len(), keys(&more).len()), (18, 24));
-    for key in keys(&json).into_iter().chain(keys(&more)) {
-        // An address is no key.
-        if !key.contains('.') {
-            assert_names(&section(FASTPASS, "STATISTICS"), key);
-        }
-    }
+    assert_eq!(counts, [18, 24]);
 
     let config = wire::Config {
         rate: 1,
@@ -223,19 +198,9 @@ fn the_fields_in_json_are_explained() {
         slack: 0,
         limit: 0,
     };
-    let (_, json) = shown(
-        &weft_core::wire::QDISC,
-        &bytes(|message| config.put(message).unwrap()),
-    );
-    let (_, more) = statistics(
-        &weft_core::wire::QDISC,
-        &weft_core::wire::stats::Stats::default().to_bytes(),
-    )
-    .unwrap();
-    assert_eq!((keys(&json).len(), keys(&more).len()), (6, 10));
-    for key in keys(&json).into_iter().chain(keys(&more)) {
-        assert_names(&section(WIRE, "STATISTICS"), key);
-    }
+    let stats = weft_core::wire::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_core::wire::QDISC, &config, &[&stats]);
+    assert_eq!(counts, [6, 10]);
 }
 
 fn assert_explains(page: &str, lines: &str) {

@@ -4,6 +4,7 @@
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
 use weft_core::common::nla::Refusal;
+use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options::{Config, Options};
 use weft_core::pfabric::stats::Stats;
 use weft_tc::args::Complaint;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use weft_core::common::nla::Sink;
+use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
 
