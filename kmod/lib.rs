@@ -22,10 +22,17 @@
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
 //! | [`common`] | what several share | |
+//!
+//! `heap.rs` is memory for them where there is a heap, which the kernel's modules and the eBPF programs leave out.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "heap")]
+extern crate alloc;
+
 pub mod common;
+#[cfg(feature = "heap")]
+pub mod heap;
 
 pub mod bfc;
 pub mod dibs;

@@ -16,12 +16,11 @@ mod pase;
 mod pfabric;
 mod wire;
 
-use std::convert::Infallible;
 use std::env;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::process::{Command, ExitCode};
-use weft_core::common::store::Store;
+use weft_core::heap::Heap;
 
 /// A table.
 struct Table {
@@ -35,17 +34,6 @@ struct Table {
 const TABLES: [Table; 4] = [pfabric::TABLE, bfc::TABLE, pase::TABLE, wire::TABLE];
 const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
 const STEPS: u32 = 20_000;
-
-enum Heap {}
-
-impl Store for Heap {
-    type Of<T> = Vec<T>;
-    type Error = Infallible;
-
-    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
-        Ok(std::iter::repeat_with(make).take(n).collect())
-    }
-}
 
 /// As a kernel packet's: owned, and dropped by a call.
 struct Packet(NonZeroUsize);

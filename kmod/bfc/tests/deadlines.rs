@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The heap of deadlines against a sorted list.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_core::bfc::deadlines::Deadlines;
+use weft_core::heap::Heap;
 
 fn deadlines(ports: u16) -> Deadlines<Heap> {
     let Ok(deadlines) = Deadlines::new(ports);

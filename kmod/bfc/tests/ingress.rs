@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Pause counters, and what the upstream neighbour is told.
 
-use super::heap::Heap;
 use super::rig::set;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_core::bfc::ingress::{Counters, Ingress, Tell, HOLD, QUIET};
 use weft_core::bfc::queue_set::QueueSet;
+use weft_core::heap::Heap;
 
 const REFRESH: u64 = 20_000;
 

@@ -18,4 +18,4 @@ mod stats;
 mod switch;
 mod window;
 
-use crate::common::tests::{heap, message};
+use crate::common::tests::message;

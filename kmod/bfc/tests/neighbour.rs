@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Who is the neighbour, what it wants, and for how long.
 
-use super::heap::Heap;
 use super::rig::set;
 use weft_core::bfc::ingress::Tell;
 use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
 use weft_core::bfc::times::Times;
+use weft_core::heap::Heap;
 
 type Neighbour = weft_core::bfc::neighbour::Neighbour<Heap>;
 

@@ -2,7 +2,6 @@
 //! Packets, their lists, and a switch of a few ports.
 #![allow(dead_code)] // each user takes its part
 
-use super::heap::Heap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use weft_core::bfc::egress::{
@@ -16,6 +15,7 @@ use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
 use weft_core::bfc::switch::{Frame, Link, PortMemory, Room};
 use weft_core::common::share::Share;
+use weft_core::heap::Heap;
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.

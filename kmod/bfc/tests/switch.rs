@@ -10,6 +10,7 @@ use weft_core::bfc::neighbour::{Heard, Verdict};
 use weft_core::bfc::queue_set::QueueSet;
 use weft_core::bfc::switch::{Link, Place, Refused, Room};
 use weft_core::common::ports::MAX_PORTS;
+use weft_core::heap::Heap;
 
 #[test]
 fn a_port_is_found_by_its_device_however_many_there_are() {
@@ -313,7 +314,6 @@ fn sequence_numbers_rise_over_a_restart() {
 
 #[test]
 fn memory_that_a_port_does_not_need_is_left_to_the_caller() {
-    use super::heap::Heap;
     use weft_core::bfc::switch::PortMemory;
     let mut switch = empty_switch();
     join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();

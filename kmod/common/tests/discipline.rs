@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! What holds for every queueing discipline: a packet that goes in comes out once.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use weft_core::common::discipline::{Discipline, Fate, Next};
+use weft_core::heap::Heap;
 use weft_core::pfabric::queue::{Arrival, Limits, PFabric};
 
 #[derive(Clone, Copy, Debug)]

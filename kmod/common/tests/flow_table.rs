@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The table against a map of queues.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::common::flow_table::{FlowLinks, FlowTable};
+use weft_core::heap::Heap;
 
 thread_local! {
     /// Slots looked at on this thread.

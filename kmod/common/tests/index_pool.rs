@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Every index is given out once, up to the last.
 
-use super::heap::Heap;
 use std::collections::BTreeSet;
 use weft_core::common::index_pool::{IndexPool, MAX_CAPACITY};
+use weft_core::heap::Heap;
 
 fn pool(capacity: u32) -> IndexPool<Heap> {
     let Ok(pool) = IndexPool::new(capacity);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The ports of a switch against an ordered map.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_core::common::ports::{Ports as PortsOf, MAX_PORTS};
+use weft_core::heap::Heap;
 
 /// Each with a name, for telling whose state it is.
 type Ports = PortsOf<Heap, u32>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The trie against an ordered map of queues.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::common::rank_trie::{RankLinks, RankTrie};
+use weft_core::heap::Heap;
 
 #[derive(Clone, Default)]
 struct Slot(RankLinks);

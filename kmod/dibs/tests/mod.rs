@@ -7,4 +7,4 @@ mod options;
 mod policy;
 mod switch;
 
-use crate::common::tests::{heap, message};
+use crate::common::tests::message;

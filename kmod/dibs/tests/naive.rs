@@ -5,12 +5,12 @@
 //! A scenario is made from bytes, a property test's or a fuzzer's ([`Scenario::decode`]).
 #![allow(dead_code)] // each user takes its part
 
-use super::heap::Heap;
 use std::collections::BTreeMap;
 use weft_core::common::share::ALPHA_1;
 use weft_core::dibs::ip::{Ecn, Reach};
 use weft_core::dibs::options::{Config, Options, Policy};
 use weft_core::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
+use weft_core::heap::Heap;
 
 /// Ports of the model's switch; a device is a number and 1.
 const PORTS: u16 = 6;

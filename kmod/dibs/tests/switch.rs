@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The paper's sentences, one by one; and any life of a switch against the naive model.
 
-use super::heap::Heap;
 use super::naive::Scenario;
 use proptest::prelude::*;
 use weft_core::dibs::ip::{Ecn, Reach};
 use weft_core::dibs::options::{Config, Options, Policy};
 use weft_core::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch as Of, Terms};
+use weft_core::heap::Heap;
 
 type Switch = Of<Heap>;
 

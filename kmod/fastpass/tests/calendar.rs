@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::heap::Heap;
 use crate::fastpass::calendar::{Calendar, Entry, HORIZON};
+use weft_core::heap::Heap;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

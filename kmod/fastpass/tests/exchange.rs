@@ -4,11 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use weft_core::fastpass::endpoint::Endpoint;
 use weft_core::fastpass::frame::MAX_SIZE;
 use weft_core::fastpass::session::{Demands, Session};
+use weft_core::heap::Heap;
 
 const ID: u16 = 3;
 /// More than a packet has room for.

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use proptest::prelude::*;
 
 use super::exchange::{Random, Wanted};
-use super::heap::Heap;
 use crate::fastpass::calendar::HORIZON;
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next, Terms};
 use crate::fastpass::session::{Demands as _, Session};
+use weft_core::heap::Heap;
 
 const ID: u16 = 3;
 /// More than a packet of the protocol has room for.

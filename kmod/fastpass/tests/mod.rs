@@ -11,4 +11,4 @@ mod host;
 mod options;
 mod siphash;
 
-use crate::common::tests::{heap, message};
+use crate::common::tests::message;

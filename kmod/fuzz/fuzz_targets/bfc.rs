@@ -9,8 +9,6 @@
 //! `cargo test` replays the corpus: `cargo fuzz cmin bfc` keeps it small.
 #![no_main]
 
-#[path = "../../common/tests/heap.rs"]
-mod heap;
 #[path = "../../bfc/tests/naive.rs"]
 mod naive;
 #[path = "../../bfc/tests/rig.rs"]

@@ -9,8 +9,6 @@
 //! `cargo test` replays the corpus: `cargo fuzz cmin pfabric` keeps it small.
 #![no_main]
 
-#[path = "../../common/tests/heap.rs"]
-mod heap;
 #[path = "../../pfabric/tests/naive.rs"]
 mod naive;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Algorithm 1, line by line; what the paper leaves open; and the tree against a sorted list.
 
-use super::heap::Heap;
 use super::naive::Naive;
 use proptest::prelude::*;
+use weft_core::heap::Heap;
 use weft_core::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
 use weft_core::pase::{Flow, Verdict, MAX_RATE};
 

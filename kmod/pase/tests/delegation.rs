@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! A link divided among its children.
 
-use super::heap::Heap;
 use proptest::prelude::*;
+use weft_core::heap::Heap;
 use weft_core::pase::arbiter::{Arbiter, Link};
 use weft_core::pase::delegation::{Delegation, MAX_CHILDREN};
 use weft_core::pase::{Flow, MAX_RATE};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! What other arbitrators say to a host: it counts while it holds, and nothing else does.
 
-use super::heap::Heap;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use weft_core::heap::Heap;
 use weft_core::pase::global::{Global, Way};
 use weft_core::pase::local::FLOWS;
 use weft_core::pase::message::{Message, Says, PATH};

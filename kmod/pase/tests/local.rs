@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! A host's own arbitrator.
 
-use super::heap::Heap;
 use proptest::prelude::*;
+use weft_core::heap::Heap;
 use weft_core::pase::arbiter::Link;
 use weft_core::pase::criterion::{About, Criterion};
 use weft_core::pase::local::{demand, flow, Local, FLOWS};

@@ -13,5 +13,3 @@ mod naive;
 mod path;
 mod probe;
 mod window;
-
-use crate::common::tests::heap;

@@ -2,9 +2,9 @@
 //! Arbitration from the bottom up, over a tree of hosts, racks and pods, against strict priority by one
 //! who knows the whole fabric.
 
-use super::heap::Heap;
 use super::naive::strict_priority;
 use proptest::prelude::*;
+use weft_core::heap::Heap;
 use weft_core::pase::arbiter::{Arbiter, Link};
 use weft_core::pase::path::climb;
 use weft_core::pase::{Flow, Verdict, TOP};

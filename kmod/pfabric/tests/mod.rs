@@ -7,4 +7,4 @@ mod queue;
 mod rate;
 mod scenarios;
 
-use crate::common::tests::{heap, message};
+use crate::common::tests::message;

@@ -6,8 +6,8 @@
 //! either by a property test or from a fuzzer's bytes ([`Scenario::decode`]).
 #![allow(dead_code)] // each user takes its part
 
-use super::heap::Heap;
 use std::rc::Rc;
+use weft_core::heap::Heap;
 use weft_core::pfabric::queue::{Counters, Limits, PFabric};
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The sentences of pFabric §4.1, one by one, and what the paper leaves open.
 
-use super::heap::Heap;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use weft_core::common::store::Store;
+use weft_core::heap::Heap;
 use weft_core::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS};
 
 /// Packets are their names.

@@ -16,26 +16,13 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
-use weft_core::common::store::Store;
 use weft_core::fastpass::address::Addresses;
 use weft_core::fastpass::frame::{Frame, Kind, MAX_SIZE};
 use weft_core::fastpass::session::{Demands, Received, Session};
+use weft_core::heap::Heap;
 
 use crate::routes::{Routes, Ways};
 use crate::{Allocator, Invalid, max_min::MaxMin, min_fct::MinFct};
-
-/// Memory for sessions.
-#[derive(Clone, Copy, Debug)]
-pub enum Heap {}
-
-impl Store for Heap {
-    type Of<T> = Vec<T>;
-    type Error = std::convert::Infallible;
-
-    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Self::Error> {
-        Ok(std::iter::repeat_with(make).take(n).collect())
-    }
-}
 
 /// Who gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

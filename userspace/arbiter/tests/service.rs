@@ -7,10 +7,11 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_arbiter::Invalid;
 use weft_arbiter::routes::{Routes, Ways};
-use weft_arbiter::service::{Heap, Policy, Service, Settings};
+use weft_arbiter::service::{Policy, Service, Settings};
 use weft_core::fastpass::address::Addresses;
 use weft_core::fastpass::endpoint::{Endpoint, Received};
 use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
+use weft_core::heap::Heap;
 
 const TIMESLOT: u64 = 1000;
 const LEAD: u64 = 20_000;

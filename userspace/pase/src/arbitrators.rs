@@ -19,9 +19,8 @@
 //! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was answered.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 
-use weft_core::common::store::Store;
+use weft_core::heap::Heap;
 use weft_core::pase::arbiter::{Arbiter, Link};
 use weft_core::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
 use weft_core::pase::path::onward;
@@ -31,18 +30,6 @@ use crate::tree::{Half, Step, Tree};
 
 /// The most flows that are known at a link; the most urgent stay.
 const FLOWS: u32 = 1 << 17;
-
-/// Memory for the law.
-pub enum Heap {}
-
-impl Store for Heap {
-    type Of<T> = Vec<T>;
-    type Error = Infallible;
-
-    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
-        Ok(std::iter::repeat_with(make).take(n).collect())
-    }
-}
 
 /// How they arbitrate.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Memory for the algorithms where there is a heap: in daemons, tests and benchmarks.
+
+use crate::common::store::Store;
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
+/// The heap of the process.
+#[derive(Clone, Copy, Debug)]
+pub enum Heap {}
+
+impl Store for Heap {
+    type Of<T> = Vec<T>;
+    type Error = Infallible;
+
+    fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
+        Ok(core::iter::repeat_with(make).take(n).collect())
+    }
+}
