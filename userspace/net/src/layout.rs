@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MntFlags, umount2};
+use weft_words::order::natural;
 
 use crate::error::{Error, Result};
 use crate::plan::{namespace, prefix};
@@ -111,12 +112,6 @@ impl Layout {
         }
         tried(&directory, fs::remove_dir_all(&directory))
     }
-}
-
-/// `h2` before `h10`.
-fn natural(name: &str) -> (&str, Option<u32>, &str) {
-    let layer = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (layer, name[layer.len()..].parse().ok(), name)
 }
 
 /// Takes away whatever is mounted there, in use or not.

@@ -5,7 +5,9 @@
 //! | module | part |
 //! |---|---|
 //! | [`quantity`] | a number and its unit, exactly: the one grammar of sizes, rates and times |
+//! | [`order`] | names in the order of their numbers |
 //! | [`near`] | the names that a mistyped one is near |
 
 pub mod near;
+pub mod order;
 pub mod quantity;

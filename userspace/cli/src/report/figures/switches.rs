@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use weft_lab::results::Group;
 use weft_load::record::{PortSample, Recorded};
+use weft_words::order::natural;
 
 use super::{Figure, Panel};
 use crate::report::chart::Axis;
@@ -81,17 +82,7 @@ fn switches(run: &Recorded, width: u64, bins: usize) -> Vec<Switch<'_>> {
         .collect();
     switches.sort_by_key(|switch| std::cmp::Reverse(switch.most()));
     switches.truncate(ROWS);
-    // edge2 comes before edge10.
-    let number = |name: &str| {
-        name.trim_start_matches(|c: char| !c.is_ascii_digit())
-            .parse::<u64>()
-            .ok()
-    };
-    let layer = |name: &str| {
-        name.trim_end_matches(|c: char| c.is_ascii_digit())
-            .to_owned()
-    };
-    switches.sort_by_key(|switch| (layer(switch.name), number(switch.name)));
+    switches.sort_by_key(|switch| natural(switch.name));
     switches
 }
 
