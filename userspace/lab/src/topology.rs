@@ -2,11 +2,9 @@
 
 //! Topologies as people name them, and what schemes and measures need to know of one.
 
-use std::fs;
 use std::num::NonZeroU32;
 
 use anyhow::Result;
-use weft_topo::spec::KINDS;
 use weft_topo::{BestPaths, NodeId, Path, Spec, Topology};
 
 use crate::error::usage;
@@ -23,20 +21,9 @@ pub const SHORTEST_FRAME: u64 = 84;
 ///
 /// If there is none of that kind, an option is wrong, or the file is: one sentence.
 pub fn parse(text: &str) -> Result<Topology> {
-    let kind = text.split(':').next().unwrap_or(text);
-    let is_file = !KINDS.contains(&kind) && (text.contains('/') || text.ends_with(".toml"));
-    let spec = if is_file {
-        let content = match fs::read_to_string(text) {
-            Ok(content) => content,
-            Err(error) => return usage(format!("topology {text}: {error}")),
-        };
-        Spec::from_toml(&content).map_err(|error| format!("{text}: {error}"))
-    } else {
-        text.parse::<Spec>().map_err(|error| error.to_string())
-    };
-    match spec {
+    match Spec::named(text) {
         Ok(spec) => Ok(spec.topology()),
-        Err(sentence) => usage(sentence),
+        Err(error) => usage(error.to_string()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use weft_pase::arbitrators::Rules;
-use weft_topo::{Spec, Topology};
+use weft_topo::Spec;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,23 +68,11 @@ struct Serve {
     flows: u32,
 }
 
-fn topology(text: &str) -> Result<Topology> {
-    let spec = match text.parse::<Spec>() {
-        Ok(spec) => spec,
-        Err(_) if text.ends_with(".toml") || text.contains('/') => {
-            let content =
-                std::fs::read_to_string(text).with_context(|| format!("reading {text}"))?;
-            Spec::from_toml(&content).with_context(|| text.to_owned())?
-        }
-        Err(error) => return Err(error).with_context(|| format!("--topology {text}")),
-    };
-    Ok(spec.topology())
-}
-
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Serve(serve) => {
-            let topology = topology(&serve.topology)?.dilated(serve.dilation)?;
+            let spec = Spec::named(&serve.topology).context("--topology")?;
+            let topology = spec.topology().dilated(serve.dilation)?;
             let rules = Rules {
                 queues: serve.queues,
                 ask_queues: serve.ask_queues,

@@ -3,6 +3,7 @@
 //! What a person writes: `KIND`, or `KIND:NAME=VALUE,…`.
 
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 
 use weft_words::near::meant;
@@ -44,6 +45,22 @@ pub enum Spec {
 }
 
 impl Spec {
+    /// The topology that people name on a command line: one of [`KINDS`] with its options, or a file.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and in which file.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let kind = name.split(':').next().unwrap_or(name);
+        let is_file = !KINDS.contains(&kind) && (name.contains('/') || name.ends_with(".toml"));
+        if !is_file {
+            return name.parse();
+        }
+        let content = fs::read_to_string(name);
+        let content = content.map_err(|error| Error::new(format!("topology {name}: {error}")))?;
+        Self::from_toml(&content).map_err(|error| Error::new(format!("{name}: {error}")))
+    }
+
     /// The topology in a TOML file of this content; see [`crate::file`].
     ///
     /// # Errors
