@@ -27,6 +27,7 @@ use weft_arbiter::service::{Policy, Service, Settings};
 use weft_arbiter::{Invalid, MAX_BATCH};
 use weft_core::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_core::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
+use weft_words::quantity;
 
 /// Datagrams that are read before the clock is looked at again.
 const AT_ONCE: usize = 256;
@@ -101,13 +102,7 @@ enum Order {
 
 /// `1231ns`, `1.27ms`.
 fn time(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 4] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
-    match weft_words::quantity::read(text, &UNITS) {
+    match quantity::read(text, quantity::TIMES) {
         Ok(0) => Err("must be longer than nothing".to_owned()),
         Ok(ns) => Ok(Duration::from_nanos(ns)),
         Err(_) => Err("expected a time, for example 65us".to_owned()),

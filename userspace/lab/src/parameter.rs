@@ -51,16 +51,9 @@ pub enum Value {
     Text(String),
 }
 
-pub(crate) const UNITS: [(&str, u64); 4] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-];
-
 /// ns of a text like `45us`.
 pub(crate) fn time(text: &str) -> Option<u64> {
-    quantity::read(text, &UNITS).ok()
+    quantity::read(text, quantity::TIMES).ok()
 }
 
 fn is_decimal(text: &str) -> bool {
@@ -72,7 +65,7 @@ fn is_decimal(text: &str) -> bool {
 
 /// In the largest unit in which it is whole.
 pub fn show_time(ns: u64) -> String {
-    quantity::show(ns, &UNITS)
+    quantity::show(ns, quantity::TIMES)
 }
 
 /// The bit/s of a text like `5gbit`.

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use weft_topo::{Kind, Wire};
+use weft_words::quantity::TIMES;
 
 use crate::error::usage;
-use crate::parameter::{FabricFigures, OnFabric, Parameter, UNITS, check, show_rate, show_time};
+use crate::parameter::{FabricFigures, OnFabric, Parameter, check, show_rate, show_time};
 use crate::topology::{FRAME, SHORTEST_FRAME};
 
 /// Names and what stands for them.
@@ -100,7 +101,7 @@ impl Variables {
 
     fn set_time(&mut self, name: &str, ns: u64) {
         self.set(name, show_time(ns));
-        for (unit, factor) in &UNITS[..3] {
+        for (unit, factor) in &TIMES[..3] {
             self.set(&format!("{name}_{unit}"), ns.div_ceil(*factor).to_string());
         }
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use weft_words::quantity::{Wrong, read, show};
+use weft_words::quantity::{TIMES, Wrong, read, show};
 
 use crate::error::Error;
 
@@ -14,12 +14,6 @@ const RATES: &[(&str, u64)] = &[
     ("kbit", 1_000),
     ("mbit", 1_000_000),
     ("gbit", 1_000_000_000),
-];
-const DELAYS: &[(&str, u64)] = &[
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
 ];
 
 /// How fast a link serializes: 1 kbit/s to 400 Gbit/s in whole bytes per second, which is what the
@@ -144,7 +138,7 @@ impl Delay {
 impl fmt::Display for Delay {
     /// In the largest unit in which it is a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&show(self.0, DELAYS))
+        f.write_str(&show(self.0, TIMES))
     }
 }
 
@@ -153,7 +147,7 @@ impl FromStr for Delay {
 
     /// A number, which may have decimals, and one of the units ns, us, ms, s (in any case).
     fn from_str(text: &str) -> Result<Self, Error> {
-        let value = match read(text, DELAYS) {
+        let value = match read(text, TIMES) {
             Err(Wrong::Form) => {
                 return Err(Error::new(format!(
                     "\"{text}\" is not a delay: write a number and one of ns, us, ms, s, for \

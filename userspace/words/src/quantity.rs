@@ -6,6 +6,14 @@
 //! are one, and 1.001 µs are 1000 ns. Here a number is a decimal one of any length, its unit says what 1
 //! of it is, and what is not whole is refused.
 
+/// Units of time, in ns.
+pub const TIMES: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+];
+
 /// Why a text is no quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
@@ -93,13 +101,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const TIMES: &[(&str, u64)] = &[
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
 
     #[test]
     fn a_quantity_is_a_number_and_a_unit() {

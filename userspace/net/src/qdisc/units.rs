@@ -58,15 +58,12 @@ pub(super) fn microseconds(text: &str) -> Option<u32> {
 
 /// In ns, whole ones; a number alone is ns.
 pub(super) fn nanoseconds(text: &str) -> Option<u64> {
-    const UNITS: &[(&str, u64)] = &[
-        ("", 1),
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
     let (number, unit) = quantity::split(text);
-    quantity::scaled(number, find(UNITS, short(&unit.to_ascii_lowercase()))?)
+    let one = match unit {
+        "" => 1,
+        unit => find(quantity::TIMES, short(&unit.to_ascii_lowercase()))?,
+    };
+    quantity::scaled(number, one)
 }
 
 /// Decimal, or hexadecimal after `0x`.
