@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Replays what the fuzzer has kept.
+//! Replays what the fuzzers have kept: their corpora, and what they once found.
 
 use std::path::Path;
 
-#[test]
-fn the_fuzzers_corpus_passes() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/decode");
+/// Runs a fuzz target's test over all inputs of its corpus.
+///
+/// # Panics
+///
+/// If there is none, or the test does.
+pub(crate) fn replay(target: &str, run: impl Fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let corpus = corpus.join(target);
     let mut replayed = 0;
     for entry in std::fs::read_dir(&corpus).expect("the corpus is part of the repository") {
         let path = entry.expect("a readable directory").path();
         let bytes = std::fs::read(&path).expect("a readable file");
         println!("{}", path.display());
-        super::check::decode(&bytes);
+        run(&bytes);
         replayed += 1;
     }
     assert!(replayed > 0, "no input in {}", corpus.display());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
+fn what_the_fuzzer_of_formats_has_kept_passes() {
+    replay("decode", super::check::decode);
 }

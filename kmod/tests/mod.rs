@@ -2,6 +2,6 @@
 //! What holds for the formats of all mechanisms.
 
 pub(crate) mod check;
-mod corpus;
+pub(crate) mod corpus;
 
 use crate::common::tests::message;

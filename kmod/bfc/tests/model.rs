@@ -2,6 +2,7 @@
 //! `bfc` and the naive model do the same, operation by operation.
 
 use super::naive::Scenario;
+use crate::tests::corpus::replay;
 use proptest::prelude::*;
 
 proptest! {
@@ -17,11 +18,5 @@ proptest! {
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
 fn the_fuzz_corpus_runs_through() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/bfc");
-    let mut scenarios = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        Scenario::decode(&std::fs::read(entry.unwrap().path()).unwrap()).run();
-        scenarios += 1;
-    }
-    assert!(scenarios > 0, "no scenario in {folder}");
+    replay("bfc", |bytes| Scenario::decode(bytes).run());
 }

@@ -2,6 +2,7 @@
 //! The paper's sentences, one by one; and any life of a switch against the naive model.
 
 use super::naive::Scenario;
+use crate::tests::corpus::replay;
 use proptest::prelude::*;
 use weft_core::dibs::ip::{Ecn, Reach};
 use weft_core::dibs::options::{Config, Options, Policy};
@@ -354,4 +355,11 @@ proptest! {
     ) {
         Scenario::decode(&bytes).run();
     }
+}
+
+/// The fuzzer's corpus, and what it once found.
+#[test]
+#[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
+fn the_fuzz_corpus_runs_through() {
+    replay("dibs", |bytes| Scenario::decode(bytes).run());
 }

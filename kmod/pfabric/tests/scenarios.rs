@@ -2,6 +2,7 @@
 //! `pfabric` and the naive model do the same, operation by operation.
 
 use super::naive::{Operation, Scenario};
+use crate::tests::corpus::replay;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use proptest::test_runner::{Config, TestRunner};
@@ -117,11 +118,5 @@ fn it_does_what_the_naive_model_does_under_all_combinations_of_options() {
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
 fn the_fuzz_corpus_runs_through() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/pfabric");
-    let mut scenarios = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        Scenario::decode(&std::fs::read(entry.unwrap().path()).unwrap()).run();
-        scenarios += 1;
-    }
-    assert!(scenarios > 0, "no scenario in {folder}");
+    replay("pfabric", |bytes| Scenario::decode(bytes).run());
 }
