@@ -30,7 +30,8 @@
 //! and what is left in TIME-WAIT is the receiver's, which accepts a new connection from the same port.
 //! The end of a flow costs three packets without payload, two of them FIN.
 //! With [`Connections::Persistent`], a flow takes the connection of its pair of hosts that was last in
-//! use, and if none is free opens another, which stays.
+//! use, and if none is free opens another, which stays. One that is opened ahead of the run asks its receiver
+//! for its window, which the handshake tells up to 64 kB only.
 //!
 //! A connection that is reset before it is accepted is opened again, from another port, and counted
 //! ([`FlowResult::reconnects`]): Linux forgets a connection request when its own queue refuses a

@@ -533,6 +533,10 @@ impl<'a> Run<'a> {
             }
             State::Connecting if flags.contains(EpollFlags::EPOLLOUT) => {
                 connection.state = State::Open;
+                if connection.flow.is_none() {
+                    // Opened ahead: it has the time.
+                    socket::ask_window(&connection.sender);
+                }
                 if connection.flow.is_none() && connection.receiver.is_some() {
                     self.stands_by(key);
                 }

@@ -193,6 +193,19 @@ pub(super) fn acknowledge_with_data(socket: &OwnedFd) -> Result<()> {
         .map_err(system("setting TCP_QUICKACK"))
 }
 
+/// Asks the peer how much it takes. The window in a SYN is never scaled (RFC 7323, §2.2), so that a connection on which
+/// nothing was said yet knows of 64 kB at most, and its first flow would wait for an acknowledgement once it has sent as much.
+/// Whether it was asked, which takes CAP_NET_ADMIN.
+pub(super) fn ask_window(socket: &TcpStream) -> bool {
+    let set =
+        |repair: u32| weft_socket::set_u32(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, repair);
+    // Where repair ends, the kernel probes the window.
+    let asked = set(1).and_then(|()| set(0)).is_ok();
+    // Repair takes it away.
+    let _ = setsockopt(socket, sockopt::ReuseAddr, &true);
+    asked
+}
+
 /// Writes what fits; `more` is to come.
 pub(super) fn write(socket: &TcpStream, bytes: &[u8], more: bool) -> nix::Result<usize> {
     let mut flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -341,6 +354,29 @@ mod tests {
         assert!(counters.congestion_window >= 2);
         assert_eq!(counters.retransmissions, 0);
         assert!(counters.timeouts.is_none_or(|timeouts| timeouts == 0));
+    }
+
+    #[test]
+    fn a_connection_learns_its_peers_window_before_anything_is_said() {
+        const SND_WND: usize = 228;
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let listener = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+        setsockopt(&listener, sockopt::RcvBuf, &(1 << 20)).unwrap();
+        let any: std::net::SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
+        bind(listener.as_raw_fd(), &SockaddrStorage::from(any)).unwrap();
+        start_listening(&listener, Backlog::MAXALLOWABLE).unwrap();
+        let listener = TcpListener::from(listener);
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _receiver = listener.accept().unwrap();
+        let window = || TcpInfo::of(&sender).unwrap().field(SND_WND);
+        let window = || window().map_or(0, u32::from_ne_bytes);
+        assert!(window() <= 65_535, "{}", window());
+        let asked = ask_window(&sender);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while asked && window() <= 65_535 && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(window() > 65_535, asked, "{}", window());
     }
 
     #[test]
