@@ -35,6 +35,10 @@ pub(crate) struct PortReading {
     /// In the queue: neither being sent nor in flight.
     pub(crate) backlog_packets: u64,
     pub(crate) backlog_bytes: u64,
+    /// Of these, in the first band of a `prio`.
+    pub(crate) first_band_bytes: u64,
+    /// The class of that band, if there is one.
+    pub(crate) first_band: Option<Handle>,
     pub(crate) drops: u64,
     /// Of these, packets whose bytes are in `dropped_bytes`: only some qdiscs say.
     pub(crate) weighed_drops: u64,
@@ -89,7 +93,8 @@ impl Ports for Continued<'_> {
 /// A qdisc's figures, as the kernel gives them.
 pub(crate) struct QdiscFigures<'a> {
     pub(crate) kind: &'a str,
-    pub(crate) root: bool,
+    pub(crate) handle: Handle,
+    pub(crate) parent: Handle,
     pub(crate) sent_packets: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) backlog_packets: u64,
@@ -103,7 +108,8 @@ impl<'a> From<&QdiscStats<'a>> for QdiscFigures<'a> {
     fn from(stats: &QdiscStats<'a>) -> Self {
         Self {
             kind: stats.kind,
-            root: stats.parent == Handle::ROOT,
+            handle: stats.handle,
+            parent: stats.parent,
             sent_packets: stats.packets,
             sent_bytes: stats.bytes,
             backlog_packets: stats.backlog_packets.into(),
@@ -144,6 +150,7 @@ impl PortReading {
         }
         self.backlog_packets = now.backlog_packets;
         self.backlog_bytes = now.backlog_bytes;
+        self.first_band_bytes = now.first_band_bytes;
         self.flows = now.flows;
         let before = (self.backpressure.unwrap_or_default(), last.backpressure);
         // While a port has no qdisc that tells it, it is as it was.
@@ -171,14 +178,19 @@ impl PortReading {
     /// Takes a qdisc's figures: what is of all of the port from the root, what only one kind has
     /// from that one, wherever it is.
     pub(crate) fn add(&mut self, qdisc: &QdiscFigures<'_>) {
-        if qdisc.root {
+        if qdisc.parent == Handle::ROOT {
             self.sent_packets = qdisc.sent_packets;
             self.sent_bytes = qdisc.sent_bytes;
             self.drops = qdisc.drops;
             self.backlog_packets += qdisc.backlog_packets;
             self.backlog_bytes += qdisc.backlog_bytes;
         }
+        // A qdisc comes before its children.
+        if self.first_band == Some(qdisc.parent) {
+            self.first_band_bytes = qdisc.backlog_bytes;
+        }
         match qdisc.kind {
+            "prio" => self.first_band = Some(Handle(qdisc.handle.0 | 1)),
             wire::KIND => {
                 let Some(stats) = weft_core::wire::stats::Stats::from_bytes(qdisc.app) else {
                     return;
@@ -365,7 +377,8 @@ mod tests {
         let mut port = PortReading::default();
         port.add(&QdiscFigures {
             kind,
-            root: false,
+            handle: Handle(0x2_0000),
+            parent: Handle(0x1_0001),
             sent_packets: 0,
             sent_bytes: 0,
             backlog_packets: 0,
@@ -393,7 +406,8 @@ mod tests {
         let mut port = PortReading::default();
         port.add(&QdiscFigures {
             kind: "wire",
-            root: true,
+            handle: Handle(0x1_0000),
+            parent: Handle::ROOT,
             sent_packets: 10,
             sent_bytes: 15000,
             backlog_packets: 8,
@@ -403,6 +417,30 @@ mod tests {
         });
         assert_eq!((port.backlog_packets, port.backlog_bytes), (5, 7500));
         assert_eq!((port.sent_packets, port.drops, port.busy_ns), (10, 2, 5));
+    }
+
+    #[test]
+    fn the_first_band_of_a_prio_is_told_apart() {
+        let mut port = PortReading::default();
+        for (kind, handle, parent, backlog_bytes) in [
+            ("htb", 0x1_0000, u32::MAX, 5000),
+            ("prio", 0x10_0000, 0x1_0001, 5000),
+            ("pfifo", 0x11_0000, 0x10_0001, 300),
+            ("pfifo", 0x12_0000, 0x10_0002, 4700),
+        ] {
+            port.add(&QdiscFigures {
+                kind,
+                handle: Handle(handle),
+                parent: Handle(parent),
+                sent_packets: 0,
+                sent_bytes: 0,
+                backlog_packets: 0,
+                backlog_bytes,
+                drops: 0,
+                app: &[],
+            });
+        }
+        assert_eq!((port.backlog_bytes, port.first_band_bytes), (5000, 300));
     }
 
     #[test]

@@ -393,6 +393,7 @@ fn sample_of(before: &PortReading, now: &PortReading, now_ns: u64, dilation: f64
         host: now.host,
         backlog_packets: now.backlog_packets,
         backlog_bytes: now.backlog_bytes,
+        first_band_bytes: now.first_band_bytes,
         drops: now.drops - before.drops,
         evictions: now.evictions - before.evictions,
         marks: now.marks - before.marks,

@@ -98,6 +98,10 @@ fn real_time() -> f64 {
     1.0
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What flows there were, in the words of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
@@ -215,6 +219,9 @@ pub struct PortSample {
     pub backlog_packets: u64,
     /// Bytes in the queue.
     pub backlog_bytes: u64,
+    /// Of these, bytes in the first band, where the queue is a `prio`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_band_bytes: u64,
     /// Packets dropped, evictions among them.
     pub drops: u64,
     /// Packets dropped from the queue for a more urgent one.

@@ -63,6 +63,7 @@ fn sample() -> PortSample {
         host: false,
         backlog_packets: 2,
         backlog_bytes: 3_000,
+        first_band_bytes: 0,
         drops: 4,
         evictions: 1,
         marks: 0,

@@ -494,6 +494,7 @@ fn with_ports(load: &str) -> Sample {
         host: false,
         backlog_packets: packets,
         backlog_bytes: packets * 1500,
+        first_band_bytes: 0,
         drops: 0,
         evictions: 0,
         marks: 0,

@@ -225,6 +225,7 @@ mod tests {
             host: false,
             backlog_packets: backlog_bytes.div_ceil(1500),
             backlog_bytes,
+            first_band_bytes: 0,
             drops: 0,
             evictions: 0,
             marks: 0,
