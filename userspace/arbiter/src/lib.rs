@@ -24,7 +24,9 @@
 //! | [`min_fct`] | who gets a timeslot: who needs the fewest |
 //! | [`paths`] | by which path, so that no two packets of a timeslot share a link |
 //! | [`routes`] | the same for a fabric of three layers |
+//! | [`Lags`] | in which timeslot a packet takes its receiver's link |
 //! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
+//! | [`watch`] | which of two arbiters it is that allocates |
 //!
 //! Each is a data structure without a clock, threads or I/O: a batch follows the other when the caller says
 //! so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds the
@@ -34,11 +36,19 @@
 
 use std::ops::Range;
 
+use weft_core::fastpass::address::Addresses;
+
+pub use free::Lags;
+
+mod free;
 pub mod max_min;
+mod meetings;
 pub mod min_fct;
+mod own;
 pub mod paths;
 pub mod routes;
 pub mod service;
+pub mod watch;
 
 /// Endpoints that an arbiter may have.
 pub const MAX_ENDPOINTS: usize = 4096;
@@ -69,6 +79,19 @@ pub trait Allocator {
 
     /// Timeslots of a batch.
     fn batch(&self) -> usize;
+
+    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag later.
+    ///
+    /// # Errors
+    /// Those of [`Invalid`]; nothing has changed then.
+    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid>;
+
+    /// From the next batch on an endpoint is given none of these timeslots of a batch, to send or to receive: a bit for each,
+    /// from the lowest. There is one such endpoint.
+    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64);
+
+    /// So many timeslots go by before the next batch begins.
+    fn skip(&mut self, timeslots: u64);
 }
 
 /// Why nobody can be given what was asked for.
@@ -87,8 +110,10 @@ pub enum Refused {
 pub enum Invalid {
     /// Endpoints are 2 to [`MAX_ENDPOINTS`].
     Endpoints,
-    /// A batch is of 1 to [`MAX_BATCH`] timeslots.
+    /// A batch is of 1 to [`MAX_BATCH`] timeslots, the longest lag included.
     Batch,
+    /// A longer way has no shorter lag.
+    Lags,
     /// Racks are 1 to [`paths::MAX_RACKS`].
     Racks,
     /// Paths, times the packets that each takes of a rack's in a timeslot, are 1 to [`paths::MAX_COLOURS`].
@@ -127,29 +152,6 @@ impl Allocation {
     #[inline]
     fn left(self) -> u8 {
         (self.0 >> 24) as u8
-    }
-}
-
-/// In which timeslots of a batch each endpoint is free to send and to receive: a bit for each.
-#[derive(Clone, Debug)]
-struct Free {
-    to_send: [u64; MAX_ENDPOINTS],
-    to_receive: [u64; MAX_ENDPOINTS],
-}
-
-impl Free {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            to_send: [0; MAX_ENDPOINTS],
-            to_receive: [0; MAX_ENDPOINTS],
-        })
-    }
-
-    /// All `endpoints` are free in all timeslots of a batch.
-    fn reset(&mut self, endpoints: usize, batch: usize) {
-        let all = u64::MAX >> (MAX_BATCH - batch);
-        self.to_send[..endpoints].fill(all);
-        self.to_receive[..endpoints].fill(all);
     }
 }
 

@@ -22,15 +22,19 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 use weft_arbiter::routes::Ways;
-use weft_arbiter::service::{Policy, Service, Settings};
-use weft_arbiter::{Invalid, MAX_BATCH};
+use weft_arbiter::service::{Counters, Policy, Service, Settings};
+use weft_arbiter::watch::{Change, Watch};
+use weft_arbiter::{Invalid, Lags, MAX_BATCH};
 use weft_core::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_core::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
 use weft_words::quantity;
 
 /// Datagrams that are read before the clock is looked at again.
 const AT_ONCE: usize = 256;
+/// The class of its packets (CS6, network control), by which a switch may tell them.
+const TOS: i32 = 0xc0;
 /// Bytes that may wait to be read: what a burst of all endpoints takes.
 const BUFFER: usize = 8 << 20;
 
@@ -42,6 +46,10 @@ Examples:
 
   # Of one rack, whose links are a thousand times slower than 10 Gbit/s; all times are, too.
   weft-arbiter --first 10.0.0.2 --hosts 5 --timeslot 1.27ms --lead 65ms --timeout 315ms
+
+  # Two of them, on the hosts 10.0.0.2 and 10.3.1.3.
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.3.1.3
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.0.0.2 --second
 
   # Figures every second, as a line of JSON each; once more at the end (SIGTERM, SIGINT).
   weft-arbiter --first 10.0.0.2 --hosts 5 --statistics figures.json --every 1s";
@@ -68,6 +76,22 @@ struct Arguments {
     /// Ways up from each of the switches above it
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     core_ways: usize,
+    /// How much later a full frame is at the next switch than at this one: its time on a link, and the link's delay. Without
+    /// it all ways count as equally long
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    hop: Option<Duration>,
+    /// The endpoint on whose host it runs, if any: of its link it leaves what its own packets take
+    #[arg(long, value_name = "ADDRESS")]
+    own: Option<Ipv4Addr>,
+    /// The host of another arbiter, at the same port: one of the two is active
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Option<Ipv4Addr>,
+    /// It is the second of the two: the other one begins
+    #[arg(long, requires = "peer")]
+    second: bool,
+    /// How long the other one may be silent
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time, requires = "peer")]
+    window: Duration,
     /// Where it listens
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DEFAULT_PORT as u16))]
     listen: SocketAddrV4,
@@ -134,11 +158,27 @@ impl Arguments {
             timeslot: ns(self.timeslot),
             lead: ns(self.lead),
             timeout: ns(self.timeout),
+            lags: self.lags(),
+            own: None,
+        }
+    }
+
+    /// To another switch of the pod it is two links more, to another pod four.
+    fn lags(&self) -> Lags {
+        let (hop, timeslot) = (self.hop.map_or(0, ns), ns(self.timeslot));
+        let timeslots = |links: u64| {
+            let rounded = links.saturating_mul(hop).saturating_add(timeslot / 2) / timeslot;
+            u32::try_from(rounded).unwrap_or(u32::MAX)
+        };
+        Lags {
+            near: timeslots(2),
+            far: timeslots(4),
         }
     }
 }
 
-fn service(settings: Settings) -> Result<Service> {
+fn service(arguments: &Arguments) -> Result<Service> {
+    let mut settings = arguments.settings();
     let addresses = settings.addresses;
     let last = addresses.count().saturating_sub(1);
     ensure!(
@@ -150,8 +190,17 @@ fn service(settings: Settings) -> Result<Service> {
         addresses.address(last as u16).is_some(),
         "--first: the last endpoint would be beyond 255.255.255.255"
     );
+    if let Some(own) = arguments.own {
+        settings.own = addresses.endpoint(own.into());
+        ensure!(
+            settings.own.is_some(),
+            "--own {own} is no endpoint's address"
+        );
+    }
     Service::new(settings).map_err(|invalid| match invalid {
-        Invalid::Batch => anyhow!("--batch must be between 1 and {MAX_BATCH}"),
+        Invalid::Batch | Invalid::Lags => anyhow!(
+            "--batch must be between 1 and {MAX_BATCH}, with the timeslots of four hops added to it"
+        ),
         Invalid::Paths => anyhow!(
             "--edge-ways and --core-ways: there must be a way, and at most 64 packets of a rack's, or of a pod's \
              at one switch, in a timeslot"
@@ -198,6 +247,15 @@ struct Figures {
     next: u64,
 }
 
+/// A line of it.
+#[derive(Serialize)]
+struct Line {
+    active: bool,
+    takeovers: u64,
+    #[serde(flatten)]
+    counters: Counters,
+}
+
 impl Figures {
     fn new(path: Option<&Path>, every: Option<Duration>) -> Result<Self> {
         let open = |path: &Path| {
@@ -212,20 +270,105 @@ impl Figures {
         })
     }
 
-    fn write(&mut self, service: &Service) -> Result<()> {
+    fn write(&mut self, arbiter: &Arbiter) -> Result<()> {
         if let Some(file) = &mut self.file {
-            let line = serde_json::to_string(&service.counters())?;
+            let line = serde_json::to_string(&arbiter.line())?;
             writeln!(file, "{line}").context("writing figures")?;
         }
         Ok(())
     }
 
-    fn tick(&mut self, now: u64, service: &Service) -> Result<()> {
+    fn tick(&mut self, now: u64, arbiter: &Arbiter) -> Result<()> {
         if self.next <= now {
             self.next = now.saturating_add(self.every);
-            self.write(service)?;
+            self.write(arbiter)?;
         }
         Ok(())
+    }
+}
+
+/// One that allocates, or waits until it is to.
+struct Arbiter<'a> {
+    arguments: &'a Arguments,
+    service: Service,
+    /// If there is another one: where that is, and which of them is active.
+    watch: Option<(SocketAddrV4, Watch)>,
+    takeovers: u64,
+}
+
+impl<'a> Arbiter<'a> {
+    fn new(arguments: &'a Arguments, random: &mut Random) -> Result<Self> {
+        let started = now()?;
+        let cookie = random.draw()?;
+        let window = ns(arguments.window);
+        let watch = arguments.peer.map(|peer| {
+            let watch = Watch::new(started, arguments.second, window, cookie);
+            (SocketAddrV4::new(peer, arguments.listen.port()), watch)
+        });
+        let batch = ns(arguments.timeslot).saturating_mul(arguments.batch as u64);
+        ensure!(
+            watch.is_none() || window / 4 > ns(arguments.lead).saturating_add(batch),
+            "--window must be longer than four times a lead and a batch"
+        );
+        Ok(Self {
+            arguments,
+            service: service(arguments)?,
+            watch,
+            takeovers: 0,
+        })
+    }
+
+    fn is_active(&self) -> bool {
+        self.watch.as_ref().is_none_or(|(_, it)| it.is_active())
+    }
+
+    fn line(&self) -> Line {
+        Line {
+            active: self.is_active(),
+            takeovers: self.takeovers,
+            counters: self.service.counters(),
+        }
+    }
+
+    fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
+        if let Some((peer, watch)) = &mut self.watch {
+            if Watch::is_beat(bytes) {
+                if from == *peer {
+                    watch.receive(now, bytes);
+                }
+                return;
+            }
+            if !watch.is_active() {
+                return;
+            }
+        }
+        self.service.receive(now, from, bytes, random);
+    }
+
+    /// To be called after all that has come was received: before that nobody knows whether it is still active.
+    fn tick(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) -> Result<()> {
+        if let Some((peer, watch)) = &mut self.watch {
+            let change = watch.tick(now);
+            while let Some(beat) = watch.poll(now) {
+                send(*peer, &beat);
+            }
+            if change.is_some() {
+                // It begins without knowing anything, and forgets what it knew.
+                self.service = service(self.arguments)?;
+                self.takeovers += u64::from(change == Some(Change::Active));
+            }
+        }
+        if self.is_active() {
+            self.service.tick(now, send);
+        }
+        Ok(())
+    }
+
+    fn next_event(&self) -> u64 {
+        let watched = self.watch.as_ref().map(|(_, watch)| watch.next_event());
+        let served = self.is_active().then(|| self.service.next_event());
+        let due = watched.into_iter().chain(served);
+        due.min().unwrap_or(u64::MAX)
     }
 }
 
@@ -235,7 +378,8 @@ fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8]) {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let mut service = service(arguments.settings())?;
+    let mut random = Random::new()?;
+    let mut arbiter = Arbiter::new(arguments, &mut random)?;
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
@@ -244,16 +388,16 @@ fn run(arguments: &Arguments) -> Result<()> {
     let listen = arguments.listen;
     let socket = UdpSocket::bind(listen).with_context(|| format!("listening at {listen}"))?;
     socket.set_nonblocking(true)?;
+    setsockopt(&socket, sockopt::Ipv4Tos, &TOS).context("IP_TOS")?;
     // Beyond the system's limit where that is allowed.
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &BUFFER).context("SO_RCVBUF")?;
     }
     let mut figures = Figures::new(arguments.statistics.as_deref(), arguments.every)?;
-    let mut random = Random::new()?;
     let mut bytes = [0; 2048];
     loop {
         let clock = now()?;
-        let until = service.next_event().min(figures.next);
+        let until = arbiter.next_event().min(figures.next);
         let wait = TimeSpec::from(Duration::from_nanos(until.saturating_sub(clock)));
         let wait = Some(wait).filter(|_| until != u64::MAX);
         let mut sources = [
@@ -265,13 +409,13 @@ fn run(arguments: &Arguments) -> Result<()> {
             Err(error) => return Err(error).context("waiting"),
         }
         if sources[1].any().unwrap_or(false) {
-            return figures.write(&service);
+            return figures.write(&arbiter);
         }
         for _ in 0..AT_ONCE {
             match socket.recv_from(&mut bytes) {
                 Ok((len, std::net::SocketAddr::V4(from))) => {
                     let random = random.draw()?;
-                    service.receive(now()?, from, &bytes[..len], random);
+                    arbiter.receive(now()?, from, &bytes[..len], random);
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -282,8 +426,8 @@ fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         let clock = now()?;
-        service.tick(clock, |to, bytes| send(&socket, to, bytes));
-        figures.tick(clock, &service)?;
+        arbiter.tick(clock, |to, bytes| send(&socket, to, bytes))?;
+        figures.tick(clock, &arbiter)?;
     }
 }
 

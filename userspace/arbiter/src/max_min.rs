@@ -19,6 +19,10 @@
 //! asks for t + 1, or not; and only those that ask before it can keep it from getting t. A pair that comes
 //! again has no use for timeslots before the one it got: it got the first.
 //!
+//! With [lags](Lags) a packet can also be kept from a timeslot by one that is sent in another, and a timeslot's
+//! packets may have a destination in common. Pairs are then asked in the very same order, and those with the
+//! same last timeslot in that in which they were given it; each timeslot's packets still are such that none could be added.
+//!
 //! So the pairs that were given timeslot t are the timeslot's matching, and those that are asked next,
 //! in one: a **row**, with a place for each source, as there is no order in it. Pairs that find nothing in what is left of a
 //! batch go into the order in which the next batch begins, in **runs** of those with the same last timeslot.
@@ -26,7 +30,10 @@
 //! What a pair asks for while it still has a demand is added when that is used up, so that none but
 //! those who ask and those who have done are looked up in a table.
 
-use crate::{Allocation, Allocator, Free, Invalid, MAX_BATCH, Refused, Rows, check, place};
+use weft_core::fastpass::address::Addresses;
+
+use crate::free::{Free, Lags};
+use crate::{Allocation, Allocator, Invalid, MAX_BATCH, Refused, Rows, check, place};
 
 /// For so many timeslots it is known when a pair's last one was.
 pub const HORIZON: u64 = 256;
@@ -146,20 +153,24 @@ impl Newcomers {
 /// Gives a pair the first timeslot in which both its ends are free, if there is one: it goes into the row of
 /// that timeslot. Otherwise it goes into the next batch's order, which is where a row after the last would be.
 ///
-/// No branch depends on what is found: which it will be is anybody's guess.
+/// No branch depends on what is found: which it will be is anybody's guess. Where no packet has a lag, none is looked up.
 #[inline(always)]
-fn give(
+fn give<const LAGS: bool>(
     pair: Allocation,
     free: &mut Free,
     places: &mut [Allocation],
     ends: &mut [u32; MAX_BATCH + 1],
 ) {
+    let lag = match LAGS {
+        true => free.lag(pair.source(), pair.destination()),
+        false => 0,
+    };
     let to_send = &mut free.to_send[usize::from(pair.source())];
     let to_receive = &mut free.to_receive[usize::from(pair.destination())];
-    let both = *to_send & *to_receive;
+    let both = *to_send & (*to_receive >> lag);
     let slot = both & both.wrapping_neg();
     *to_send ^= slot;
-    *to_receive ^= slot;
+    *to_receive ^= slot << lag;
     let end = &mut ends[both.trailing_zeros() as usize];
     places[*end as usize] = pair;
     *end += 1;
@@ -178,7 +189,7 @@ impl MaxMin {
             pairs: vec![Pair::idle(0); endpoints * endpoints],
             sweep: 0,
             next: HORIZON,
-            free: Free::new(),
+            free: Free::new(batch),
             rows: Rows::new(endpoints, batch),
             runs: Vec::new(),
             newcomers: Newcomers::new(),
@@ -214,7 +225,7 @@ impl MaxMin {
     }
 
     /// Asks all that wait, and newcomers.
-    fn ask_all(&mut self) {
+    fn ask_all<const LAGS: bool>(&mut self) {
         let (mut begin, mut new_begin, mut new) = (0, 0, 0);
         for index in 0..=self.waited_runs.len() {
             let run = self.waited_runs.get(index).copied();
@@ -224,7 +235,7 @@ impl MaxMin {
                 }
                 for &pair in &self.newcomers.sorted[new_begin..newcomers.end] {
                     let Rows { places, ends, .. } = &mut self.rows;
-                    give(pair, &mut self.free, places, ends);
+                    give::<LAGS>(pair, &mut self.free, places, ends);
                 }
                 self.close_run(newcomers.last);
                 new_begin = newcomers.end;
@@ -233,7 +244,7 @@ impl MaxMin {
             if let Some(run) = run {
                 for &pair in &self.waited[begin..run.end] {
                     let Rows { places, ends, .. } = &mut self.rows;
-                    give(pair, &mut self.free, places, ends);
+                    give::<LAGS>(pair, &mut self.free, places, ends);
                 }
                 self.close_run(run.last);
                 begin = run.end;
@@ -242,7 +253,7 @@ impl MaxMin {
     }
 
     /// Asks the pairs again that have been given the timeslot of this row.
-    fn ask_again(&mut self, row: usize) {
+    fn ask_again<const LAGS: bool>(&mut self, row: usize) {
         let taken = self.rows.taken(row);
         let Rows { places, ends, .. } = &mut self.rows;
         let places = &mut places[..];
@@ -260,7 +271,16 @@ impl MaxMin {
                 pair = Allocation::new(pair.source(), pair.destination(), more);
                 *known = Pair::waiting(more - u16::from(pair.left()));
             }
-            give(pair, &mut self.free, places, ends);
+            give::<LAGS>(pair, &mut self.free, places, ends);
+        }
+    }
+
+    /// Asks all, until nobody has anything left, or nothing is left of the batch.
+    fn ask<const LAGS: bool>(&mut self) {
+        self.ask_all::<LAGS>();
+        for row in 0..self.batch {
+            self.ask_again::<LAGS>(row);
+            self.close_run(self.next + row as u64);
         }
     }
 }
@@ -323,13 +343,13 @@ impl Allocator for MaxMin {
         self.runs.clear();
         self.rows
             .clear(self.waited.len() + self.newcomers.sorted.len());
-        self.free.reset(self.endpoints, self.batch);
+        self.free.reset(self.endpoints);
 
-        self.ask_all();
-        for row in 0..self.batch {
-            self.ask_again(row);
-            self.close_run(self.next + row as u64);
+        match self.free.has_lags() {
+            true => self.ask::<true>(),
+            false => self.ask::<false>(),
         }
+        self.free.close();
         self.next += self.batch as u64;
         self.sweep();
     }
@@ -340,6 +360,18 @@ impl Allocator for MaxMin {
 
     fn batch(&self) -> usize {
         self.batch
+    }
+
+    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
+        self.free.set_lags(addresses, lags)
+    }
+
+    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
+        self.free.reserve(endpoint, to_send, to_receive);
+    }
+
+    fn skip(&mut self, timeslots: u64) {
+        self.free.skip(timeslots);
     }
 }
 

@@ -14,7 +14,10 @@
 //! the first in which both its ends are free, as many as it needs. Pairs are in lists, one for each demand, and
 //! are moved only if their demand changes.
 
-use crate::{Allocation, Allocator, Free, Invalid, MAX_DEMAND, Refused, Rows};
+use weft_core::fastpass::address::Addresses;
+
+use crate::free::{Free, Lags};
+use crate::{Allocation, Allocator, Invalid, MAX_DEMAND, Refused, Rows};
 use crate::{check, place};
 
 /// Demands of so many timeslots and more are alike: 5 ms at 10 Gbit/s.
@@ -78,7 +81,7 @@ impl MinFct {
         Ok(Self {
             endpoints,
             batch,
-            free: Free::new(),
+            free: Free::new(batch),
             pairs: vec![NONE; endpoints * endpoints],
             demands: Vec::new(),
             unused: Vec::new(),
@@ -134,7 +137,8 @@ impl MinFct {
             ..
         } = self.demands[number as usize];
         let [from, to] = [source, destination].map(usize::from);
-        let both = self.free.to_send[from] & self.free.to_receive[to];
+        let lag = self.free.lag(source, destination);
+        let both = self.free.to_send[from] & (self.free.to_receive[to] >> lag);
         if both == 0 {
             return;
         }
@@ -148,7 +152,7 @@ impl MinFct {
             rest &= rest - 1;
         }
         self.free.to_send[from] ^= both ^ rest;
-        self.free.to_receive[to] ^= both ^ rest;
+        self.free.to_receive[to] ^= (both ^ rest) << lag;
         self.unlink(number);
         self.demands[number as usize].slots = left;
         if left > 0 {
@@ -220,7 +224,7 @@ impl Allocator for MinFct {
     }
 
     fn allocate(&mut self) {
-        self.free.reset(self.endpoints, self.batch);
+        self.free.reset(self.endpoints);
         self.rows.clear(0);
         for word in 0..self.filled.len() {
             // What is given something goes to a list that has been passed, or behind the last of its own.
@@ -240,6 +244,7 @@ impl Allocator for MinFct {
                 }
             }
         }
+        self.free.close();
     }
 
     fn timeslot(&self, index: usize) -> &[Allocation] {
@@ -248,5 +253,17 @@ impl Allocator for MinFct {
 
     fn batch(&self) -> usize {
         self.batch
+    }
+
+    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
+        self.free.set_lags(addresses, lags)
+    }
+
+    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
+        self.free.reserve(endpoint, to_send, to_receive);
+    }
+
+    fn skip(&mut self, timeslots: u64) {
+        self.free.skip(timeslots);
     }
 }

@@ -133,21 +133,68 @@ impl Paths {
     /// The path of each of a timeslot's packets, from 0. `timeslot` is a matching of these endpoints, as an
     /// [`Allocator`](crate::Allocator) makes them.
     pub fn select(&mut self, timeslot: &[Allocation]) -> &[u8] {
-        let all = u64::MAX >> (MAX_COLOURS - self.colours);
-        self.out.free[..self.racks].fill(all);
-        self.into.free[..self.racks].fill(all);
-        self.ends.clear();
-        self.chosen.clear();
-        self.chosen.resize(timeslot.len(), 0);
+        self.begin(self.racks);
         self.ends.extend(timeslot.iter().map(|packet| {
             let [from, to] = [packet.source(), packet.destination()];
             (self.rack[usize::from(from)], self.rack[usize::from(to)])
         }));
+        self.paint_all(|_| u64::MAX);
+        &self.chosen
+    }
+
+    /// The same of packets that arrive together, `long`, and of others that leave with them and arrive earlier, together: they share ways
+    /// out of racks only. First those of `short`, of each a bit for each path that it is to take if possible. There are at most
+    /// half of [`MAX_RACKS`].
+    pub fn select_two(&mut self, short: &[(Allocation, u64)], long: &[Allocation]) -> &[u8] {
+        // The same racks once more are where the short ones arrive.
+        self.begin(2 * self.racks);
+        let racks = self.racks as u8;
+        let ends = |packet: &Allocation| {
+            [packet.source(), packet.destination()].map(|end| self.rack[usize::from(end)])
+        };
+        let early = short.iter().map(|(packet, _)| {
+            let [from, to] = ends(packet);
+            (from, racks.wrapping_add(to))
+        });
+        let late = long.iter().map(|packet| {
+            let [from, to] = ends(packet);
+            (from, to)
+        });
+        self.ends.extend(early.chain(late));
+        let (paths, colours) = (self.paths, self.colours);
+        self.paint_all(|edge| {
+            let Some((_, wanted)) = short.get(edge) else {
+                return u64::MAX;
+            };
+            let of = |colour: &usize| wanted >> (colour % paths) & 1 != 0;
+            (0..colours).filter(of).fold(0, |all, it| all | 1 << it)
+        });
+        &self.chosen
+    }
+
+    /// Nothing is painted, of so many racks where packets arrive.
+    fn begin(&mut self, racks: usize) {
+        let all = u64::MAX >> (MAX_COLOURS - self.colours);
+        self.out.free[..self.racks].fill(all);
+        self.into.free[..racks].fill(all);
+        self.ends.clear();
+    }
+
+    /// Gives each edge a colour, of those that are wanted if one of them is free; and then the path.
+    #[inline(always)]
+    fn paint_all(&mut self, wanted: impl Fn(usize) -> u64) {
+        self.chosen.clear();
+        self.chosen.resize(self.ends.len(), 0);
         for edge in 0..self.ends.len() {
             let (from, to) = self.ends[edge];
             let out = self.out.free[usize::from(from)];
             let into = self.into.free[usize::from(to)];
-            let colour = match (out & into).trailing_zeros() {
+            let both = out & into;
+            let best = match both & wanted(edge) {
+                0 => both,
+                best => best,
+            };
+            let colour = match best.trailing_zeros() {
                 // None that is free at both.
                 u64::BITS => {
                     let colour = out.trailing_zeros();
@@ -161,7 +208,6 @@ impl Paths {
         for chosen in &mut self.chosen {
             *chosen %= self.paths as u8;
         }
-        &self.chosen
     }
 
     /// Gives an edge a colour that is free at both its racks.

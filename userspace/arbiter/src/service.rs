@@ -6,6 +6,11 @@
 //! long at least what says so may be under way (65 µs in the paper). Nothing is allocated while nobody wants anything; the next
 //! batch after that begins with the first timeslot that is the lead away. Who asks has his turn in the next batch.
 //!
+//! # Its own host
+//!
+//! What it says and hears waits for no timeslot. If it is on the host of an endpoint, that one's link is given away but for as many
+//! timeslots of a batch as its own packets took since the last one.
+//!
 //! # Who may do harm
 //!
 //! A packet is an endpoint's if it comes from its address. What it then says is heeded under its session's nonce alone, so
@@ -21,8 +26,9 @@ use weft_core::fastpass::frame::{Frame, Kind, MAX_SIZE};
 use weft_core::fastpass::session::{Demands, Received, Session};
 use weft_core::heap::Heap;
 
+use crate::own::{self, Debt};
 use crate::routes::{Routes, Ways};
-use crate::{Allocator, Invalid, max_min::MaxMin, min_fct::MinFct};
+use crate::{Allocator, Invalid, Lags, max_min::MaxMin, min_fct::MinFct};
 
 /// Who gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +56,10 @@ pub struct Settings {
     pub lead: u64,
     /// Until what was not acknowledged is said again.
     pub timeout: u64,
+    /// How much later packets of long ways are there.
+    pub lags: Lags,
+    /// The endpoint on whose host the arbiter is, if any: of its link it leaves what its own packets take.
+    pub own: Option<u16>,
 }
 
 /// What is counted.
@@ -81,6 +91,8 @@ pub struct Counters {
     pub unsynchronised: u64,
     /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
     pub refused: u64,
+    /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in, and to receive in.
+    pub reserved: [u64; 2],
     /// Timeslots that are wanted now.
     pub wanted: u64,
 }
@@ -139,6 +151,8 @@ pub struct Service {
     wanted: u64,
     /// When all sessions are looked at for what is to be said again.
     sweep_at: u64,
+    /// What its own packets took of its host's link: what it said, and what it heard.
+    debts: [Debt; 2],
     counters: Counters,
 }
 
@@ -151,10 +165,17 @@ impl Service {
             addresses, batch, ..
         } = settings;
         let endpoints = addresses.count() as usize;
-        let allocator: Box<dyn Allocator + Send> = match settings.policy {
+        let mut allocator: Box<dyn Allocator + Send> = match settings.policy {
             Policy::MaxMin => Box::new(MaxMin::new(endpoints, batch)?),
             Policy::MinFct => Box::new(MinFct::new(endpoints, batch)?),
         };
+        allocator.set_lags(&addresses, settings.lags)?;
+        if settings
+            .own
+            .is_some_and(|own| usize::from(own) >= endpoints)
+        {
+            return Err(Invalid::Endpoints);
+        }
         let count = endpoints as u16;
         let peers = (0..count).map(|endpoint| {
             let Ok(session) = Session::new(endpoint, count, settings.timeout);
@@ -169,12 +190,13 @@ impl Service {
         Ok(Self {
             settings,
             allocator,
-            routes: Routes::new(&addresses, settings.ways)?,
+            routes: Routes::new(&addresses, settings.ways, settings.lags)?,
             peers: peers.collect(),
             listed: Vec::new(),
             next: 0,
             wanted: 0,
             sweep_at: 0,
+            debts: [Debt::default(); 2],
             counters: Counters::default(),
         })
     }
@@ -189,6 +211,8 @@ impl Service {
 
     /// Heeds a datagram. `random` is a number that nobody can guess, another one each time.
     pub fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
+        let [_, heard] = &mut self.debts;
+        heard.add(bytes.len());
         let endpoint = self.settings.addresses.endpoint((*from.ip()).into());
         let Some(endpoint) = endpoint else {
             self.counters.foreign += 1;
@@ -286,13 +310,15 @@ impl Service {
                 earliest
             }
         };
+        self.allocator.skip(first - self.next);
         self.next = first + batch as u64;
         self.counters.batches += 1;
+        self.reserve();
         self.allocator.allocate();
         for index in 0..batch {
             let packets = self.allocator.timeslot(index);
-            let paths = self.routes.select(packets);
             let timeslot = first + index as u64;
+            let paths = self.routes.select(timeslot, packets);
             for (packet, path) in packets.iter().zip(paths) {
                 let (source, destination) = (packet.source(), packet.destination());
                 let peer = &mut self.peers[usize::from(source)];
@@ -302,13 +328,17 @@ impl Service {
                 let mut given = peer.session.give(timeslot, destination, *path);
                 if !given {
                     // The packet under way is full, if there is one.
+                    let [said, _] = &mut self.debts;
                     tell(
                         self.settings.addresses,
                         source,
                         peer,
                         now,
                         &mut self.counters,
-                        send,
+                        |to, bytes| {
+                            said.add(bytes.len());
+                            send(to, bytes);
+                        },
                     );
                     given = peer.session.give(timeslot, destination, *path);
                 }
@@ -321,19 +351,47 @@ impl Service {
         }
     }
 
+    /// Leaves room for its own packets on its host's link.
+    fn reserve(&mut self) {
+        let Settings {
+            own,
+            batch,
+            timeslot,
+            lead,
+            ..
+        } = self.settings;
+        let counts = self.debts.each_mut().map(|debt| debt.take(batch));
+        let Some(own) = own else {
+            return;
+        };
+        // Where in a batch the next ones are told of.
+        let told = (lead / timeslot) as usize % batch;
+        let [to_send, to_receive] = counts;
+        let to_send = own::together(to_send, batch - 1 - told, batch);
+        let to_receive = own::spread(to_receive, batch);
+        self.allocator.reserve(own, to_send, to_receive);
+        for (sum, count) in self.counters.reserved.iter_mut().zip(counts) {
+            *sum += count as u64;
+        }
+    }
+
     /// Says what there is to say.
     pub fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
         for endpoint in self.listed.drain(..) {
             let peer = &mut self.peers[usize::from(endpoint)];
             peer.is_listed = false;
             let addresses = self.settings.addresses;
+            let [said, _] = &mut self.debts;
             tell(
                 addresses,
                 endpoint,
                 peer,
                 now,
                 &mut self.counters,
-                &mut send,
+                |to, bytes| {
+                    said.add(bytes.len());
+                    send(to, bytes);
+                },
             );
         }
     }
@@ -346,7 +404,7 @@ fn tell(
     peer: &mut Peer,
     now: u64,
     counters: &mut Counters,
-    send: &mut impl FnMut(SocketAddrV4, &[u8]),
+    mut send: impl FnMut(SocketAddrV4, &[u8]),
 ) {
     let Some(address) = addresses.address(endpoint).map(Ipv4Addr::from) else {
         return;

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_arbiter::Invalid;
 use weft_arbiter::routes::{Routes, Ways};
 use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::{Invalid, Lags};
 use weft_core::fastpass::address::Addresses;
 use weft_core::fastpass::endpoint::{Endpoint, Received};
 use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
@@ -33,6 +33,8 @@ const SETTINGS: Settings = Settings {
     timeslot: TIMESLOT,
     lead: LEAD,
     timeout: TIMEOUT,
+    lags: Lags { near: 0, far: 0 },
+    own: None,
 };
 
 /// xorshift64 (Marsaglia 2003).
@@ -216,6 +218,132 @@ fn no_link_of_the_fabric_carries_two_packets_of_a_timeslot() {
         );
         let least = world.given.values().map(Vec::len).max().unwrap();
         assert_eq!(least, 16, "once all hosts sent at the same time");
+    }
+}
+
+/// A link, and in which timeslot it carries a packet that was sent in `timeslot`.
+fn when(timeslot: u64, packet: Packet, lags: Lags) -> Vec<((&'static str, u16, u16), u64)> {
+    let (from, to, _) = packet;
+    let lag = match (from / 2 == to / 2, from / 4 == to / 4) {
+        (true, _) => 0,
+        (_, true) => lags.near,
+        _ => lags.far,
+    };
+    let links = links(packet).into_iter();
+    let at = links.map(|link| match link.0 {
+        "host in" | "rack in" => (link, timeslot + u64::from(lag)),
+        _ => (link, timeslot),
+    });
+    at.collect()
+}
+
+#[test]
+fn packets_of_long_and_of_short_ways_meet_at_no_receivers_link_and_seldom_at_another() {
+    let lags = Lags { near: 2, far: 5 };
+    for policy in [Policy::MaxMin, Policy::MinFct] {
+        let mut world = World::new(Settings {
+            policy,
+            lags,
+            ..SETTINGS
+        });
+        for _ in 0..300 {
+            for _ in 0..world.random.below(100) {
+                let [from, to] = [(); 2].map(|()| world.random.below(16) as u16);
+                if from != to {
+                    world.endpoints[usize::from(from)].ask(to, 3);
+                }
+            }
+            for _ in 0..world.random.below(5) {
+                world.step();
+            }
+        }
+        world.finish();
+        let mut seen = HashSet::new();
+        let (mut all, mut met) = (0, 0);
+        for (timeslot, packets) in &world.given {
+            for packet in packets {
+                all += 1;
+                for (link, at) in when(*timeslot, *packet, lags) {
+                    if !seen.insert((link, at)) {
+                        assert_eq!(link.0, "rack in", "{timeslot}: {packet:?}");
+                        met += 1;
+                    }
+                }
+            }
+        }
+        assert!(all > 10_000 && met * 20 < all, "{met} of {all}");
+    }
+}
+
+/// One of a pod's own, another one beside its sender, and one beside its receiver that comes from elsewhere: whoever
+/// has to make room does, or the same two would meet in every timeslot, and ever more wait.
+#[test]
+fn flows_that_last_do_not_meet_again_and_again() {
+    let lags = Lags { near: 2, far: 5 };
+    for seed in 0..20 {
+        let mut world = World::new(Settings { lags, ..SETTINGS });
+        world.random = Random(seed + 1);
+        for (from, to) in [(0, 2), (1, 8), (9, 3), (12, 10), (11, 4)] {
+            world.endpoints[from].ask(to, 1000);
+        }
+        world.finish();
+        let mut seen = HashSet::new();
+        let mut met = 0;
+        for (timeslot, packets) in &world.given {
+            for packet in packets {
+                let links = when(*timeslot, *packet, lags).into_iter();
+                met += links.filter(|link| !seen.insert(*link)).count();
+            }
+        }
+        assert!(met <= 20, "{met} of 5000, seed {seed}");
+    }
+}
+
+#[test]
+fn the_arbiters_own_host_is_left_what_its_packets_take() {
+    let own = Settings {
+        own: Some(3),
+        ..SETTINGS
+    };
+    let counts = [SETTINGS, own].map(|settings| {
+        let mut world = World::new(settings);
+        // More than there is, to and of two.
+        for other in (0..16).filter(|it| ![3, 12].contains(it)) {
+            for end in [3, 12] {
+                world.endpoints[other].ask(end, 200);
+                world.endpoints[usize::from(end)].ask(other as u16, 200);
+            }
+        }
+        for _ in 0..500 {
+            world.step();
+        }
+        check(&world.given);
+        let last = *world.given.keys().last().unwrap() as usize;
+        let first = *world.given.keys().next().unwrap() as usize;
+        let all = world.given.values().flatten().copied();
+        let all: Vec<Packet> = all.collect();
+        let of = |end: u16| {
+            [
+                all.iter().filter(|it| it.0 == end).count(),
+                all.iter().filter(|it| it.1 == end).count(),
+            ]
+        };
+        let reserved = world.service.counters().reserved;
+        (last - first + 1, of(3), of(12), reserved)
+    });
+    let [(_, with, other, none), (slots, left, others, reserved)] = counts;
+    assert_eq!((with, none), (other, [0, 0]));
+    for side in 0..2 {
+        let reserved = reserved[side] as usize;
+        assert!(
+            reserved * 20 > slots && reserved * 2 < slots,
+            "{reserved} of {slots}"
+        );
+        let given = left[side] + reserved;
+        assert!(
+            given <= slots && left[side] < others[side],
+            "{left:?} and {others:?} of {slots}"
+        );
     }
 }
 
@@ -405,6 +533,22 @@ fn what_cannot_be_is_refused() {
         ..SETTINGS
     };
     assert_eq!(Service::new(batch).err(), Some(Invalid::Batch));
+    for (lags, batch, expected) in [
+        (Lags { near: 2, far: 1 }, 8, Invalid::Lags),
+        (Lags { near: 2, far: 5 }, 60, Invalid::Batch),
+    ] {
+        let settings = Settings {
+            lags,
+            batch,
+            ..SETTINGS
+        };
+        assert_eq!(Service::new(settings).err(), Some(expected));
+    }
+    let own = Settings {
+        own: Some(16),
+        ..SETTINGS
+    };
+    assert_eq!(Service::new(own).err(), Some(Invalid::Endpoints));
     // One way needs no choice, however many hosts there are.
     let rack = Addresses {
         first: 1,
@@ -430,11 +574,11 @@ fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
         ways,
         ..SETTINGS
     };
-    let mut routes = Routes::new(&addresses, ways).unwrap();
+    let mut routes = Routes::new(&addresses, ways, Lags::default()).unwrap();
     let _ = Service::new(settings).unwrap();
     let mut allocator = weft_arbiter::max_min::MaxMin::new(16, 1).unwrap();
     let mut random = Random(3);
-    for _ in 0..500 {
+    for number in 0..500 {
         use weft_arbiter::Allocator as _;
         for from in 0..16_u16 {
             let to = random.below(16) as u16;
@@ -444,7 +588,7 @@ fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
         }
         allocator.allocate();
         let packets = allocator.timeslot(0).to_vec();
-        let paths = routes.select(&packets);
+        let paths = routes.select(number, &packets);
         let mut loads = HashMap::new();
         for (packet, path) in packets.iter().zip(paths) {
             let [way, core] = [u16::from(path % 2), u16::from(path / 2)];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Arbiters of all kinds under demands of all kinds, timeslot by timeslot: is each a matching, of pairs that
-//! have asked, and a maximal one?
+//! Arbiters of all kinds under demands of all kinds, timeslot by timeslot: does no endpoint send twice, and no receiver's link
+//! carry two packets, of pairs that have asked, and could no other packet have been added?
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;
-use weft_arbiter::{Allocator, MAX_BATCH};
+use weft_arbiter::{Allocator, Lags, MAX_BATCH};
+use weft_core::fastpass::address::Addresses;
 
 /// What was tried.
 #[derive(Debug, Default)]
@@ -45,21 +46,70 @@ pub(crate) fn run(timeslots: u64, seed: u64) -> Tried {
     tried
 }
 
+/// A fabric of endpoints, and how much later than they are sent its packets are there.
+struct Ways {
+    addresses: Addresses,
+    lags: Lags,
+}
+
+impl Ways {
+    /// Of a few endpoints at least, or of none: then no packet has a lag.
+    fn new(random: &mut Random) -> Self {
+        let [hosts, racks, pods] = [4, 4, 4].map(|most| 1 + random.below(most) as u32);
+        let near = random.below(6) as u32;
+        let lags = Lags {
+            near,
+            far: near + random.below(6) as u32,
+        };
+        let addresses = Addresses {
+            first: 1,
+            hosts: hosts.max(2),
+            racks,
+            pods,
+        };
+        Self { addresses, lags }
+    }
+
+    fn lag(&self, from: usize, to: usize) -> usize {
+        let rack = |it: usize| it / self.addresses.hosts as usize;
+        let pod = |it: usize| rack(it) / self.addresses.racks as usize;
+        let lag = match (rack(from) == rack(to), pod(from) == pod(to)) {
+            (true, _) => 0,
+            (_, true) => self.lags.near,
+            _ => self.lags.far,
+        };
+        lag as usize
+    }
+}
+
 /// An arbiter's life.
 fn session(random: &mut Random, tried: &mut Tried) {
+    let ways = (random.below(3) == 0).then(|| Ways::new(random));
     // Small ones are quicker, and their ends meet more often.
-    let endpoints = match random.below(8) {
-        0 => 2 + random.below(MOST - 1),
+    let endpoints = match (&ways, random.below(8)) {
+        (Some(ways), _) => ways.addresses.count().into(),
+        (_, 0) => 2 + random.below(MOST - 1),
         _ => 2 + random.below(9),
     };
+    let longest = ways.as_ref().map_or(0, |ways| ways.lags.far as usize);
     let batch = match random.below(3) {
-        0 => 1 + random.below(MAX_BATCH as u64) as usize,
-        _ => MAX_BATCH,
+        0 => 1 + random.below((MAX_BATCH - longest) as u64) as usize,
+        _ => MAX_BATCH - longest,
     };
     let mut arbiter: Box<dyn Allocator> = match random.below(2) {
         0 => Box::new(MaxMin::new(endpoints as usize, batch).expect("valid")),
         _ => Box::new(MinFct::new(endpoints as usize, batch).expect("valid")),
     };
+    if let Some(ways) = &ways {
+        let set = arbiter.set_lags(&ways.addresses, ways.lags);
+        set.expect("they fit a batch");
+    }
+    let lag = |from, to| ways.as_ref().map_or(0, |ways| ways.lag(from, to));
+    // Who sends in the timeslots of a batch; whose link is taken in these, and in those after it.
+    let mut sends = vec![0_u64; batch];
+    let mut receives = vec![0_u64; batch + longest];
+    // Kept from an endpoint: timeslots to send in, and to receive in.
+    let mut reserved = None;
     let mut left = vec![[0_u32; MOST as usize]; endpoints as usize];
     let mut bursts = 0;
     for _ in 0..1000 {
@@ -82,31 +132,55 @@ fn session(random: &mut Random, tried: &mut Tried) {
             arbiter.forget(gone);
             left[usize::from(gone)].fill(0);
         }
+        if random.below(50) == 0 {
+            let bits =
+                [0; 2].map(|_| random.0 >> random.below(64) & u64::MAX >> (MAX_BATCH - batch));
+            let endpoint = random.below(endpoints) as u16;
+            arbiter.reserve(endpoint, bits[0], bits[1]);
+            reserved = Some((endpoint, bits));
+        }
+        if random.below(20) == 0 {
+            let gap = random.below(2 * longest as u64 + 70);
+            arbiter.skip(gap);
+            for _ in 0..gap.min(receives.len() as u64) {
+                receives.remove(0);
+                receives.push(0);
+            }
+        }
+        sends.fill(0);
+        if let Some((endpoint, bits)) = reserved {
+            for slot in 0..batch {
+                sends[slot] |= (bits[0] >> slot & 1) << endpoint;
+                receives[slot] |= (bits[1] >> slot & 1) << endpoint;
+            }
+        }
         arbiter.allocate();
-        let look = random.below(1000);
+        let is_free = |sends: &[u64], receives: &[u64], slot: usize, from: usize, to: usize| {
+            sends[slot] >> from & 1 == 0 && receives[slot + lag(from, to)] >> to & 1 == 0
+        };
         for index in 0..batch {
-            let (mut sends, mut receives) = (0_u64, 0_u64);
-            let is_asked = |left: &u32, from: usize, to: usize, sends: u64, receives: u64| {
-                *left > 0 && sends >> from & 1 == 0 && receives >> to & 1 == 0
-            };
             for packet in arbiter.timeslot(index) {
                 let [from, to] = [packet.source(), packet.destination()].map(usize::from);
                 let left = &mut left[from][to];
-                assert!(is_asked(left, from, to, sends, receives), "{from} {to}");
+                let is_asked = *left > 0 && is_free(&sends, &receives, index, from, to);
+                assert!(is_asked, "{from} {to}");
                 *left -= 1;
-                sends |= 1 << from;
-                receives |= 1 << to;
+                sends[index] |= 1 << from;
+                receives[index + lag(from, to)] |= 1 << to;
                 tried.packets += 1;
             }
-            if look == index as u64 {
-                for (from, left) in left.iter().enumerate() {
-                    for (to, left) in left.iter().enumerate() {
-                        let more = is_asked(left, from, to, sends, receives);
-                        assert!(!more, "{from} could have sent to {to}");
-                    }
+        }
+        let look = random.below(1000) as usize;
+        if look < batch {
+            for (from, left) in left.iter().enumerate() {
+                for (to, _) in left.iter().enumerate().filter(|(_, left)| **left > 0) {
+                    let more = is_free(&sends, &receives, look, from, to);
+                    assert!(!more, "{from} could have sent to {to}");
                 }
             }
         }
+        receives.drain(..batch);
+        receives.resize(batch + longest, 0);
         tried.timeslots += batch as u64;
     }
 }
