@@ -27,7 +27,7 @@ macro_rules! counters {
 counters! {
     /// Packets that got a tag.
     Tagged = "tag.tagged",
-    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host.
+    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host, or are not IP.
     TagPassed = "tag.passed",
     /// Packets that got a rank but no tag: with it they would exceed the MTU or 65,535 bytes.
     TagTooLong = "tag.too_long",

@@ -31,6 +31,16 @@ weft_core::named! {
     }
 }
 
+weft_core::named! {
+    /// Which of a host's packets get a tag.
+    Tagged {
+        /// Those with payload of a TCP or UDP socket.
+        Data = 0 "data",
+        /// All of IP; those without such payload have [`Port::fixed`] as their rank.
+        All = 1 "all",
+    }
+}
+
 /// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers. It has a multiple of 8 bytes
 /// without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +52,7 @@ pub struct Port {
     pub policy: u32,
     /// Host: [`Fallback`].
     pub fallback: u32,
-    /// Host: rank under [`Policy::Fixed`].
+    /// Host: rank under [`Policy::Fixed`], and of packets that have no other.
     pub fixed: u32,
     /// Switch: [`Spray`].
     pub spray: u32,
@@ -53,6 +63,10 @@ pub struct Port {
     pub sprayed: u64,
     /// Switch, [`Spray::Path`]: so many paths in a row take the same way on, not 0.
     pub stride: u32,
+    /// Host: [`Tagged`].
+    pub tagged: u32,
+    /// 0.
+    pub reserved: u32,
     /// What the loader found and puts back, of no meaning to programs.
     pub before: Before,
 }

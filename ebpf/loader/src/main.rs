@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use weft_ebpf::port::{self, Status};
 use weft_ebpf::{
     Attacher, Counters, Fallback, FlowSizes, Gso, Hook, HostConfig, Object, Policy, Role, Spray,
-    SwitchConfig,
+    SwitchConfig, Tagged,
 };
 
 const EXAMPLES: &str = "\
@@ -99,6 +99,9 @@ struct Attach {
     /// Host: rank under policy `fixed` of flows without a class [default: 0]
     #[arg(long, requires = "dev", value_name = "RANK")]
     fixed: Option<u32>,
+    /// Host: which packets get a tag: those with payload of TCP and UDP, or all of IP [default: data]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Tagged::ALL, Tagged::name)))]
+    tagged: Option<String>,
     /// Host: let one rank stand for a burst of up to 64 KiB, which is faster [default: off]
     #[arg(long, requires = "dev", value_parser = ["off", "on"])]
     gso: Option<String>,
@@ -155,6 +158,7 @@ impl Attach {
                 ("--policy", self.policy.is_some()),
                 ("--fallback", self.fallback.is_some()),
                 ("--fixed", self.fixed.is_some()),
+                ("--tagged", self.tagged.is_some()),
                 ("--gso", self.gso.is_some()),
                 ("--cgroup", self.cgroup.is_some()),
             ];
@@ -179,6 +183,7 @@ impl Attach {
             policy: choice(Policy::ALL, Policy::name, self.policy.as_ref())?,
             fallback: choice(Fallback::ALL, Fallback::name, self.fallback.as_ref())?,
             fixed: self.fixed.unwrap_or(0),
+            tagged: choice(Tagged::ALL, Tagged::name, self.tagged.as_ref())?,
             gso: if self.gso.as_deref() == Some("on") {
                 Gso::On
             } else {
@@ -248,6 +253,7 @@ fn describe(status: &Status, stats: &mut Map<String, Value>) {
             if status.host.policy == Policy::Fixed {
                 stats.insert("fixed".into(), json!(status.host.fixed));
             }
+            stats.insert("tagged".into(), json!(status.host.tagged.name()));
             let gso = if status.host.gso == Gso::On {
                 "on"
             } else {

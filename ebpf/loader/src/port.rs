@@ -10,7 +10,7 @@ use aya::Ebpf;
 use aya::maps::{Array, Map, MapData};
 use aya::programs::{ProgramError, ProgramInfo, SchedClassifier};
 use weft_core::common::tag;
-use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray};
+use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray, Tagged};
 use weft_ebpf_common::{map, program};
 
 use crate::bpf;
@@ -75,6 +75,8 @@ pub struct HostConfig {
     pub fallback: Fallback,
     /// The rank under [`Policy::Fixed`] of flows without a class.
     pub fixed: u32,
+    /// Which packets get a tag. Those without payload have [`fixed`](Self::fixed) as their rank.
+    pub tagged: Tagged,
     /// Whether one rank may be that of many packets.
     pub gso: Gso,
 }
@@ -97,6 +99,7 @@ impl Default for HostConfig {
             policy: Policy::Remaining,
             fallback: Fallback::Sent,
             fixed: 0,
+            tagged: Tagged::Data,
             gso: Gso::Off,
         }
     }
@@ -221,6 +224,7 @@ impl<'a> Attacher<'a> {
             policy: config.policy as u32,
             fallback: config.fallback as u32,
             fixed: config.fixed,
+            tagged: config.tagged as u32,
             before: Before {
                 gso_max_size: device.gso.size,
                 gso_ipv4_max_size: device.gso.ipv4_size,
@@ -481,6 +485,7 @@ pub fn status(device: &str) -> Result<Option<Status>> {
             policy: Policy::from_number(port.policy).with_context(version)?,
             fallback: Fallback::from_number(port.fallback).with_context(version)?,
             fixed: port.fixed,
+            tagged: Tagged::from_number(port.tagged).with_context(version)?,
             gso: if device.gso.segments == 1 {
                 Gso::Off
             } else {

@@ -17,6 +17,8 @@ pub(crate) const AF_INET6: u32 = 10;
 
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
+/// IPv6's hop-by-hop options, which come before all other headers.
+pub(crate) const HOP_BY_HOP: u8 = 0;
 const IPV6_FRAGMENT: u8 = 44;
 
 const ETH_P_IP: u32 = 0x0800_u16.to_be() as u32;

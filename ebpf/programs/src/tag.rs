@@ -4,24 +4,29 @@
 //! `skb->priority` and in a tag.
 //!
 //! Packets without payload (acknowledgements, SYN, FIN) stay as they are: their rank is 0, the most
-//! urgent. All segments of a GSO packet carry the rank of its first; the loader by default sees to
+//! urgent. Where all packets are to carry a tag, as something else than the rank goes with it, they get one, too. All segments of a GSO packet carry the rank of its first; the loader by default sees to
 //! it that there is but one.
 
 use aya_ebpf::{
     EbpfContext as _, bindings::__sk_buff, helpers::generated::bpf_check_mtu, macros::classifier,
     programs::TcContext,
 };
-use weft_ebpf_common::counter::Counter;
+use weft_ebpf_common::{
+    counter::Counter,
+    port::{Port, Tagged},
+};
 use weft_core::common::tag::{self, IPV4_HEADER, SIZE, Tag};
 
 use crate::{
     maps,
-    packet::{self, ETHERNET_HEADER, NEXT, Version},
+    packet::{self, ETHERNET_HEADER, HOP_BY_HOP, NEXT, Transport, Version},
     rank::{self, Packet},
 };
 
 /// Longest IPv4 packet, and longest payload of an IPv6 packet.
 const LONGEST: usize = 65_535;
+/// [`find`]: no payload of a socket of this host.
+const NOTHING: u64 = u64::MAX;
 
 #[classifier]
 pub fn weft_tag(ctx: TcContext) -> i32 {
@@ -42,11 +47,15 @@ fn run(ctx: &TcContext) -> Counter {
     let Some(transport) = packet::transport(ctx, version) else {
         return Counter::TagPassed;
     };
-    let Some(packet) = Packet::read(ctx, &transport) else {
+    let is_any = port.tagged == Tagged::All as u32 && transport.protocol != HOP_BY_HOP;
+    let found = find(ctx, port, &transport);
+    if found == NOTHING && !is_any {
         return Counter::TagPassed;
-    };
-    let Some(rank) = rank::rank(ctx, port, &packet) else {
-        return Counter::TagPassed;
+    }
+    let (rank, payload) = if found == NOTHING {
+        (port.fixed, 0)
+    } else {
+        (found as u32, (found >> 32) as usize)
     };
     let tag = Tag {
         rank,
@@ -59,14 +68,13 @@ fn run(ctx: &TcContext) -> Counter {
     // SAFETY: As above.
     unsafe { (*skb).priority = tag.rank }
     #[cfg(feature = "log")]
-    aya_log_ebpf::debug!(ctx, "rank {} on {} bytes", tag.rank, packet.length);
+    aya_log_ebpf::debug!(ctx, "rank {} on {} bytes", tag.rank, ctx.len());
 
     let whole = (ctx.len() as usize).wrapping_sub(ETHERNET_HEADER);
-    let one = if gso_size == 0 {
+    let one = if gso_size == 0 || payload == 0 {
         whole
     } else {
-        packet
-            .payload
+        payload
             .wrapping_sub(ETHERNET_HEADER)
             .wrapping_add(gso_size)
     };
@@ -85,6 +93,19 @@ fn run(ctx: &TcContext) -> Counter {
         Counter::Tagged
     } else {
         Counter::TagNoRoom
+    }
+}
+
+/// Where a packet's payload begins (upper half), and its rank (lower half), or [`NOTHING`]: one number, as the compiler
+/// leaves parts of an `Option` undefined, which it may move about all the same, and the verifier may not see.
+#[inline(always)]
+fn find(ctx: &TcContext, port: &Port, transport: &Transport) -> u64 {
+    let Some(packet) = Packet::read(ctx, transport) else {
+        return NOTHING;
+    };
+    match rank::rank(ctx, port, &packet) {
+        Some(rank) => (packet.payload as u64) << 32 | u64::from(rank),
+        None => NOTHING,
     }
 }
 

@@ -132,11 +132,17 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
     for node in plan.topology().nodes() {
         let role = match programs.at(node) {
             None => continue,
-            Some(Attachment::Host(config)) => format!(
-                "host --cgroup {group} --policy {} --fallback {}",
-                config.policy.name(),
-                config.fallback.name()
-            ),
+            Some(Attachment::Host(config)) => {
+                let mut role = format!(
+                    "host --cgroup {group} --policy {} --fallback {}",
+                    config.policy.name(),
+                    config.fallback.name()
+                );
+                if config.tagged != weft_ebpf::Tagged::Data {
+                    role += &format!(" --tagged {}", config.tagged.name());
+                }
+                role
+            }
             Some(Attachment::Switch(config)) => {
                 let SwitchConfig {
                     spray,

@@ -18,7 +18,7 @@ use crate::variables::Variables;
 use folder::Folder;
 use own::Own;
 
-pub use description::{Description, Fallback, Policy, Process, Routing, Spray, Tag};
+pub use description::{Description, Fallback, Packets, Policy, Process, Routing, Spray, Tag};
 pub use folder::names;
 pub use source::{Line, Source};
 

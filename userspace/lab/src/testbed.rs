@@ -20,7 +20,7 @@ use crate::error::usage;
 use crate::fabric::{Fabric, MTU};
 use crate::ports::{PortReading, Ports};
 use crate::process;
-use crate::scheme::{Description, Fallback, Line, Policy, Scheme, Spray, Tag};
+use crate::scheme::{Description, Fallback, Line, Packets, Policy, Scheme, Spray, Tag};
 use crate::shape::{self, Shape};
 
 /// Where control groups are.
@@ -299,6 +299,10 @@ fn host_config(tag: Tag) -> HostConfig {
         fallback: match tag.fallback {
             Fallback::Sent => weft_ebpf::Fallback::Sent,
             Fallback::Queued => weft_ebpf::Fallback::Queued,
+        },
+        tagged: match tag.packets {
+            Packets::Data => weft_ebpf::Tagged::Data,
+            Packets::All => weft_ebpf::Tagged::All,
         },
         ..HostConfig::default()
     }

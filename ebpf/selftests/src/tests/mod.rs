@@ -51,6 +51,7 @@ parts! {
         a_burst_carries_the_rank_of_its_first_byte
         a_tagged_packet_never_exceeds_the_mtu
         datagrams_and_their_fragments_are_tagged
+        all_packets_carry_a_tag_where_that_is_asked_for
         untagged_traffic_passes_untouched;
     policy:
         #[once] size_is_the_flow_size_on_every_packet

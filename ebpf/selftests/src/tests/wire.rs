@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_core::common::tag::{Tag, find_in_packet};
-use weft_ebpf::{Counter, Counters, Gso, Hook, HostConfig, SwitchConfig, port};
+use weft_ebpf::{Counter, Counters, Gso, Hook, HostConfig, Policy, SwitchConfig, Tagged, port};
 
 use crate::capture::Capture;
 use crate::fabric::{Path, Version};
@@ -420,6 +420,70 @@ pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
                 .iter()
                 .all(|packet| packet.tag.is_some())
         );
+    }
+    Ok(String::new())
+}
+
+/// Handshakes, acknowledgements and what no socket here has sent; a flow's own bytes have their rank.
+pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String> {
+    const FIXED: u32 = 77;
+    const SIZE: usize = 100_000;
+    for version in [Version::V4, Version::V6] {
+        let path = Path::new(1)?;
+        let config = HostConfig {
+            policy: Policy::Remaining,
+            fixed: FIXED,
+            tagged: Tagged::All,
+            ..HostConfig::default()
+        };
+        path.attach(&config, &SwitchConfig::default())?;
+        let status = path.sender.enter(|| port::status("eth"))??;
+        let tagged = status.map(|status| status.host.tagged);
+        ensure!(tagged == Some(Tagged::All), "{tagged:?}");
+        let all = Capture::start(&path.first, "left")?;
+        let delivered = Delivered::start(&path.receiver)?;
+        let address = path.receiver_address(version);
+        let peer = transfer::send(&path.sender, &path.receiver, address, SIZE)?;
+        // Of no socket of the host's: an echo request.
+        let mut echo = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 8, 0];
+        let mut header = [
+            0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 1, 1, 10, 9, 7, 7,
+        ];
+        let sum = frame::checksum(&header).to_be_bytes();
+        header[10..12].copy_from_slice(&sum);
+        echo.extend(header);
+        echo.extend([8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+        Capture::start(&path.sender, "eth")?.send(&echo)?;
+        let all = all.frames()?;
+        let (mut bare, mut full, mut echoes) = (0, 0, 0);
+        for frame in &all {
+            if frame[..12] == echo[..12] {
+                let tag = find_in_packet(&frame[14..]).ok().flatten();
+                ensure!(tag.is_some_and(|tag| tag.rank == FIXED), "{frame:x?}");
+                echoes += 1;
+            }
+            // Of TCP, in both directions.
+            let Some(packet) = frame::parse(frame)? else {
+                continue;
+            };
+            let tag = packet.tag.context("a packet without a tag")?;
+            match packet.payload {
+                0 => bare += 1,
+                _ => full += 1,
+            }
+            ensure!(
+                packet.payload > 0 || tag.rank == FIXED,
+                "{tag:?} on {packet:?}"
+            );
+        }
+        // Handshakes and acknowledgements: of every other segment, and more.
+        ensure!(
+            full >= 68 && bare >= 10 && echoes == 1,
+            "{full}, {bare} and {echoes}"
+        );
+        let first = first_byte(&all, peer.port())?;
+        check_remaining(&frame::to_port(&all, peer.port())?, first, SIZE)?;
+        ensure!(delivered.count_without_tag(peer.port())? >= 68);
     }
     Ok(String::new())
 }

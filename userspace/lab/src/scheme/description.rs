@@ -56,6 +56,9 @@ pub struct Tag {
     /// What is the rank where the flow's size is not known.
     #[serde(default)]
     pub fallback: Fallback,
+    /// Which packets have one.
+    #[serde(default)]
+    pub packets: Packets,
 }
 
 /// A packet's rank.
@@ -83,6 +86,17 @@ pub enum Fallback {
     Sent,
     /// The bytes that wait to be sent.
     Queued,
+}
+
+/// Which of a host's packets carry a tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Packets {
+    /// Those with payload.
+    #[default]
+    Data,
+    /// All, as a switch is told something by their tag that is not their rank.
+    All,
 }
 
 /// Which of the shortest paths a packet takes.
@@ -134,9 +148,12 @@ impl Description {
         for (name, parameter) in &self.parameters {
             text += &format!("{} = {}\n", key(name), inline(parameter));
         }
-        if let Some(Tag { policy, fallback }) = self.tag {
-            let (policy, fallback) = (policy.name(), fallback.name());
+        if let Some(tag) = self.tag {
+            let (policy, fallback) = (tag.policy.name(), tag.fallback.name());
             text += &format!("\n[tag]\npolicy = \"{policy}\"\nfallback = \"{fallback}\"\n");
+            if tag.packets == Packets::All {
+                text += "packets = \"all\"\n";
+            }
         }
         if self.routing.spray != Spray::Off {
             let spray = self.routing.spray.name();

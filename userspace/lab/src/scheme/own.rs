@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::description::{Description, Fallback, Policy, Process, Routing, Spray, Tag};
+use super::description::{Description, Fallback, Packets, Policy, Process, Routing, Spray, Tag};
 use crate::parameter::{Parameter, Value};
 
 /// All may be missing.
@@ -42,6 +42,7 @@ struct OwnParameter {
 struct OwnTag {
     policy: Option<Policy>,
     fallback: Option<Fallback>,
+    packets: Option<Packets>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,6 +83,10 @@ impl Own {
                 fallback: own
                     .fallback
                     .or(inherited.map(|it| it.fallback))
+                    .unwrap_or_default(),
+                packets: own
+                    .packets
+                    .or(inherited.map(|it| it.packets))
                     .unwrap_or_default(),
             }),
         };

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weft_lab::parameter::Value;
-use weft_lab::scheme::{Fallback, Policy, Scheme, Spray, names};
+use weft_lab::scheme::{Fallback, Packets, Policy, Scheme, Spray, names};
 
 use super::{WIRE, folder, plan, refusal};
 
@@ -21,6 +21,7 @@ rto = { value = \"3 $rtt\", about = \"timeout\" }
 [tag]
 policy = \"remaining\"
 fallback = \"queued\"
+packets = \"all\"
 [routing]
 spray = \"random\"
 [[process]]
@@ -129,6 +130,7 @@ spray = \"off\"
     );
     let tag = said.tag.unwrap();
     assert_eq!((tag.policy, tag.fallback), (Policy::Size, Fallback::Queued));
+    assert_eq!(tag.packets, Packets::All);
     assert_eq!(said.routing.spray, Spray::Off);
     let parameters: Vec<_> = said.parameters.iter().collect();
     let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
