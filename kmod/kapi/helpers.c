@@ -339,6 +339,8 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	sk = it->socket->sk;
 	/* Datagrams are sent in softirq. */
 	sk->sk_allocation = GFP_ATOMIC;
+	/* Network control, by which a switch may tell them. */
+	ip_sock_set_tos(sk, IPTOS_PREC_INTERNETCONTROL);
 	sk->sk_priority = TC_PRIO_CONTROL;
 	rcu_assign_sk_user_data(sk, it);
 	WRITE_ONCE(udp_sk(sk)->encap_rcv, weft_socket_receive);
