@@ -125,6 +125,10 @@ crate::options! {
         as "timeout" [Unit::Time, "TIME", "a time, for example 300us"],
         in (1, MAX_TIME), or c"Timeout must be between 1 ns and 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).min(MAX_TIME);
+    /// The address of a second arbiter, at the same port, which takes the place of the first one; 0.0.0.0: there is none.
+    STANDBY = 17, standby: u32
+        as "standby" [Unit::Address, "ADDRESS", "an IPv4 address"],
+        default |said| 0;
 }
 
 impl Config {
@@ -167,6 +171,10 @@ impl Config {
         if addresses.endpoint(config.address).is_none() {
             let sentence = c"Address must be that of an endpoint, by first, hosts, racks and pods";
             return Err(Refusal::range(sentence, attr::ADDRESS));
+        }
+        if config.standby == config.arbiter {
+            let sentence = c"Standby must be another one than the arbiter";
+            return Err(Refusal::range(sentence, attr::STANDBY));
         }
         if config.terms().capacity == 0 {
             let sentence = c"In a timeslot the rate must send a byte at least";

@@ -57,6 +57,17 @@ struct Member {
     host: Host<KernelStore>,
     device: u32,
     arbiter: Peer,
+    /// A second one, which is told the same, and heeded as well: the one that is not on standby speaks.
+    standby: Option<Peer>,
+    /// What the first one was told last, and the second is to be told.
+    copy: [u8; MAX_SIZE],
+    copied: usize,
+}
+
+impl Member {
+    fn is_arbiter(&self, peer: Peer) -> bool {
+        self.arbiter == peer || self.standby == Some(peer)
+    }
 }
 
 /// The endpoints of a namespace. Mostly there is one.
@@ -80,7 +91,7 @@ impl shared::Shared for Node {
     }
 
     fn receive_datagram(&mut self, from: Peer, data: &[u8], now: u64) -> Option<u32> {
-        for member in self.members().filter(|member| member.arbiter == from) {
+        for member in self.members().filter(|member| member.is_arbiter(from)) {
             // Another endpoint's: it is counted there, and here as foreign.
             if let Some(news) = member.host.receive(now, data) {
                 return news.then_some(member.device);
@@ -100,7 +111,16 @@ impl shared::Shared for Node {
     fn next_datagram(&mut self, now: u64, data: &mut [u8; DATAGRAM]) -> Option<(Peer, usize)> {
         let data = data.first_chunk_mut()?;
         for member in self.members() {
+            let copied = core::mem::take(&mut member.copied);
+            if let Some(standby) = member.standby.filter(|_| copied > 0) {
+                *data = member.copy;
+                return Some((standby, copied));
+            }
             if let Some(len) = member.host.poll(now, data) {
+                if member.standby.is_some() {
+                    member.copy = *data;
+                    member.copied = len;
+                }
                 return Some((member.arbiter, len));
             }
         }
@@ -254,13 +274,17 @@ impl Qdisc for Port {
     }
 
     fn new(config: Config, memory: Memory, setup: &mut Setup<'_, Self>) -> Result<Self> {
+        let peer = |address| Peer {
+            address,
+            port: config.port as u16,
+        };
         let member = Member {
             host: memory.host.ok_or(EINVAL)?,
             device: setup.device(),
-            arbiter: Peer {
-                address: config.arbiter,
-                port: config.port as u16,
-            },
+            arbiter: peer(config.arbiter),
+            standby: (config.standby != 0).then(|| peer(config.standby)),
+            copy: [0; MAX_SIZE],
+            copied: 0,
         };
         Ok(Self {
             config,

@@ -40,6 +40,7 @@ fn everything() -> Options {
         late: Some(5),
         interval: Some(6),
         timeout: Some(7),
+        standby: Some(FIRST + 9),
     }
 }
 
@@ -62,6 +63,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (13, &5_u64.to_ne_bytes()),
         (14, &6_u64.to_ne_bytes()),
         (16, &7_u64.to_ne_bytes()),
+        (17, &(FIRST + 9).to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -188,6 +190,12 @@ fn endpoints_are_2_to_4096_and_the_host_is_one_of_them() {
     };
     let sentence = c"In a timeslot the rate must send a byte at least";
     refused(short, attr::TIMESLOT, sentence);
+    let same = Options {
+        standby: needed().arbiter,
+        ..needed()
+    };
+    let sentence = c"Standby must be another one than the arbiter";
+    refused(same, attr::STANDBY, sentence);
 }
 
 #[test]

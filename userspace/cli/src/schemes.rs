@@ -160,7 +160,11 @@ fn batch(scheme: &Scheme, settings: &[String], file: &str) -> Result<Vec<String>
     }
     variables.set_elided([].into_iter());
     variables.set_facing(Kind::Switch);
-    for (name, value) in [("address", "10.0.0.2"), ("first_host", "10.0.0.2")] {
+    for (name, value) in [
+        ("address", "10.0.0.2"),
+        ("first_host", "10.0.0.2"),
+        ("last_host", "10.1.1.3"),
+    ] {
         variables.set(name, value.to_owned());
     }
     for name in ["rack_hosts", "pod_racks", "pods", "edge_ways", "core_ways"] {

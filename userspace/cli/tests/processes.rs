@@ -83,7 +83,7 @@ fn what_is_wrong_with_one_is_one_sentence() {
         (
             "variable",
             "on = \"h0\"\nrun = \"a $pord\"",
-            "`$pord` is not known: expected one of $bdp, $core_ways, $dilation, $edge_ways, $first_host, $host_kbit, $node, $pod_racks, $pods, $port",
+            "`$pord` is not known: expected one of $bdp, $core_ways, $dilation, $edge_ways, $first_host, $host_kbit, $last_host, $node, $pod_racks, $pods, $port",
         ),
     ] {
         let words = "up rack:hosts=2 --scheme ./mine --dry-run";

@@ -66,6 +66,7 @@ fn nodes<'a>(topology: &'a Topology, on: &str) -> Result<Vec<&'a Node>> {
         "hosts" => of(Kind::Host).collect(),
         "switches" => of(Kind::Switch).collect(),
         "first-host" => of(Kind::Host).take(1).collect(),
+        "last-host" => of(Kind::Host).next_back().into_iter().collect(),
         name => match all().find(|node| node.name == name) {
             Some(node) => vec![node],
             None => all().filter(|node| node.layer == name).collect(),
@@ -77,7 +78,7 @@ fn nodes<'a>(topology: &'a Topology, on: &str) -> Result<Vec<&'a Node>> {
     let mut layers: Vec<&str> = all().map(|node| node.layer.as_str()).collect();
     layers.dedup();
     usage(format!(
-        "there is no such node in {}: expected one's name, hosts, switches, first-host, or a layer: {}",
+        "there is no such node in {}: expected one's name, hosts, switches, first-host, last-host, or a layer: {}",
         topology.title(),
         layers.join(", ")
     ))
@@ -115,6 +116,7 @@ mod tests {
     fn nodes_are_meant_by_name_kind_or_layer() {
         assert_eq!(on("h1").unwrap(), ["h1"]);
         assert_eq!(on("first-host").unwrap(), ["h0"]);
+        assert_eq!(on("last-host").unwrap(), ["h3"]);
         assert_eq!(on("hosts").unwrap(), ["h0", "h1", "h2", "h3"]);
         assert_eq!(on("switches").unwrap(), ["leaf0", "leaf1", "spine0"]);
         assert_eq!(on("leaf").unwrap(), ["leaf0", "leaf1"]);

@@ -14,6 +14,8 @@ use crate::variables::Variables;
 pub(crate) struct Shape {
     /// The address of the first host of the first switch of the first pod.
     pub(crate) first: Ipv4Addr,
+    /// That of the last host.
+    pub(crate) last: Ipv4Addr,
     /// The most hosts of a switch.
     pub(crate) hosts: u32,
     /// The most such switches of a pod.
@@ -51,8 +53,10 @@ impl Shape {
         });
         let edge_ways = edges().map(|it| ways(it, |_, _| false)).max();
         let core_ways = above.map(|it| ways(it, is_edge)).max();
+        let first = Ipv4Addr::new(10, 0, 0, 2);
         Self {
-            first: Ipv4Addr::new(10, 0, 0, 2),
+            first,
+            last: hosts().next_back().map_or(first, |it| it.address.v4()),
             hosts: most(|it| it.address.id).map_or(1, |id| id.saturating_sub(1).max(1)),
             racks: most(|it| it.address.switch).map_or(1, |switch| switch + 1),
             pods: most(|it| it.address.pod).map_or(1, |pod| pod + 1),
@@ -64,6 +68,7 @@ impl Shape {
     /// Gives each its name.
     pub(crate) fn set(&self, variables: &mut Variables) {
         variables.set("first_host", self.first.to_string());
+        variables.set("last_host", self.last.to_string());
         for (name, number) in [
             ("rack_hosts", self.hosts),
             ("pod_racks", self.racks),
@@ -82,15 +87,20 @@ mod tests {
 
     #[test]
     fn a_fabric_is_known_by_few_numbers() {
-        for (text, [hosts, racks, pods, edge_ways, core_ways]) in [
-            ("fat-tree:k=4", [2, 2, 4, 2, 2]),
-            ("fat-tree:k=6", [3, 3, 6, 3, 3]),
-            ("leaf-spine:leaves=3,spines=4,hosts=5", [5, 3, 1, 4, 1]),
-            ("rack:hosts=9", [9, 1, 1, 1, 1]),
+        for (text, [hosts, racks, pods, edge_ways, core_ways], last) in [
+            ("fat-tree:k=4", [2, 2, 4, 2, 2], [10, 3, 1, 3]),
+            ("fat-tree:k=6", [3, 3, 6, 3, 3], [10, 5, 2, 4]),
+            (
+                "leaf-spine:leaves=3,spines=4,hosts=5",
+                [5, 3, 1, 4, 1],
+                [10, 0, 2, 6],
+            ),
+            ("rack:hosts=9", [9, 1, 1, 1, 1], [10, 0, 0, 10]),
         ] {
             let topology = crate::topology::parse(text).unwrap();
             let expected = Shape {
                 first: Ipv4Addr::new(10, 0, 0, 2),
+                last: last.into(),
                 hosts,
                 racks,
                 pods,

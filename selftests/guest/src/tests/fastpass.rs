@@ -4,8 +4,8 @@
 //! becomes of the arbiter and of what is said to it.
 //!
 //! ```text
-//!   1, the arbiter ──┐
-//!   2, a host ───────┼── 0, a switch ──── 4, which receives        10 Mbit/s: a packet takes 1.2 ms
+//!   1, the arbiter ──┐                     4, which receives; a
+//!   2, a host ───────┼── 0, a switch ────  second arbiter            10 Mbit/s: a packet takes 1.2 ms
 //!   3, a host ───────┘
 //! ```
 
@@ -32,6 +32,10 @@ tests![
     packets_carry_their_path,
     an_arbiter_that_restarts_is_told_anew,
     a_third_of_the_control_packets_may_be_lost,
+    a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again,
+    one_that_stood_still_gives_nothing_any_more,
+    the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost,
+    who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,
     a_host_goes_while_its_packets_wait,
 ];
@@ -42,6 +46,8 @@ const SENDERS: [usize; 2] = [2, 3];
 const RECEIVER: usize = 4;
 
 const LEN: u32 = 1514;
+/// Bytes of what two arbiters tell each other.
+const BEAT: usize = 24;
 const TIMESLOT: Duration = Duration::from_micros(1270);
 
 fn address(node: usize) -> [u8; 4] {
@@ -75,6 +81,17 @@ struct Rack {
 
 impl Rack {
     fn new() -> Result<Self> {
+        Self::with("")
+    }
+
+    /// Whose hosts know of two arbiters.
+    fn of_two() -> Result<Self> {
+        let address = Ipv4Addr::from(address(RECEIVER));
+        Self::with(&format!("standby {address}"))
+    }
+
+    /// With more options of the hosts' qdiscs.
+    fn with(options: &str) -> Result<Self> {
         let mut network = Network::new(5)?;
         network.forward(SWITCH)?;
         let mut links = Vec::new();
@@ -105,7 +122,7 @@ impl Rack {
         for node in SENDERS {
             let words = format!(
                 "qdisc add dev {} parent 1:1 handle 2: fastpass address {} first 10.0.0.2 hosts 4 arbiter 10.0.0.2 \
-                 rate 10mbit timeslot {}us timeout 100ms",
+                 rate 10mbit timeslot {}us timeout 100ms {options}",
                 links[node - 1].name(),
                 Ipv4Addr::from(address(node)),
                 TIMESLOT.as_micros(),
@@ -132,12 +149,43 @@ impl Rack {
     }
 
     fn arbiter(&mut self) -> Result<Arbiter> {
+        self.arbiter_at(ARBITER, "")
+    }
+
+    fn arbiter_at(&mut self, node: usize, options: &str) -> Result<Arbiter> {
         let mut command = Command::new("weft-arbiter");
-        command.args(
-            "--first 10.0.0.2 --hosts 4 --timeslot 1270us --lead 25ms --timeout 100ms".split(' '),
-        );
-        let child = self.network.namespace(ARBITER)?.enter(|| command.spawn())?;
+        let words = "--first 10.0.0.2 --hosts 4 --timeslot 1270us --lead 25ms --timeout 100ms";
+        command.args(words.split(' ').chain(options.split_whitespace()));
+        let child = self.network.namespace(node)?.enter(|| command.spawn())?;
         Ok(Arbiter(child.context("starting weft-arbiter")?))
+    }
+
+    /// The first of two, which watch each other.
+    fn first(&mut self) -> Result<Arbiter> {
+        self.arbiter_at(ARBITER, "--peer 10.0.0.5 --window 1s")
+    }
+
+    fn second(&mut self) -> Result<Arbiter> {
+        self.arbiter_at(RECEIVER, "--peer 10.0.0.2 --second --window 1s")
+    }
+
+    /// Sends for so long, some of what can be sent at a time.
+    fn send_for(&mut self, ms: u64) -> Result<()> {
+        for _ in 0..ms.div_ceil(20) {
+            // 15 packets' time.
+            self.burst(0, 5, None)?;
+            self.burst(1, 5, None)?;
+            self.arrived.extend(self.receiver.arrivals()?);
+            sleep(20);
+        }
+        Ok(())
+    }
+
+    /// The longest time in which nothing arrived, in ms.
+    fn longest_pause(&self) -> u64 {
+        let pairs = self.arrived.windows(2);
+        let pauses = pairs.map(|pair| pair[1].time.saturating_sub(pair[0].time));
+        pauses.max().unwrap_or(0) / 1_000_000
     }
 
     fn stats(&mut self, node: usize) -> Result<Stats> {
@@ -357,6 +405,124 @@ fn a_third_of_the_control_packets_may_be_lost(cx: &Context) -> Result<()> {
     cx.note(format!("{a:?}"));
     ensure!(a.lost + b.lost > 0, "none of the timeslots was lost: {a:?}");
     ensure!(a.scheduled == 150 && b.scheduled == 150, "{a:?} {b:?}");
+    Ok(())
+}
+
+fn a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again(cx: &Context) -> Result<()> {
+    let mut rack = Rack::of_two()?;
+    let first = rack.first()?;
+    let second = rack.second()?;
+    // Two windows, in which the first one waits for another.
+    sleep(2100);
+    rack.send_for(300)?;
+    ensure!(rack.stats(SENDERS[0])?.resets == 1, "two have spoken");
+    drop(first);
+    rack.send_for(1600)?;
+    rack.all_arrive(8000)?;
+    let pause = rack.longest_pause();
+    cx.note(format!("{pause} ms without an arbiter"));
+    // A window since its last beat, and a round trip; what it had given before comes all the same.
+    ensure!((700..1300).contains(&pause), "{pause} ms");
+    ensure!(rack.stats(SENDERS[0])?.resets == 2, "who speaks?");
+    // It comes back, and leaves the second one alone.
+    let _first = rack.first()?;
+    sleep(3000);
+    rack.burst(0, 20, None)?;
+    rack.all_arrive(1000)?;
+    ensure!(rack.stats(SENDERS[0])?.resets == 2, "it has interfered");
+    drop(second);
+    rack.burst(0, 50, None)?;
+    rack.all_arrive(4000)?;
+    for node in SENDERS {
+        let stats = rack.stats(node)?;
+        cx.note(format!("{stats:?}"));
+        ensure!(stats.waiting == 0 && stats.foreign == 0, "{stats:?}");
+    }
+    ensure!(rack.stats(SENDERS[0])?.resets == 3, "who speaks?");
+    Ok(())
+}
+
+/// Stopped for longer than a window, and then it goes on: what it would give is given by the other one.
+fn one_that_stood_still_gives_nothing_any_more(cx: &Context) -> Result<()> {
+    let mut rack = Rack::of_two()?;
+    let first = rack.first()?;
+    let _second = rack.second()?;
+    sleep(2100);
+    rack.send_for(200)?;
+    let signal = |name: &str| {
+        let id = first.0.id().to_string();
+        Command::new("kill").args([name, &id]).status()
+    };
+    ensure!(signal("-STOP")?.success(), "it cannot be stopped");
+    rack.send_for(1600)?;
+    ensure!(signal("-CONT")?.success(), "it cannot go on");
+    // Were both active, packets of both senders, which have some hundreds waiting, would meet: some 15 more in 20 ms than
+    // leave. Of one that allocates, the link is full, and has what timers are late, and what nobody allocates, beside that.
+    let link = rack.link(RECEIVER).index;
+    let mut longest = 0;
+    for _ in 0..100 {
+        rack.send_for(20)?;
+        let qdiscs = rack.network.netlink(SWITCH)?.qdiscs(link)?;
+        longest = qdiscs.iter().map(|it| it.qlen).fold(longest, u32::max);
+    }
+    rack.all_arrive(12_000)?;
+    let stats = rack.stats(SENDERS[0])?;
+    cx.note(format!(
+        "at most {longest} packets at the switch; {stats:?}"
+    ));
+    ensure!(stats.resets == 2 && stats.foreign == 0, "{stats:?}");
+    ensure!(longest <= 6, "{longest} packets at the switch");
+    Ok(())
+}
+
+fn the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost(
+    cx: &Context,
+) -> Result<()> {
+    let mut rack = Rack::of_two()?;
+    let name = rack.link(ARBITER).name();
+    for node in [SWITCH, ARBITER] {
+        let words = format!("qdisc replace dev {name} root netem loss 30%");
+        rack.network.tc(node, &words)?;
+    }
+    let first = rack.first()?;
+    let _second = rack.second()?;
+    sleep(2100);
+    rack.send_for(3000)?;
+    rack.all_arrive(20_000)?;
+    let stats = rack.stats(SENDERS[0])?;
+    cx.note(format!("{stats:?}"));
+    ensure!(stats.lost > 0 && stats.resets == 1, "{stats:?}");
+    drop(first);
+    rack.burst(0, 50, None)?;
+    rack.all_arrive(4000)?;
+    ensure!(rack.stats(SENDERS[0])?.resets == 2, "who speaks?");
+    Ok(())
+}
+
+/// Beats that say that the first arbiter is active, and the second, of somebody who does not see theirs.
+fn who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place(_: &Context) -> Result<()> {
+    let mut rack = Rack::of_two()?;
+    let link = rack.link(RECEIVER);
+    let forger = rack.network.sender(SWITCH, &link)?;
+    let first = rack.first()?;
+    let _second = rack.second()?;
+    let port = DEFAULT_PORT as u16;
+    let mut beat = [0; BEAT];
+    beat[..6].copy_from_slice(b"FCB\x01\x00\x01");
+    beat[8..16].fill(7);
+    let forge = |ms: u64| -> Result<()> {
+        for _ in 0..ms / 20 {
+            forger.send_frame(&forged(&link, RECEIVER, port, &beat))?;
+            sleep(20);
+        }
+        Ok(())
+    };
+    forge(2500)?;
+    drop(first);
+    forge(1500)?;
+    rack.burst(0, 50, None)?;
+    rack.all_arrive(1000)?;
+    ensure!(rack.stats(SENDERS[0])?.resets == 1, "nobody has taken over");
     Ok(())
 }
 

@@ -65,6 +65,7 @@ const NEEDED: Options = Options {
     late: None,
     interval: None,
     timeout: None,
+    standby: None,
 };
 
 fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
