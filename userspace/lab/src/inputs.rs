@@ -39,6 +39,7 @@ pub(crate) fn hashes(
             dst,
             size,
             after,
+            deadline_ns,
             ..
         } = flow;
         for number in [
@@ -49,6 +50,10 @@ pub(crate) fn hashes(
             after.unwrap_or(u64::MAX),
         ] {
             flows.update(number.to_le_bytes());
+        }
+        // Flows without one are those that they were before there were any.
+        if let Some(ns) = deadline_ns {
+            flows.update(ns.to_le_bytes());
         }
     }
     let all = [
@@ -84,6 +89,7 @@ mod tests {
             background: None,
             incasts: None,
             added: vec![added.to_owned()],
+            deadlines: None,
             until: Until::Flows(1),
             warm_up: None,
             no_cool_down: false,
@@ -120,6 +126,31 @@ mod tests {
     }
 
     #[test]
+    fn deadlines_make_other_flows() {
+        let traffic = |deadlines: Option<&str>| Traffic {
+            background: Some(Origin::Drawn(Drawn {
+                sizes: "web-search".to_owned(),
+                load: 0.6,
+                load_of: LoadLinks::Host,
+                counted: Counted::Wire,
+                arrivals: "poisson".parse().unwrap(),
+                pairs: "uniform".parse().unwrap(),
+            })),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: deadlines.map(|text| text.parse().unwrap()),
+            until: Until::Flows(100),
+            warm_up: None,
+            no_cool_down: false,
+        };
+        let hashes = [None, Some("fixed:5ms"), Some("fixed:6ms")];
+        let hashes = hashes.map(|it| on("dctcp", &[], &traffic(it)));
+        assert_eq!(hashes[0]["scheme"], hashes[1]["scheme"]);
+        assert_ne!(hashes[0]["flows"], hashes[1]["flows"]);
+        assert_ne!(hashes[1]["flows"], hashes[2]["flows"]);
+    }
+
+    #[test]
     fn a_scheme_that_tags_packets_has_the_same_flows() {
         let traffic = |sizes: &str| Traffic {
             background: Some(Origin::Drawn(Drawn {
@@ -132,6 +163,7 @@ mod tests {
             })),
             incasts: None,
             added: Vec::new(),
+            deadlines: None,
             until: Until::Flows(100),
             warm_up: None,
             no_cool_down: false,

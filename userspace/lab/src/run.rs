@@ -242,6 +242,7 @@ impl Checked {
             config: Config {
                 connections: run.connections,
                 declare_size: declares,
+                since: run.since,
                 patience: run
                     .patience
                     .map_or_else(|| patience(fabric, &framing, &workload), slowed),
@@ -367,6 +368,7 @@ mod tests {
                 background: None,
                 incasts: None,
                 added: vec![added.to_owned()],
+                deadlines: None,
                 until: weft_load::generate::Until::Flows(1),
                 warm_up: None,
                 no_cool_down: false,

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use weft_load::arrivals::Process;
+use weft_load::deadlines::Deadlines;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
 use weft_load::incast::{Incast, IncastBytes};
@@ -33,6 +34,8 @@ pub struct Traffic {
     pub incasts: Option<Incasts>,
     /// Flows on top, such as `h1-h0:30MB@2ms` (see `weft run --add`).
     pub added: Vec<String>,
+    /// In how much time flows have to be done, but for those that are added.
+    pub deadlines: Option<Deadlines>,
     /// How many, or for how long.
     pub until: Until,
     /// The fraction that comes first and is not measured, from 0 to below 1. `None`: where there is a load,
@@ -290,6 +293,7 @@ impl Traffic {
         let added = self.added.iter().map(|text| added(topology, text));
         let added = added.collect::<Result<Vec<_>>>()?.concat();
         said.added.clone_from(&self.added);
+        said.deadline = self.deadlines.as_ref().map(ToString::to_string);
         let warmed = |drawn: &Drawn| {
             let Some(Background::Open { sizes, rate, .. }) = &background else {
                 return None;
@@ -319,6 +323,7 @@ impl Traffic {
             added,
             until,
             warm_up,
+            deadlines: self.deadlines.clone(),
             seed,
         };
         // Nothing is woven for a workload that is refused.
@@ -644,6 +649,7 @@ mod tests {
             background: Some(Origin::Drawn(drawn(0.5, "all-to-one"))),
             incasts: None,
             added: Vec::new(),
+            deadlines: None,
             until,
             warm_up,
             no_cool_down: false,

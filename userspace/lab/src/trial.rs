@@ -168,6 +168,7 @@ impl Trial<'_> {
         let factor = u64::from(self.dilation.get());
         let slowed = |mut flow: Flow| {
             flow.start_ns = flow.start_ns.saturating_mul(factor);
+            flow.deadline_ns = flow.deadline_ns.map(|ns| ns.saturating_mul(factor));
             flow
         };
         let mut drawn = self.workload.flows()?;

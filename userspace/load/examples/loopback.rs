@@ -94,6 +94,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         added: Vec::new(),
         until: Until::Flows(arguments.flows),
         warm_up: 0.1,
+        deadlines: None,
         seed: arguments.seed,
     };
     raise_descriptor_limit()?;
@@ -166,6 +167,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 load: None,
                 incast: None,
                 added: Vec::new(),
+                deadline: None,
                 flows: flows.len() as u64,
                 warm_up: workload.warm_up,
                 no_cool_down: false,

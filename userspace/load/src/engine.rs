@@ -70,6 +70,7 @@
 //!     dst: 1,
 //!     size: 20_000,
 //!     class: Class::Background,
+//!     deadline_ns: None,
 //!     warm_up: false,
 //! };
 //! let report = engine.run([flow], Watch::default())?;
@@ -143,8 +144,10 @@ pub struct Config {
     /// `SO_PRIORITY` of senders; `None` leaves it alone.
     pub priority: Option<u32>,
     /// Whether a flow's size is told to weft's programs before its first byte, and its class: 1 is an
-    /// incast's label, 0 any other flow.
+    /// incast's label, 0 any other flow; and its deadline, if it has one.
     pub declare_size: bool,
+    /// From when a flow's time runs, and so its deadline.
+    pub since: Since,
     /// How long to go on after the last start, once no start is due any more.
     pub patience: Duration,
 }
@@ -162,6 +165,7 @@ impl Default for Config {
             congestion_control: None,
             priority: None,
             declare_size: false,
+            since: Since::FirstByte,
             patience: Duration::from_secs(60),
         }
     }
@@ -268,6 +272,7 @@ impl Engine {
         let probe = socket::sender(listening[0].address.ip(), &config)?;
         if config.declare_size {
             socket::declare(&probe, 1, Class::Background)?;
+            socket::declare_deadline(&probe, Some(Duration::from_secs(1)))?;
         }
         namespaces.leave()?;
         Ok(Self {

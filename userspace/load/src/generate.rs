@@ -2,9 +2,10 @@
 
 //! The flows of a workload, in order: a function of the description and its seed.
 //!
-//! Sizes, times, pairs, the times of incasts and their hosts are drawn from separate streams of the
-//! seed, in the order of the flows: another load leaves the sizes and the pairs, other sizes leave
-//! the times (given the same rate), and incasts leave everything else as it was.
+//! Sizes, times, pairs, deadlines, the times of incasts, their hosts and their deadlines are drawn from
+//! separate streams of the seed, in the order of the flows: another load leaves the sizes and the pairs,
+//! other sizes leave the times (given the same rate), and incasts and deadlines leave everything else as it
+//! was.
 //!
 //! ```
 //! use weft_load::arrivals::Process;
@@ -31,6 +32,7 @@
 //!     added: Vec::new(),
 //!     until: Until::Flows(600),
 //!     warm_up: 0.1,
+//!     deadlines: None,
 //!     seed: 1,
 //! };
 //! let flows: Vec<_> = workload.flows()?.collect();
@@ -46,12 +48,15 @@ use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::num::NonZeroU32;
 
+use chacha20::ChaCha8Rng;
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
 use crate::arrivals::Process;
+use crate::deadlines::Deadlines;
 use crate::error::{Result, invalid};
 use crate::incast::{Events, Incast};
 use crate::pairs::Pairs;
+use crate::random::{self, Stream};
 use crate::sizes::Sizes;
 use crate::trace::{Trace, TraceFlow};
 
@@ -73,6 +78,9 @@ pub struct Workload {
     pub until: Until,
     /// The fraction of `until` that is not measured, 0 to below 1.
     pub warm_up: f64,
+    /// In how much time each flow has to be done, but for those that are added; `None`: they take as long
+    /// as they take.
+    pub deadlines: Option<Deadlines>,
     /// Of all random numbers.
     pub seed: u64,
 }
@@ -149,6 +157,8 @@ pub struct Flow {
     pub size: u64,
     /// What it belongs to.
     pub class: Class,
+    /// In how many ns from when its time runs it has to be done.
+    pub deadline_ns: Option<u64>,
     /// Whether it is not to be measured: it is of the warm-up, or only keeps up the load for those
     /// before it ([`Flows::go_on`]).
     pub warm_up: bool,
@@ -171,6 +181,7 @@ impl Flow {
             dst,
             size,
             class,
+            deadline_ns: None,
             warm_up: false,
         }
     }
@@ -236,6 +247,11 @@ impl Workload {
             counted: 0,
             last_start: 0,
             goes_on: false,
+            deadlines: self.deadlines.clone().map(|times| Due {
+                times,
+                background: random::stream(self.seed, Stream::Deadlines),
+                incasts: random::stream(self.seed, Stream::IncastDeadlines),
+            }),
         })
     }
 
@@ -347,6 +363,25 @@ enum WarmUp {
     Time(u64),
 }
 
+/// Draws when flows have to be done.
+#[derive(Debug)]
+struct Due {
+    times: Deadlines,
+    background: ChaCha8Rng,
+    incasts: ChaCha8Rng,
+}
+
+impl Due {
+    fn sample(&mut self, class: Class) -> Option<u64> {
+        let rng = match class {
+            Class::Background => &mut self.background,
+            Class::Incast(_) => &mut self.incasts,
+            Class::Added => return None,
+        };
+        Some(self.times.sample(rng))
+    }
+}
+
 /// The flows of a [`Workload`].
 #[derive(Debug)]
 pub struct Flows {
@@ -366,6 +401,7 @@ pub struct Flows {
     last_start: u64,
     /// Whether the workload's own flows are over.
     goes_on: bool,
+    deadlines: Option<Due>,
 }
 
 impl Flows {
@@ -383,7 +419,13 @@ impl Flows {
         let id = self.next_id;
         self.next_id += 1;
         let after = flow.after.and_then(|back| id.checked_sub(back));
-        Flow { id, after, ..flow }
+        let deadlines = self.deadlines.as_mut();
+        Flow {
+            id,
+            after,
+            deadline_ns: deadlines.and_then(|it| it.sample(flow.class)),
+            ..flow
+        }
     }
 
     fn is_outside(&self, start_ns: u64) -> bool {
@@ -417,6 +459,7 @@ impl Flows {
             dst: event.receiver,
             size,
             class: Class::Incast(self.events),
+            deadline_ns: None,
             warm_up,
         });
         self.pending.extend(flows);

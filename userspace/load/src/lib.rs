@@ -10,6 +10,7 @@
 //! | [`load`]       | the rate that makes a given load                                           |
 //! | [`pairs`]      | who sends to whom                                                          |
 //! | [`incast`]     | many that answer one at once                                               |
+//! | [`deadlines`]  | in how much time they have to be done                                      |
 //! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
 //! | [`framing`]    | what bytes become on a wire                                                |
 //! | [`ideal`]      | the schedule that pFabric calls ideal, and what flows wait in it           |
@@ -21,6 +22,7 @@
 //! All but the last is pure: no clock, no socket, and random numbers only from a seed.
 
 pub mod arrivals;
+pub mod deadlines;
 pub mod engine;
 mod error;
 pub mod framing;

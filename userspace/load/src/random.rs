@@ -33,6 +33,10 @@ pub enum Stream {
     IncastHosts = 5,
     /// Samples of a bootstrap.
     Bootstrap = 6,
+    /// Deadlines of flows that are no incast.
+    Deadlines = 7,
+    /// Deadlines of incasts' flows.
+    IncastDeadlines = 8,
 }
 
 /// The generator of one stream of `seed`.
@@ -101,10 +105,12 @@ mod tests {
             first(1, Stream::Pairs),
             first(1, Stream::IncastArrivals),
             first(1, Stream::IncastHosts),
+            first(1, Stream::Deadlines),
+            first(1, Stream::IncastDeadlines),
         ];
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), 6);
+        assert_eq!(seen.len(), 8);
     }
 
     /// Chi-squared with 6 degrees of freedom is above 22.46 with probability 0.001.

@@ -121,6 +121,9 @@ pub struct Workload {
     /// Flows that were asked for one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
+    /// In how much time all others have to be done, if they have a deadline: `uniform:5ms-25ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// Flows of the workload, those of the warm-up among them; what then kept up the load is not.
     pub flows: u64,
     /// The fraction of them that came first and was not measured.
@@ -152,7 +155,10 @@ pub struct Flow {
     pub size: u64,
     /// From then to when its last byte was read. `None`: it did not end.
     pub fct_ns: Option<u64>,
-    /// That, divided by the best possible.
+    /// How many ns after its start it had to end, if it had a deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
+    /// That time, divided by the best possible.
     pub slowdown: Option<f64>,
     /// Segments sent again.
     #[serde(default)]
@@ -163,6 +169,15 @@ pub struct Flow {
     /// How far it came, if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
+}
+
+impl Flow {
+    /// Whether it ended by its deadline; one that did not end at all missed it. `None`: it had none.
+    #[must_use]
+    pub fn in_time(&self) -> Option<bool> {
+        let deadline_ns = self.deadline_ns?;
+        Some(self.fct_ns.is_some_and(|ns| ns <= deadline_ns))
+    }
 }
 
 /// How far a flow came that did not end.
@@ -324,6 +339,9 @@ pub struct Summary {
     /// Packets that ports detoured, each time that one was. `None`: no port detours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detours: Option<u64>,
+    /// Of the measured flows with a deadline, the share that met it, 0 to 1. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines_met: Option<f64>,
     /// By size, all last; buckets without a flow are left out.
     pub buckets: Vec<BucketSummary>,
 }
@@ -398,6 +416,7 @@ impl Summary {
             loss_of_bytes: None,
             marks: None,
             detours: None,
+            deadlines_met: in_time(measured.iter().copied()),
             buckets: buckets.iter().filter_map(summarize).collect(),
         }
     }
@@ -426,6 +445,16 @@ impl Summary {
         let failures = self.failures.iter().cloned();
         failed.map(Gate::to_string).chain(failures)
     }
+}
+
+/// Of flows with a deadline, the share that met it. `None`: there is none.
+pub fn in_time<'a>(flows: impl IntoIterator<Item = &'a Flow>) -> Option<f64> {
+    let (mut all, mut met) = (0_u64, 0_u64);
+    for in_time in flows.into_iter().filter_map(Flow::in_time) {
+        all += 1;
+        met += u64::from(in_time);
+    }
+    (all > 0).then(|| met as f64 / all as f64)
 }
 
 fn halves(measured: &[&Flow]) -> Option<statistics::Halves> {

@@ -34,6 +34,7 @@ fn flows(
         added: Vec::new(),
         until,
         warm_up: 0.0,
+        deadlines: None,
         seed,
     };
     workload.flows().unwrap().collect()
@@ -251,6 +252,7 @@ fn a_trace_is_played_by_start() {
         added: Vec::new(),
         until: Until::TraceEnd,
         warm_up: 0.3,
+        deadlines: None,
         seed: 1,
     };
     let flows: Vec<_> = workload

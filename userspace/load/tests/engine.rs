@@ -55,6 +55,7 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
         dst,
         size,
         class: Class::Background,
+        deadline_ns: None,
         warm_up: false,
     }
 }
@@ -162,6 +163,7 @@ fn in_a_closed_loop_the_end_of_a_flow_begins_the_next_of_its_pair() {
         added: Vec::new(),
         until: Until::Flows(240),
         warm_up: 0.0,
+        deadlines: None,
         seed: 1,
     };
     let flows: Vec<_> = workload.flows().unwrap().collect();

@@ -72,6 +72,7 @@ fn nothing_is_allocated_for_a_byte() {
             dst: 1,
             size,
             class: Class::Background,
+            deadline_ns: None,
             warm_up: false,
         };
         let before = ALLOCATIONS.get();
@@ -105,6 +106,7 @@ fn ten_thousand_flows_on_sixteen_hosts_take_under_300_mb() {
         added: Vec::new(),
         until: Until::Flows(10_000),
         warm_up: 0.1,
+        deadlines: None,
         seed: 1,
     };
     for (network, connections) in [

@@ -185,6 +185,7 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
         dst,
         size,
         class: Class::Background,
+        deadline_ns: None,
         warm_up: false,
     }
 }

@@ -28,6 +28,7 @@ fn open(sizes: &str, rate: f64) -> Workload {
         added: Vec::new(),
         until: Until::Flows(5_000),
         warm_up: 0.1,
+        deadlines: None,
         seed: 42,
     }
 }

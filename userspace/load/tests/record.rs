@@ -27,6 +27,7 @@ fn header() -> Header {
             load: Some("0.6 of host links (wire bytes)".into()),
             incast: None,
             added: Vec::new(),
+            deadline: None,
             flows: 3,
             warm_up: 0.1,
             no_cool_down: false,
@@ -48,6 +49,7 @@ fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
         start_ns: id * 1_000,
         size,
         fct_ns,
+        deadline_ns: None,
         slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
         retransmissions: 3,
         timeouts: Some(1),
@@ -282,6 +284,37 @@ fn a_run_is_valid_if_it_passes_every_gate() {
             "unfinished: not measured, expected at most 0",
             "lag: 4.177 packet times, expected at most 0.5 packet times",
         ]
+    );
+}
+
+/// Of four that are measured and have one: to the nanosecond, too late, never, and in time.
+#[test]
+fn a_deadline_is_met_by_its_nanosecond_and_missed_by_a_flow_without_an_end() {
+    let due = |id, fct_ns, deadline_ns| Flow {
+        deadline_ns,
+        ..flow(id, 10, fct_ns)
+    };
+    let mut flows = vec![
+        due(0, Some(5_000), Some(5_000)),
+        due(1, Some(5_001), Some(5_000)),
+        due(2, None, Some(5_000)),
+        due(3, Some(1), Some(5_000)),
+        due(4, Some(9_000), None),
+    ];
+    flows.push(Flow {
+        warm_up: true,
+        ..due(5, Some(1), Some(5_000))
+    });
+    let met: Vec<_> = flows.iter().map(Flow::in_time).collect();
+    let expected = [Some(true), Some(false), Some(false), Some(true), None];
+    assert_eq!(met[..5], expected);
+    let summary = |flows: &[Flow]| Summary::new(flows, &Buckets::default(), vec![], None);
+    assert_eq!(summary(&flows).deadlines_met, Some(0.5));
+    assert_eq!(summary(&flows[4..5]).deadlines_met, None);
+    let line = text(&[Record::Flow(flows.swap_remove(0))]);
+    assert!(
+        line.contains(r#""fct_ns":5000,"deadline_ns":5000,"slowdown""#),
+        "{line}"
     );
 }
 

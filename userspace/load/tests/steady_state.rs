@@ -108,6 +108,7 @@ fn trials(sizes: &str, fraction: f64, warm: bool, measured: u64) -> (usize, f64)
             added: Vec::new(),
             until: Until::Flows(flows),
             warm_up: warm_up / flows as f64,
+            deadlines: None,
             seed,
         };
         let slowdowns = processor_sharing(&workload);

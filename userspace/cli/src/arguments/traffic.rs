@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use weft_lab::error::usage;
 use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Origin, Traffic};
+use weft_load::deadlines::Deadlines;
 use weft_load::generate::Until;
 use weft_load::load::Counted;
 use weft_topo::Delay;
@@ -69,6 +70,10 @@ pub(crate) struct Args {
     /// Nothing but the flows of --add
     #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
     only_added: bool,
+    /// In how much time flows have to be done, in time of the fabric: fixed:TIME or uniform:MIN-MAX, such as
+    /// uniform:5ms-25ms; flows of --add have no deadline
+    #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
+    deadline: Option<Deadlines>,
     /// How many flows (default 1000); while they last, flows that are not measured keep up the load
     #[arg(long, value_name = "N", conflicts_with = "time")]
     flows: Option<u64>,
@@ -122,6 +127,7 @@ impl Args {
             background,
             incasts,
             added: self.add.clone(),
+            deadlines: self.deadline.clone(),
             until: self.until()?,
             warm_up: self.warm_up,
             no_cool_down: self.no_cool_down,

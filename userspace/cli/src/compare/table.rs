@@ -155,7 +155,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
 
 /// All of them.
-pub(crate) const OF_RUN: [OfRun; 8] = [
+pub(crate) const OF_RUN: [OfRun; 9] = [
     ("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
     }),
@@ -174,6 +174,9 @@ pub(crate) const OF_RUN: [OfRun; 8] = [
     ("unfinished", "flows", |group| {
         group.figure(|it| Some(it.unfinished as f64))
     }),
+    ("deadlines met", "%", |group| {
+        Some(group.figure(|it| it.deadlines_met)?.scaled(100.0))
+    }),
 ];
 
 /// A count that only some schemes have: `None` if no run has any.
@@ -188,7 +191,7 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
         unit: unit.to_owned(),
         cells: groups.iter().map(|group| show(of(group))).collect(),
     };
-    let rare = ["marked", "detoured"];
+    let rare = ["marked", "detoured", "deadlines met"];
     let has = |&(figure, _, of): &OfRun| {
         !rare.contains(&figure) || groups.iter().any(|group| of(group).is_some())
     };
@@ -338,6 +341,9 @@ fn parts_of(group: &Group) -> Vec<String> {
     }
     if !workload.added.is_empty() {
         parts.push(format!("added {}", workload.added.join(", ")));
+    }
+    if let Some(deadline) = &workload.deadline {
+        parts.push(format!("deadlines {deadline}"));
     }
     parts.push(format!("{} flows", workload.flows));
     let seeds = group.seeds();

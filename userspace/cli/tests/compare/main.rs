@@ -394,10 +394,44 @@ fn the_same_flows_under_two_clocks_are_compared_one_by_one() {
 }
 
 #[test]
+fn deadlines_that_were_met_are_told_where_there_are_any() {
+    let folder = files::folder("compare-deadlines");
+    let with = |scheme, every: usize| {
+        let mut sample = sample(scheme, 1, 60, 1.5);
+        sample.header.workload.deadline = Some("fixed:5ms".to_owned());
+        let measured = sample.flows.iter_mut().filter(|flow| !flow.warm_up);
+        for (place, flow) in measured.enumerate() {
+            let late = place % every == 0;
+            flow.deadline_ns = flow.fct_ns.map(|ns| ns - u64::from(late));
+        }
+        sample.summarize(true);
+        sample
+    };
+    // Of 54 every second is late, or every third.
+    let files = written(&folder, &[with("dctcp", 2), with("pase", 3)]);
+    let text = printed(&["compare"], &files);
+    assert!(text.contains("deadlines fixed:5ms"), "{text}");
+    let met = text
+        .lines()
+        .find(|line| line.contains("deadlines met"))
+        .unwrap();
+    assert!(
+        cells(met).ends_with(&["%".into(), "50".into(), "66.7".into()]),
+        "{met}"
+    );
+    let none = printed(
+        &["compare"],
+        &written(&folder, &[sample("dctcp", 1, 60, 1.5)]),
+    );
+    assert!(!none.contains("deadlines"), "{none}");
+}
+
+#[test]
 fn flows_are_exported_as_a_table() {
     let folder = files::folder("compare-export");
     let mut samples = [sample("dctcp", 1, 60, 3.0), sample("pfabric", 1, 60, 2.0)];
     samples[1].flows[9].timeouts = None;
+    samples[1].flows[9].deadline_ns = Some(7_000);
     let text = printed(&["export", "--csv"], &written(&folder, &samples));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 1 + 120);
@@ -412,6 +446,7 @@ fn flows_are_exported_as_a_table() {
         assert_eq!(cells[column("slowdown")].parse().ok(), flow.slowdown);
         assert_eq!(cells[column("fct_ns")].parse().ok(), flow.fct_ns);
         assert_eq!(cells[column("timeouts")].parse().ok(), flow.timeouts);
+        assert_eq!(cells[column("deadline_ns")].parse().ok(), flow.deadline_ns);
         assert_eq!(
             cells[column("measured")],
             if flow.warm_up { "0" } else { "1" }

@@ -70,6 +70,7 @@ fn result(load: &str, slowdown: f64) -> Sample {
         start_ns,
         size: 5 * 1448,
         fct_ns: Some((10_000.0 * slowdown) as u64),
+        deadline_ns: None,
         slowdown: Some(slowdown),
         retransmissions: 0,
         timeouts: Some(0),
@@ -700,4 +701,52 @@ fn flows_may_begin_late_as_far_as_the_experiment_says() {
         let (found, text) = judged_as(name, &experiment, [result("0.2", 2.0), late()]);
         assert_eq!(found, Some(status), "{text}");
     }
+}
+
+/// Flows with deadlines, at two loads.
+const DEADLINES: &str = r#"
+title = "Deadlines"
+source = "A. Author, 2026, Figure 2"
+about = "a"
+seeds = [1, 2]
+[[runs]]
+options = "rack:hosts=4 --scheme ./plain --load {load} --flows 4 --warm-up 0 --deadline uniform:20us-40us"
+each.load = [0.2, 0.8]
+[measures]
+met = { of = "deadlines" }
+"met, to h0" = { of = "deadlines", to = "h0" }
+"met, added" = { of = "deadlines", class = "added" }
+[[tables]]
+title = "Deadlines met"
+measures = ["met", "met, to h0", "met, added"]
+rows = "load"
+[[claims]]
+says = "three quarters are met"
+paper = "75 %"
+measure = "met"
+where = { load = 0.8 }
+at_least = 74.9
+at_most = 75.1
+"#;
+
+/// All take 20 µs at the lower load and 40 µs at the higher; one of four has 30 µs, the others 40 µs.
+#[test]
+fn of_flows_with_deadlines_the_share_that_met_them_is_measured() {
+    let with = |load, slowdown| {
+        let mut sample = result(load, slowdown);
+        let deadline = ["--deadline", "uniform:20us-40us"].map(str::to_owned);
+        // As options are repeated: after the load.
+        sample.header.options.splice(3..3, deadline);
+        for (flow, us) in sample.flows.iter_mut().zip([30, 40, 40, 40]) {
+            flow.deadline_ns = Some(us * 1_000);
+        }
+        summarize(&mut sample, true);
+        sample
+    };
+    let results = [with("0.2", 2.0), with("0.8", 4.0)];
+    let (status, text) = judged_as("deadlines", DEADLINES, results);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(words(&text, "0.2 "), ["0.2", "100", "100", "–"]);
+    assert_eq!(words(&text, "0.8 "), ["0.8", "75", "50", "–"]);
+    assert!(words(&text, "three").ends_with(&["holds"]), "{text}");
 }

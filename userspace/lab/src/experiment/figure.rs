@@ -8,7 +8,7 @@ mod receiver;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use weft_load::record::{Backpressure, Class, Flow, PortSample};
+use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time};
 
 use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
@@ -89,6 +89,7 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
         Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
         Of::Retransmissions => per_flow(|flow| Some(flow.retransmissions)),
         Of::Timeouts => per_flow(|flow| flow.timeouts),
+        Of::Deadlines => in_time(flows()).map(|share| 100.0 * share),
         _ => of_ports(measure, done),
     })
 }
@@ -177,6 +178,7 @@ mod tests {
             start_ns,
             size: 1000,
             fct_ns,
+            deadline_ns: None,
             slowdown: None,
             retransmissions: 0,
             timeouts: Some(0),

@@ -79,6 +79,8 @@ pub(crate) enum Of {
     Retransmissions,
     /// Timeouts, per flow.
     Timeouts,
+    /// Of the flows that have a deadline, the share that ended by it, in %.
+    Deadlines,
     /// Bytes that wait at a port, in kB.
     Backlog,
     /// Bytes that wait at all ports of a switch together, in kB.
@@ -276,11 +278,9 @@ impl Of {
 
     /// Whether sizes, classes and hosts of flows can be told apart.
     fn has_flows(self) -> bool {
-        use Of::{Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
-        matches!(
-            self,
-            Slowdown | Time | Delay | Throughput | Retransmissions | Timeouts
-        )
+        use Of::{Deadlines, Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
+        matches!(self, Slowdown | Time | Delay | Throughput)
+            || matches!(self, Retransmissions | Timeouts | Deadlines)
     }
 
     /// Empty for a number.
@@ -291,6 +291,7 @@ impl Of {
             Self::Paused | Self::Recovery => "µs",
             Self::Loss | Self::LossOfBytes | Self::Detours => "%",
             Self::Utilization | Self::Throughput | Self::Collisions => "%",
+            Self::Deadlines => "%",
             Self::Empty | Self::Busy | Self::Idle => "%",
             Self::SwitchOver => "packets",
             Self::Backlog | Self::Buffer | Self::Queue => "kB",
@@ -393,6 +394,7 @@ mod tests {
             start_ns,
             size: 1000,
             fct_ns,
+            deadline_ns: None,
             slowdown: None,
             retransmissions: 0,
             timeouts: Some(0),

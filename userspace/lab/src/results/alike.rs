@@ -9,7 +9,7 @@ use weft_load::record::{Header, Recorded};
 use crate::error::usage;
 
 /// Options whose meaning [`conditions`] has, or a scheme's parameters: they are not named twice.
-const TOLD: [&str; 19] = [
+const TOLD: [&str; 20] = [
     "--dilation",
     "--set",
     "--workload",
@@ -26,6 +26,7 @@ const TOLD: [&str; 19] = [
     "--only-incast",
     "--add",
     "--only-added",
+    "--deadline",
     "--flows",
     "--time",
     "--warm-up",
@@ -59,6 +60,7 @@ pub fn conditions(header: &Header) -> Vec<(&'static str, String)> {
         ("pairs", text(&workload.pairs)),
         ("incasts", optional(&workload.incast)),
         ("flows added", text(&workload.added.join(", "))),
+        ("deadlines", optional(&workload.deadline)),
         ("warm-up", format!("{} %", round(100.0 * workload.warm_up))),
         (
             "cool-down",

@@ -82,6 +82,7 @@ fn run(folder: &Path, flows: u64) -> Run {
             background: Some(Origin::Drawn(drawn)),
             incasts: None,
             added: Vec::new(),
+            deadlines: None,
             until: Until::Flows(flows),
             warm_up: Some(0.0),
             no_cool_down: false,

@@ -237,6 +237,7 @@ impl FlowResult {
             start_ns: fabric(start).round() as u64,
             size: self.flow.size,
             fct_ns: fct.map(|fct| fct.round() as u64),
+            deadline_ns: self.flow.deadline_ns.map(|ns| fabric(ns).round() as u64),
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
             timeouts: self.timeouts,

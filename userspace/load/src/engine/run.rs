@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::connections::{Connection, Key, Opening, Pair, Side, State, Table, Token};
-use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Stage};
+use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Since, Stage};
 use super::schedule::Schedule;
 use super::socket::{self, Counters};
 use super::timer::{Alarm, Clock, Period, ns};
@@ -560,6 +560,15 @@ impl<'a> Run<'a> {
             if self.engine.config.declare_size {
                 let flow = &result.flow;
                 socket::declare(&connection.sender, flow.size, flow.class)?;
+                let passed = match (self.engine.config.since, result.start_ns) {
+                    (Since::Start, Some(start_ns)) => self.clock.now()?.saturating_sub(start_ns),
+                    _ => 0,
+                };
+                let left = |ns: u64| Duration::from_nanos(ns.saturating_sub(passed));
+                // Another flow's, on a connection that is taken again.
+                if flow.deadline_ns.is_some() || result.reused {
+                    socket::declare_deadline(&connection.sender, flow.deadline_ns.map(left))?;
+                }
             }
             result.first_byte_ns = Some(self.clock.now()?);
         }

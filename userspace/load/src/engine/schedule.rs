@@ -140,6 +140,7 @@ mod tests {
             dst: 1,
             size: 1,
             class: Class::Background,
+            deadline_ns: None,
             warm_up: false,
         }
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -173,6 +174,16 @@ pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()>
         },
         source,
     })
+}
+
+/// Tells weft's programs in how much time the flow has to be done. If that has passed, in a nanosecond: it
+/// is late. `None` takes back what was said of the flow before.
+pub(super) fn declare_deadline(socket: impl AsFd, time: Option<Duration>) -> Result<()> {
+    let said = match time {
+        Some(time) => weft_socket::deadline_in(socket, time.max(Duration::from_nanos(1))),
+        None => weft_socket::deadline(socket, 0),
+    };
+    said.map_err(system("declaring a flow's deadline"))
 }
 
 /// Binds and begins to connect. `EADDRINUSE` and `EADDRNOTAVAIL` mean another port.

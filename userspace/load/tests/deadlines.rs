@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Flows' deadlines: what they are read from, how they are distributed, and which flows have one.
+
+use std::num::NonZeroU32;
+
+use weft_load::arrivals::Process;
+use weft_load::deadlines::Deadlines;
+use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::incast::{Incast, IncastBytes};
+use weft_load::pairs::Pairs;
+use weft_load::random::{Stream, stream};
+use weft_load::trace::TraceFlow;
+
+const MS: u64 = 1_000_000;
+
+fn deadlines(text: &str) -> Deadlines {
+    text.parse().unwrap()
+}
+
+fn workload(deadlines: Option<&str>, incast: bool) -> Workload {
+    Workload {
+        hosts: 8,
+        background: Some(Background::Open {
+            sizes: "uniform:100kB-500kB".parse().unwrap(),
+            pairs: Pairs::uniform(8).unwrap(),
+            process: Process::Poisson,
+            rate: 1_000.0,
+        }),
+        incast: incast.then(|| Incast {
+            fan_in: NonZeroU32::new(5).unwrap(),
+            senders: None,
+            bytes: IncastBytes::PerSender(20_000),
+            process: Process::Poisson,
+            rate: 100.0,
+            receiver: None,
+        }),
+        added: vec![TraceFlow {
+            start_ns: 0,
+            src: 0,
+            dst: 1,
+            size: 1 << 30,
+        }],
+        until: Until::Flows(1_000),
+        warm_up: 0.1,
+        deadlines: deadlines.map(self::deadlines),
+        seed: 7,
+    }
+}
+
+fn flows(workload: &Workload) -> Vec<Flow> {
+    workload.flows().unwrap().collect()
+}
+
+#[test]
+fn a_distribution_displays_as_what_it_was_read_from() {
+    for text in ["fixed:20ms", "uniform:5ms-25ms", "uniform:0.5us-1s"] {
+        assert_eq!(deadlines(text).to_string(), text);
+    }
+    assert_eq!(deadlines("fixed:1.5us").max_ns(), 1_500);
+}
+
+#[test]
+fn what_is_none_is_refused() {
+    for (text, sentence) in [
+        ("5ms", "expected fixed:TIME or uniform:MIN-MAX"),
+        ("uniform:5ms", "`` is no time"),
+        ("uniform:25ms-5ms", "the first time is the shorter one"),
+        ("fixed:0ms", "`0ms` is no time"),
+        ("fixed:0.5ns", "`0.5ns` is no time"),
+        ("fixed:20", "`20` is no time"),
+        ("fixed:86401s", "`86401s` is no time"),
+        ("uniform:1ms-x", "`x` is no time"),
+    ] {
+        let refused = text.parse::<Deadlines>().unwrap_err().to_string();
+        assert!(refused.contains(sentence), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn each_time_is_as_likely_both_ends_included() {
+    let few = deadlines("uniform:5ns-9ns");
+    let mut rng = stream(3, Stream::Deadlines);
+    let mut counts = [0_u32; 5];
+    for _ in 0..50_000 {
+        counts[(few.sample(&mut rng) - 5) as usize] += 1;
+    }
+    let squares = counts.iter().map(|&c| (f64::from(c) - 1e4).powi(2) / 1e4);
+    let chi: f64 = squares.sum();
+    // Chi-squared with 4 degrees of freedom is above 18.47 with probability 0.001.
+    assert!(chi < 18.47, "{chi} {counts:?}");
+    let day = deadlines("uniform:1ns-86400s");
+    assert!((0..1_000).all(|_| (1..=day.max_ns()).contains(&day.sample(&mut rng))));
+}
+
+#[test]
+fn all_flows_but_those_that_were_added_have_a_deadline() {
+    let all = flows(&workload(Some("uniform:5ms-25ms"), true));
+    let count = |class: fn(&Class) -> bool| all.iter().filter(|it| class(&it.class)).count();
+    assert!(count(|it| matches!(it, Class::Incast(_))) > 100);
+    assert_eq!(count(|it| *it == Class::Added), 1);
+    for flow in &all {
+        let within = flow.deadline_ns.map(|ns| (5 * MS..=25 * MS).contains(&ns));
+        let expected = (flow.class != Class::Added).then_some(true);
+        assert_eq!(within, expected, "{flow:?}");
+    }
+    assert!(
+        flows(&workload(None, true))
+            .iter()
+            .all(|it| it.deadline_ns.is_none())
+    );
+}
+
+#[test]
+fn deadlines_leave_all_else_as_it_was_and_incasts_leave_the_deadlines() {
+    let without = |flow: Flow| Flow {
+        deadline_ns: None,
+        ..flow
+    };
+    let with: Vec<_> = flows(&workload(Some("fixed:5ms"), true))
+        .into_iter()
+        .map(without)
+        .collect();
+    assert_eq!(with, flows(&workload(None, true)));
+    let background = |incast| -> Vec<_> {
+        let all = flows(&workload(Some("uniform:5ms-25ms"), incast));
+        let background = all.into_iter().filter(|it| it.class == Class::Background);
+        background.map(|it| (it.start_ns, it.deadline_ns)).collect()
+    };
+    assert_eq!(background(true), background(false));
+}
+
+#[test]
+fn what_keeps_up_the_load_has_deadlines_too() {
+    let workload = workload(Some("fixed:5ms"), false);
+    let mut all = workload.flows().unwrap();
+    assert_eq!(all.by_ref().count(), 1_001);
+    all.go_on().unwrap();
+    assert!(all.take(100).all(|it| it.deadline_ns == Some(5 * MS)));
+}
