@@ -15,6 +15,7 @@
 //! | folder | what it is | source |
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
+//! | [`d2tcp`] | DCTCP by deadlines, for hosts | D2TCP (SIGCOMM 2012) |
 //! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
 //! | [`fastpass`] | hosts that send when an arbiter says, and how they talk with it | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
@@ -35,6 +36,7 @@ pub mod common;
 pub mod heap;
 
 pub mod bfc;
+pub mod d2tcp;
 pub mod dibs;
 pub mod fastpass;
 pub mod hold;

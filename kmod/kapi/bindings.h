@@ -214,6 +214,13 @@ u32 weft_tcp_unacked_bytes(const struct sock *sk);
 bool weft_tcp_has_unsent(const struct sock *sk);
 bool weft_tcp_settled(const struct sock *sk);
 
+/* Windows of data, see round.rs */
+u32 weft_tcp_snd_nxt(const struct sock *sk);
+u32 weft_tcp_arrived(const struct sock *sk);
+bool weft_tcp_round_over(const struct sock *sk, u32 *end);
+u32 weft_tcp_mss(const struct sock *sk);
+u32 weft_tcp_smoothed_rtt_us(const struct sock *sk);
+
 /* Marks of congestion, see ecn.rs */
 u32 weft_tcp_delivered_ce(const struct sock *sk);
 void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,

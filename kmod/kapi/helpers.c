@@ -835,6 +835,37 @@ bool weft_tcp_settled(const struct sock *sk)
 	return !tcp_sk(sk)->packets_out;
 }
 
+u32 weft_tcp_snd_nxt(const struct sock *sk)
+{
+	return tcp_sk(sk)->snd_nxt;
+}
+
+/* As dctcp counts them: of all copies. */
+u32 weft_tcp_arrived(const struct sock *sk)
+{
+	return tcp_sk(sk)->delivered;
+}
+
+bool weft_tcp_round_over(const struct sock *sk, u32 *end)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (before(tp->snd_una, *end))
+		return false;
+	*end = tp->snd_nxt;
+	return true;
+}
+
+u32 weft_tcp_mss(const struct sock *sk)
+{
+	return tcp_sk(sk)->mss_cache;
+}
+
+u32 weft_tcp_smoothed_rtt_us(const struct sock *sk)
+{
+	return tcp_sk(sk)->srtt_us >> 3;
+}
+
 u32 weft_tcp_delivered_ce(const struct sock *sk)
 {
 	return tcp_sk(sk)->delivered_ce;

@@ -50,7 +50,7 @@
 //! Left to the modules is what breaks no memory: how long they take, what they withhold, and not to
 //! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses to).
 //! The congestion control side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`],
-//! [`ecn`], [`probe`], [`way`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
+//! [`ecn`], [`probe`], [`round`], [`way`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
 
 mod adapter;
 pub mod admission;
@@ -70,6 +70,7 @@ pub mod namespace;
 pub mod netlink;
 pub mod probe;
 pub mod qdisc;
+pub mod round;
 mod scope;
 pub mod settings;
 pub mod skb;

@@ -29,11 +29,12 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-const OURS: [(&str, &str); 4] = [
+const OURS: [(&str, &str); 5] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),
     ("pase", "tcp_pase"),
+    ("d2tcp", "tcp_d2tcp"),
 ];
 
 fn available() -> Result<bool> {

@@ -18,6 +18,7 @@ mod pfabric_options;
 mod pfabric_order;
 mod plugin;
 mod tcp_bfc;
+mod tcp_d2tcp;
 mod tcp_pase;
 mod tcp_pfabric;
 mod tcp_pfabric_handshake;
@@ -54,6 +55,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_pfabric_lifetime,
     tcp_bfc,
     tcp_pase,
+    tcp_d2tcp,
     plugin,
     leaks,
 ];

@@ -3,6 +3,7 @@
 //! The tests, one file per part.
 
 mod balance;
+mod deadlines;
 mod doctor;
 mod fastpass;
 mod foreign;
@@ -20,6 +21,6 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, fastpass, incast, results, refusals, doctor, foreign, pase, testbeds, lab,
-    rootless, kill, memory
+    idle, rate, balance, fastpass, incast, results, refusals, doctor, foreign, pase, deadlines,
+    testbeds, lab, rootless, kill, memory
 ];

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! A power of a fraction: by its logarithm and that one's inverse, bit by bit.
+
+/// 1, of fractions and of their powers.
+pub const ONE: u32 = 1 << 16;
+
+/// 1, of exponents.
+pub const EXPONENT_ONE: u32 = 1 << 10;
+
+/// Bits after the point of a logarithm.
+const LOG_BITS: u32 = 20;
+
+/// 2^(-2^-n) in 2^-32, for n from 1 to [`LOG_BITS`].
+const ROOTS: [u64; LOG_BITS as usize] = [
+    0xb504_f334,
+    0xd744_fccb,
+    0xeac0_c6e8,
+    0xf525_7d15,
+    0xfa83_b2db,
+    0xfd3e_0c0d,
+    0xfe9e_115c,
+    0xff4e_cb59,
+    0xffa7_5652,
+    0xffd3_a752,
+    0xffe9_d2b3,
+    0xfff4_e91c,
+    0xfffa_747f,
+    0xfffd_3a3b,
+    0xfffe_9d1d,
+    0xffff_4e8e,
+    0xffff_a747,
+    0xffff_d3a3,
+    0xffff_e9d2,
+    0xffff_f4e9,
+];
+
+/// `base` to the power of `exponent`, in 2^-16: `base` is 0 to [`ONE`] of them, what is beyond is taken for
+/// that, and `exponent` is in 2^-10. To the nearest, or the one beside it, for exponents from a half to 2.
+pub fn power(base: u32, exponent: u32) -> u32 {
+    let base = base.min(ONE);
+    match (base, exponent) {
+        (_, 0) | (ONE, _) => return ONE,
+        (0, _) => return 0,
+        // Not a bit of it is lost.
+        (_, EXPONENT_ONE) => return base,
+        _ => {}
+    }
+    let product = u64::from(below(base)).wrapping_mul(exponent.into());
+    // Of 2^-30, to the nearest of 2^-20.
+    inverse(product.wrapping_add(1 << 9) >> 10)
+}
+
+/// How far the logarithm to base 2 of a fraction above 0 is below 0, in 2^-20.
+fn below(fraction: u32) -> u32 {
+    // From 1 to below 2, in 2^-31; the fraction is 2^(16 - zeros) of it.
+    let zeros = fraction.leading_zeros();
+    let mut rest = u64::from(fraction.wrapping_shl(zeros));
+    let mut log = 0_u32;
+    for _ in 0..LOG_BITS {
+        // Below 4, in 2^-31.
+        rest = rest.wrapping_mul(rest) >> 31;
+        let bit = u32::from(rest >= 1 << 32);
+        rest >>= bit;
+        log = log << 1 | bit;
+    }
+    // A fraction of 1 has 15 zeros, and no smaller one fewer.
+    (zeros.wrapping_sub(15) << LOG_BITS).wrapping_sub(log)
+}
+
+/// 2 to the power of what is so far below 0 in 2^-20, in 2^-16.
+fn inverse(below: u64) -> u32 {
+    let mut product = 1_u64 << 32;
+    for (place, root) in (1..).zip(ROOTS) {
+        if below >> (LOG_BITS.wrapping_sub(place)) & 1 != 0 {
+            product = product.wrapping_mul(root) >> 32;
+        }
+    }
+    // To the nearest: of 2^-32 they are 2^16 times as many.
+    let halves = u32::try_from(below >> LOG_BITS).unwrap_or(u32::MAX);
+    let shift = halves.saturating_add(15);
+    match product.checked_shr(shift) {
+        Some(twice) => (twice.wrapping_add(1) >> 1) as u32,
+        None => 0,
+    }
+}

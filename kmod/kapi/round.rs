@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Windows of data, one after the other, as Linux's DCTCP tells them apart: the next begins when all is
+//! acknowledged that was sent when this one began.
+
+use super::{
+    bindings::{
+        weft_tcp_arrived, weft_tcp_mss, weft_tcp_round_over, weft_tcp_smoothed_rtt_us,
+        weft_tcp_snd_nxt,
+    },
+    congestion::Socket,
+};
+
+/// One socket's.
+#[derive(Clone, Copy)]
+pub struct Round {
+    /// Where the window ends, as a sequence number.
+    end: u32,
+    /// Packets that had arrived when that was last asked for; wraps.
+    arrived: u32,
+}
+
+impl Round {
+    /// For a connection that is established.
+    pub fn new(socket: &mut Socket<'_>) -> Self {
+        // SAFETY: Valid and locked (invariant of Socket).
+        let (end, arrived) = unsafe {
+            (
+                weft_tcp_snd_nxt(socket.as_ptr()),
+                weft_tcp_arrived(socket.as_ptr()),
+            )
+        };
+        Self { end, arrived }
+    }
+
+    /// How many packets have arrived at the other end since this was last asked, those that were sent in
+    /// vain among them.
+    pub fn arrived(&mut self, socket: &mut Socket<'_>) -> u32 {
+        // SAFETY: As in new().
+        let arrived = unsafe { weft_tcp_arrived(socket.as_ptr()) };
+        let new = arrived.wrapping_sub(self.arrived);
+        self.arrived = arrived;
+        new
+    }
+
+    /// Whether the window is acknowledged; then the next one begins.
+    pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
+        // SAFETY: As in new(); the place is ours.
+        unsafe { weft_tcp_round_over(socket.as_ptr(), &mut self.end) }
+    }
+}
+
+impl Socket<'_> {
+    /// The most payload of a packet, in bytes.
+    pub fn mss(&self) -> u32 {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_mss(self.as_ptr()) }
+    }
+
+    /// The smoothed round-trip time (RFC 6298), in µs; 0: none was measured.
+    pub fn smoothed_rtt_us(&self) -> u32 {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_smoothed_rtt_us(self.as_ptr()) }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results have it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ktap::{Context, tests};
+use weft_load::record::Flow;
+
+use crate::folder::Folder;
+use crate::weft;
+
+tests![
+    with_pase_the_earlier_deadline_of_two_goes_first,
+    with_pfabric_it_does_so_at_a_switch,
+    with_d2tcp_the_earlier_deadline_gets_more,
+];
+
+/// 1 Gbit/s, slowed to 10 Mbit/s.
+const FABRIC: &str = "rack:hosts=4,rate=1gbit,delay=20us --dilation 100";
+
+/// A trace of pairs of flows of so many bytes, which begin together, one pair long after the other.
+fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<PathBuf> {
+    let line = |n: u64| {
+        // A pair has a bit less than half of its time.
+        let ns = n * bytes * 8 * 2 * 2;
+        pair.map(|way| format!("{ns} {way} {bytes}\n")).concat()
+    };
+    folder.write("pairs", &(0..count).map(line).collect::<String>())
+}
+
+/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer.
+fn sooner(trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
+    let trace = trace.display();
+    let run = weft::run(&format!("{FABRIC} --trace {trace} --warm-up 0 {words}"))?;
+    let mut flows = run.flows;
+    flows.sort_by_key(|flow| flow.id);
+    let of = |flow: &Flow| {
+        let took = flow.fct_ns.context("it did not end")?;
+        anyhow::Ok((flow.deadline_ns.context("it has no deadline")?, took as f64))
+    };
+    let one = |pair: &[Flow]| {
+        let mut both = [of(&pair[0])?, of(&pair[1])?];
+        both.sort_by_key(|(deadline, _)| *deadline);
+        let [(_, earlier), (_, later)] = both;
+        Ok((later - earlier) / later.max(earlier))
+    };
+    flows.chunks(2).map(one).collect()
+}
+
+/// On its host's own link; on connections of their own, and on those that are taken again.
+fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
+    let of = |words: &str| {
+        let words = format!("--scheme pase-local {words} --deadline uniform:20ms-200ms");
+        let sooner = sooner(&trace, &words)?;
+        cx.note(format!("{words}: {sooner:.2?}"));
+        anyhow::Ok(sooner.iter().filter(|it| **it > 0.3).count())
+    };
+    for connection in ["flow", "pair"] {
+        let first = of(&format!("--set criterion=1 --connection {connection}"))?;
+        ensure!(first == 15, "{connection}: {first} of 15");
+    }
+    // By size, of which both have the same, it is whoever was first.
+    let first = of("--set criterion=0")?;
+    ensure!((2..=13).contains(&first), "{first} of 15 by size");
+    Ok(())
+}
+
+fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let trace = pairs(&folder, 15, 400_000, ["0 2", "1 2"])?;
+    let of = |scheme: &str| {
+        let sooner = sooner(
+            &trace,
+            &format!("--scheme {scheme} --deadline uniform:20ms-200ms"),
+        )?;
+        cx.note(format!("{scheme}: {sooner:.2?}"));
+        anyhow::Ok(sooner.iter().filter(|it| **it > 0.3).count())
+    };
+    let first = of("pfabric-deadline")?;
+    ensure!(first == 15, "{first} of 15");
+    Ok(())
+}
+
+/// Two long flows share a port that marks, and would both take some 32 ms. The one that is nearer its deadline takes what
+/// it needs and no more, and windows of 15 packets are reduced by whole ones: it is some hundredths sooner.
+fn with_d2tcp_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let trace = pairs(&folder, 15, 2_000_000, ["0 2", "1 2"])?;
+    let mean = |scheme: &str| {
+        let sooner = sooner(
+            &trace,
+            &format!("--scheme {scheme} --deadline uniform:16ms-64ms"),
+        )?;
+        cx.note(format!("{scheme}: {sooner:.2?}"));
+        anyhow::Ok(sooner.iter().sum::<f64>() / sooner.len() as f64)
+    };
+    let (with, without) = (mean("d2tcp")?, mean("dctcp-dibs")?);
+    cx.note(format!("sooner by {with:.2}, with dctcp by {without:.2}"));
+    ensure!(with > 0.04, "{with}");
+    ensure!(without.abs() < 0.02, "{without}");
+    Ok(())
+}
