@@ -27,7 +27,7 @@ use super::{
 };
 
 /// The most settings of a module.
-pub const MOST: usize = 8;
+pub const MOST: usize = 9;
 
 /// One setting: a file with a number.
 pub struct Setting {

@@ -15,7 +15,7 @@ use super::{
     guard::Guard,
     probe::{Answer, Probing, Timeout},
     window::{Params, Window},
-    Verdict,
+    Verdict, TOP,
 };
 use crate::common::window::Ack;
 
@@ -98,10 +98,12 @@ impl Host {
         }
     }
 
-    /// The retransmission timer fired: what to send.
-    pub fn on_timeout(&mut self) -> Timeout {
+    /// The retransmission timer fired: what to send. Without `probing` that is the packet in any queue, as
+    /// in the top one (§4.3.2 compares the two).
+    pub fn on_timeout(&mut self, probing: bool) -> Timeout {
         self.window.on_timeout();
         self.due = true;
-        self.probing.on_timeout(self.guard.queue())
+        let queue = if probing { self.guard.queue() } else { TOP };
+        self.probing.on_timeout(queue)
     }
 }

@@ -85,7 +85,7 @@ module! {
     license: "GPL",
 }
 
-/// Of each network namespace. The first four and the last are asked for each time, the others when a
+/// Of each network namespace. The first four and the last two are asked for each time, the others when a
 /// connection is established.
 struct Sysctls;
 
@@ -98,6 +98,7 @@ const RTT_US: usize = 4;
 const PACKET_BYTES: usize = 5;
 const GUIDED: usize = 6;
 const ASK_QUEUES: usize = 7;
+const PROBING: usize = 8;
 
 impl Settings for Sysctls {
     const PATH: &'static CStr = c"net/ipv4/tcp_pase";
@@ -156,6 +157,12 @@ impl Settings for Sysctls {
             default: 0,
             min: 0,
             max: 8,
+        },
+        Setting {
+            name: c"probing",
+            default: 1,
+            min: 0,
+            max: 1,
         },
     ];
 }
@@ -383,7 +390,8 @@ impl CongestionControl for Pase {
     fn timeout(&mut self, socket: &mut Socket<'_>) {
         // A closed window says nothing about the fabric.
         if !socket.peer_window_closed() {
-            let sends = self.host.on_timeout();
+            let probing = socket.setting::<Sysctls>(PROBING) != 0;
+            let sends = self.host.on_timeout(probing);
             if self.number != 0 {
                 let verdict = self.ask(socket);
                 self.host.arbitrate(verdict, false);

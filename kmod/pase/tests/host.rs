@@ -68,15 +68,27 @@ fn the_arbitrators_are_asked_once_in_a_window() {
 #[test]
 fn a_timeout_asks_the_arbitrators_too() {
     let mut flow = flow(8);
-    assert_eq!(flow.on_timeout(), Timeout::Probe);
+    assert_eq!(flow.on_timeout(true), Timeout::Probe);
     assert!(flow.due());
     // The guard holds the queue: until what it sent is acknowledged, a timeout is a probe.
     flow.arbitrate(verdict(1), false);
-    assert_eq!(flow.on_timeout(), Timeout::Probe);
+    assert_eq!(flow.on_timeout(true), Timeout::Probe);
     assert_eq!(flow.acknowledged(ack(0), false), Answer::Lost);
     flow.acknowledged(ack(1), true);
     flow.arbitrate(verdict(1), true);
-    assert_eq!(flow.on_timeout(), Timeout::Packet);
+    assert_eq!(flow.on_timeout(true), Timeout::Packet);
+}
+
+#[test]
+fn without_probing_a_timeout_sends_the_packet_in_any_queue() {
+    let mut flow = flow(8);
+    for _ in 0..3 {
+        assert_eq!(flow.on_timeout(false), Timeout::Packet);
+        assert!(flow.due() && !flow.probing().probing());
+    }
+    assert_eq!((flow.probing().timeouts(), flow.probing().probes()), (3, 0));
+    // Nothing was asked that an acknowledgement of nothing new would answer.
+    assert_eq!(flow.acknowledged(ack(0), false), Answer::Nothing);
 }
 
 #[test]

@@ -31,6 +31,7 @@ tests![
     no_packet_overtakes_another_in_200_promotions,
     a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered,
     a_packet_that_only_waited_is_not_sent_again,
+    without_probing_a_timeout_in_a_lower_queue_sends_the_packet,
     a_timeout_in_the_top_queue_sends_the_packet,
     a_socket_that_changes_to_another_has_its_own_class_again,
     settings_out_of_range_are_refused,
@@ -369,6 +370,30 @@ fn a_packet_that_only_waited_is_not_sent_again(cx: &Context) -> Result<()> {
     Ok(())
 }
 
+fn without_probing_a_timeout_in_a_lower_queue_sends_the_packet(_: &Context) -> Result<()> {
+    let port = port(8)?;
+    set(&port, "probing", 0)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    outage(&port, true)?;
+    flow.write(100_000)?;
+    std::thread::sleep(Duration::from_secs(1));
+    let data = flow.data()?;
+    ensure!(data.len() >= 2, "nothing was sent again: {data:?}");
+    let first = data[0].seq;
+    ensure!(
+        data.iter().all(|it| it.seq == first && queue(it) == 2),
+        "{data:?}"
+    );
+    let probes = headers(&mut flow, data[0].time)?;
+    ensure!(probes.is_empty(), "{probes:?}");
+    outage(&port, false)?;
+    flow.read(100_000)?;
+    let (_, [_, probes, _]) = flow.info()?;
+    ensure!(probes == 0, "it tells of {probes} probes");
+    Ok(())
+}
+
 fn a_timeout_in_the_top_queue_sends_the_packet(_: &Context) -> Result<()> {
     let port = port(8)?;
     let mut flow = Flow::open(&port, NAME)?;
@@ -418,6 +443,7 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
             ("packet_bytes", "1538", ["64", "65535"], ["63", "65536"]),
             ("guided", "1", ["1", "0"], ["2", "-1"]),
             ("ask_queues", "0", ["1", "8"], ["9", "-1"]),
+            ("probing", "1", ["1", "0"], ["2", "-1"]),
         ],
     )
 }
