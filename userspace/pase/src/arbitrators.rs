@@ -24,8 +24,9 @@ use weft_core::heap::Heap;
 use weft_core::pase::arbiter::{Arbiter, Link};
 use weft_core::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
 use weft_core::pase::path::onward;
-use weft_core::pase::{Flow, Verdict};
+use weft_core::pase::{Flow, MAX_RATE, Verdict};
 
+use crate::delegated::Delegated;
 use crate::tree::{Half, Step, Tree};
 
 /// The most flows that are known at a link; the most urgent stay.
@@ -42,6 +43,8 @@ pub struct Rules {
     pub lifetime_us: u32,
     /// The most flows of a link.
     pub flows: u32,
+    /// Whether a trunk of several racks is divided among them, rather than arbitrated at the first of them.
+    pub delegate: bool,
 }
 
 impl Default for Rules {
@@ -51,6 +54,7 @@ impl Default for Rules {
             ask_queues: 1,
             lifetime_us: 25_000,
             flows: FLOWS,
+            delegate: false,
         }
     }
 }
@@ -169,6 +173,7 @@ pub struct Arbitrators {
     /// here, by their numbers in messages.
     hosts: HashMap<usize, Arbiter<Heap>>,
     trunks: HashMap<u32, Arbiter<Heap>>,
+    delegated: Delegated,
     /// By the flow and by where the part of its way begins.
     entries: HashMap<(u64, u32), Entry>,
     sequence: u64,
@@ -194,8 +199,17 @@ impl Arbitrators {
         let own = own.filter(|(_, host)| host.rack == rack);
         let hosts = own.map(|(place, host)| (place, make(host.rate))).collect();
         let mut trunks = HashMap::new();
+        let delegated = match rules.delegate {
+            true => Delegated::of(&tree.racks[rack].trunks, rack, number),
+            false => Delegated::default(),
+        };
         for (place, trunk) in tree.racks[rack].trunks.iter().enumerate() {
-            if trunk.leader() == rack {
+            let share = delegated.shares.get(&number(place + 1, Half::Up));
+            if let Some(share) = share {
+                for half in [Half::Up, Half::Down] {
+                    trunks.insert(number(place + 1, half), make(share.equal));
+                }
+            } else if trunk.leader() == rack {
                 for half in [Half::Up, Half::Down] {
                     trunks.insert(number(place + 1, half), make(trunk.rate));
                 }
@@ -207,6 +221,7 @@ impl Arbitrators {
             rules,
             hosts,
             trunks,
+            delegated,
             entries: HashMap::new(),
             sequence,
             counters: Counters::default(),
@@ -248,7 +263,10 @@ impl Arbitrators {
                 verdict,
                 hold,
             } => self.answered(from, message, flow, (verdict, hold), now),
-            Says::Report { .. } | Says::Share { .. } => None,
+            Says::Report { child, demand } => self.reported(from, message, child, demand),
+            Says::Share { child, rate, hold } => {
+                self.shared(from, message, child, (rate, hold), now)
+            }
         };
         let out = out.unwrap_or_else(|| {
             self.counters.ignored += 1;
@@ -284,14 +302,18 @@ impl Arbitrators {
     fn parts(&self, link_number: u32, from: usize, to: usize) -> Option<Vec<(Half, Vec<Step>)>> {
         if link_number == PATH {
             let halves = [Half::Up, Half::Down];
-            let halves = halves.map(|half| (half, self.tree.half(from, to, half)));
+            let halves = halves.map(|half| (half, self.half(from, to, half)));
             return Some(halves.into());
         }
         let (level, half) = link(link_number)?;
-        let mut steps = self.tree.half(from, to, half);
+        let mut steps = self.half(from, to, half);
         let place = steps.iter().position(|step| step.level == level)?;
         let steps = steps.split_off(place);
         (steps.first()?.at == self.rack).then(|| vec![(half, steps)])
+    }
+
+    fn half(&self, from: usize, to: usize, half: Half) -> Vec<Step> {
+        self.tree.half(from, to, half, self.rules.delegate)
     }
 
     fn arbiter(&mut self, level: usize, half: Half, to: usize) -> Option<&mut Arbiter<Heap>> {
@@ -529,6 +551,117 @@ impl Arbitrators {
             (Peer::Rack(away.rack), message)
         });
         ends.collect()
+    }
+
+    /// What one rack of a trunk asks for.
+    fn reported(&mut self, from: Peer, message: &Message, child: u64, demand: u64) -> Option<Out> {
+        let Peer::Rack(rack) = from else {
+            return None;
+        };
+        let divided = self.delegated.divided.get_mut(&message.link)?;
+        let place = divided.child(rack)?;
+        let (_, heard) = divided.children.get_mut(place)?;
+        let is_news = child == place as u64 && heard.is_news(message.sequence);
+        (is_news && divided.delegation.report(place as u32, demand)).then(Out::new)
+    }
+
+    /// What this rack has of a trunk.
+    fn shared(
+        &mut self,
+        from: Peer,
+        message: &Message,
+        child: u64,
+        (rate, hold): (u64, u32),
+        now: u64,
+    ) -> Option<Out> {
+        let share = self.delegated.shares.get_mut(&message.link)?;
+        let own = from == Peer::Rack(share.leader) && child == u64::from(share.child);
+        if !own || !share.heard.is_news(message.sequence) {
+            return None;
+        }
+        share.rate = rate;
+        share.until = now + u64::from(hold) * 1000;
+        self.resize(message.link, now);
+        Some(Out::new())
+    }
+
+    /// A virtual link is as large as its share now.
+    fn resize(&mut self, number: u32, now: u64) {
+        let rate = self.delegated.shares.get(&number).map(|it| it.now(now));
+        if let Some((trunk, rate)) = self.trunks.get_mut(&number).zip(rate) {
+            let link = trunk.link();
+            trunk.set_link(Link { rate, ..link });
+        }
+    }
+
+    /// Whether it has a part of a trunk that is divided.
+    pub fn delegates(&self) -> bool {
+        !self.delegated.shares.is_empty()
+    }
+
+    /// A period is over: trunks are divided anew, and this rack's demand of those of others is reported. To be called
+    /// several times in a lifetime, which is for how long a share counts.
+    pub fn renew(&mut self, now: u64) -> Out {
+        let mut out = Out::new();
+        let numbers: Vec<u32> = self.delegated.shares.keys().copied().collect();
+        for link in numbers {
+            let demand = self.trunks.get(&link).map_or(0, Arbiter::demand);
+            let sequence = self.next_sequence();
+            let Some(share) = self.delegated.shares.get(&link) else {
+                continue;
+            };
+            let says = Says::Report {
+                child: share.child.into(),
+                demand: demand.min(MAX_RATE),
+            };
+            let to = Peer::Rack(share.leader);
+            let message = Message {
+                sequence,
+                link,
+                says,
+            };
+            self.tell(to, message, now, &mut out);
+            self.resize(link, now);
+        }
+        let numbers: Vec<u32> = self.delegated.divided.keys().copied().collect();
+        let hold = self.rules.lifetime_us.clamp(1, MAX_HOLD);
+        for link in numbers {
+            let Some(divided) = self.delegated.divided.get_mut(&link) else {
+                continue;
+            };
+            divided.delegation.renew();
+            let share = |(child, (rack, _)): (u32, &(usize, Sequence))| {
+                let rate = divided.delegation.share(child)?;
+                let child = child.into();
+                Some((*rack, Says::Share { child, rate, hold }))
+            };
+            let shares: Vec<_> = (0..).zip(&divided.children).filter_map(share).collect();
+            for (rack, says) in shares {
+                let message = Message {
+                    sequence: self.next_sequence(),
+                    link,
+                    says,
+                };
+                self.tell(Peer::Rack(rack), message, now, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Sends something, or hears it at once if it is for this rack.
+    fn tell(&mut self, to: Peer, message: Message, now: u64, out: &mut Out) {
+        if to != Peer::Rack(self.rack) {
+            self.counters.to_arbitrators += 1;
+            out.push((to, message));
+            return;
+        }
+        match message.says {
+            Says::Report { child, demand } => drop(self.reported(to, &message, child, demand)),
+            Says::Share { child, rate, hold } => {
+                drop(self.shared(to, &message, child, (rate, hold), now));
+            }
+            _ => {}
+        }
     }
 
     /// Forgets what has not asked for its lifetime. To be called several times in one.

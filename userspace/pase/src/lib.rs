@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`tree`] | which links a flow goes by, and where each is arbitrated |
 //! | [`arbitrators`] | those at one switch: messages in, messages out |
+//! | `delegated` | trunks that several racks share |
 //! | [`frames`] | how hosts' messages come and go |
 //!
 //! The law, Algorithm 1, and the messages are [`weft_core::pase`].
 
 pub mod arbitrators;
+mod delegated;
 pub mod frames;
 pub mod tree;

@@ -66,6 +66,9 @@ struct Serve {
     /// The most flows of a link
     #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     flows: u32,
+    /// 1: a trunk of several racks is divided among them, each of which arbitrates its part
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
+    delegate: u8,
 }
 
 fn main() -> Result<()> {
@@ -78,6 +81,7 @@ fn main() -> Result<()> {
                 ask_queues: serve.ask_queues,
                 lifetime_us: serve.lifetime_us,
                 flows: serve.flows,
+                delegate: serve.delegate == 1,
             };
             serve::run(&topology, &serve.node, rules)
         }

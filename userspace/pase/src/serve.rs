@@ -62,8 +62,9 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         Duration::from_micros(u64::from(rules.lifetime_us) / 4).max(Duration::from_millis(1));
     let mut expired = Instant::now();
     loop {
-        // Nothing known is nothing to be forgotten.
-        let timeout = (!arbitrators.is_empty()).then_some(period);
+        // Nothing known is nothing to be forgotten. Who has a part of a trunk reports whether he has flows or not.
+        let idle = arbitrators.is_empty() && !arbitrators.delegates();
+        let timeout = (!idle).then_some(period);
         wait(&sockets, &listener, timeout)?;
         while let Some((device, bytes)) = sockets.frames.receive().context("receiving frames")? {
             let message = Message::decode(&bytes);
@@ -90,6 +91,7 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         }
         if expired.elapsed() >= period {
             arbitrators.expire(now());
+            sockets.send(&arbitrators.renew(now()));
             expired = Instant::now();
         }
     }

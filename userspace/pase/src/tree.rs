@@ -133,8 +133,9 @@ impl Tree {
         hosts.position(|host| host.addresses.contains(address))
     }
 
-    /// The links of a half of the way between two hosts, from below, but for the sender's own.
-    pub fn half(&self, from: usize, to: usize, half: Half) -> Vec<Step> {
+    /// The links of a half of the way between two hosts, from below, but for the sender's own. If trunks of several
+    /// racks are `delegated`, each rack has its part of them.
+    pub fn half(&self, from: usize, to: usize, half: Half, delegated: bool) -> Vec<Step> {
         let (from, to) = (self.hosts[from].rack, self.hosts[to].rack);
         let (near, far) = match half {
             Half::Up => (from, to),
@@ -145,7 +146,7 @@ impl Tree {
         let crossed = trunks.take_while(|(_, trunk)| !trunk.racks.contains(&far));
         let crossed = crossed.map(|(place, trunk)| Step {
             level: place + 1,
-            at: trunk.leader(),
+            at: if delegated { near } else { trunk.leader() },
         });
         own.into_iter().chain(crossed).collect()
     }
@@ -248,7 +249,7 @@ mod tests {
 
     /// Levels and racks of a half.
     fn steps(tree: &Tree, from: usize, to: usize, half: Half) -> Vec<(usize, usize)> {
-        let steps = tree.half(from, to, half).into_iter();
+        let steps = tree.half(from, to, half, false).into_iter();
         steps.map(|step| (step.level, step.at)).collect()
     }
 
@@ -278,6 +279,9 @@ mod tests {
         assert_eq!(steps(&tree, 6, 4, Half::Up), [(1, 3)]);
         assert_eq!(steps(&tree, 6, 0, Half::Up), [(1, 3), (2, 2)]);
         assert_eq!(steps(&tree, 0, 6, Half::Down), [(0, 3), (1, 3), (2, 2)]);
+        // A rack's part of its pod's trunk is its own.
+        let own = tree.half(0, 6, Half::Down, true);
+        assert!(own.iter().all(|step| step.at == 3), "{own:?}");
     }
 
     #[test]

@@ -40,9 +40,13 @@ struct Network {
 
 impl Network {
     fn new(topology: &str) -> Self {
+        Self::with(topology, rules())
+    }
+
+    fn with(topology: &str, rules: Rules) -> Self {
         let tree = Tree::new(&topology.parse::<Spec>().unwrap().topology());
         let racks = 0..tree.racks.len();
-        let racks = racks.map(|rack| Arbitrators::new(tree.clone(), rack, rules(), 1, 7));
+        let racks = racks.map(|rack| Arbitrators::new(tree.clone(), rack, rules, 1, 7));
         Self {
             racks: racks.collect(),
             tree,
@@ -129,6 +133,37 @@ impl Network {
         self.tell(host, message, &mut || 1);
     }
 
+    /// A period of delegation is over.
+    fn renew(&mut self) {
+        self.now += LIFETIME / 4;
+        for at in 0..self.racks.len() {
+            if self.gone.contains(&at) {
+                continue;
+            }
+            for (to, message) in self.racks[at].renew(self.now) {
+                let Peer::Rack(to) = to else {
+                    panic!("{message:?}");
+                };
+                assert!(to != at && !self.gone.contains(&at));
+                self.between += 1;
+                if !self.gone.contains(&to) {
+                    let out = self.racks[to].receive(Peer::Rack(at), &message, self.now);
+                    assert_eq!(out, [], "nobody answers {message:?}");
+                }
+            }
+        }
+    }
+
+    /// The rates that the racks have of their pods' trunks, up.
+    fn shares(&self) -> Vec<u64> {
+        let up = |rack: &Arbitrators| {
+            let links = rack.links().into_iter();
+            let up: Vec<_> = links.filter(|it| it.link == "trunk 2 up").collect();
+            up.first().map(|it| it.rate)
+        };
+        self.racks.iter().filter_map(up).collect()
+    }
+
     fn known(&self) -> usize {
         self.racks.iter().map(|it| it.flows(self.now).len()).sum()
     }
@@ -182,7 +217,7 @@ struct Central {
 impl Central {
     fn climb(&mut self, from: usize, to: usize, half: Half, flow: &Flow) -> Verdict {
         let mut way = Vec::new();
-        for step in self.tree.half(from, to, half) {
+        for step in self.tree.half(from, to, half, false) {
             let receiver = if step.level == 0 { to } else { 0 };
             let key = (step.level, step.at, half == Half::Up, receiver);
             let place = self.links.iter().position(|(it, _)| *it == key);
@@ -374,4 +409,150 @@ fn forged_messages_change_nothing() {
     assert_eq!(network.racks[0].flows(0), before);
     assert_eq!(network.racks[0].counters().ignored, count);
     assert_eq!(network.ask((0, 1), 2, 500), says(1, LINE));
+}
+
+fn delegating() -> Network {
+    Network::with(
+        "fat-tree:k=4",
+        Rules {
+            delegate: true,
+            ..rules()
+        },
+    )
+}
+
+/// 40 Gbit/s, of a pod's four links up.
+const TRUNK: u64 = 4 * LINE;
+
+/// A sixteenth of a trunk is divided equally between its two racks, the rest by what they ask for.
+#[test]
+fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
+    let mut network = delegating();
+    assert_eq!(network.shares(), [TRUNK / 2; 8]);
+    // Both hosts of the first rack, and one of the second, to other pods.
+    for (host, to) in [(0, 8), (1, 9), (2, 10)] {
+        assert_eq!(network.ask((host, 1), to, 500), says(1, LINE));
+    }
+    network.renew();
+    network.renew();
+    let shares = network.shares();
+    let part = |asked: u64| TRUNK / 32 + TRUNK / 16 * 15 * asked / 3;
+    assert!(shares[0].abs_diff(part(2)) < 10_000, "{shares:?}");
+    assert!(shares[1].abs_diff(part(1)) < 10_000, "{shares:?}");
+    assert_eq!(shares[2..], [TRUNK / 2; 6]);
+    for _ in 0..20 {
+        let shares = network.shares();
+        for pod in shares.chunks(2) {
+            assert!(pod.iter().sum::<u64>() <= TRUNK, "{shares:?}");
+        }
+        let (host, to) = (network.sequence as usize % 4, 15);
+        network.ask((host, network.sequence as u32 + 1), to, 500);
+        network.renew();
+    }
+    // What ended leaves its part to others.
+    network.now += LIFETIME;
+    for rack in &mut network.racks {
+        rack.expire(network.now);
+    }
+    network.renew();
+    network.renew();
+    assert_eq!(network.shares(), [TRUNK / 2; 8]);
+}
+
+/// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): flows are not asked for at
+/// another rack of their pod.
+#[test]
+fn no_flows_message_goes_to_another_rack_of_its_pod() {
+    let mut between = Vec::new();
+    for delegate in [false, true] {
+        let mut network = Network::with(
+            "fat-tree:k=4",
+            Rules {
+                delegate,
+                ask_queues: 8,
+                ..rules()
+            },
+        );
+        for host in 0..8 {
+            // Of the second racks of their pods.
+            let (from, to) = ([2, 3, 6, 7][host % 4], 8 + [2, 3, 6, 7][host / 2]);
+            network.ask((from, host as u32 + 1), to, 5);
+        }
+        between.push(network.between);
+    }
+    // To the receiver's rack and back is left; the pods' trunks were two more, there and back.
+    assert_eq!(between, [48, 16]);
+}
+
+#[test]
+fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
+    let mut network = delegating();
+    let asks = |network: &mut Network| {
+        network.ask((2, 1), 8, 500);
+        network.ask((3, 1), 9, 500);
+        network.renew();
+    };
+    asks(&mut network);
+    asks(&mut network);
+    let most = network.shares()[1];
+    assert!(most > TRUNK / 8 * 7, "{most}");
+    network.gone = vec![0];
+    asks(&mut network);
+    assert_eq!(network.shares()[1], most);
+    for _ in 0..4 {
+        asks(&mut network);
+    }
+    assert_eq!(network.shares()[1], TRUNK / 2);
+    network.gone = Vec::new();
+    asks(&mut network);
+    asks(&mut network);
+    assert_eq!(network.shares()[1], most);
+}
+
+#[test]
+fn forged_reports_and_shares_change_nothing() {
+    let mut network = delegating();
+    network.ask((0, 1), 8, 500);
+    network.renew();
+    network.renew();
+    let before = network.shares();
+    // Of its second trunk up, by a host, a rack of another pod, one with the other's number, of another link.
+    let up = 5;
+    let report = |child| Says::Report {
+        child,
+        demand: 100 * LINE,
+    };
+    let share = |child| Says::Share {
+        child,
+        rate: 1,
+        hold: 1000,
+    };
+    let forged = [
+        (0, Peer::Host(1), up, report(1)),
+        (0, Peer::Rack(2), up, report(1)),
+        (0, Peer::Rack(1), up, report(0)),
+        (0, Peer::Rack(1), 3, report(1)),
+        (1, Peer::Host(2), up, share(1)),
+        (1, Peer::Rack(2), up, share(1)),
+        (1, Peer::Rack(0), up, share(0)),
+        (1, Peer::Rack(0), 3, share(1)),
+        (0, Peer::Rack(1), up, share(0)),
+    ];
+    for (at, from, link, says) in forged {
+        let message = Message {
+            sequence: 1 << 40,
+            link,
+            says,
+        };
+        let ignored = network.racks[at].counters().ignored;
+        assert_eq!(network.racks[at].receive(from, &message, network.now), []);
+        assert_eq!(
+            network.racks[at].counters().ignored,
+            ignored + 1,
+            "{from:?}: {says:?}"
+        );
+    }
+    network.renew();
+    network.renew();
+    assert_eq!(network.shares(), before);
 }
