@@ -41,14 +41,14 @@ use crate::bfc::{
 use crate::common::discipline::Next;
 use crate::common::share::Share;
 use crate::common::shared::{self, Frames, FRAME};
-use crate::common::tag::{self, Tag};
 use kapi::{
     admission::{Admission, Verdict},
     clock::{now, random, time_of_day},
     flow::Flows,
     qdisc::{Qdisc, QueueView, Registration, Rtnl, Sch, Setup},
-    skb::{Fifo, Purge, Skb, WithHeader},
+    skb::{Fifo, Purge, Skb},
     store::KernelStore,
+    tagged::MaybeTagged,
 };
 
 module! {
@@ -267,70 +267,6 @@ fn tuning(config: &Config, mtu: u32) -> Tuning {
     }
 }
 
-/// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-
-/// An arriving packet: one with a tag is to be given another upstream queue.
-enum Arriving {
-    Untagged(Skb),
-    Tagged {
-        skb: WithHeader,
-        at: usize,
-        tag: Tag,
-    },
-}
-
-impl Arriving {
-    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may look
-    /// like one.
-    ///
-    /// # Errors
-    ///
-    /// The packet, where there is no memory for that.
-    #[inline]
-    fn read(skb: Skb, protocol: u16) -> Result<Self, Skb> {
-        let header = skb.network_header();
-        let version = header.first().map(|first| first >> 4);
-        let is_ip = matches!((protocol, version), (IPV4, Some(4)) | (IPV6, Some(6)));
-        let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
-            return Ok(Self::Untagged(skb));
-        };
-        let skb = skb.with_header(at.wrapping_add(tag::WORD) as u32)?;
-        Ok(Self::Tagged { skb, at, tag })
-    }
-
-    #[inline]
-    fn upstream_queue(&self) -> u16 {
-        match self {
-            Self::Untagged(_) => 0,
-            Self::Tagged { tag, .. } => tag.upstream_queue,
-        }
-    }
-
-    #[inline]
-    fn mark(self, upstream_queue: u16) -> Skb {
-        match self {
-            Self::Untagged(skb) => skb,
-            Self::Tagged { mut skb, at, tag } => {
-                let tag = Tag {
-                    upstream_queue,
-                    ..tag
-                };
-                tag::rewrite(skb.header(), at, tag);
-                skb.into_skb()
-            }
-        }
-    }
-
-    fn into_skb(self) -> Skb {
-        match self {
-            Self::Untagged(skb) => skb,
-            Self::Tagged { skb, .. } => skb.into_skb(),
-        }
-    }
-}
-
 #[vtable]
 impl Qdisc for Port {
     const KIND: &'static str = crate::bfc::KIND;
@@ -460,7 +396,7 @@ impl Qdisc for Port {
             device: skb.ingress(),
             upstream_queue: 0,
         };
-        let arriving = match Arriving::read(skb, protocol) {
+        let arriving = match MaybeTagged::read(skb, protocol) {
             Ok(arriving) => arriving,
             Err(skb) => {
                 self.dropped_memory = self.dropped_memory.wrapping_add(1);
@@ -468,8 +404,9 @@ impl Qdisc for Port {
             }
         };
         arrival.upstream_queue = arriving.upstream_queue();
-        let result = sch
-            .shared(|node| egress.enqueue(&mut node.0, arriving, &arrival, now(), Arriving::mark));
+        let result = sch.shared(|node| {
+            egress.enqueue(&mut node.0, arriving, &arrival, now(), MaybeTagged::mark)
+        });
         match result {
             Ok(()) => admission.queued(sch),
             Err((arriving, _)) => admission.refuse(sch, arriving.into_skb()),

@@ -21,7 +21,6 @@ mod kapi;
 use crate::common::discipline;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
-use crate::common::tag::{self, Tag};
 use crate::fastpass::address::{self, Addresses, Sort};
 use crate::fastpass::calendar::Entry;
 use crate::fastpass::frame::MAX_SIZE;
@@ -34,6 +33,7 @@ use kapi::{
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
     store::KernelStore,
+    tagged::MaybeTagged,
 };
 
 module! {
@@ -179,9 +179,11 @@ fn host(config: &Config) -> Result<Host<KernelStore>> {
 /// Makes an endpoint a member of its namespace; its number.
 fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
-    let is_full = |node: &mut Node| node.members.iter().all(Option::is_some);
-    if setup.shared(|node| is_full(node)) {
-        let len = setup.shared(|node| node.members.len());
+    let full = setup.shared(|node| {
+        let is_full = node.members.iter().all(Option::is_some);
+        is_full.then(|| node.members.len())
+    });
+    if let Some(len) = full {
         if len >= MEMBERS {
             setup.explain(c"A namespace has at most 64 qdiscs with fastpass");
             return Err(ENOSPC);
@@ -206,26 +208,13 @@ fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
     })
 }
 
-/// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-
 /// Writes a path into a packet's tag, in the place of an upstream queue. Whether it has a tag.
 fn direct(skb: Skb, path: u8) -> (Skb, bool) {
-    let header = skb.network_header();
-    let version = header.first().map(|first| first >> 4);
-    let is_ip = matches!((skb.protocol(), version), (IPV4, Some(4)) | (IPV6, Some(6)));
-    let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
-        return (skb, false);
-    };
-    match skb.with_header(at.wrapping_add(tag::WORD) as u32) {
-        Ok(mut skb) => {
-            let tag = Tag {
-                upstream_queue: u16::from(path).wrapping_add(1),
-                ..tag
-            };
-            tag::rewrite(skb.header(), at, tag);
-            (skb.into_skb(), true)
+    let protocol = skb.protocol();
+    match MaybeTagged::read(skb, protocol) {
+        Ok(skb) => {
+            let has_tag = matches!(skb, MaybeTagged::Tagged { .. });
+            (skb.mark(u16::from(path).wrapping_add(1)), has_tag)
         }
         Err(skb) => (skb, false),
     }
@@ -242,13 +231,6 @@ impl Port {
             return address::sort(skb.protocol(), skb.copy_network_header(&mut copy), port);
         }
         address::sort(skb.protocol(), header, port)
-    }
-}
-
-/// Takes all packets out.
-fn empty(waiting: &mut Fifo, purge: &mut Purge<'_>) {
-    while let Some(skb) = waiting.pop() {
-        purge.free(skb);
     }
 }
 
@@ -443,10 +425,10 @@ impl Qdisc for Port {
     }
 
     fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
-        empty(&mut self.control, purge);
-        empty(&mut self.unscheduled, purge);
+        purge.empty(&mut self.control);
+        purge.empty(&mut self.unscheduled);
         for waiting in self.waiting.iter_mut() {
-            empty(waiting, purge);
+            purge.empty(waiting);
         }
         let number = self.member;
         rtnl.shared(|node| {

@@ -75,6 +75,7 @@ mod scope;
 pub mod settings;
 pub mod skb;
 pub mod store;
+pub mod tagged;
 pub mod timeout_only;
 mod watchdog;
 pub mod way;

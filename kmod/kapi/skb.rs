@@ -392,6 +392,13 @@ impl Purge<'_> {
             rtnl_kfree_skbs(skb, skb);
         }
     }
+
+    /// Takes all packets of a list.
+    pub fn empty(&mut self, list: &mut Fifo) {
+        while let Some(skb) = list.pop() {
+            self.free(skb);
+        }
+    }
 }
 
 /// The link of a packet.

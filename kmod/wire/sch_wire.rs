@@ -236,9 +236,7 @@ impl Qdisc for Wire {
     }
 
     fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
-        while let Some(skb) = self.in_flight.pop() {
-            purge.free(skb);
-        }
+        purge.empty(&mut self.in_flight);
         self.in_flight_bytes = 0;
         self.link.reset();
     }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The tag of an IP packet, read and written where the packet is.
+
+use super::skb::{Skb, WithHeader};
+use crate::common::tag::{self, Tag};
+
+/// EtherTypes (`ETH_P_IP`, `ETH_P_IPV6`).
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// A packet that has a tag, which can be written, or has none.
+pub enum MaybeTagged {
+    /// It has none.
+    Untagged(Skb),
+    /// It has one.
+    Tagged {
+        /// The packet.
+        skb: WithHeader,
+        /// Where the tag is, from the network header on.
+        at: usize,
+        /// What it says.
+        tag: Tag,
+    },
+}
+
+impl MaybeTagged {
+    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may look
+    /// like one.
+    ///
+    /// # Errors
+    ///
+    /// The packet, where there is no memory for that.
+    #[inline]
+    pub fn read(skb: Skb, protocol: u16) -> Result<Self, Skb> {
+        let header = skb.network_header();
+        let version = header.first().map(|first| first >> 4);
+        let is_ip = matches!((protocol, version), (IPV4, Some(4)) | (IPV6, Some(6)));
+        let Some((at, tag)) = tag::read(header).filter(|_| is_ip) else {
+            return Ok(Self::Untagged(skb));
+        };
+        let skb = skb.with_header(at.wrapping_add(tag::WORD) as u32)?;
+        Ok(Self::Tagged { skb, at, tag })
+    }
+
+    /// The upstream queue that the tag says; 0 without one.
+    #[inline]
+    pub fn upstream_queue(&self) -> u16 {
+        match self {
+            Self::Untagged(_) => 0,
+            Self::Tagged { tag, .. } => tag.upstream_queue,
+        }
+    }
+
+    /// Writes another upstream queue, if there is a tag.
+    #[inline]
+    pub fn mark(self, upstream_queue: u16) -> Skb {
+        match self {
+            Self::Untagged(skb) => skb,
+            Self::Tagged { mut skb, at, tag } => {
+                let tag = Tag {
+                    upstream_queue,
+                    ..tag
+                };
+                tag::rewrite(skb.header(), at, tag);
+                skb.into_skb()
+            }
+        }
+    }
+
+    /// The packet as it is.
+    pub fn into_skb(self) -> Skb {
+        match self {
+            Self::Untagged(skb) => skb,
+            Self::Tagged { skb, .. } => skb.into_skb(),
+        }
+    }
+}
