@@ -12,6 +12,7 @@
 //! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
 //! | [`named`] | choices with a number and a name | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
+//! | [`on_wire`] | what a packet takes of its link | |
 //! | [`options`] | what a qdisc is told, as a table | |
 //! | [`ports`] | the ports of one switch, found by their devices | |
 //! | [`rank`] | what a policy makes of where in its flow a packet is | pFabric §4.1 |
@@ -32,6 +33,7 @@ pub mod index_pool;
 pub mod mechanism;
 pub mod named;
 pub mod nla;
+pub mod on_wire;
 pub mod options;
 pub mod ports;
 pub mod rank;

@@ -5,26 +5,19 @@
 use super::address::{Addresses, MAX_ENDPOINTS};
 use super::host::Terms;
 use crate::common::nla::Refusal;
+use crate::common::on_wire::{self, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
 use crate::common::options::Unit;
 
 /// The most hosts of a rack, racks of a pod, and pods.
 pub const MAX_OF_EACH: u32 = 256;
 /// The UDP port of the arbiter if the request says nothing: `FC`.
 pub const DEFAULT_PORT: u32 = 0x4643;
-/// The lowest rate in bytes per second: 1 kbit/s.
-pub const MIN_RATE: u64 = 125;
-/// The highest rate in bytes per second: 400 Gbit/s.
-pub const MAX_RATE: u64 = 50_000_000_000;
 /// The shortest timeslot in nanoseconds.
 pub const MIN_TIMESLOT: u64 = 10;
 /// The longest timeslot in nanoseconds: 1 s.
 pub const MAX_TIMESLOT: u64 = 1_000_000_000;
 /// The longest of the other times, in nanoseconds: 100 s.
 pub const MAX_TIME: u64 = 100_000_000_000;
-/// The largest overhead in bytes.
-pub const MAX_OVERHEAD: u32 = 1_000;
-/// The largest minimum packet unit in bytes.
-pub const MAX_MPU: u32 = 2_000;
 /// The largest limit in packets.
 pub const MAX_LIMIT: u32 = 1_000_000;
 /// The bytes that Ethernet has around a frame: preamble, checksum, gap.
@@ -233,8 +226,7 @@ impl Config {
     /// Bytes of a slot that a packet takes.
     #[inline]
     pub fn cost(&self, len: u32, segments: u32) -> u32 {
-        let overhead = self.overhead.saturating_mul(segments);
-        let least = self.mpu.saturating_mul(segments);
-        len.saturating_add(overhead).max(least)
+        let bytes = on_wire::bytes(len, segments, self.overhead, self.mpu);
+        bytes.try_into().unwrap_or(u32::MAX)
     }
 }

@@ -40,6 +40,7 @@
 //! most 18.4 × 10^9 bytes. Both are far outside of what a qdisc is given and are there so that nothing
 //! overflows.
 
+use crate::common::on_wire;
 use core::num::NonZeroU64;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -155,8 +156,14 @@ impl Wire {
     /// packet is delivered no earlier than the one before.
     #[inline]
     pub fn begin(&mut self, len: u32, segments: u32) -> Transmission {
-        let Params { rate, delay, .. } = self.params;
-        let scaled = self.bytes_on_wire(len, segments).saturating_mul(NS_PER_S);
+        let Params {
+            rate,
+            delay,
+            overhead,
+            mpu,
+        } = self.params;
+        let bytes = on_wire::bytes(len, segments, overhead, mpu);
+        let scaled = bytes.saturating_mul(NS_PER_S);
         // The quotient and the remainder of one division.
         let scaled = scaled.saturating_add(self.remainder);
         let duration = scaled / rate;
@@ -186,15 +193,5 @@ impl Wire {
     #[inline]
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
-    }
-
-    /// What a packet of `len` bytes in `segments` frames occupies.
-    #[inline]
-    fn bytes_on_wire(&self, len: u32, segments: u32) -> u64 {
-        let segments = u64::from(segments.max(1));
-        // Products of two 32-bit numbers and, with `len`, a sum that fits.
-        let overhead = segments.wrapping_mul(self.params.overhead.into());
-        let least = segments.wrapping_mul(self.params.mpu.into());
-        overhead.wrapping_add(len.into()).max(least)
     }
 }

@@ -3,21 +3,14 @@
 //! Options of the `wire` qdisc: one wire's serialization and propagation.
 
 use crate::common::nla::Refusal;
+pub use crate::common::on_wire::{MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
 use crate::common::options::Unit;
 
 /// The qdisc's name, as in `tc qdisc add … wire`.
 pub const KIND: &str = "wire";
 
-/// The lowest rate in bytes per second: 1 kbit/s.
-pub const MIN_RATE: u64 = 125;
-/// The highest rate in bytes per second: 400 Gbit/s.
-pub const MAX_RATE: u64 = 50_000_000_000;
 /// The longest propagation delay in nanoseconds: 10 s.
 pub const MAX_DELAY: u64 = 10_000_000_000;
-/// The largest overhead in bytes.
-pub const MAX_OVERHEAD: u32 = 1_000;
-/// The largest minimum packet unit in bytes.
-pub const MAX_MPU: u32 = 2_000;
 /// The largest slack in nanoseconds: 1 s.
 pub const MAX_SLACK: u32 = 1_000_000_000;
 /// The largest limit in bytes: 4 GB. The longest packet more, and it would not fit into 32 bits, in

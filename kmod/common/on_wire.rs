@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What a packet takes of its link, and what may be said of one.
+
+/// The lowest rate in bytes per second: 1 kbit/s.
+pub const MIN_RATE: u64 = 125;
+/// The highest rate in bytes per second: 400 Gbit/s.
+pub const MAX_RATE: u64 = 50_000_000_000;
+/// The largest overhead in bytes.
+pub const MAX_OVERHEAD: u32 = 1_000;
+/// The largest minimum packet unit in bytes.
+pub const MAX_MPU: u32 = 2_000;
+
+/// What a packet of `len` bytes in `segments` frames (at least one) occupies, in bytes: `overhead` is added to
+/// each frame, which counts for `mpu` at least, that included.
+#[inline]
+pub fn bytes(len: u32, segments: u32, overhead: u32, mpu: u32) -> u64 {
+    let segments = u64::from(segments.max(1));
+    // Products of two 32-bit numbers and, with `len`, a sum that fits.
+    let overhead = segments.wrapping_mul(overhead.into());
+    let least = segments.wrapping_mul(mpu.into());
+    overhead.wrapping_add(len.into()).max(least)
+}
