@@ -8,6 +8,7 @@ use weft_ktap::{Context, tests};
 use crate::weft;
 
 tests![
+    #[once]
     hardly_anything_waits_at_a_switch_when_an_arbiter_schedules,
     flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there,
 ];

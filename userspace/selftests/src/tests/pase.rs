@@ -22,7 +22,9 @@ use crate::weft::{self, Up, weft};
 tests![
     each_class_has_a_band_of_its_own_at_a_switch,
     the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone,
+    #[once]
     it_does_so_with_ipv6_and_between_racks,
+    #[once]
     with_a_fifth_of_the_messages_lost_all_flows_end,
     with_arbitrators_that_are_killed_again_and_again_all_flows_end,
     who_is_not_privileged_is_not_heard,
