@@ -14,13 +14,6 @@ use weft_words::quantity;
 use crate::error::{Error, Result, invalid};
 use crate::random;
 
-const UNITS: [(&str, u64); 4] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-];
-
 /// A distribution of times in whole ns, 1 ns to a day.
 ///
 /// Read from text (`fixed:20ms`, `uniform:5ms-25ms`); displays as what it was read from.
@@ -48,7 +41,7 @@ impl Deadlines {
 }
 
 fn time(whole: &str, text: &str) -> Result<u64> {
-    match quantity::read(text, &UNITS) {
+    match quantity::read(text, quantity::TIMES) {
         Ok(ns @ 1..=MAX_DEADLINE_IN) => Ok(ns),
         _ => invalid(format!(
             "`{whole}`: `{text}` is no time from 1ns to a day, such as 20ms"
