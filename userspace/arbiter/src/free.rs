@@ -26,7 +26,7 @@ pub struct Lags {
 /// In which timeslots of a batch each endpoint is free: a bit for each, of the receivers' also for those after the batch
 /// which packets of it can take.
 #[derive(Clone, Debug)]
-pub(crate) struct Free {
+pub struct Free {
     pub(crate) to_send: [u64; MAX_ENDPOINTS],
     pub(crate) to_receive: [u64; MAX_ENDPOINTS],
     batch: usize,
@@ -63,13 +63,13 @@ impl Free {
         })
     }
 
-    /// Packets have these lags from now on.
+    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag later.
     ///
     /// # Errors
     ///
-    /// [`Invalid::Batch`] if a batch and the longest lag have more than [`MAX_BATCH`] timeslots together;
+    /// Nothing has changed then. [`Invalid::Batch`] if a batch and the longest lag have more than [`MAX_BATCH`] timeslots together;
     /// [`Invalid::Lags`] if a longer way has a shorter lag.
-    pub(crate) fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
+    pub fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
         if lags.far < lags.near {
             return Err(Invalid::Lags);
         }
@@ -105,8 +105,9 @@ impl Free {
         near + u32::from(pod[from] != pod[to]) * (lags.far - lags.near)
     }
 
-    /// From now on an endpoint is given none of these timeslots of a batch: a bit for each.
-    pub(crate) fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
+    /// From the next batch on an endpoint is given none of these timeslots of a batch, to send or to receive: a bit for each,
+    /// from the lowest. There is one such endpoint.
+    pub fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
         self.reserved = Some(Reserved {
             endpoint: endpoint.into(),
             to_send,
@@ -114,8 +115,8 @@ impl Free {
         });
     }
 
-    /// So many timeslots go by before the next batch.
-    pub(crate) fn skip(&mut self, timeslots: u64) {
+    /// So many timeslots go by before the next batch begins.
+    pub fn skip(&mut self, timeslots: u64) {
         if let Some(ways) = &mut self.ways {
             for taken in &mut ways.taken {
                 *taken = match timeslots {

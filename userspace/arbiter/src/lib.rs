@@ -24,7 +24,7 @@
 //! | [`min_fct`] | who gets a timeslot: who needs the fewest |
 //! | [`paths`] | by which path, so that no two packets of a timeslot share a link |
 //! | [`routes`] | the same for a fabric of three layers |
-//! | [`Lags`] | in which timeslot a packet takes its receiver's link |
+//! | [`Free`] | in which timeslots an endpoint can be given to, and take, a packet |
 //! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
 //! | [`watch`] | which of two arbiters it is that allocates |
 //!
@@ -36,9 +36,7 @@
 
 use std::ops::Range;
 
-use weft_core::fastpass::address::Addresses;
-
-pub use free::Lags;
+pub use free::{Free, Lags};
 
 mod free;
 pub mod max_min;
@@ -80,18 +78,8 @@ pub trait Allocator {
     /// Timeslots of a batch.
     fn batch(&self) -> usize;
 
-    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag later.
-    ///
-    /// # Errors
-    /// Those of [`Invalid`]; nothing has changed then.
-    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid>;
-
-    /// From the next batch on an endpoint is given none of these timeslots of a batch, to send or to receive: a bit for each,
-    /// from the lowest. There is one such endpoint.
-    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64);
-
-    /// So many timeslots go by before the next batch begins.
-    fn skip(&mut self, timeslots: u64);
+    /// What of the next batches may be given to whom.
+    fn free(&mut self) -> &mut Free;
 }
 
 /// Why nobody can be given what was asked for.

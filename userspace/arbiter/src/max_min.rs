@@ -19,7 +19,7 @@
 //! asks for t + 1, or not; and only those that ask before it can keep it from getting t. A pair that comes
 //! again has no use for timeslots before the one it got: it got the first.
 //!
-//! With [lags](Lags) a packet can also be kept from a timeslot by one that is sent in another, and a timeslot's
+//! With [lags](crate::Lags) a packet can also be kept from a timeslot by one that is sent in another, and a timeslot's
 //! packets may have a destination in common. Pairs are then asked in the very same order, and those with the
 //! same last timeslot in that in which they were given it; each timeslot's packets still are such that none could be added.
 //!
@@ -30,9 +30,7 @@
 //! What a pair asks for while it still has a demand is added when that is used up, so that none but
 //! those who ask and those who have done are looked up in a table.
 
-use weft_core::fastpass::address::Addresses;
-
-use crate::free::{Free, Lags};
+use crate::free::Free;
 use crate::{Allocation, Allocator, Invalid, MAX_BATCH, Refused, Rows, check, place};
 
 /// For so many timeslots it is known when a pair's last one was.
@@ -362,16 +360,8 @@ impl Allocator for MaxMin {
         self.batch
     }
 
-    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
-        self.free.set_lags(addresses, lags)
-    }
-
-    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
-        self.free.reserve(endpoint, to_send, to_receive);
-    }
-
-    fn skip(&mut self, timeslots: u64) {
-        self.free.skip(timeslots);
+    fn free(&mut self) -> &mut Free {
+        &mut self.free
     }
 }
 

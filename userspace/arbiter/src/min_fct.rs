@@ -14,9 +14,7 @@
 //! the first in which both its ends are free, as many as it needs. Pairs are in lists, one for each demand, and
 //! are moved only if their demand changes.
 
-use weft_core::fastpass::address::Addresses;
-
-use crate::free::{Free, Lags};
+use crate::free::Free;
 use crate::{Allocation, Allocator, Invalid, MAX_DEMAND, Refused, Rows};
 use crate::{check, place};
 
@@ -255,15 +253,7 @@ impl Allocator for MinFct {
         self.batch
     }
 
-    fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
-        self.free.set_lags(addresses, lags)
-    }
-
-    fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
-        self.free.reserve(endpoint, to_send, to_receive);
-    }
-
-    fn skip(&mut self, timeslots: u64) {
-        self.free.skip(timeslots);
+    fn free(&mut self) -> &mut Free {
+        &mut self.free
     }
 }

@@ -169,7 +169,7 @@ impl Service {
             Policy::MaxMin => Box::new(MaxMin::new(endpoints, batch)?),
             Policy::MinFct => Box::new(MinFct::new(endpoints, batch)?),
         };
-        allocator.set_lags(&addresses, settings.lags)?;
+        allocator.free().set_lags(&addresses, settings.lags)?;
         if settings
             .own
             .is_some_and(|own| usize::from(own) >= endpoints)
@@ -310,7 +310,7 @@ impl Service {
                 earliest
             }
         };
-        self.allocator.skip(first - self.next);
+        self.allocator.free().skip(first - self.next);
         self.next = first + batch as u64;
         self.counters.batches += 1;
         self.reserve();
@@ -369,7 +369,8 @@ impl Service {
         let [to_send, to_receive] = counts;
         let to_send = own::together(to_send, batch - 1 - told, batch);
         let to_receive = own::spread(to_receive, batch);
-        self.allocator.reserve(own, to_send, to_receive);
+        let free = self.allocator.free();
+        free.reserve(own, to_send, to_receive);
         for (sum, count) in self.counters.reserved.iter_mut().zip(counts) {
             *sum += count as u64;
         }

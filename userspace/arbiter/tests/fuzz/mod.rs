@@ -101,7 +101,7 @@ fn session(random: &mut Random, tried: &mut Tried) {
         _ => Box::new(MinFct::new(endpoints as usize, batch).expect("valid")),
     };
     if let Some(ways) = &ways {
-        let set = arbiter.set_lags(&ways.addresses, ways.lags);
+        let set = arbiter.free().set_lags(&ways.addresses, ways.lags);
         set.expect("they fit a batch");
     }
     let lag = |from, to| ways.as_ref().map_or(0, |ways| ways.lag(from, to));
@@ -136,12 +136,12 @@ fn session(random: &mut Random, tried: &mut Tried) {
             let bits =
                 [0; 2].map(|_| random.0 >> random.below(64) & u64::MAX >> (MAX_BATCH - batch));
             let endpoint = random.below(endpoints) as u16;
-            arbiter.reserve(endpoint, bits[0], bits[1]);
+            arbiter.free().reserve(endpoint, bits[0], bits[1]);
             reserved = Some((endpoint, bits));
         }
         if random.below(20) == 0 {
             let gap = random.below(2 * longest as u64 + 70);
-            arbiter.skip(gap);
+            arbiter.free().skip(gap);
             for _ in 0..gap.min(receives.len() as u64) {
                 receives.remove(0);
                 receives.push(0);
