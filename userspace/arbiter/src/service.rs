@@ -328,17 +328,13 @@ impl Service {
                 let mut given = peer.session.give(timeslot, destination, *path);
                 if !given {
                     // The packet under way is full, if there is one.
-                    let [said, _] = &mut self.debts;
                     tell(
                         self.settings.addresses,
                         source,
                         peer,
                         now,
-                        &mut self.counters,
-                        |to, bytes| {
-                            said.add(bytes.len());
-                            send(to, bytes);
-                        },
+                        (&mut self.counters, &mut self.debts[0]),
+                        send,
                     );
                     given = peer.session.give(timeslot, destination, *path);
                 }
@@ -382,17 +378,13 @@ impl Service {
             let peer = &mut self.peers[usize::from(endpoint)];
             peer.is_listed = false;
             let addresses = self.settings.addresses;
-            let [said, _] = &mut self.debts;
             tell(
                 addresses,
                 endpoint,
                 peer,
                 now,
-                &mut self.counters,
-                |to, bytes| {
-                    said.add(bytes.len());
-                    send(to, bytes);
-                },
+                (&mut self.counters, &mut self.debts[0]),
+                &mut send,
             );
         }
     }
@@ -404,8 +396,8 @@ fn tell(
     endpoint: u16,
     peer: &mut Peer,
     now: u64,
-    counters: &mut Counters,
-    mut send: impl FnMut(SocketAddrV4, &[u8]),
+    (counters, debt): (&mut Counters, &mut Debt),
+    send: &mut impl FnMut(SocketAddrV4, &[u8]),
 ) {
     let Some(address) = addresses.address(endpoint).map(Ipv4Addr::from) else {
         return;
@@ -420,6 +412,7 @@ fn tell(
             true => peer.reset_port,
             false => peer.port,
         };
+        debt.add(len);
         send(SocketAddrV4::new(address, port), bytes);
     }
 }
