@@ -7,15 +7,15 @@
 //! leaves as many timeslots of the next batch: those to send in at that time of a batch at which it tells
 //! the endpoints of another one, those to receive in evenly spread, as endpoints ask when they like.
 
+use weft_core::common::on_wire;
+use weft_core::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
+
 use crate::MAX_BATCH;
 
 /// What a timeslot carries, in bytes: a frame of full size on Ethernet.
 const FRAME: u64 = 1538;
-/// What a datagram takes of the link besides its content: UDP, IP, Ethernet, with what is around a frame; and the tag that it may
-/// have.
-const HEADERS: u64 = 8 + 20 + 14 + 24 + 8;
-/// What the shortest frame takes.
-const SHORTEST: u64 = 84;
+/// What a frame has besides a datagram's content: UDP, IP, Ethernet; and the tag that it may have.
+const HEADERS: usize = 8 + 20 + 14 + 8;
 
 /// Bytes of one direction that timeslots are still to be left for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +24,8 @@ pub(crate) struct Debt(u64);
 impl Debt {
     /// A datagram of so many bytes was sent, or has come.
     pub(crate) fn add(&mut self, len: usize) {
-        self.0 += (len as u64 + HEADERS).max(SHORTEST);
+        let len = u32::try_from(len + HEADERS).unwrap_or(u32::MAX);
+        self.0 += on_wire::bytes(len, 1, DEFAULT_OVERHEAD, DEFAULT_MPU);
     }
 
     /// How many timeslots of the next batch, of so many, are left for it: half of them at most. What is more is forgotten: it has
