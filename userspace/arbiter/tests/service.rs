@@ -2,6 +2,8 @@
 
 //! The arbiter among endpoints that speak the protocol, and others that do what they like.
 
+mod random;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -12,6 +14,8 @@ use weft_core::fastpass::address::Addresses;
 use weft_core::fastpass::endpoint::{Endpoint, Received};
 use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
 use weft_core::heap::Heap;
+
+use random::Random;
 
 const TIMESLOT: u64 = 1000;
 const LEAD: u64 = 20_000;
@@ -36,22 +40,6 @@ const SETTINGS: Settings = Settings {
     lags: Lags { near: 0, far: 0 },
     own: None,
 };
-
-/// xorshift64 (Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.draw() >> 16) % end
-    }
-}
 
 /// A packet of a timeslot: its source, its destination, its path.
 type Packet = (u16, u16, u8);

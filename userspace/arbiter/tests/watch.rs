@@ -3,30 +3,18 @@
 //! Two arbiters that watch each other, over a network that loses and delays, while either is killed, starts again, or
 //! stands still: one takes over from the other within little more than a window, and nothing is given twice.
 
+mod random;
+
 use std::collections::HashMap;
 
 use weft_arbiter::watch::{BEAT, Change, Watch};
+
+use random::Random;
 
 const WINDOW: u64 = 1_000_000;
 /// How far ahead what is given begins, at most.
 const AHEAD: u64 = 60_000;
 const STEP: u64 = 5_000;
-
-/// xorshift64 (Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.draw() >> 16) % end
-    }
-}
 
 /// Two of them.
 struct World {
