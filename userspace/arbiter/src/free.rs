@@ -23,6 +23,19 @@ pub struct Lags {
     pub far: u32,
 }
 
+impl Lags {
+    /// Whether any packet has one.
+    pub(crate) fn are_there(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// By endpoint, which rack it is of, if so many of them are one; or which pod.
+pub(crate) fn groups(addresses: &Addresses, size: u32) -> Vec<u16> {
+    let endpoints = 0..addresses.count();
+    endpoints.map(|it| (it / size.max(1)) as u16).collect()
+}
+
 /// In which timeslots of a batch each endpoint is free: a bit for each, of the receivers' also for those after the batch
 /// which packets of it can take.
 #[derive(Clone, Debug)]
@@ -76,11 +89,10 @@ impl Free {
         if self.batch + lags.far as usize > MAX_BATCH {
             return Err(Invalid::Batch);
         }
-        let of = |hosts: u32| (0..addresses.count()).map(move |it| (it / hosts.max(1)) as u16);
-        self.ways = (lags != Lags::default()).then(|| Ways {
+        self.ways = lags.are_there().then(|| Ways {
             lags,
-            rack: of(addresses.hosts).collect(),
-            pod: of(addresses.hosts * addresses.racks).collect(),
+            rack: groups(addresses, addresses.hosts),
+            pod: groups(addresses, addresses.hosts * addresses.racks),
             taken: vec![0; addresses.count() as usize],
         });
         Ok(())

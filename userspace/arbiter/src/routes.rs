@@ -13,6 +13,7 @@
 
 use weft_core::fastpass::address::Addresses;
 
+use crate::free::groups;
 use crate::meetings::Meetings;
 use crate::paths::{MAX_COLOURS, MAX_RACKS, Paths};
 use crate::{Allocation, Invalid, Lags};
@@ -74,19 +75,19 @@ impl Routes {
                 Some(Paths::of_degree(endpoints, hosts * racks, degree, core)?)
             }
         };
-        let of = |hosts: usize| (0..endpoints).map(move |endpoint| (endpoint / hosts) as u16);
         let all_racks = racks * addresses.pods as usize;
-        if lags != Lags::default() && 2 * all_racks > MAX_RACKS {
-            return Err(Invalid::Racks);
-        }
-        let meetings = || Meetings::new(all_racks, ways.edge, hosts, lags);
+        let meetings = match lags.are_there() {
+            true if 2 * all_racks > MAX_RACKS => return Err(Invalid::Racks),
+            true => Some(Meetings::new(all_racks, ways.edge, hosts, lags)),
+            false => None,
+        };
         Ok(Self {
             ways,
             racks: of_racks,
             pods: of_pods,
-            meetings: (lags != Lags::default()).then(meetings),
-            rack: of(hosts).collect(),
-            pod: of(hosts * racks).collect(),
+            meetings,
+            rack: groups(addresses, addresses.hosts),
+            pod: groups(addresses, addresses.hosts * addresses.racks),
             class: Vec::new(),
             short: Vec::new(),
             places: Vec::new(),
