@@ -204,15 +204,13 @@ impl Arbitrators {
             false => Delegated::default(),
         };
         for (place, trunk) in tree.racks[rack].trunks.iter().enumerate() {
-            let share = delegated.shares.get(&number(place + 1, Half::Up));
-            if let Some(share) = share {
-                for half in [Half::Up, Half::Down] {
-                    trunks.insert(number(place + 1, half), make(share.equal));
-                }
-            } else if trunk.leader() == rack {
-                for half in [Half::Up, Half::Down] {
-                    trunks.insert(number(place + 1, half), make(trunk.rate));
-                }
+            let rate = match delegated.shares.get(&number(place + 1, Half::Up)) {
+                Some(share) => share.equal,
+                None if trunk.leader() == rack => trunk.rate,
+                None => continue,
+            };
+            for half in [Half::Up, Half::Down] {
+                trunks.insert(number(place + 1, half), make(rate));
             }
         }
         Self {
@@ -263,10 +261,7 @@ impl Arbitrators {
                 verdict,
                 hold,
             } => self.answered(from, message, flow, (verdict, hold), now),
-            Says::Report { child, demand } => self.reported(from, message, child, demand),
-            Says::Share { child, rate, hold } => {
-                self.shared(from, message, child, (rate, hold), now)
-            }
+            Says::Report { .. } | Says::Share { .. } => self.divided(from, message, now),
         };
         let out = out.unwrap_or_else(|| {
             self.counters.ignored += 1;
@@ -553,6 +548,17 @@ impl Arbitrators {
         ends.collect()
     }
 
+    /// What is said of a trunk that is divided.
+    fn divided(&mut self, from: Peer, message: &Message, now: u64) -> Option<Out> {
+        match message.says {
+            Says::Report { child, demand } => self.reported(from, message, child, demand),
+            Says::Share { child, rate, hold } => {
+                self.shared(from, message, child, (rate, hold), now)
+            }
+            _ => None,
+        }
+    }
+
     /// What one rack of a trunk asks for.
     fn reported(&mut self, from: Peer, message: &Message, child: u64, demand: u64) -> Option<Out> {
         let Peer::Rack(rack) = from else {
@@ -650,18 +656,12 @@ impl Arbitrators {
 
     /// Sends something, or hears it at once if it is for this rack.
     fn tell(&mut self, to: Peer, message: Message, now: u64, out: &mut Out) {
-        if to != Peer::Rack(self.rack) {
-            self.counters.to_arbitrators += 1;
-            out.push((to, message));
+        if to == Peer::Rack(self.rack) {
+            drop(self.divided(to, &message, now));
             return;
         }
-        match message.says {
-            Says::Report { child, demand } => drop(self.reported(to, &message, child, demand)),
-            Says::Share { child, rate, hold } => {
-                drop(self.shared(to, &message, child, (rate, hold), now));
-            }
-            _ => {}
-        }
+        self.counters.to_arbitrators += 1;
+        out.push((to, message));
     }
 
     /// Forgets what has not asked for its lifetime. To be called several times in one.
