@@ -97,6 +97,26 @@ mod tests {
         on("dctcp", settings, &traffic)
     }
 
+    /// 100 flows of sizes that are drawn.
+    fn drawn(sizes: &str, deadlines: Option<&str>) -> Traffic {
+        Traffic {
+            background: Some(Origin::Drawn(Drawn {
+                sizes: sizes.to_owned(),
+                load: 0.6,
+                load_of: LoadLinks::Host,
+                counted: Counted::Wire,
+                arrivals: "poisson".parse().unwrap(),
+                pairs: "uniform".parse().unwrap(),
+            })),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: deadlines.map(|text| text.parse().unwrap()),
+            until: Until::Flows(100),
+            warm_up: None,
+            no_cool_down: false,
+        }
+    }
+
     fn on(scheme: &str, settings: &[&str], traffic: &Traffic) -> BTreeMap<String, String> {
         let options = FabricOptions {
             topology: "rack:hosts=3".to_owned(),
@@ -127,24 +147,8 @@ mod tests {
 
     #[test]
     fn deadlines_make_other_flows() {
-        let traffic = |deadlines: Option<&str>| Traffic {
-            background: Some(Origin::Drawn(Drawn {
-                sizes: "web-search".to_owned(),
-                load: 0.6,
-                load_of: LoadLinks::Host,
-                counted: Counted::Wire,
-                arrivals: "poisson".parse().unwrap(),
-                pairs: "uniform".parse().unwrap(),
-            })),
-            incasts: None,
-            added: Vec::new(),
-            deadlines: deadlines.map(|text| text.parse().unwrap()),
-            until: Until::Flows(100),
-            warm_up: None,
-            no_cool_down: false,
-        };
         let hashes = [None, Some("fixed:5ms"), Some("fixed:6ms")];
-        let hashes = hashes.map(|it| on("dctcp", &[], &traffic(it)));
+        let hashes = hashes.map(|it| on("dctcp", &[], &drawn("web-search", it)));
         assert_eq!(hashes[0]["scheme"], hashes[1]["scheme"]);
         assert_ne!(hashes[0]["flows"], hashes[1]["flows"]);
         assert_ne!(hashes[1]["flows"], hashes[2]["flows"]);
@@ -152,29 +156,13 @@ mod tests {
 
     #[test]
     fn a_scheme_that_tags_packets_has_the_same_flows() {
-        let traffic = |sizes: &str| Traffic {
-            background: Some(Origin::Drawn(Drawn {
-                sizes: sizes.to_owned(),
-                load: 0.6,
-                load_of: LoadLinks::Host,
-                counted: Counted::Wire,
-                arrivals: "poisson".parse().unwrap(),
-                pairs: "uniform".parse().unwrap(),
-            })),
-            incasts: None,
-            added: Vec::new(),
-            deadlines: None,
-            until: Until::Flows(100),
-            warm_up: None,
-            no_cool_down: false,
-        };
         let [plain, tagged] =
-            ["dctcp", "pfabric"].map(|scheme| on(scheme, &[], &traffic("web-search")));
+            ["dctcp", "pfabric"].map(|scheme| on(scheme, &[], &drawn("web-search", None)));
         assert_eq!(plain["flows"], tagged["flows"]);
         assert_ne!(plain["scheme"], tagged["scheme"]);
         assert_ne!(
             plain["flows"],
-            on("dctcp", &[], &traffic("fixed:1MB"))["flows"]
+            on("dctcp", &[], &drawn("fixed:1MB", None))["flows"]
         );
     }
 }
