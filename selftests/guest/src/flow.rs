@@ -196,6 +196,27 @@ pub(crate) fn outage(port: &Port, on: bool) -> Result<()> {
     Ok(())
 }
 
+/// A flow of which nothing arrives any more; returns after `time`.
+pub(crate) fn blacked_out(
+    port: &Port,
+    congestion_control: &'static str,
+    time: Duration,
+) -> Result<Flow> {
+    let flow = Flow::open(port, congestion_control)?;
+    outage(port, true)?;
+    flow.write(60_000)?;
+    std::thread::sleep(time);
+    Ok(flow)
+}
+
+/// What `ss -ti` shows of the near end's connection, as a line of the report.
+pub(crate) fn shown_by_ss(cx: &Context, port: &Port) -> Result<String> {
+    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
+    let line = text.lines().last().unwrap_or_default().trim();
+    cx.note(line);
+    Ok(line.to_owned())
+}
+
 /// A counter of a namespace, as `nstat` has it.
 pub(crate) fn counter(namespace: &Namespace, name: &str) -> Result<u64> {
     for (file, prefix) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {

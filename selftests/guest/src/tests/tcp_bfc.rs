@@ -14,8 +14,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::{Capture, Segment, Since, before, replay};
 use crate::flow::{
-    Flow, cubic_is_untouched_by, first_burst_of_a_late_choice,
-    only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges,
+    Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice,
+    only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges, shown_by_ss,
     stays_while_sockets_use_it,
 };
 use crate::modules;
@@ -306,22 +306,13 @@ fn without_a_target_never_more_than_one_bdp_is_out(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A flow of which nothing arrives any more; returns after `time`.
-fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
-    let flow = Flow::open(port, NAME)?;
-    outage(port, true)?;
-    flow.write(60_000)?;
-    std::thread::sleep(time);
-    Ok(flow)
-}
-
 /// Long enough for several of Linux's timeouts: 0.2 s, 0.4 s, 0.8 s, and so on.
 const OUTAGE: Duration = Duration::from_secs(3);
 
 fn a_timeout_starts_over_from_one_packet(cx: &Context) -> Result<()> {
     const BDP: u32 = 12;
     let port = port_with("delay 15ms", BDP, Duration::ZERO)?;
-    let mut flow = blacked_out(&port, OUTAGE)?;
+    let mut flow = blacked_out(&port, NAME, OUTAGE)?;
     let (state, [_, _, timeouts]) = flow.info()?;
     ensure!(
         state == SLOW_START && timeouts >= 3,
@@ -386,7 +377,7 @@ fn what_follows_an_idle_time_starts_with_one_bdp(cx: &Context) -> Result<()> {
 
 fn a_socket_can_change_to_another_and_back_after_a_timeout(_: &Context) -> Result<()> {
     let port = port_with("delay 15ms", 12, Duration::from_millis(40))?;
-    let flow = blacked_out(&port, OUTAGE)?;
+    let flow = blacked_out(&port, NAME, OUTAGE)?;
     for name in ["cubic", NAME, "reno", NAME, "cubic"] {
         setsockopt(&flow.sender, sockopt::TcpCongestion, &name.into())?;
         std::thread::sleep(Duration::from_millis(100));
@@ -436,9 +427,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     flow.write(30_000)?;
     flow.read(30_000)?;
     std::thread::sleep(Duration::from_millis(100));
-    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
-    let line = text.lines().last().unwrap_or_default().trim();
-    cx.note(line);
+    let line = shown_by_ss(cx, &port)?;
     // The last round-trip time that is on the link.
     let last = *flow.data()?.last().context("nothing was sent")?;
     let near = flow.near;
@@ -466,7 +455,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port_with("delay 15ms", 12, Duration::from_millis(40))?;
-        let flow = blacked_out(&busy, Duration::from_millis(500))?;
+        let flow = blacked_out(&busy, NAME, Duration::from_millis(500))?;
         Ok((flow, busy))
     })
 }
@@ -477,7 +466,7 @@ fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
         port.near.ip(&format!(
             "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1"
         ))?;
-        let flow = blacked_out(&port, OUTAGE)?;
+        let flow = blacked_out(&port, NAME, OUTAGE)?;
         Ok((flow, port))
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! D2TCP on real sockets. A flow without a deadline is DCTCP's to the packet; what a deadline does is tested on
-//! fabrics, where flows can say one (`weft-selftests`, `d2tcp`).
+//! fabrics, where flows can say one (`weft-fabric-selftests`, `deadlines`).
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use anyhow::{Result, ensure};
 
 use crate::capture::before;
 use crate::flow::{
-    Flow, cubic_is_untouched_by, first_burst_of_a_late_choice, outage, stays_while_sockets_use_it,
+    Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice, shown_by_ss,
+    stays_while_sockets_use_it,
 };
 use crate::modules;
 use crate::port::{LINK, Port};
@@ -27,6 +28,8 @@ tests![
 const MODULE: &str = "tcp_d2tcp";
 const NAME: &str = "d2tcp";
 const RTT: Duration = Duration::from_millis(40);
+/// Long enough for a timeout.
+const OUTAGE: Duration = Duration::from_millis(500);
 
 /// A link whose far end acknowledges each packet after an RTT, and of which both ends have a congestion control:
 /// its receiver tells of each mark.
@@ -117,9 +120,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     flow.write(60_000)?;
     // The second window is on its way.
     std::thread::sleep(RTT + RTT / 2);
-    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
-    let line = text.lines().last().unwrap_or_default().trim();
-    cx.note(line);
+    let line = shown_by_ss(cx, &port)?;
     for part in [
         "d2tcp ",
         "dctcp:(ce_state:0,alpha:1024,ab_ecn:1024,ab_tot:1)",
@@ -130,21 +131,12 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A flow that times out.
-fn blacked_out(port: &Port) -> Result<Flow> {
-    let flow = Flow::open(port, NAME)?;
-    outage(port, true)?;
-    flow.write(60_000)?;
-    std::thread::sleep(Duration::from_millis(500));
-    Ok(flow)
-}
-
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
     modules::load(MODULE)?;
     modules::wait_for(MODULE, 0)?;
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port("reno")?;
-        let flow = blacked_out(&busy)?;
+        let flow = blacked_out(&busy, NAME, OUTAGE)?;
         Ok((flow, busy))
     })
 }
@@ -152,7 +144,7 @@ fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
 fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
     stays_while_sockets_use_it(MODULE, || {
         let port = port("reno")?;
-        let flow = blacked_out(&port)?;
+        let flow = blacked_out(&port, NAME, OUTAGE)?;
         Ok((flow, port))
     })
 }

@@ -15,7 +15,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::Segment;
 use crate::flow::{
-    Flow, cubic_is_untouched_by, outage, settings_have_ranges, stays_while_sockets_use_it,
+    Flow, blacked_out, cubic_is_untouched_by, outage, settings_have_ranges, shown_by_ss,
+    stays_while_sockets_use_it,
 };
 use crate::modules;
 use crate::port::{LINK, Port};
@@ -46,6 +47,8 @@ const NAME: &str = "pase";
 /// 12 packets of 1500 bytes in 40 ms.
 const RATE_KBIT: u32 = 3_600;
 const RTT: Duration = Duration::from_millis(40);
+/// Long enough for a timeout.
+const OUTAGE: Duration = Duration::from_millis(500);
 const WINDOW: usize = 12;
 
 /// Whom the flows ahead send to.
@@ -454,9 +457,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     flow.write(100_000)?;
     // ss takes half of what is left until the first acknowledgement.
     std::thread::sleep(RTT / 8);
-    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
-    let line = text.lines().last().unwrap_or_default().trim();
-    cx.note(line);
+    let line = shown_by_ss(cx, &port)?;
     let expected = format!("dctcp:(ce_state:1,alpha:{RATE_KBIT},ab_ecn:0,ab_tot:1024)");
     for part in ["pase ", " cwnd:12 ", &expected] {
         ensure!(line.contains(part), "ss does not show `{part}`: {line}");
@@ -465,21 +466,12 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A flow that times out.
-fn blacked_out(port: &Port) -> Result<Flow> {
-    let flow = Flow::open(port, NAME)?;
-    outage(port, true)?;
-    flow.write(60_000)?;
-    std::thread::sleep(Duration::from_millis(500));
-    Ok(flow)
-}
-
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
     modules::load(MODULE)?;
     modules::wait_for(MODULE, 0)?;
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port(8)?;
-        let flow = blacked_out(&busy)?;
+        let flow = blacked_out(&busy, NAME, OUTAGE)?;
         Ok((flow, busy))
     })
 }
@@ -490,7 +482,7 @@ fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
         port.near.ip(&format!(
             "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1"
         ))?;
-        let flow = blacked_out(&port)?;
+        let flow = blacked_out(&port, NAME, OUTAGE)?;
         Ok((flow, port))
     })
 }

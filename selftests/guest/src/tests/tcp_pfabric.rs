@@ -14,8 +14,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::{Capture, History, Segment, Since, before, replay};
 use crate::flow::{
-    Flow, counter, cubic_is_untouched_by, first_burst_of_a_late_choice,
-    only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges,
+    Flow, blacked_out, counter, cubic_is_untouched_by, first_burst_of_a_late_choice,
+    only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges, shown_by_ss,
     stays_while_sockets_use_it,
 };
 use crate::modules;
@@ -350,15 +350,6 @@ fn with_tail_loss_probes_on_only_timeouts_make_it_send_again(cx: &Context) -> Re
     lossy(cx, true, true)
 }
 
-/// A flow of which nothing arrives any more; returns after `time`.
-pub(super) fn blacked_out(port: &Port, time: Duration) -> Result<Flow> {
-    let flow = Flow::open(port, NAME)?;
-    outage(port, true)?;
-    flow.write(60_000)?;
-    std::thread::sleep(time);
-    Ok(flow)
-}
-
 /// The silence before each segment that was sent again.
 pub(super) fn silences(data: &[Segment]) -> Vec<Duration> {
     data.windows(2)
@@ -373,7 +364,7 @@ fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
         let port = port("15ms")?;
         set(&port, "rto_us", us)?;
         let rto = Duration::from_millis(ms);
-        let mut flow = blacked_out(&port, rto * 14)?;
+        let mut flow = blacked_out(&port, NAME, rto * 14)?;
         let data = flow.data()?;
         let silences = silences(&data);
         cx.note(format!("rto_us {us}: {silences:?}"));
@@ -396,7 +387,7 @@ fn timeouts_in_a_row_are_equally_long(cx: &Context) -> Result<()> {
 
 fn from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
-    let mut flow = blacked_out(&port, RTO * 12)?;
+    let mut flow = blacked_out(&port, NAME, RTO * 12)?;
     let info = info(&flow)?;
     let data = flow.data()?;
     let (burst, again) = data.split_at(12);
@@ -425,7 +416,7 @@ fn from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte(cx: &Context) -> R
 fn without_a_threshold_it_never_probes(_: &Context) -> Result<()> {
     let port = port("15ms")?;
     set(&port, "probe_threshold", 0)?;
-    let mut flow = blacked_out(&port, RTO * 12)?;
+    let mut flow = blacked_out(&port, NAME, RTO * 12)?;
     let data = flow.data()?;
     ensure!(
         data.len() >= 22 && data.iter().all(|it| it.len == MSS),
@@ -443,7 +434,7 @@ fn without_a_threshold_it_never_probes(_: &Context) -> Result<()> {
 fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
     // The answer to one packet comes before the timeout, and well after the packet.
     let port = port("30ms")?;
-    let mut flow = blacked_out(&port, RTO * 8)?;
+    let mut flow = blacked_out(&port, NAME, RTO * 8)?;
     ensure!(info(&flow)?.state == PROBE, "{:?}", info(&flow)?);
     let near = flow.near;
     let probe = *flow.data()?.last().context("nothing was sent")?;
@@ -479,7 +470,7 @@ fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
 
 fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
-    let flow = blacked_out(&port, RTO * 2)?;
+    let flow = blacked_out(&port, NAME, RTO * 2)?;
     // Linux would wait for half a second after each retransmission that is refused.
     port.near.command(
         "tc",
@@ -500,7 +491,7 @@ fn a_flow_waits_its_turn_for_as_long_as_it_takes(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
     // `tcp_retries2` is 15, and yet a time: a quarter of an hour.
     set(&port, "rto_us", 300_000)?;
-    let mut flow = blacked_out(&port, Duration::from_secs(20))?;
+    let mut flow = blacked_out(&port, NAME, Duration::from_secs(20))?;
     outage(&port, false)?;
     flow.read(60_000)?;
     let timeouts = silences(&flow.data()?).len();
@@ -524,7 +515,7 @@ fn a_flow_waits_its_turn_for_as_long_as_it_takes(cx: &Context) -> Result<()> {
 
 fn a_closed_socket_outlives_an_outage(_: &Context) -> Result<()> {
     let port = port("15ms")?;
-    let flow = blacked_out(&port, RTO)?;
+    let flow = blacked_out(&port, NAME, RTO)?;
     drop(flow.sender);
     // A socket that is taken for dead is given up 200 ms after its first timeout.
     std::thread::sleep(Duration::from_secs(3));
@@ -598,7 +589,7 @@ fn what_follows_an_idle_time_starts_with_the_initial_window(cx: &Context) -> Res
 
 fn a_socket_can_change_to_another_and_back_while_it_probes(_: &Context) -> Result<()> {
     let port = port("15ms")?;
-    let flow = blacked_out(&port, RTO * 8)?;
+    let flow = blacked_out(&port, NAME, RTO * 8)?;
     ensure!(info(&flow)?.state == PROBE, "{:?}", info(&flow)?);
     for name in ["cubic", NAME, "reno", NAME, "cubic"] {
         setsockopt(&flow.sender, sockopt::TcpCongestion, &name.into())?;
@@ -647,10 +638,8 @@ fn settings_out_of_range_are_refused(_: &Context) -> Result<()> {
 
 fn ss_shows_its_state(cx: &Context) -> Result<()> {
     let port = port("15ms")?;
-    let flow = blacked_out(&port, RTO * 6)?;
-    let text = port.near.command("ss", "-tin dst 10.0.0.2")?;
-    let line = text.lines().last().unwrap_or_default().trim();
-    cx.note(line);
+    let flow = blacked_out(&port, NAME, RTO * 6)?;
+    let line = shown_by_ss(cx, &port)?;
     let info = info(&flow)?;
     let expected = format!(
         "dctcp:(ce_state:2,alpha:{},ab_ecn:{},ab_tot:{})",
@@ -672,7 +661,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port("15ms")?;
-        let flow = blacked_out(&busy, RTO)?;
+        let flow = blacked_out(&busy, NAME, RTO)?;
         Ok((flow, busy))
     })
 }
@@ -683,7 +672,7 @@ fn the_module_stays_while_sockets_use_it(_: &Context) -> Result<()> {
         port.near.ip(&format!(
             "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1"
         ))?;
-        let flow = blacked_out(&port, RTO * 6)?;
+        let flow = blacked_out(&port, NAME, RTO * 6)?;
         Ok((flow, port))
     })
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::tcp_pfabric::{JIFFY, MODULE, NAME, RTO, SLACK, blacked_out, info, port, set, silences};
+use super::tcp_pfabric::{JIFFY, MODULE, NAME, RTO, SLACK, info, port, set, silences};
 use super::tcp_pfabric_handshake::deaf;
-use crate::flow::{Flow, counter, get_tcp, outage, set_tcp};
+use crate::flow::{Flow, blacked_out, counter, get_tcp, outage, set_tcp};
 use crate::modules;
 use crate::port::{LINK, Port};
 use weft_ktap::{Context, tests};
@@ -82,7 +82,7 @@ fn any_number_of_timeouts_is_equally_long_and_then_all_arrives(cx: &Context) -> 
     for count in [63, 300, 600] {
         let port = port("5ms")?;
         set(&port, "rto_us", 1)?;
-        let mut flow = blacked_out(&port, SHORTEST * (count + 1))?;
+        let mut flow = blacked_out(&port, NAME, SHORTEST * (count + 1))?;
         let timeouts = info(&flow)?.timeouts;
         ensure!(timeouts >= count - 1, "{timeouts} timeouts of {count}");
         let silences = silences(&flow.data()?);
@@ -101,7 +101,7 @@ fn any_number_of_timeouts_is_equally_long_and_then_all_arrives(cx: &Context) -> 
 fn the_counter_of_ss_does_not_wrap(cx: &Context) -> Result<()> {
     let port = port("5ms")?;
     set(&port, "rto_us", 1)?;
-    let flow = blacked_out(&port, SHORTEST * 100)?;
+    let flow = blacked_out(&port, NAME, SHORTEST * 100)?;
     let mut last = 0;
     for _ in 0..8 {
         std::thread::sleep(SHORTEST * 40);
