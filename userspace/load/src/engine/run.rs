@@ -191,6 +191,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Of the flows that were asked for, not of those that keep up the load.
+    fn all_ended(&self) -> bool {
+        self.ended == self.own as u64
+    }
+
     /// The loop.
     fn drive(&mut self, watch: &mut Watch<'_>) -> Result<Ended> {
         let patience = ns(self.engine.config.patience);
@@ -202,7 +207,7 @@ impl<'a> Run<'a> {
         loop {
             for _ in 0..BATCH {
                 // What is due right after the last end is not begun.
-                if self.ended == self.own as u64 {
+                if self.all_ended() {
                     break;
                 }
                 let now = self.clock.now()?;
@@ -246,7 +251,7 @@ impl<'a> Run<'a> {
             if self.cancelled {
                 return Ok(Ended::Cancelled);
             }
-            if self.ended == self.own as u64 {
+            if self.all_ended() {
                 return Ok(Ended::Complete);
             }
             let deadline = self.last_start.saturating_add(patience);
