@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 
 use anyhow::Result;
-use weft_load::record::{BucketSummary, Flow, Recorded, Summary};
+use weft_load::record::{BucketSummary, Flow, Recorded, Summary, measured};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
 pub use estimate::{Estimate, Pooled, estimate, quotient};
@@ -229,7 +229,7 @@ impl Group {
     /// Whether its runs had the same seeds in the same order, and in each the same flows.
     fn has_the_flows_of(&self, other: &Self) -> bool {
         let flows = |run: &Recorded| -> Vec<(u64, u32, u32, u64)> {
-            let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+            let measured = measured(&run.flows);
             let mut all: Vec<_> = measured
                 .map(|it| (it.id, it.src, it.dst, it.size))
                 .collect();
@@ -314,7 +314,7 @@ impl Group {
         count: impl Fn(&weft_load::record::Flow) -> Option<u64>,
     ) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
-            let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+            let measured = measured(&run.flows);
             Some(measured.map(&count).sum::<Option<u64>>()? as f64)
         };
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)

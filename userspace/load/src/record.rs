@@ -380,7 +380,7 @@ impl Summary {
         gates: Vec<Gate>,
         loss: Option<f64>,
     ) -> Self {
-        let measured: Vec<_> = flows.iter().filter(|flow| !flow.warm_up).collect();
+        let measured: Vec<_> = measured(flows).collect();
         // Size, time, slowdown.
         let done: Vec<_> = measured
             .iter()
@@ -445,6 +445,11 @@ impl Summary {
         let failures = self.failures.iter().cloned();
         failed.map(Gate::to_string).chain(failures)
     }
+}
+
+/// The flows that statistics are of: not those of a warm-up.
+pub fn measured(flows: &[Flow]) -> impl Iterator<Item = &Flow> {
+    flows.iter().filter(|flow| !flow.warm_up)
 }
 
 /// Of flows with a deadline, the share that met it. `None`: there is none.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
-use weft_load::record::{Flow, Recorded};
+use weft_load::record::{Flow, Recorded, measured};
 
 use crate::folder::Folder;
 use crate::require;
@@ -111,13 +111,12 @@ fn differences(one: &[u8], other: &[u8]) -> Result<Vec<f64>> {
     let (one, other) = (read(one)?, read(other)?);
     ensure!(serde_json::to_value(&one.header)? == serde_json::to_value(&other.header)?);
     // How many others keep up the load depends on when these end.
-    let measured = |run: &Recorded| -> Vec<Flow> {
-        let mut flows = run.flows.clone();
-        flows.retain(|flow| !flow.warm_up);
+    let by_id = |run: &Recorded| -> Vec<Flow> {
+        let mut flows: Vec<_> = measured(&run.flows).cloned().collect();
         flows.sort_unstable_by_key(|flow| flow.id);
         flows
     };
-    let (one, other) = (measured(&one), measured(&other));
+    let (one, other) = (by_id(&one), by_id(&other));
     ensure!(
         one.len() == other.len(),
         "{} and {} flows",

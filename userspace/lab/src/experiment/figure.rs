@@ -8,7 +8,7 @@ mod receiver;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time};
+use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time, measured};
 
 use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
@@ -147,7 +147,7 @@ fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
 fn requests_ns(flows: &[Flow]) -> impl Iterator<Item = u64> {
     // Start and end by incast; without an end, one of its flows has none.
     let mut requests: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
-    for flow in flows.iter().filter(|flow| !flow.warm_up) {
+    for flow in measured(flows) {
         let Class::Incast { event } = flow.class else {
             continue;
         };

@@ -50,6 +50,11 @@ fn sooner(trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
     flows.chunks(2).map(one).collect()
 }
 
+/// Of how many pairs the earlier deadline's flow was clearly sooner.
+fn clearly(sooner: &[f64]) -> usize {
+    sooner.iter().filter(|it| **it > 0.3).count()
+}
+
 /// On its host's own link; on connections of their own, and on those that are taken again.
 fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> {
     weft::require_programs()?;
@@ -59,7 +64,7 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
         let words = format!("--scheme pase-local {words} --deadline uniform:20ms-200ms");
         let sooner = sooner(&trace, &words)?;
         cx.note(format!("{words}: {sooner:.2?}"));
-        anyhow::Ok(sooner.iter().filter(|it| **it > 0.3).count())
+        anyhow::Ok(clearly(&sooner))
     };
     for connection in ["flow", "pair"] {
         let first = of(&format!("--set criterion=1 --connection {connection}"))?;
@@ -81,7 +86,7 @@ fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
             &format!("--scheme {scheme} --deadline uniform:20ms-200ms"),
         )?;
         cx.note(format!("{scheme}: {sooner:.2?}"));
-        anyhow::Ok(sooner.iter().filter(|it| **it > 0.3).count())
+        anyhow::Ok(clearly(&sooner))
     };
     let first = of("pfabric-deadline")?;
     ensure!(first == 15, "{first} of 15");

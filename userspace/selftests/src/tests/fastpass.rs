@@ -4,6 +4,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
+use weft_load::record::measured;
 
 use crate::weft;
 
@@ -38,7 +39,7 @@ impl Waiting {
             "fat-tree:k=4 --dilation 20000 --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us"
         ))?;
         // What only kept up the load may be under way when the others have ended.
-        let mut measured = run.flows.iter().filter(|flow| !flow.warm_up);
+        let mut measured = measured(&run.flows);
         ensure!(
             measured.all(|flow| flow.fct_ns.is_some()),
             "{scheme}: some flows did not end"

@@ -5,6 +5,7 @@
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use weft_ktap::{Context, tests};
+use weft_load::record::measured;
 
 use crate::weft;
 
@@ -20,7 +21,7 @@ fn ten_thousand_flows_take_less_than_300_mb(cx: &Context) -> Result<()> {
     );
     let run = weft::run(&words)?;
     // What keeps up the load at the end is more.
-    let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+    let measured = measured(&run.flows);
     let ended = measured.filter(|flow| flow.fct_ns.is_some());
     ensure!(ended.count() == FLOWS);
     // In kB: the most that any process had that was waited for, and none has more than this one.

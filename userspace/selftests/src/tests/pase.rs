@@ -13,7 +13,7 @@ use serde_json::Value;
 use weft_core::pase::message::{Message, PATH, Says};
 use weft_core::pase::{Flow, Verdict};
 use weft_ktap::{Context, Namespace, tests};
-use weft_load::record::Recorded;
+use weft_load::record::{Recorded, measured};
 
 use crate::folder::Folder;
 use crate::machine::shell;
@@ -179,7 +179,7 @@ fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
 fn ends(cx: &Context, scheme: &str) -> Result<(f64, f64)> {
     let run = weft::run(&format!("{FABRIC} --scheme {scheme} {LOAD}"))?;
     // Others only keep up the load.
-    let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+    let measured = measured(&run.flows);
     let slowdowns: Option<Vec<f64>> = measured.map(|flow| flow.slowdown).collect();
     let slowdowns = slowdowns.context("a flow did not end")?;
     ensure!(slowdowns.len() == 100, "{} flows", slowdowns.len());

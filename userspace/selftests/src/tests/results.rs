@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use weft_ktap::{Context, tests};
-use weft_load::record::{Flow, PortSample, Recorded};
+use weft_load::record::{Flow, PortSample, Recorded, measured};
 
 use crate::folder::Folder;
 use crate::weft::{refusal, require_programs, run, valid, weft};
@@ -61,9 +61,7 @@ fn schemes_are_compared_on_the_same_flows_tags_or_not(cx: &Context) -> Result<()
     for ((one, other), seed) in runs[0].iter().zip(&runs[1]).zip(SEEDS) {
         ensure!(one.header.inputs.contains_key("flows"), "no hash of flows");
         ensure!(one.header.inputs.get("flows") == other.header.inputs.get("flows"));
-        let same = measured(one)
-            .map(identity)
-            .eq(measured(other).map(identity));
+        let same = by_id(one).map(identity).eq(by_id(other).map(identity));
         ensure!(same, "seed {seed}: not the same flows");
     }
     ensure!(
@@ -83,7 +81,7 @@ fn load_is_kept_up_unless_it_is_said_not_to_be(_cx: &Context) -> Result<()> {
         let run = run(&format!(
             "rack:hosts=3,rate=1gbit --dilation 100 --workload fixed:60kB --load 0.6 --flows 50 --warm-up 0 {more}"
         ))?;
-        Ok((measured(&run).count(), run.flows.len()))
+        Ok((measured(&run.flows).count(), run.flows.len()))
     };
     let (own, all) = flows("")?;
     ensure!(own == 50 && all > 50, "{own} of {all}");
@@ -100,8 +98,8 @@ fn ended(path: &str) -> Result<Recorded> {
     Ok(run)
 }
 
-fn measured(run: &Recorded) -> impl Iterator<Item = &Flow> {
-    let mut flows: Vec<&Flow> = run.flows.iter().filter(|flow| !flow.warm_up).collect();
+fn by_id(run: &Recorded) -> impl Iterator<Item = &Flow> {
+    let mut flows: Vec<&Flow> = measured(&run.flows).collect();
     flows.sort_unstable_by_key(|flow| flow.id);
     flows.into_iter()
 }
@@ -113,7 +111,7 @@ fn identity(flow: &Flow) -> (u64, u32, u32, u64) {
 /// Each seed's means, of which the quotient and its interval are computed here once more.
 fn quotients_are_of_pairs(cx: &Context, runs: &[[Recorded; 2]; 2], files: &str) -> Result<()> {
     let mean = |run: &Recorded| {
-        let slowdowns: Vec<f64> = measured(run).filter_map(|flow| flow.slowdown).collect();
+        let slowdowns: Vec<f64> = by_id(run).filter_map(|flow| flow.slowdown).collect();
         slowdowns.iter().sum::<f64>() / slowdowns.len() as f64
     };
     let [first, second] = runs

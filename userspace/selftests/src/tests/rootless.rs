@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
-use weft_load::record::{Flow, Recorded};
+use weft_load::record::{Flow, Recorded, measured};
 
 use crate::folder::Folder;
 use crate::machine::Machine;
@@ -45,7 +45,7 @@ fn an_ordinary_user_runs_the_same_flows(cx: &Context) -> Result<()> {
         let [mine, theirs] = [mine, theirs].map(|place| valid(&place.join(&file)));
         let (mine, theirs) = (mine?, theirs?);
         let flows = |run: &Recorded| -> Vec<(u64, u32, u32, u64)> {
-            let measured = run.flows.iter().filter(|flow| !flow.warm_up);
+            let measured = measured(&run.flows);
             measured
                 .map(
                     |Flow {

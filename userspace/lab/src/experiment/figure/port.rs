@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_load::record::{Backpressure, Flow, PortSample};
+use weft_load::record::{Backpressure, Flow, PortSample, measured};
 use weft_topo::{Kind, Topology};
 
 use crate::experiment::found::Done;
@@ -51,7 +51,7 @@ impl<'a> Ports<'a> {
         place: Place<'a>,
     ) -> Option<Self> {
         let last = samples.iter().map(|sample| sample.time_ns).max()?;
-        let measured = || flows.iter().filter(|flow| !flow.warm_up);
+        let measured = || measured(flows);
         let first = measured().map(|flow| flow.start_ns).min();
         let ends = flows.iter().map(|flow| Some(flow.start_ns + flow.fct_ns?));
         let ended = ends.collect::<Option<Vec<u64>>>();
