@@ -14,7 +14,6 @@ use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Run};
 use crate::ktap::{self, Tally};
-use crate::parallel;
 use crate::process;
 use crate::programs;
 use crate::progress;
@@ -32,48 +31,93 @@ const PACKAGES: [&str; 9] = [
     "slurmd",
     "tcpdump",
 ];
-const RUNS: [u32; 2] = [1, 2];
+pub(crate) const RUNS: usize = 2;
 
-/// Runs those whose names contain `filter`. `seen` is given what they print. From now on all guests
-/// have the packages.
-///
-/// # Errors
-/// If a guest cannot be run, or the packages are not to be had.
-pub(crate) fn check(
-    built: &mut Built,
-    filter: Option<&str>,
-    hardware: &Hardware,
-    seen: &mut dyn FnMut(&[u8]),
-) -> Result<Tally> {
-    let mut tally = Tally::default();
-    let program = built.programs.applications.clone();
-    if !has_test(&program, filter)? {
-        return Ok(tally);
+/// What their guests need.
+pub(crate) struct Applications<'a> {
+    /// With the packages.
+    built: Built<'a>,
+    example: PathBuf,
+}
+
+impl<'a> Applications<'a> {
+    /// For those whose names contain `filter`, if there are any.
+    ///
+    /// # Errors
+    /// If the packages are not to be had, or the example cannot be built.
+    pub(crate) fn prepare(built: &Built<'a>, filter: Option<&str>) -> Result<Option<Self>> {
+        if !has_test(&built.programs.applications, filter)? {
+            return Ok(None);
+        }
+        let log = built.cache.log("quic-example")?;
+        let example = programs::quic_example(&build::workspace(), &log)?;
+        let mut built = built.clone();
+        built.add_packages(&PACKAGES.map(str::to_owned))?;
+        Ok(Some(Self { built, example }))
     }
-    let example = programs::quic_example(&build::workspace(), &built.cache.log("quic-example")?)?;
-    built.add_packages(&PACKAGES.map(str::to_owned))?;
+
+    /// What they print.
+    ///
+    /// # Errors
+    /// If the guest cannot be run.
+    pub(crate) fn run(&self, filter: Option<&str>, hardware: &Hardware) -> Result<Vec<u8>> {
+        let program = &self.built.programs.applications;
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+        let mut files: Vec<(PathBuf, String)> = Vec::new();
+        for path in [program, &self.example] {
+            let place = format!("usr/bin/{}", name(path).to_string_lossy());
+            files.push((path.clone(), place));
+        }
+        let mut command = vec![name(program)];
+        command.extend(
+            filter
+                .into_iter()
+                .flat_map(|it| ["--filter".into(), it.into()]),
+        );
+        let run = Run {
+            machine: vm::machine(&self.built, ClockKind::Model, hardware)?,
+            request: Request {
+                command,
+                ..Request::default()
+            },
+            files,
+            timeout: Duration::from_secs(hardware.timeout),
+            cancel: None,
+        };
+        let outcome = guest::run(&self.built, &run, &mut |_| {}).context("applications")?;
+        ensure!(!outcome.console.is_empty(), "applications print nothing");
+        Ok(outcome.console)
+    }
+}
+
+/// What came of [`RUNS`] runs. `seen` is given what they print.
+pub(crate) fn judge(runs: Vec<Result<Vec<u8>>>, seen: &mut dyn FnMut(&[u8])) -> Tally {
     progress::note(&format!(
-        "applications, {} times; {}",
-        RUNS.len(),
+        "applications, {RUNS} times; {}",
         ClockKind::Model.described()
     ));
-    let built = &*built;
-    let outputs = parallel::map(&RUNS, parallel::processors(), |_, _| {
-        run(built, &program, &example, filter, hardware)
-    })?;
-    let [first, second] = &outputs[..] else {
-        anyhow::bail!("not two runs");
+    let mut tally = Tally::default();
+    let outputs: Vec<Vec<u8>> = match runs.into_iter().collect() {
+        Ok(outputs) => outputs,
+        Err(error) => {
+            tally.fail(format!("{error:#}"));
+            return tally;
+        }
+    };
+    let Some((first, others)) = outputs.split_first() else {
+        tally.fail("applications did not run");
+        return tally;
     };
     seen(first);
     tally.add(ktap::parse(&String::from_utf8_lossy(first)));
-    match first == second {
-        true => tally.pass(),
-        false => {
-            seen(second);
+    match others.iter().find(|other| *other != first) {
+        None => tally.pass(),
+        Some(other) => {
+            seen(other);
             tally.fail("applications print the same to the byte when they run again");
         }
     }
-    Ok(tally)
+    tally
 }
 
 fn has_test(program: &Path, filter: Option<&str>) -> Result<bool> {
@@ -83,39 +127,4 @@ fn has_test(program: &Path, filter: Option<&str>) -> Result<bool> {
         filter.is_none() || patterns.any(|pattern| name.contains(pattern))
     };
     Ok(names.lines().any(asked))
-}
-
-/// What it prints.
-fn run(
-    built: &Built,
-    program: &Path,
-    example: &Path,
-    filter: Option<&str>,
-    hardware: &Hardware,
-) -> Result<Vec<u8>> {
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-    let mut files: Vec<(PathBuf, String)> = Vec::new();
-    for path in [program, example] {
-        let place = format!("usr/bin/{}", name(path).to_string_lossy());
-        files.push((path.to_owned(), place));
-    }
-    let mut command = vec![name(program)];
-    command.extend(
-        filter
-            .into_iter()
-            .flat_map(|it| ["--filter".into(), it.into()]),
-    );
-    let run = Run {
-        machine: vm::machine(built, ClockKind::Model, hardware)?,
-        request: Request {
-            command,
-            ..Request::default()
-        },
-        files,
-        timeout: Duration::from_secs(hardware.timeout),
-        cancel: None,
-    };
-    let outcome = guest::run(built, &run, &mut |_| {}).context("applications")?;
-    ensure!(!outcome.console.is_empty(), "applications print nothing");
-    Ok(outcome.console)
 }

@@ -37,6 +37,7 @@ pub(crate) fn workspace() -> PathBuf {
 }
 
 /// Everything that does not depend on our own source.
+#[derive(Clone)]
 pub(crate) struct Base {
     pub(crate) resolution: Resolution,
     pub(crate) rootfs: Entry,
@@ -53,12 +54,14 @@ pub(crate) enum Kernel {
 }
 
 /// What there is of the stock kernel besides its image.
+#[derive(Clone)]
 pub(crate) struct Stock {
     pub(crate) metadata: Entry,
     pub(crate) modules: Entry,
 }
 
 /// The kernel of the model clock.
+#[derive(Clone)]
 pub(crate) struct Model {
     pub(crate) kernel: model::Kernel,
     pub(crate) modules: Entry,
@@ -88,6 +91,7 @@ pub(crate) fn base(cache: &Cache, request: &Request) -> Result<Base> {
 }
 
 /// Everything a guest needs.
+#[derive(Clone)]
 pub(crate) struct Built<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) base: Base,

@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
@@ -24,11 +25,12 @@ pub(crate) struct Cache {
     root: PathBuf,
 }
 
-/// A finished stage, which stays as long as this value lives.
+/// A finished stage, which stays as long as this value or a copy lives.
+#[derive(Clone)]
 pub(crate) struct Entry {
     path: PathBuf,
     hash: String,
-    _in_use: Flock<File>,
+    _in_use: Arc<Flock<File>>,
 }
 
 impl Entry {
@@ -148,7 +150,7 @@ impl Cache {
         Ok(Some(Entry {
             path,
             hash: hash.to_owned(),
-            _in_use: in_use,
+            _in_use: Arc::new(in_use),
         }))
     }
 

@@ -39,6 +39,7 @@ pub(crate) const MODULE_ARGUMENTS: [&str; 2] = [
 ];
 
 /// The kernel, built.
+#[derive(Clone)]
 pub(crate) struct Kernel {
     pub(crate) entry: Entry,
     /// As `uname -r` prints it.

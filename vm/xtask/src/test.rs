@@ -13,7 +13,7 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 
-use crate::applications;
+use crate::applications::Applications;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Test, TestClock};
@@ -64,14 +64,12 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
 fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally> {
     let clocks = clocks(test.clock());
     let kernels: Vec<Kernel> = clocks.iter().map(|clock| clock.kernel()).collect();
-    let mut built = build::all(cache, &test.target.request(), &kernels)?;
-    let mut tally = guests::run(&built, test, clocks, host)?;
-    if clocks.contains(&ClockKind::Model) {
-        let filter = test.filter.as_deref();
-        let tested = applications::check(&mut built, filter, &test.hardware, &mut print);
-        tally.add(tested?);
-    }
-    Ok(tally)
+    let built = build::all(cache, &test.target.request(), &kernels)?;
+    let applications = match clocks.contains(&ClockKind::Model) {
+        true => Applications::prepare(&built, test.filter.as_deref())?,
+        false => None,
+    };
+    guests::run(&built, applications.as_ref(), test, clocks, host)
 }
 
 /// The clocks that are meant, in their order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests in guests: the test programs, and the scenario that shows that runs repeat.
+//! Tests in guests: the test programs, applications, and the scenario that shows that runs repeat.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +11,7 @@ use anyhow::Result;
 use weft_guest::request::Request;
 
 use super::print;
+use crate::applications::{self, Applications};
 use crate::build::{Built, Kernel};
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::determinism::{self, Trace};
@@ -28,6 +29,8 @@ const RUNS_BESIDE: u32 = 2;
 
 /// What a guest does.
 enum Job<'a> {
+    /// The applications.
+    Applications(&'a Applications<'a>),
     /// A test program. What it prints goes to the channel, which is closed when it has ended.
     Program(&'a Path, Mutex<Option<mpsc::Sender<Vec<u8>>>>),
     /// The scenario, with a seed.
@@ -36,6 +39,7 @@ enum Job<'a> {
 
 /// What came of it.
 enum Outcome {
+    Applications(Result<Vec<u8>>),
     Program(Tally, Duration),
     Scenario(Result<Trace>),
 }
@@ -47,6 +51,7 @@ enum Outcome {
 /// If a test program cannot be asked for its tests.
 pub(super) fn run(
     built: &Built,
+    applications: Option<&Applications<'_>>,
     test: &Test,
     clocks: &[ClockKind],
     host: &mpsc::Receiver<()>,
@@ -54,11 +59,19 @@ pub(super) fn run(
     let programs = selected(&built.programs, test)?;
     let (mut jobs, mut outputs) = (Vec::new(), Vec::new());
     for &clock in clocks {
+        if let (ClockKind::Model, Some(applications)) = (clock, applications) {
+            let job = || (clock, Job::Applications(applications));
+            jobs.extend(std::iter::repeat_with(job).take(applications::RUNS));
+        }
         for &program in &programs {
             let (sender, receiver) = mpsc::channel();
             jobs.push((clock, Job::Program(program, Mutex::new(Some(sender)))));
             outputs.push((clock, receiver));
         }
+    }
+    if jobs.is_empty() {
+        let filter = test.filter.as_deref().unwrap_or_default();
+        progress::note(&format!("no guest test's name contains `{filter}`"));
     }
     let seeds = |clock| determinism::seeds(test.hardware.seed, runs(test, clock));
     for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
@@ -104,6 +117,7 @@ fn sum_up(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut traces: Vec<(ClockKind, Result<Trace>)> = Vec::new();
+    let mut of_applications = Vec::new();
     for ((clock, job), outcome) in jobs.iter().zip(outcomes) {
         match (job, outcome) {
             (Job::Program(program, _), Outcome::Program(own, time)) => {
@@ -116,7 +130,8 @@ fn sum_up(
                 tally.add(own);
             }
             (_, Outcome::Scenario(trace)) => traces.push((*clock, trace)),
-            (Job::Scenario(_), Outcome::Program(..)) => {}
+            (_, Outcome::Applications(output)) => of_applications.push(output),
+            (_, Outcome::Program(..)) => {}
         }
     }
     for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
@@ -125,12 +140,19 @@ fn sum_up(
         let own = Vec::into_iter(own).map(|(_, trace)| trace);
         tally.add(determinism::judge(clock, test.hardware.seed, own.collect()));
     }
+    if !of_applications.is_empty() {
+        tally.add(applications::judge(of_applications, &mut print));
+    }
     tally
 }
 
 /// One guest.
 fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outcome {
     match job {
+        Job::Applications(applications) => {
+            let filter = test.filter.as_deref();
+            Outcome::Applications(applications.run(filter, &test.hardware))
+        }
         Job::Program(path, output) => {
             let begun = Instant::now();
             let sender = output.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -170,12 +192,11 @@ fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
     command
 }
 
-/// The test programs that have a test to run. On the stock kernel those with eBPF take longest, as its
-/// verifier does.
+/// The test programs that have a test to run, those first that take longest on the stock kernel.
 fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
     let ebpf = programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path());
-    let mut selected: Vec<&Path> = ebpf.collect();
-    selected.extend([programs.selftests.as_path(), &programs.fabric_selftests]);
+    let mut selected: Vec<&Path> = vec![&programs.selftests, &programs.fabric_selftests];
+    selected.extend(ebpf);
     let Some(filter) = &test.filter else {
         return Ok(selected);
     };
@@ -186,9 +207,6 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
         if names.lines().any(asked) {
             matching.push(program);
         }
-    }
-    if matching.is_empty() {
-        progress::note(&format!("no guest test's name contains `{filter}`"));
     }
     Ok(matching)
 }
