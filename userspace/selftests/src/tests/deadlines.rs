@@ -13,6 +13,7 @@ use crate::weft;
 
 tests![
     with_pase_the_earlier_deadline_of_two_goes_first,
+    #[once]
     with_pfabric_it_does_so_at_a_switch,
     #[once]
     with_d2tcp_the_earlier_deadline_gets_more,

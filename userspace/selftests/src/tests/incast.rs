@@ -8,7 +8,10 @@ use weft_load::record::PortSample;
 
 use crate::weft;
 
-tests![an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks];
+tests![
+    #[once]
+    an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks,
+];
 
 /// Eight flows to one host at once: an incast's have one queue if they are labelled, and only they are.
 fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Context) -> Result<()> {

@@ -9,7 +9,10 @@ use weft_load::record::measured;
 
 use crate::weft;
 
-tests![ten_thousand_flows_take_less_than_300_mb];
+tests![
+    #[once]
+    ten_thousand_flows_take_less_than_300_mb,
+];
 
 const FLOWS: usize = 10_000;
 

@@ -18,7 +18,9 @@ use crate::weft::{refusal, require_programs, run, valid, weft};
 
 tests![
     load_is_kept_up_unless_it_is_said_not_to_be,
+    #[once]
     schemes_are_compared_on_the_same_flows_tags_or_not,
+    #[once]
     marks_and_detours_are_in_the_results,
 ];
 

@@ -11,8 +11,10 @@ use crate::machine::{Machine, json, shell};
 use crate::weft::{Up, require_programs, weft};
 
 tests![
+    #[once]
     several_testbeds_are_up_at_once,
     the_commands_of_a_dry_run_make_the_same,
+    #[once]
     the_commands_of_a_dry_run_make_the_same_programs,
     hosts_have_a_restricted_congestion_control_by_their_routes,
 ];
