@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a message costs the arbitrators of a rack: read, arbitrated, answered. All flows go to one host, so one
+//! link has all of them.
+
+use std::hint::black_box;
+
+use divan::Bencher;
+use weft_core::pase::Flow;
+use weft_core::pase::message::{Message, PATH, Says};
+use weft_pase::arbitrators::{Arbitrators, Peer, Rules};
+use weft_pase::tree::Tree;
+use weft_topo::Spec;
+
+const FLOWS: [u32; 4] = [100, 1_000, 10_000, 100_000];
+const HOSTS: u32 = 16;
+/// 10 Gbit/s in bytes/s.
+const LINE: u64 = 1_250_000_000;
+
+fn main() {
+    divan::main();
+}
+
+/// A rack's arbitrators that know so many flows.
+struct Rack {
+    arbitrators: Arbitrators,
+    to: [u8; 16],
+    flows: u32,
+    sequence: u64,
+    random: u64,
+}
+
+impl Rack {
+    fn new(flows: u32) -> Self {
+        let spec: Spec = format!("rack:hosts={}", HOSTS + 1).parse().expect("a rack");
+        let tree = Tree::new(&spec.topology());
+        let to = tree.hosts[HOSTS as usize].addresses[0];
+        let rules = Rules {
+            lifetime_us: u32::MAX,
+            ..Rules::default()
+        };
+        let mut rack = Self {
+            arbitrators: Arbitrators::new(tree, 0, rules, 1, 7),
+            to,
+            flows,
+            sequence: 0,
+            random: 0x9E37_79B9_7F4A_7C15,
+        };
+        for flow in 0..flows {
+            let bytes = rack.ask(flow);
+            rack.receive(flow, &bytes);
+        }
+        rack
+    }
+
+    /// Xorshift.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// So much is left of a flow.
+    fn ask(&mut self, flow: u32) -> Vec<u8> {
+        self.sequence += 1;
+        let flow = Flow {
+            id: u64::from(flow / HOSTS + 1),
+            urgency: self.random() % 30_000_000,
+            demand: LINE,
+        };
+        self.message(Says::Ask { flow, to: self.to })
+    }
+
+    fn message(&self, says: Says) -> Vec<u8> {
+        let message = Message {
+            sequence: self.sequence,
+            link: PATH,
+            says,
+        };
+        message.encode().to_vec()
+    }
+
+    fn receive(&mut self, flow: u32, bytes: &[u8]) {
+        let message = Message::decode(bytes).expect("a message");
+        let peer = Peer::Host((flow % HOSTS) as usize);
+        for (_, message) in self.arbitrators.receive(peer, &message, 0) {
+            black_box(message.encode());
+        }
+    }
+}
+
+/// A flow says how much it has left, as it does each round-trip time.
+#[divan::bench(args = FLOWS, sample_size = 1000)]
+fn a_flow_asks_again(bencher: Bencher<'_, '_>, flows: u32) {
+    let mut rack = Rack::new(flows);
+    bencher.bench_local(|| {
+        let flow = (rack.random() % u64::from(rack.flows)) as u32;
+        let bytes = rack.ask(flow);
+        rack.receive(flow, &bytes);
+    });
+}
+
+/// A flow ends, and another one begins: two messages.
+#[divan::bench(args = FLOWS, sample_size = 1000)]
+fn a_flow_ends_and_one_begins(bencher: Bencher<'_, '_>, flows: u32) {
+    let mut rack = Rack::new(flows);
+    bencher.bench_local(|| {
+        let flow = (rack.random() % u64::from(rack.flows)) as u32;
+        rack.sequence += 1;
+        let end = rack.message(Says::End(u64::from(flow / HOSTS + 1)));
+        rack.receive(flow, &end);
+        let ask = rack.ask(flow);
+        rack.receive(flow, &ask);
+    });
+}
+
+/// What is done four times in a lifetime: a look at all flows, of which none has to be forgotten.
+#[divan::bench(args = FLOWS)]
+fn a_look_for_what_is_to_be_forgotten(bencher: Bencher<'_, '_>, flows: u32) {
+    let mut rack = Rack::new(flows);
+    bencher.bench_local(|| rack.arbitrators.expire(black_box(1)));
+}
