@@ -15,6 +15,9 @@
 //!
 //! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit: then the timeslot
 //! is missed. What is left of a timeslot when nothing more waits for its destination is left unused.
+//!
+//! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that what comes of that
+//! can be seen: of all that is here it goes only into when a timeslot begins.
 
 use super::calendar::{Calendar, Entry};
 use super::endpoint::{Endpoint, Granted, Received};
@@ -36,6 +39,8 @@ pub struct Terms {
     pub interval: u64,
     /// Until what was not acknowledged is said again.
     pub timeout: u64,
+    /// How far the host's clock is behind.
+    pub skew: u64,
 }
 
 /// The packets to a destination; others hold them.
@@ -157,7 +162,7 @@ impl<S: Store> Host<S> {
         })
     }
 
-    /// Goes by other terms from now on: limit, late, interval and timeout. Packets inside stay.
+    /// Goes by other terms from now on: limit, late, interval, timeout and skew. Packets inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -210,6 +215,7 @@ impl<S: Store> Host<S> {
     /// link, in bytes.
     #[inline]
     pub fn next(&mut self, now: u64, first: impl Fn(u16) -> Option<u32>) -> Next {
+        let now = now.saturating_sub(self.terms.skew);
         // Each turn sends, waits, or takes a timeslot out of the calendar.
         loop {
             if let Some(next) = self.fill(now, &first) {
@@ -220,7 +226,7 @@ impl<S: Store> Host<S> {
             };
             let begin = timeslot.saturating_mul(self.terms.timeslot);
             let Some(late) = now.checked_sub(begin) else {
-                return Next::Wait(begin);
+                return Next::Wait(begin.saturating_add(self.terms.skew));
             };
             if let Some((_, entry)) = self.calendar.pop() {
                 self.begin(now, entry, late, &first);
@@ -298,8 +304,9 @@ impl<S: Store> Host<S> {
             counters,
             ..
         } = self;
-        let current = now.checked_div(terms.timeslot).unwrap_or(0);
-        let oldest = now.saturating_sub(terms.late);
+        let clock = now.saturating_sub(terms.skew);
+        let current = clock.checked_div(terms.timeslot).unwrap_or(0);
+        let oldest = clock.saturating_sub(terms.late);
         let oldest = oldest.checked_div(terms.timeslot).unwrap_or(0);
         let mut news = false;
         let mut unkept = [None; MOST];

@@ -122,6 +122,11 @@ crate::options! {
     STANDBY = 17, standby: u32
         as "standby" [Unit::Address, "ADDRESS", "an IPv4 address"],
         default |said| 0;
+    /// Nanoseconds by which this host's clock is behind that of the others, at most [`MAX_TIME`].
+    SKEW = 18, skew: u64
+        as "skew" [Unit::Time, "TIME", "a time, for example 500ns"],
+        in (0, MAX_TIME), or c"Skew must be at most 100 s",
+        default |said| 0;
 }
 
 impl Config {
@@ -176,8 +181,8 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval and
-    /// timeout may change, no more: all else is agreed upon with the arbiter.
+    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval, timeout and
+    /// skew may change, no more: all else is agreed upon with the arbiter.
     ///
     /// # Errors
     ///
@@ -190,11 +195,12 @@ impl Config {
             late: changed.late,
             interval: changed.interval,
             timeout: changed.timeout,
+            skew: changed.skew,
             ..self
         };
         if changed != allowed {
             return Err(Refusal::invalid(
-                c"Only limit, late, interval and timeout can be changed",
+                c"Only limit, late, interval, timeout and skew can be changed",
             ));
         }
         Ok(changed)
@@ -220,6 +226,7 @@ impl Config {
             late: self.late,
             interval: self.interval,
             timeout: self.timeout,
+            skew: self.skew,
         }
     }
 

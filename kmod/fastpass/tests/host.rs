@@ -26,6 +26,7 @@ const TERMS: Terms = Terms {
     late: 250,
     interval: 700,
     timeout: 4000,
+    skew: 0,
 };
 
 /// What goes wrong.
@@ -59,6 +60,8 @@ struct World {
     random: Random,
     trouble: Trouble,
     now: u64,
+    /// ns by which the host's clock is behind.
+    skew: u64,
     host: Host<Heap>,
     session: Session<Heap>,
     wanted: Wanted,
@@ -77,13 +80,18 @@ struct World {
 
 impl World {
     fn new(seed: u64, trouble: Trouble) -> Self {
+        Self::skewed(seed, trouble, 0)
+    }
+
+    fn skewed(seed: u64, trouble: Trouble, skew: u64) -> Self {
         let mut random = Random::new(seed);
         let seed = random.draw();
         Self {
             random,
             trouble,
             now: 1_000_000,
-            host: Host::new(ID, COUNT, seed, TERMS).unwrap(),
+            skew,
+            host: Host::new(ID, COUNT, seed, Terms { skew, ..TERMS }).unwrap(),
             session: Session::new(ID, COUNT, TERMS.timeout).unwrap(),
             wanted: Wanted::default(),
             network: Vec::new(),
@@ -166,8 +174,9 @@ impl World {
 
     /// A packet goes: there must be a timeslot for it, now, with room.
     fn check(&mut self, destination: u16, path: u8, cost: u32) {
-        let earliest = self.now.saturating_sub(TERMS.late + TIMESLOT) / TIMESLOT;
-        let mut slots = self.given.range_mut(earliest..=self.now / TIMESLOT);
+        let clock = self.now - self.skew;
+        let earliest = clock.saturating_sub(TERMS.late + TIMESLOT) / TIMESLOT;
+        let mut slots = self.given.range_mut(earliest..=clock / TIMESLOT);
         let slot = slots.find(|(slot, (to, _))| **slot as u8 == path && *to == destination);
         let (slot, (_, sent)) = slot.unwrap_or_else(|| panic!("{destination} has none now"));
         sent.push(cost);
@@ -175,7 +184,7 @@ impl World {
         assert!(all <= CAPACITY || sent.len() == 1, "{slot}: {sent:?}");
         if all > CAPACITY {
             // It was saved up for, in timeslots in which nothing was sent.
-            let before = self.given.range(..self.now / TIMESLOT + 1).rev();
+            let before = self.given.range(..clock / TIMESLOT + 1).rev();
             let idle = before.filter(|(_, (to, sent))| *to == destination && sent.is_empty());
             assert!(idle.count() as u32 + 1 >= all.div_ceil(CAPACITY));
         }
@@ -338,12 +347,33 @@ proptest! {
         rarely_late in prop_oneof![Just(0_u64), Just(10_000), Just(2 * HORIZON * TIMESLOT)],
         lead in prop_oneof![Just(0_u64), 0_u64..40, HORIZON - 10..HORIZON + 10],
         restarts in prop_oneof![Just(0_u64), 0_u64..20],
+        skew in prop_oneof![Just(0_u64), 0_u64..500, 0_u64..10_000],
     ) {
         let trouble = Trouble { loss, delay, jitter, late, rarely_late, lead, restarts };
-        let mut world = World::new(seed, trouble);
+        let mut world = World::skewed(seed, trouble, skew);
         run(&mut world, &bursts);
         world.pass(world.now + 100 * TIMESLOT);
         world.finish();
+    }
+}
+
+#[test]
+fn a_host_whose_clock_is_behind_sends_as_much_later() {
+    for skew in [0, 1, 70, 12_345] {
+        let mut world = World::skewed(1, NONE, skew);
+        world.arrive(7, 1000);
+        while world.host.ahead() == 0 {
+            world.pass(world.now + 1);
+        }
+        let (&slot, (_, sent)) = world.given.first_key_value().unwrap();
+        assert!(sent.is_empty());
+        assert_eq!(world.dequeue_at, Some(slot * TIMESLOT + skew));
+        world.finish();
+        assert_eq!(world.host.counters().missed, 0);
+        assert!(
+            world.host.counters().late_max < 31,
+            "that is the clock's step"
+        );
     }
 }
 

@@ -41,6 +41,7 @@ fn everything() -> Options {
         interval: Some(6),
         timeout: Some(7),
         standby: Some(FIRST + 9),
+        skew: Some(10),
     }
 }
 
@@ -64,6 +65,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (14, &6_u64.to_ne_bytes()),
         (16, &7_u64.to_ne_bytes()),
         (17, &(FIRST + 9).to_ne_bytes()),
+        (18, &10_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -287,6 +289,12 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
             u64(1),
             c"Timeout must be between 1 ns and 100 s",
         ),
+        (
+            attr::SKEW,
+            u64(100_000_000_001),
+            u64(100_000_000_000),
+            c"Skew must be at most 100 s",
+        ),
     ] {
         let refusal = Refusal {
             message,
@@ -309,6 +317,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         late: Some(2),
         interval: Some(3),
         timeout: Some(4),
+        skew: Some(5),
         ..Options::default()
     };
     let changed = Config {
@@ -316,10 +325,11 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         late: 2,
         interval: 3,
         timeout: 4,
+        skew: 5,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));
-    let sentence = c"Only limit, late, interval and timeout can be changed";
+    let sentence = c"Only limit, late, interval, timeout and skew can be changed";
     let other = Options {
         timeslot: Some(1),
         ..Options::default()

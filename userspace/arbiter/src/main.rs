@@ -5,8 +5,10 @@
 //! One thread does all: it reads what has come, at most so much at a time that a flood does not keep it from allocating;
 //! allocates what is due; and sends what there is to say. Its clock is the hosts': `CLOCK_MONOTONIC`.
 
+mod datagrams;
+
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -31,8 +33,10 @@ use weft_core::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_core::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
 use weft_words::quantity;
 
-/// Datagrams that are read before the clock is looked at again.
-const AT_ONCE: usize = 256;
+use crate::datagrams::Datagrams;
+
+/// How often datagrams are read before the clock is looked at again.
+const TURNS: usize = 4;
 /// The class of its packets (CS6, network control), by which a switch may tell them.
 const TOS: i32 = 0xc0;
 /// Bytes that may wait to be read: what a burst of all endpoints takes.
@@ -372,11 +376,6 @@ impl<'a> Arbiter<'a> {
     }
 }
 
-/// What cannot be sent is lost, as it could be on its way: whoever misses it asks again.
-fn send(socket: &UdpSocket, to: SocketAddrV4, bytes: &[u8]) {
-    let _ = socket.send_to(bytes, to);
-}
-
 fn run(arguments: &Arguments) -> Result<()> {
     let mut random = Random::new()?;
     let mut arbiter = Arbiter::new(arguments, &mut random)?;
@@ -387,21 +386,20 @@ fn run(arguments: &Arguments) -> Result<()> {
     let ends = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let listen = arguments.listen;
     let socket = UdpSocket::bind(listen).with_context(|| format!("listening at {listen}"))?;
-    socket.set_nonblocking(true)?;
     setsockopt(&socket, sockopt::Ipv4Tos, &TOS).context("IP_TOS")?;
     // Beyond the system's limit where that is allowed.
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &BUFFER).context("SO_RCVBUF")?;
     }
     let mut figures = Figures::new(arguments.statistics.as_deref(), arguments.every)?;
-    let mut bytes = [0; 2048];
+    let mut datagrams = Datagrams::new(socket)?;
     loop {
         let clock = now()?;
         let until = arbiter.next_event().min(figures.next);
         let wait = TimeSpec::from(Duration::from_nanos(until.saturating_sub(clock)));
         let wait = Some(wait).filter(|_| until != u64::MAX);
         let mut sources = [
-            PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(datagrams.as_fd(), PollFlags::POLLIN),
             PollFd::new(ends.as_fd(), PollFlags::POLLIN),
         ];
         match ppoll(&mut sources, wait, None) {
@@ -411,22 +409,19 @@ fn run(arguments: &Arguments) -> Result<()> {
         if sources[1].any().unwrap_or(false) {
             return figures.write(&arbiter);
         }
-        for _ in 0..AT_ONCE {
-            match socket.recv_from(&mut bytes) {
-                Ok((len, std::net::SocketAddr::V4(from))) => {
-                    let random = random.draw()?;
-                    arbiter.receive(now()?, from, &bytes[..len], random);
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What was sent to somebody who is not there came back.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("receiving"),
+        for _ in 0..TURNS {
+            let more = datagrams.receive(|from, bytes| {
+                let random = random.draw()?;
+                arbiter.receive(now()?, from, bytes, random);
+                Ok(())
+            })?;
+            if !more {
+                break;
             }
         }
         let clock = now()?;
-        arbiter.tick(clock, |to, bytes| send(&socket, to, bytes))?;
+        arbiter.tick(clock, |to, bytes| datagrams.send(to, bytes))?;
+        datagrams.flush();
         figures.tick(clock, &arbiter)?;
     }
 }

@@ -66,6 +66,7 @@ const NEEDED: Options = Options {
     interval: None,
     timeout: None,
     standby: None,
+    skew: None,
 };
 
 fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
@@ -208,7 +209,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change(_: &Context) -> Result<
     let before = FASTPASS.dumped(&mut port)?;
     let why = Why {
         errno: Errno::EINVAL,
-        message: "Only limit, late, interval and timeout can be changed",
+        message: "Only limit, late, interval, timeout and skew can be changed",
         attr: None,
     };
     let rate = attribute(attr::RATE, &1_250_001_u64.to_ne_bytes());

@@ -2,17 +2,28 @@
 
 //! Fastpass's promise: hardly anything waits at a switch.
 
+use std::fs;
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use weft_ktap::{Context, tests};
 use weft_load::record::measured;
 
-use crate::weft;
+use crate::folder::Folder;
+use crate::weft::{self, weft};
 
 tests![
     #[once]
     hardly_anything_waits_at_a_switch_when_an_arbiter_schedules,
+    #[once]
+    queues_at_switches_grow_by_what_hosts_clocks_are_apart,
     flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there,
 ];
+
+const DILATION: u64 = 20_000;
+/// As the scheme has it by itself, in the fabric's time.
+const TIMESLOT_NS: u64 = 1_270;
 
 /// Of a full frame.
 const FRAME: u64 = 1514;
@@ -33,10 +44,10 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn under(scheme: &str) -> Result<Self> {
+    fn under(topology: &str, scheme: &str) -> Result<Self> {
         // Slowed so much that what an arbiter computes, where that takes time, is little of a packet's.
         let run = weft::run(&format!(
-            "fat-tree:k=4 --dilation 20000 --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us"
+            "{topology} --dilation {DILATION} --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us"
         ))?;
         // What only kept up the load may be under way when the others have ended.
         let mut measured = measured(&run.flows);
@@ -70,7 +81,7 @@ fn hardly_anything_waits_at_a_switch_when_an_arbiter_schedules(cx: &Context) -> 
             most,
             two,
             three,
-        } = Waiting::under(scheme)?;
+        } = Waiting::under("fat-tree:k=4", scheme)?;
         cx.note(format!(
             "{scheme}: at most {most} B; two frames or more in {two:.2} % of samples, three in {three:.2} %"
         ));
@@ -86,6 +97,53 @@ fn hardly_anything_waits_at_a_switch_when_an_arbiter_schedules(cx: &Context) -> 
             );
         }
     }
+    Ok(())
+}
+
+/// The scheme, of which every other host's clock is behind.
+fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
+    let files: Value = serde_json::from_str(&weft("schemes show fastpass --json")?)?;
+    let own = files["scheme.toml"].as_str().context("no scheme.toml")?;
+    let (_, arbiter) = own.split_once("[[process]]").context("no arbiter")?;
+    let set_back = format!(
+        "for dev in /sys/class/net/*; do tc qdisc change dev ${{dev##*/}} handle 10: fastpass \
+         skew $((${{1#h}} % 2 * {ns}))ns 2>/dev/null; done; exec sleep infinity"
+    );
+    let toml = format!(
+        "extends = \"fastpass\"\nabout = \"Of a test.\"\n[[process]]{arbiter}\n[[process]]\non = \"hosts\"\n\
+         run = \"\"\"sh -c '{set_back}' sh $node\"\"\"\n"
+    );
+    fs::create_dir(folder.path().join(name))?;
+    folder.write(&format!("{name}/scheme.toml"), &toml)?;
+    Ok(folder.path().join(name))
+}
+
+/// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any egress" at a time
+/// (§6.3): while one is sent, the other waits.
+fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let mut most = Vec::new();
+    for slots in [0, 1, 4, 16] {
+        let scheme = skewed(&folder, &slots.to_string(), slots * TIMESLOT_NS * DILATION)?;
+        let waiting = Waiting::under(
+            "rack:hosts=8,rate=10gbit,delay=200ns",
+            &scheme.display().to_string(),
+        )?;
+        cx.note(format!(
+            "apart by {slots} timeslots: at most {} B; two frames or more in {:.2} % of samples",
+            waiting.most, waiting.two
+        ));
+        ensure!(waiting.drops == 0, "{} packets dropped", waiting.drops);
+        most.push(waiting.most);
+    }
+    // A frame more by one timeslot.
+    ensure!(
+        most[0] < 2 * FRAME && most[1] <= most[0] + FRAME,
+        "{most:?}"
+    );
+    let grows = |pair: &[u64]| pair[0] + FRAME < pair[1];
+    ensure!(most[1..].windows(2).all(grows), "{most:?}");
     Ok(())
 }
 

@@ -187,8 +187,8 @@ fn the_fields_in_json_are_explained() {
     let config = fastpass::Config::new(&options).unwrap();
     let stats = [0; weft_core::fastpass::stats::Stats::SIZE];
     let counts = explained(&weft_core::fastpass::QDISC, &config, &[&stats]);
-    // Sixteen options, four of them addresses.
-    assert_eq!(counts, [20, 24]);
+    // Seventeen options, four of them addresses.
+    assert_eq!(counts, [21, 24]);
 
     let config = wire::Config {
         rate: 1,
