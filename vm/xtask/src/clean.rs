@@ -23,7 +23,7 @@ use crate::rootfs;
 use crate::virtme;
 
 /// Directories of the cache that are no stages and can be made anew at no great cost.
-const OTHERS: [&str; 4] = ["apt", "log", "resolution", "run"];
+const OTHERS: [&str; 5] = ["apt", "log", "processors", "resolution", "run"];
 
 /// Runs it.
 ///

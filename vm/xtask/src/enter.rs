@@ -48,6 +48,7 @@ pub(crate) struct Enter {
     layers: OsString,
     binds: Vec<OsString>,
     niced: bool,
+    processor: Option<usize>,
 }
 
 impl Enter {
@@ -58,6 +59,7 @@ impl Enter {
             layers: OsString::new(),
             binds: Vec::new(),
             niced: false,
+            processor: None,
         }
     }
 
@@ -98,6 +100,14 @@ impl Enter {
         }
     }
 
+    /// What runs in there stays on one processor.
+    pub(crate) fn kept_on(self, processor: usize) -> Self {
+        Self {
+            processor: Some(processor),
+            ..self
+        }
+    }
+
     fn bind(mut self, how: &str, from: &Path, to: &str) -> Self {
         self.binds.extend([
             how.into(),
@@ -122,6 +132,9 @@ impl Enter {
         let mut command = unshared();
         if self.niced {
             command.arg("nice");
+        }
+        if let Some(processor) = self.processor {
+            command.args(["taskset", "--cpu-list", &processor.to_string()]);
         }
         command
             .args(["sh", "-c", SCRIPT, "enter.sh"])
@@ -223,16 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_way_is_niced_before_anything_runs() {
+    fn what_gives_way_and_stays_does_so_before_anything_runs() {
         let of = |enter: Enter| {
             let command = enter.command("make");
-            let mut words = command
-                .get_args()
-                .map(|word| word.to_string_lossy().into_owned());
-            words.any(|word| word == "nice")
+            let words = command.get_args().map(|word| word.to_string_lossy());
+            let words: Vec<_> = words.collect();
+            words.join(" ")
         };
-        assert!(!of(Enter::new(Path::new("/r"))));
-        assert!(of(Enter::new(Path::new("/r")).niced()));
+        let plain = of(Enter::new(Path::new("/r")));
+        assert!(plain.contains(" -- sh -c "), "{plain}");
+        let both = of(Enter::new(Path::new("/r")).niced().kept_on(3));
+        assert!(
+            both.contains(" -- nice taskset --cpu-list 3 sh -c "),
+            "{both}"
+        );
     }
 
     #[test]

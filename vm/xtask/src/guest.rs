@@ -20,6 +20,7 @@ use crate::failure::{self, Failure};
 use crate::follow::Follow;
 use crate::interrupt::{self, Kind, Temporary, TerminalGuard};
 use crate::process;
+use crate::processor;
 use crate::qemu::{self, Clock, Machine, Terminal};
 use crate::transfer;
 
@@ -75,6 +76,14 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
     let enter = match run.machine.clock {
         Clock::Virtual { .. } | Clock::Model { .. } => enter.niced(),
         _ => enter,
+    };
+    let processor = match run.machine.clock {
+        Clock::Model { .. } => processor::hold(&built.cache.file(processor::PLACE))?,
+        _ => None,
+    };
+    let enter = match &processor {
+        Some(held) => enter.kept_on(held.number),
+        None => enter,
     };
     let mut command = qemu::command(&enter, &run.machine);
     let interactive = run.machine.terminal == Terminal::Interactive;

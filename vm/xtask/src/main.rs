@@ -39,6 +39,7 @@ mod modules;
 mod packages;
 mod parallel;
 mod process;
+mod processor;
 mod programs;
 mod progress;
 mod qemu;

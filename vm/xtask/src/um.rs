@@ -7,10 +7,6 @@
 //! processes are processes of the host's, which end with the namespace that [`Enter`] makes.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 
 use crate::enter::Enter;
 use crate::model;
@@ -35,27 +31,11 @@ mkfifo /tmp/nothing
 mount -t tmpfs -o size=100%,mode=1777 tmpfs $TMPDIR
 exec \"$@\"";
 
-/// The processor that the next machine is kept on, in turn. The guest's kernel and its processes never run at the same
-/// time, and wake each other at each system call: from one processor to another, that costs a fifth of the run.
-fn processor() -> Option<usize> {
-    static MACHINES: AtomicUsize = AtomicUsize::new(0);
-    let allowed = sched_getaffinity(Pid::this()).ok()?;
-    let allowed: Vec<usize> = (0..CpuSet::count())
-        .filter(|&processor| allowed.is_set(processor) == Ok(true))
-        .collect();
-    // Runs of different xtasks do not all begin with the first.
-    let number = MACHINES.fetch_add(1, Ordering::Relaxed) + std::process::id() as usize;
-    allowed.get(number.checked_rem(allowed.len())?).copied()
-}
-
 /// The kernel inside the root filesystem, which shows its stage and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine, seed: u64) -> Command {
     let files = format!(">{PLACE}/{KERNEL_LOG} 3>{PLACE}/{CONSOLE}");
     let redirected = format!("{SCRIPT} {files} 4<>/tmp/nothing 5<>/tmp/nothing");
     let mut command = enter.script(&redirected);
-    if let Some(processor) = processor() {
-        command.args(["taskset", "-c", &processor.to_string()]);
-    }
     command.arg(format!("{}/{}", model::PLACE, model::KERNEL));
     command.args(KERNEL_ARGUMENTS.split_whitespace());
     command.args([
