@@ -217,6 +217,14 @@ pub(crate) fn shown_by_ss(cx: &Context, port: &Port) -> Result<String> {
     Ok(line.to_owned())
 }
 
+/// Checks that a line of `ss` has these parts.
+pub(crate) fn shows(line: &str, parts: &[&str]) -> Result<()> {
+    for part in parts {
+        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
+    }
+    Ok(())
+}
+
 /// A counter of a namespace, as `nstat` has it.
 pub(crate) fn counter(namespace: &Namespace, name: &str) -> Result<u64> {
     for (file, prefix) in [("netstat", "TcpExt:"), ("snmp", "Tcp:")] {
@@ -311,6 +319,8 @@ pub(crate) fn cubic_is_untouched_by(
         )?;
         Ok(port)
     };
+    // What earlier tests left may take its time.
+    modules::wait_for(module, 0)?;
     if modules::users(module).is_some() {
         modules::remove(module)?;
     }

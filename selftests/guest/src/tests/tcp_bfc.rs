@@ -16,7 +16,7 @@ use crate::capture::{Capture, Segment, Since, before, replay};
 use crate::flow::{
     Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice,
     only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges, shown_by_ss,
-    stays_while_sockets_use_it,
+    shows, stays_while_sockets_use_it,
 };
 use crate::modules;
 use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
@@ -446,10 +446,7 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
         "an RTT of {shown_us} µs, not {rtt_us} µs"
     );
     let expected = format!("dctcp:(ce_state:0,alpha:{shown_us},ab_ecn:40000,ab_tot:0)");
-    for part in ["bfc ", " cwnd:12 ", " ssthresh:12 ", &expected] {
-        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
-    }
-    Ok(())
+    shows(&line, &["bfc ", " cwnd:12 ", " ssthresh:12 ", &expected])
 }
 
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {

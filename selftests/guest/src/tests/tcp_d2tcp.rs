@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 
 use crate::capture::before;
 use crate::flow::{
-    Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice, shown_by_ss,
+    Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice, shown_by_ss, shows,
     stays_while_sockets_use_it,
 };
 use crate::modules;
@@ -121,19 +121,18 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     // The second window is on its way.
     std::thread::sleep(RTT + RTT / 2);
     let line = shown_by_ss(cx, &port)?;
-    for part in [
-        "d2tcp ",
-        "dctcp:(ce_state:0,alpha:1024,ab_ecn:1024,ab_tot:1)",
-    ] {
-        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
-    }
+    shows(
+        &line,
+        &[
+            "d2tcp ",
+            "dctcp:(ce_state:0,alpha:1024,ab_ecn:1024,ab_tot:1)",
+        ],
+    )?;
     flow.read(60_000)?;
     Ok(())
 }
 
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
-    modules::load(MODULE)?;
-    modules::wait_for(MODULE, 0)?;
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port("reno")?;
         let flow = blacked_out(&busy, NAME, OUTAGE)?;

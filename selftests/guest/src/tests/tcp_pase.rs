@@ -15,7 +15,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::Segment;
 use crate::flow::{
-    Flow, blacked_out, cubic_is_untouched_by, outage, settings_have_ranges, shown_by_ss,
+    Flow, blacked_out, cubic_is_untouched_by, outage, settings_have_ranges, shown_by_ss, shows,
     stays_while_sockets_use_it,
 };
 use crate::modules;
@@ -471,16 +471,12 @@ fn ss_shows_its_state(cx: &Context) -> Result<()> {
     std::thread::sleep(RTT / 8);
     let line = shown_by_ss(cx, &port)?;
     let expected = format!("dctcp:(ce_state:1,alpha:{RATE_KBIT},ab_ecn:0,ab_tot:1024)");
-    for part in ["pase ", " cwnd:12 ", &expected] {
-        ensure!(line.contains(part), "ss does not show `{part}`: {line}");
-    }
+    shows(&line, &["pase ", " cwnd:12 ", &expected])?;
     flow.read(100_000)?;
     Ok(())
 }
 
 fn a_cubic_flow_in_another_namespace_is_untouched(cx: &Context) -> Result<()> {
-    modules::load(MODULE)?;
-    modules::wait_for(MODULE, 0)?;
     cubic_is_untouched_by(cx, MODULE, || {
         let busy = port(8)?;
         let flow = blacked_out(&busy, NAME, OUTAGE)?;
