@@ -24,6 +24,14 @@ impl Folder {
         &self.0
     }
 
+    /// Makes a folder of a scheme in it, with its description; gives back its path.
+    pub(crate) fn scheme(&self, name: &str, description: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        std::fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
+        self.write(&format!("{name}/scheme.toml"), description)?;
+        Ok(path)
+    }
+
     /// Writes a file in it; gives back its path.
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.0.join(name);

@@ -35,6 +35,13 @@ pub(crate) fn weft(words: &str) -> Result<String> {
     succeed(&mut command(words)).with_context(|| format!("weft {words}"))
 }
 
+/// The description of a scheme, `scheme.toml`.
+pub(crate) fn description(scheme: &str) -> Result<String> {
+    let files: Value = serde_json::from_str(&weft(&format!("schemes show {scheme} --json"))?)?;
+    let toml = files["scheme.toml"].as_str().context("no scheme.toml")?;
+    Ok(toml.to_owned())
+}
+
 /// What a command prints.
 pub(crate) fn succeed(command: &mut Command) -> Result<String> {
     let output = command.output().context("starting it")?;

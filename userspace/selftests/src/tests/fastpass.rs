@@ -2,16 +2,14 @@
 
 //! Fastpass's promise: hardly anything waits at a switch.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 use weft_ktap::{Context, tests};
 use weft_load::record::measured;
 
 use crate::folder::Folder;
-use crate::weft::{self, weft};
+use crate::weft;
 
 tests![
     #[once]
@@ -102,8 +100,7 @@ fn hardly_anything_waits_at_a_switch_when_an_arbiter_schedules(cx: &Context) -> 
 
 /// The scheme, of which every other host's clock is behind.
 fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
-    let files: Value = serde_json::from_str(&weft("schemes show fastpass --json")?)?;
-    let own = files["scheme.toml"].as_str().context("no scheme.toml")?;
+    let own = weft::description("fastpass")?;
     let (_, arbiter) = own.split_once("[[process]]").context("no arbiter")?;
     let set_back = format!(
         "for dev in /sys/class/net/*; do tc qdisc change dev ${{dev##*/}} handle 10: fastpass \
@@ -113,9 +110,7 @@ fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
         "extends = \"fastpass\"\nabout = \"Of a test.\"\n[[process]]{arbiter}\n[[process]]\non = \"hosts\"\n\
          run = \"\"\"sh -c '{set_back}' sh $node\"\"\"\n"
     );
-    fs::create_dir(folder.path().join(name))?;
-    folder.write(&format!("{name}/scheme.toml"), &toml)?;
-    Ok(folder.path().join(name))
+    folder.scheme(name, &toml)
 }
 
 /// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any egress" at a time

@@ -30,11 +30,9 @@ const WIRE: &str = "qdisc add dev $dev root handle 1: wire rate $rate delay $del
 
 /// A scheme of droptail's hosts with `lines` at a switch's ports, below the wire.
 fn scheme(folder: &Folder, name: &str, parameters: &str, lines: &str) -> Result<PathBuf> {
-    let place = folder.path().join(name);
-    fs::create_dir(&place)?;
     let toml =
         format!("extends = \"droptail\"\nabout = \"Of a test.\"\n[parameters]\n{parameters}\n");
-    folder.write(&format!("{name}/scheme.toml"), &toml)?;
+    let place = folder.scheme(name, &toml)?;
     folder.write(&format!("{name}/switch.tc"), &format!("{WIRE}{lines}"))?;
     Ok(place)
 }

@@ -106,18 +106,14 @@ fn shorter(run: &Recorded) -> Result<Vec<f64>> {
 
 /// A scheme that is `pase` with arbitrators that live as a script says, which has their command line as "$@".
 fn living(folder: &Folder, script: &str) -> Result<PathBuf> {
-    let toml = weft("schemes show pase --json")?;
-    let files: Value = serde_json::from_str(&toml).context("JSON")?;
-    let own = files["scheme.toml"].as_str().context("no scheme.toml")?;
+    let own = weft::description("pase")?;
     let (_, command) = own.split_once("run = \"").context("it has no process")?;
     let (command, _) = command.split_once('"').context("it has no process")?;
     let toml = format!(
         "extends = \"pase\"\nabout = \"Of a test.\"\n[[process]]\non = \"switches\"\n\
          run = '''sh -c \"{script}\" sh {command}'''\n"
     );
-    fs::create_dir(folder.path().join("mine"))?;
-    folder.write("mine/scheme.toml", &toml)?;
-    Ok(folder.path().join("mine"))
+    folder.scheme("mine", &toml)
 }
 
 fn run_trace(scheme: &Path, fabric: &str, trace: &Path) -> Result<Recorded> {
