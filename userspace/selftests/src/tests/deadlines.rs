@@ -32,8 +32,9 @@ fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<Pat
     folder.write("pairs", &(0..count).map(line).collect::<String>())
 }
 
-/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer.
-fn sooner(trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
+/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer; also as a
+/// line of the report.
+fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
     let trace = trace.display();
     let run = weft::run(&format!("{FABRIC} --trace {trace} --warm-up 0 {words}"))?;
     let mut flows = run.flows;
@@ -48,7 +49,9 @@ fn sooner(trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
         let [(_, earlier), (_, later)] = both;
         Ok((later - earlier) / later.max(earlier))
     };
-    flows.chunks(2).map(one).collect()
+    let sooner = flows.chunks(2).map(one).collect::<Result<Vec<f64>>>()?;
+    cx.note(format!("{words}: {sooner:.2?}"));
+    Ok(sooner)
 }
 
 /// Of how many pairs the earlier deadline's flow was clearly sooner.
@@ -63,9 +66,7 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
     let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
     let of = |words: &str| {
         let words = format!("--scheme pase-local {words} --deadline uniform:20ms-200ms");
-        let sooner = sooner(&trace, &words)?;
-        cx.note(format!("{words}: {sooner:.2?}"));
-        anyhow::Ok(clearly(&sooner))
+        anyhow::Ok(clearly(&sooner(cx, &trace, &words)?))
     };
     for connection in ["flow", "pair"] {
         let first = of(&format!("--set criterion=1 --connection {connection}"))?;
@@ -81,15 +82,8 @@ fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 2", "1 2"])?;
-    let of = |scheme: &str| {
-        let sooner = sooner(
-            &trace,
-            &format!("--scheme {scheme} --deadline uniform:20ms-200ms"),
-        )?;
-        cx.note(format!("{scheme}: {sooner:.2?}"));
-        anyhow::Ok(clearly(&sooner))
-    };
-    let first = of("pfabric-deadline")?;
+    let words = "--scheme pfabric-deadline --deadline uniform:20ms-200ms";
+    let first = clearly(&sooner(cx, &trace, words)?);
     ensure!(first == 15, "{first} of 15");
     Ok(())
 }
@@ -101,11 +95,8 @@ fn with_d2tcp_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 2_000_000, ["0 2", "1 2"])?;
     let mean = |scheme: &str| {
-        let sooner = sooner(
-            &trace,
-            &format!("--scheme {scheme} --deadline uniform:16ms-64ms"),
-        )?;
-        cx.note(format!("{scheme}: {sooner:.2?}"));
+        let words = format!("--scheme {scheme} --deadline uniform:16ms-64ms");
+        let sooner = sooner(cx, &trace, &words)?;
         anyhow::Ok(sooner.iter().sum::<f64>() / sooner.len() as f64)
     };
     let (with, without) = (mean("d2tcp")?, mean("dctcp-dibs")?);
