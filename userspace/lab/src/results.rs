@@ -516,10 +516,8 @@ mod tests {
         let groups = group(runs);
         let p99 = Figure::Percentile(0.99);
         let found = groups[0].of(What::Slowdown, "all", p99).unwrap();
-        let flows = groups[0].runs.iter().flat_map(|run| &run.flows);
-        let all = flows
-            .filter(|flow| !flow.warm_up)
-            .filter_map(|flow| flow.slowdown);
+        let flows = groups[0].runs.iter().flat_map(|run| measured(&run.flows));
+        let all = flows.filter_map(|flow| flow.slowdown);
         let all = weft_load::statistics::Sorted::new(all);
         assert_eq!(Some(found.value), all.percentile(0.99));
         assert!(found.low.unwrap() < found.value && found.value < found.high.unwrap());

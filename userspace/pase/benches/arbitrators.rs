@@ -6,6 +6,7 @@
 use std::hint::black_box;
 
 use divan::Bencher;
+use weft_core::common::xorshift::Xorshift32;
 use weft_core::pase::Flow;
 use weft_core::pase::message::{Message, PATH, Says};
 use weft_pase::arbitrators::{Arbitrators, Peer, Rules};
@@ -27,7 +28,7 @@ struct Rack {
     to: [u8; 16],
     flows: u32,
     sequence: u64,
-    random: u64,
+    random: Xorshift32,
 }
 
 impl Rack {
@@ -44,7 +45,7 @@ impl Rack {
             to,
             flows,
             sequence: 0,
-            random: 0x9E37_79B9_7F4A_7C15,
+            random: Xorshift32::new(0x9E37_79B9),
         };
         for flow in 0..flows {
             let bytes = rack.ask(flow);
@@ -53,12 +54,8 @@ impl Rack {
         rack
     }
 
-    /// Xorshift.
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
+    fn any_flow(&mut self) -> u32 {
+        self.random.below(self.flows)
     }
 
     /// So much is left of a flow.
@@ -66,7 +63,7 @@ impl Rack {
         self.sequence += 1;
         let flow = Flow {
             id: u64::from(flow / HOSTS + 1),
-            urgency: self.random() % 30_000_000,
+            urgency: self.random.below(30_000_000).into(),
             demand: LINE,
         };
         self.message(Says::Ask { flow, to: self.to })
@@ -95,7 +92,7 @@ impl Rack {
 fn a_flow_asks_again(bencher: Bencher<'_, '_>, flows: u32) {
     let mut rack = Rack::new(flows);
     bencher.bench_local(|| {
-        let flow = (rack.random() % u64::from(rack.flows)) as u32;
+        let flow = rack.any_flow();
         let bytes = rack.ask(flow);
         rack.receive(flow, &bytes);
     });
@@ -106,7 +103,7 @@ fn a_flow_asks_again(bencher: Bencher<'_, '_>, flows: u32) {
 fn a_flow_ends_and_one_begins(bencher: Bencher<'_, '_>, flows: u32) {
     let mut rack = Rack::new(flows);
     bencher.bench_local(|| {
-        let flow = (rack.random() % u64::from(rack.flows)) as u32;
+        let flow = rack.any_flow();
         rack.sequence += 1;
         let end = rack.message(Says::End(u64::from(flow / HOSTS + 1)));
         rack.receive(flow, &end);
