@@ -265,7 +265,7 @@ pub(crate) struct Vm {
     /// Unpack the guest's /out there
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
-    /// Room for the guest's /out in MiB (a power of two)
+    /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it needs
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
     pub(crate) out_size: u32,
     /// Set a variable in the guest's environment (repeatable)

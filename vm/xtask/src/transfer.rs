@@ -45,10 +45,11 @@ pub(crate) fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
         ),
         State::Done => {}
     }
-    let room = (u64::from(mebibytes) << 20) - DATA as u64;
+    // Not what it was made with: a guest that is a program lets the file grow.
+    let room = file.metadata()?.len().saturating_sub(DATA as u64);
     ensure!(
         header.length <= room,
-        "the shared memory claims {} bytes of {room}",
+        "the guest says that it left {} bytes, where {room} can be",
         header.length
     );
     let mut tar = vec![0; usize::try_from(header.length)?];
@@ -85,4 +86,45 @@ pub(crate) fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
     archive
         .unpack(directory)
         .with_context(|| format!("unpacking into {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Temporary;
+    use std::os::unix::fs::FileExt as _;
+
+    /// What is read of a file of 1 MiB that a guest has written, which says that its tar is so long.
+    fn left(name: &str, tar: &[u8], length: u64) -> Result<Option<Output>> {
+        let name = format!("weft-transfer-{name}-{}", std::process::id());
+        let directory = Temporary::new(std::env::temp_dir().join(name))?;
+        let path = directory.path().join("out");
+        create(&path, 1)?;
+        let file = File::options().write(true).open(&path)?;
+        let header = Header {
+            state: State::Done,
+            status: 3,
+            length,
+        };
+        file.write_all_at(&header.encode(), 0)?;
+        file.write_all_at(tar, DATA as u64)?;
+        read(&path, 1)
+    }
+
+    #[test]
+    fn what_a_program_leaves_may_be_longer_than_what_was_set_aside() {
+        let tar = vec![7; 3 << 20];
+        let output = left("long", &tar, tar.len() as u64).unwrap().unwrap();
+        assert_eq!((output.status, output.tar == tar), (3, true));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_read() {
+        let error = left("short", &[7], (1 << 20) - DATA as u64 + 1).err();
+        let error = error.unwrap().to_string();
+        assert!(
+            error.contains("1044481 bytes, where 1044480 can be"),
+            "{error}"
+        );
+    }
 }
