@@ -34,13 +34,17 @@ const TROUBLE: [&str; 9] = [
 ];
 
 /// The part of the kernel log that was not read yet.
-pub(crate) struct KernelLog {
+pub struct KernelLog {
     file: File,
 }
 
 impl KernelLog {
     /// Starts with the next message.
-    pub(crate) fn open() -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If `/dev/kmsg` cannot be read.
+    pub fn open() -> Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -51,31 +55,58 @@ impl KernelLog {
 
     /// New messages that tell of trouble, but those that contain one of `expected`.
     pub(crate) fn complaints(&mut self, expected: &[&str]) -> io::Result<Vec<String>> {
-        let mut complaints = Vec::new();
+        let records = self.records()?;
+        let judged = records.iter().filter_map(|record| match record {
+            Some(record) => judge(record, expected),
+            // What is lost may have been trouble.
+            None => Some("so many messages that some were lost".to_owned()),
+        });
+        Ok(judged.collect())
+    }
+
+    /// New messages, all of them.
+    ///
+    /// # Errors
+    ///
+    /// If `/dev/kmsg` cannot be read.
+    pub fn lines(&mut self) -> io::Result<Vec<String>> {
+        let records = self.records()?;
+        let texts = records.iter().flatten().filter_map(|record| text(record));
+        Ok(texts.map(str::to_owned).collect())
+    }
+
+    /// New records; `None` where the ring overtook us.
+    fn records(&mut self) -> io::Result<Vec<Option<String>>> {
+        let mut records = Vec::new();
         // One read is one record; the kernel's longest is far shorter.
         let mut record = [0; 16 * 1024];
         loop {
             match self.file.read(&mut record) {
                 Ok(0) => break,
                 Ok(length) => {
-                    complaints.extend(judge(&String::from_utf8_lossy(&record[..length]), expected))
+                    records.push(Some(
+                        String::from_utf8_lossy(&record[..length]).into_owned(),
+                    ));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // The ring overtook us: what is lost may have been trouble.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                    complaints.push("so many messages that some were lost".to_owned());
-                }
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => records.push(None),
                 Err(error) => return Err(error),
             }
         }
-        Ok(complaints)
+        Ok(records)
     }
+}
+
+/// A record's message.
+fn text(record: &str) -> Option<&str> {
+    let (_, rest) = record.split_once(';')?;
+    Some(rest.lines().next().unwrap_or_default())
 }
 
 /// A record is `priority,sequence,microseconds,flags;text` and continuation lines.
 fn judge(record: &str, expected: &[&str]) -> Option<String> {
-    let (head, rest) = record.split_once(';')?;
-    let text = rest.lines().next().unwrap_or_default();
+    let (head, _) = record.split_once(';')?;
+    let text = text(record)?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
     let contains = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
     // Facility 0 is the kernel's; programs write to the log, too.

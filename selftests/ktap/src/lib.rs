@@ -28,11 +28,13 @@
 //! }
 //! ```
 
+mod debug;
 mod kmsg;
 mod netns;
 mod program;
 mod run;
 
+pub use kmsg::KernelLog;
 pub use netns::Namespace;
 pub use program::{Program, Subcommand};
 pub use run::{Context, Part, Skip, Test};

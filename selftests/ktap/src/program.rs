@@ -122,6 +122,8 @@ Options:
                     or one of several separated by commas
   --again           Leave out those for which one kernel is enough, as another has
                     run them all
+  --debug           On a debug kernel: also those that take one, without those that
+                    need an exact clock, and at the end look for leaks
   --repeat N        Run each of them N times, to find what fails now and then
   -h, --help        Print this text
 
@@ -129,12 +131,14 @@ Exit status: 0 all passed, 1 a test failed, 2 wrong usage, 4 all were skipped."
     }
 
     fn parse(&self, mut args: impl Iterator<Item = String>) -> Result<Action, String> {
-        let (mut list, mut again, mut filter, mut repeat) = (false, false, String::new(), 1);
+        let (mut list, mut again, mut debug) = (false, false, false);
+        let (mut filter, mut repeat) = (String::new(), 1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "-h" | "--help" => return Ok(Action::Help),
                 "--list" => list = true,
                 "--again" => again = true,
+                "--debug" => debug = true,
                 "--filter" => {
                     filter = args
                         .next()
@@ -161,7 +165,11 @@ Exit status: 0 all passed, 1 a test failed, 2 wrong usage, 4 all were skipped."
                 }
             }
         }
-        let selection = Selection { filter, again };
+        let selection = Selection {
+            filter,
+            again,
+            debug,
+        };
         Ok(if list {
             Action::List { selection }
         } else {
@@ -193,7 +201,7 @@ mod tests {
     fn a_command_line_is_read() {
         let named = |filter: &str| Selection {
             filter: filter.to_owned(),
-            again: false,
+            ..Selection::default()
         };
         let run = |filter: &str, repeat| Action::Run {
             selection: named(filter),

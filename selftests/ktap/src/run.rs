@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
+use crate::debug;
 use crate::kmsg::KernelLog;
 use crate::program::Program;
 
@@ -34,6 +35,28 @@ pub struct Part {
     pub name: &'static str,
     /// In the order in which they run.
     pub tests: &'static [Test],
+    /// As [`Test::inexact`], of all its tests.
+    pub inexact: Option<&'static str>,
+}
+
+impl Part {
+    /// Tests for which nothing else is said.
+    pub const fn new(name: &'static str, tests: &'static [Test]) -> Self {
+        Self {
+            name,
+            tests,
+            inexact: None,
+        }
+    }
+
+    /// See [`Test::inexact`].
+    #[must_use]
+    pub const fn exact(self, why: &'static str) -> Self {
+        Self {
+            inexact: Some(why),
+            ..self
+        }
+    }
 }
 
 /// One test.
@@ -47,39 +70,87 @@ pub struct Test {
     /// each kernel load that code and run it, and for what costs minutes where instructions are
     /// counted. A test that is not marked runs on each.
     pub once: bool,
+    /// Why it is left out where the clock is the host's and several processors run, which share the host
+    /// with others: it needs an exact clock, or a machine that does nothing else.
+    pub inexact: Option<&'static str>,
+    /// Whether it takes a debug kernel; no other runs it.
+    pub debug: bool,
 }
 
-/// `TESTS`: test functions under their own names. `#[once]` before a name: see [`Test::once`].
+impl Test {
+    /// A test of which nothing else is said.
+    pub const fn new(name: &'static str, run: fn(&Context) -> Result<()>) -> Self {
+        Self {
+            name,
+            run,
+            once: false,
+            inexact: None,
+            debug: false,
+        }
+    }
+
+    /// See [`Test::once`].
+    #[must_use]
+    pub const fn once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    /// See [`Test::inexact`].
+    #[must_use]
+    pub const fn exact(self, why: &'static str) -> Self {
+        Self {
+            inexact: Some(why),
+            ..self
+        }
+    }
+
+    /// See [`Test::debug`].
+    #[must_use]
+    pub const fn debug(self) -> Self {
+        Self {
+            debug: true,
+            ..self
+        }
+    }
+}
+
+/// `TESTS`: test functions under their own names. Marks before a name: `#[once]`, `#[exact = "why"]`,
+/// `#[debug]`, see [`Test::once`], [`Test::inexact`] and [`Test::debug`].
 #[macro_export]
 macro_rules! tests {
-    ($($(#[$mark:ident])? $test:ident),+ $(,)?) => {
+    ($($(#[$($mark:tt)+])* $test:ident),+ $(,)?) => {
         pub(crate) const TESTS: &[$crate::Test] = &[
-            $($crate::Test {
-                name: stringify!($test),
-                run: $test,
-                once: $crate::once!($($mark)?),
-            }),+
+            $($crate::marked!($crate::Test::new(stringify!($test), $test); $([$($mark)+])*)),+
         ];
     };
 }
 
-/// Whether a test has the mark; there is no other.
+/// A test, or a part, with its marks.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! once {
-    () => {
-        false
+macro_rules! marked {
+    ($it:expr;) => {
+        $it
     };
-    (once) => {
-        true
+    ($it:expr; [$mark:ident] $($more:tt)*) => {
+        $crate::marked!($it.$mark(); $($more)*)
+    };
+    ($it:expr; [$mark:ident = $why:literal] $($more:tt)*) => {
+        $crate::marked!($it.$mark($why); $($more)*)
     };
 }
 
-/// Parts: the `TESTS` of modules, under the modules' names.
+/// Parts: the `TESTS` of modules, under the modules' names. `#[exact = "why"]` before a name marks all
+/// of its tests.
 #[macro_export]
 macro_rules! parts {
-    ($($part:ident),+ $(,)?) => {
-        &[$($crate::Part { name: stringify!($part), tests: $part::TESTS }),+]
+    ($($(#[$($mark:tt)+])* $part:ident),+ $(,)?) => {
+        const { &[$(
+            $crate::marked!(
+                $crate::Part::new(stringify!($part), $part::TESTS);
+                $([$($mark)+])*
+            )
+        ),+] }
     };
 }
 
@@ -127,6 +198,9 @@ pub(crate) struct Selection {
     pub(crate) filter: String,
     /// Without those for which one kernel is enough, as another has run them.
     pub(crate) again: bool,
+    /// On a debug kernel: also those that take one, and of those that need an exact clock only why they
+    /// are left out.
+    pub(crate) debug: bool,
 }
 
 /// The tests that are selected.
@@ -140,7 +214,9 @@ pub(crate) fn select<'a>(
         .filter(move |(part, test)| {
             let name = format!("{}.{}", part.name, test.name);
             let mut patterns = selection.filter.split(',');
-            patterns.any(|pattern| name.contains(pattern)) && !(selection.again && test.once)
+            patterns.any(|pattern| name.contains(pattern))
+                && !(selection.again && test.once)
+                && (selection.debug || !test.debug)
         })
 }
 
@@ -172,7 +248,8 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
     if root {
         (program.prepare)();
     }
-    println!("KTAP version 1\n1..{}", selected.len());
+    let debug = selection.debug && root;
+    println!("KTAP version 1\n1..{}", selected.len() + usize::from(debug));
     let (mut failed, mut skipped, mut passed) = (0, 0, 0);
     for (number, (part, tests)) in (1..).zip(&selected) {
         println!(
@@ -184,11 +261,14 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
         for (number, test) in (1..).zip(tests) {
             let context = Context::default();
             let clock = Clock::start();
-            let outcome = if root {
-                let name = format!("{}.{}", part.name, test.name);
-                run_one(&name, test, &context, log.as_mut(), program.settle)
-            } else {
-                Outcome::Skip("needs root".to_owned())
+            let inexact = test.inexact.or(part.inexact);
+            let outcome = match inexact.filter(|_| selection.debug) {
+                Some(why) => Outcome::Skip(format!("not here: {why}")),
+                None if root => {
+                    let name = format!("{}.{}", part.name, test.name);
+                    run_one(&name, test, &context, log.as_mut(), program.settle)
+                }
+                None => Outcome::Skip("needs root".to_owned()),
             };
             let figures = clock.stop();
             for note in context.notes.borrow().iter().flat_map(|note| note.lines()) {
@@ -214,6 +294,11 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
         failed += part_failed;
         skipped += part_skipped;
         passed += tests.len() - part_failed - part_skipped;
+    }
+    if debug {
+        let failures = debug::report(selected.len() + 1);
+        failed += failures;
+        passed += debug::CHECKS - failures;
     }
     println!("# Totals: pass:{passed} fail:{failed} skip:{skipped}");
     Ok(match (failed, passed) {

@@ -13,17 +13,16 @@ mod wire;
 use weft_ktap::{Part, Test};
 
 macro_rules! parts {
-    ($($part:ident: $($(#[$mark:ident])? $name:ident)*;)*) => {
+    ($($part:ident: $($(#[$($mark:tt)+])* $name:ident)*;)*) => {
         /// All parts. A test gives back figures to print. `#[once]` before a name: see
         /// [`Test::once`].
-        pub(crate) const PARTS: &[Part] = &[$(Part {
-            name: stringify!($part),
-            tests: &[$(Test {
-                name: stringify!($name),
-                run: |cx| $part::$name().map(|figures| cx.note(figures)),
-                once: weft_ktap::once!($($mark)?),
-            }),*],
-        }),*];
+        pub(crate) const PARTS: &[Part] = &[$(Part::new(
+            stringify!($part),
+            &[$(weft_ktap::marked!(
+                Test::new(stringify!($name), |cx| $part::$name().map(|figures| cx.note(figures)));
+                $([$($mark)+])*
+            )),*],
+        )),*];
     };
 }
 
