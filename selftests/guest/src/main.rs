@@ -8,6 +8,8 @@
 
 mod capture;
 mod clock;
+mod detectors;
+mod faults;
 mod flow;
 mod meter;
 mod model;
@@ -34,11 +36,18 @@ fn main() -> ExitCode {
 Tests of weft's kernel modules, as KTAP. Needs root and a kernel with the modules: run it in the
 guest, `cargo xtask vm -- weft-selftests`.",
         parts: tests::PARTS,
-        subcommands: &[Subcommand {
-            name: "scenario",
-            about: "Print when each packet of a scenario that is random by the machine's seed arrives",
-            run: scenario::run,
-        }],
+        subcommands: &[
+            Subcommand {
+                name: "scenario",
+                about: "Print when each packet of a scenario that is random by the machine's seed arrives",
+                run: scenario::run,
+            },
+            Subcommand {
+                name: "detectors",
+                about: "Make errors that a debug kernel has to report, and say whether it does",
+                run: detectors::run,
+            },
+        ],
         watch_kernel_log: true,
         prepare: clock::wait_for_rest,
         settle: modules::wait_until_unused,

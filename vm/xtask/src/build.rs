@@ -15,12 +15,12 @@ use crate::ebpf;
 use crate::enter::{self, Enter};
 use crate::host;
 use crate::metadata;
-use crate::model;
 use crate::modules;
 use crate::packages;
 use crate::programs::{self, Programs};
 use crate::rootfs;
 use crate::suite::{self, Request, Resolution};
+use crate::um_kernel::{self, Variant};
 
 /// Where Debian's `tc` looks for plugins; `/usr/lib/tc` is a link to it in the guest.
 const PLUGINS: &str = "usr/lib/x86_64-linux-gnu/tc";
@@ -51,6 +51,15 @@ pub(crate) enum Kernel {
     Stock,
     /// Of the same source, as a program: for the model clock.
     Model,
+    /// The same with all that finds errors.
+    Debug,
+}
+
+impl Kernel {
+    /// Whether it is a program, not something that a machine of QEMU's boots.
+    pub(crate) fn is_program(self) -> bool {
+        self != Self::Stock
+    }
 }
 
 /// What there is of the stock kernel besides its image.
@@ -60,12 +69,17 @@ pub(crate) struct Stock {
     pub(crate) modules: Entry,
 }
 
-/// The kernel of the model clock.
+/// A kernel that is a program.
 #[derive(Clone)]
-pub(crate) struct Model {
-    pub(crate) kernel: model::Kernel,
+pub(crate) struct UmKernel {
+    pub(crate) kernel: um_kernel::Kernel,
     pub(crate) modules: Entry,
+    /// The module of deliberate errors, for the debug kernel.
+    control: Option<Entry>,
 }
+
+/// Where the debug kernel's guests have it.
+const CONTROL: &str = "usr/lib/weft-debug/";
 
 /// Host packages, kernel, root filesystem, boot image.
 ///
@@ -96,7 +110,8 @@ pub(crate) struct Built<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) base: Base,
     stock: Option<Stock>,
-    model: Option<Model>,
+    model: Option<UmKernel>,
+    debug: Option<UmKernel>,
     pub(crate) ebpf: Option<Entry>,
     pub(crate) programs: Programs,
     /// Those that somebody asked for.
@@ -115,21 +130,32 @@ pub(crate) fn all<'a>(
 ) -> Result<Built<'a>> {
     let base = base(cache, request)?;
     let workspace = workspace();
-    let (stock, model, programs) = std::thread::scope(|scope| {
+    let (stock, model, debug, programs) = std::thread::scope(|scope| {
         let wanted = |kernel| kernels.contains(&kernel);
         let (base, workspace) = (&base, &workspace);
         // The one that takes longest first.
-        let model = wanted(Kernel::Model).then(|| scope.spawn(|| model(cache, base, workspace)));
+        let program = |kernel: Kernel, variant: &'static Variant| {
+            wanted(kernel).then(|| scope.spawn(|| program(cache, base, workspace, variant)))
+        };
+        let debug = program(Kernel::Debug, &um_kernel::DEBUG);
+        let model = program(Kernel::Model, &um_kernel::MODEL);
         let stock = wanted(Kernel::Stock).then(|| scope.spawn(|| stock(cache, base, workspace)));
         let programs = programs(cache, base, workspace);
-        (stock.map(joined), model.map(joined), programs)
+        (
+            stock.map(joined),
+            model.map(joined),
+            debug.map(joined),
+            programs,
+        )
     });
-    let (stock, model, (ebpf, programs)) = (stock.transpose()?, model.transpose()?, programs?);
+    let (stock, model) = (stock.transpose()?, model.transpose()?);
+    let (debug, (ebpf, programs)) = (debug.transpose()?, programs?);
     Ok(Built {
         cache,
         base,
         stock,
         model,
+        debug,
         ebpf,
         programs,
         packages: None,
@@ -168,26 +194,38 @@ fn stock(cache: &Cache, base: &Base, workspace: &Path) -> Result<Stock> {
         build: format!("/usr/lib/modules/{release}/build"),
         modules: format!("{}/tree/usr/lib/modules/{release}", boot::PLACE),
         arguments: &[],
+        may_panic: false,
     };
-    let modules = modules::ensure(cache, &target, workspace)?;
+    let modules = modules::ensure(cache, &target, &workspace.join(modules::SOURCES))?;
     Ok(Stock { metadata, modules })
 }
 
-/// The kernel of the model clock, and our modules for it.
-fn model(cache: &Cache, base: &Base, workspace: &Path) -> Result<Model> {
-    let kernel = model::ensure(cache, &base.resolution, &base.rootfs, workspace)?;
-    let target = modules::Target {
-        stage: &modules::MODEL_STAGE,
+/// A kernel that is a program, and our modules for it.
+fn program(cache: &Cache, base: &Base, workspace: &Path, variant: &Variant) -> Result<UmKernel> {
+    let kernel = um_kernel::ensure(variant, cache, &base.resolution, &base.rootfs, workspace)?;
+    let arguments = kernel.module_arguments();
+    let target = |stage| modules::Target {
+        stage,
         release: &kernel.release,
-        compiler: &base.resolution.compiler,
+        compiler: &kernel.compiler,
         inputs: [kernel.entry.hash(), base.rootfs.hash()],
         enter: kernel.enter(&base.rootfs),
-        build: format!("{}/object", model::PLACE),
-        modules: format!("{}/modules", model::PLACE),
-        arguments: &model::MODULE_ARGUMENTS,
+        build: format!("{}/object", um_kernel::PLACE),
+        modules: format!("{}/modules", um_kernel::PLACE),
+        arguments: &arguments,
+        may_panic: variant.asserts,
     };
-    let modules = modules::ensure(cache, &target, workspace)?;
-    Ok(Model { kernel, modules })
+    let build = |stage, folder| modules::ensure(cache, &target(stage), &workspace.join(folder));
+    let modules = build(variant.modules, modules::SOURCES)?;
+    let control = match variant.control {
+        true => Some(build(&modules::CONTROL_STAGE, modules::CONTROL_SOURCES)?),
+        false => None,
+    };
+    Ok(UmKernel {
+        kernel,
+        modules,
+        control,
+    })
 }
 
 impl Built<'_> {
@@ -201,14 +239,17 @@ impl Built<'_> {
             .context("the stock kernel was not built for")
     }
 
-    /// The kernel of the model clock.
+    /// A kernel that is a program.
     ///
     /// # Errors
     /// If nobody asked for it.
-    pub(crate) fn model(&self) -> Result<&Model> {
-        self.model
-            .as_ref()
-            .context("the model clock's kernel was not built")
+    fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
+        let built = match kernel {
+            Kernel::Stock => None,
+            Kernel::Model => self.model.as_ref(),
+            Kernel::Debug => self.debug.as_ref(),
+        };
+        built.with_context(|| format!("the kernel {kernel:?} was not built"))
     }
 
     /// A kernel's release.
@@ -221,10 +262,11 @@ impl Built<'_> {
 
     /// A kernel's release and our modules for it.
     fn modules(&self, kernel: Kernel) -> Result<(&str, &Entry)> {
-        Ok(match kernel {
-            Kernel::Stock => (&self.base.resolution.kernel, &self.stock()?.modules),
-            Kernel::Model => (&self.model()?.kernel.release, &self.model()?.modules),
-        })
+        if kernel == Kernel::Stock {
+            return Ok((&self.base.resolution.kernel, &self.stock()?.modules));
+        }
+        let program = self.program(kernel)?;
+        Ok((&program.kernel.release, &program.modules))
     }
 
     /// The root filesystem with what is booted shown.
@@ -235,7 +277,7 @@ impl Built<'_> {
         let root = Enter::new(&self.base.rootfs.path().join("root"));
         Ok(match kernel {
             Kernel::Stock => root.with(self.base.boot.path(), boot::PLACE),
-            Kernel::Model => self.model()?.kernel.enter(&self.base.rootfs),
+            Kernel::Model | Kernel::Debug => self.program(kernel)?.kernel.enter(&self.base.rootfs),
         })
     }
 
@@ -319,6 +361,12 @@ impl Built<'_> {
         archive.tree(
             &modules.path().join("updates"),
             &format!("{directory}/updates/"),
-        )
+        )?;
+        if kernel == Kernel::Debug
+            && let Some(control) = &self.program(kernel)?.control
+        {
+            archive.tree(&control.path().join("updates"), CONTROL)?;
+        }
+        Ok(())
     }
 }

@@ -11,15 +11,16 @@ use anyhow::{Context, Result};
 use crate::boot;
 use crate::bpf_linker;
 use crate::cache::{self, Cache};
+use crate::clang;
 use crate::cli::Clean;
 use crate::ebpf;
 use crate::enter;
 use crate::metadata;
-use crate::model;
 use crate::modules;
 use crate::packages;
 use crate::process;
 use crate::rootfs;
+use crate::um_kernel;
 use crate::virtme;
 
 /// Directories of the cache that are no stages and can be made anew at no great cost.
@@ -36,8 +37,12 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         metadata::STAGE,
         boot::STAGE,
         modules::STAGE,
-        model::STAGE,
+        um_kernel::MODEL.stage,
         modules::MODEL_STAGE,
+        clang::STAGE,
+        um_kernel::DEBUG.stage,
+        modules::DEBUG_STAGE,
+        modules::CONTROL_STAGE,
         bpf_linker::STAGE,
         ebpf::STAGE,
         packages::STAGE,

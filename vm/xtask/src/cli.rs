@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::build::Kernel;
+use crate::failure::Failure;
 use crate::packages;
 use crate::suite::Request;
 
@@ -47,6 +48,34 @@ pub(crate) enum Command {
     Clean(Clean),
 }
 
+impl Command {
+    /// Refuses the debug kernel where it makes no sense: it measures nothing.
+    ///
+    /// # Errors
+    /// Which commands know it.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let target = match self {
+            Self::Setup(_) | Self::Test(_) | Self::Vm(_) | Self::Clean(_) => return Ok(()),
+            Self::Build(build) => &build.target,
+            Self::Lab(lab) => &lab.vm.target,
+            Self::Demo(demo) => &demo.target,
+            Self::Experiment(experiment) => &experiment.target,
+            Self::Bench(bench) => match &bench.what {
+                BenchKind::Arbiter(_) => return Ok(()),
+                BenchKind::Clocks(bench) => &bench.target,
+                BenchKind::Hops(bench) => &bench.target,
+                BenchKind::Ns3(bench) => &bench.target,
+                BenchKind::Qdisc(bench) => &bench.target,
+                BenchKind::Weave(bench) => &bench.target,
+            },
+        };
+        match target.debug() {
+            true => Err(Failure::setup("--kernel debug is for setup, test and vm")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The suite whose kernel we develop with.
 const SUITE: &str = "forky";
 
@@ -56,7 +85,8 @@ pub(crate) struct Target {
     /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
     #[arg(long, default_value = SUITE, value_parser = suite_name)]
     pub(crate) suite: String,
-    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels)
+    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels); for
+    /// setup, test and vm also `debug`: the newest's source with all that finds errors, as a program
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Address of a Debian archive (default: the one the host's apt uses)
@@ -66,6 +96,9 @@ pub(crate) struct Target {
     #[arg(long)]
     pub(crate) refresh: bool,
 }
+
+/// What `--kernel` is for the debug kernel, in place of a version.
+const DEBUG: &str = "debug";
 
 /// The name becomes part of paths and of apt's sources.
 fn suite_name(text: &str) -> Result<String, String> {
@@ -82,11 +115,16 @@ impl Target {
         self.suite == SUITE && self.kernel.is_none()
     }
 
-    /// The same as a request.
+    /// Whether the debug kernel was asked for.
+    pub(crate) fn debug(&self) -> bool {
+        self.kernel.as_deref() == Some(DEBUG)
+    }
+
+    /// The same as a request. The debug kernel is made of what the newest is.
     pub(crate) fn request(&self) -> Request {
         Request {
             suite: self.suite.clone(),
-            kernel: self.kernel.clone(),
+            kernel: self.kernel.clone().filter(|kernel| kernel != DEBUG),
             mirror: self.mirror.clone(),
             refresh: self.refresh,
         }
@@ -100,6 +138,7 @@ Examples:
   cargo xtask setup
   cargo xtask setup --suite trixie-backports --list-kernels
   cargo xtask setup --suite trixie-backports --kernel 7.2.12
+  cargo xtask setup --kernel debug     the debug kernel, too
   cargo xtask setup --dry-run          the commands, nothing is done
   cargo xtask setup --json             versions and paths, for scripts")]
 pub(crate) struct Setup {
@@ -144,6 +183,9 @@ pub(crate) enum ClockKind {
     Model,
     /// The host's, on KVM where it works, else on translated code
     Real,
+    /// The host's, on the debug kernel, which has no other
+    #[value(skip)]
+    Debug,
 }
 
 impl ClockKind {
@@ -152,6 +194,7 @@ impl ClockKind {
         match self {
             Self::Virtual | Self::Real => Kernel::Stock,
             Self::Model => Kernel::Model,
+            Self::Debug => Kernel::Debug,
         }
     }
 
@@ -160,7 +203,7 @@ impl ClockKind {
         match self {
             Self::Virtual => "virtual",
             Self::Model => "model",
-            Self::Real => "real",
+            Self::Real | Self::Debug => "real",
         }
     }
 
@@ -170,6 +213,7 @@ impl ClockKind {
             Self::Virtual => "virtual clock: counted instructions on the stock kernel",
             Self::Model => "model clock: computing takes no time",
             Self::Real => "real time",
+            Self::Debug => "the host's clock: what needs an exact one is left out",
         }
     }
 }
@@ -206,10 +250,10 @@ pub(crate) struct Hardware {
     /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1)
+    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug kernel 8)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: Option<u32>,
-    /// Memory in MiB
+    /// Memory in MiB (the debug kernel has 2048 at least)
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
     /// End the guest when it has printed nothing for so long
@@ -311,13 +355,15 @@ fn power_of_two(text: &str) -> Result<u32, String> {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The last line says how many tests passed and failed. A guest test fails too if the guest's kernel reports \
-trouble while it runs.
+trouble while it runs. With --kernel debug, guest tests run on a kernel that looks for errors of memory, locks, \
+lists and references, after deliberate errors have shown that it sees each kind; see vm/um/debug/README.md.
 
 Examples:
   cargo xtask test
   cargo xtask test --host-only
   cargo xtask test --guest-only --filter pfabric
   cargo xtask test --virtme-ng
+  cargo xtask test --kernel debug --cpus 4
   cargo xtask test --suite trixie-backports --kernel 7.2.12")]
 pub(crate) struct Test {
     #[command(flatten)]

@@ -120,6 +120,7 @@ pub(crate) fn scenario(
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
         timeout: Duration::from_secs(hardware.timeout),
         cancel: None,
+        deliberate: false,
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {

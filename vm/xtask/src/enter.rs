@@ -72,24 +72,32 @@ impl Enter {
         let (data, work) = (upper.join("data"), upper.join("work"));
         std::fs::create_dir_all(&data)?;
         std::fs::create_dir_all(&work)?;
-        let mut layers = OsString::from("lowerdir=");
-        for layer in between {
-            layers.push(layer);
-            layers.push(":");
-        }
-        layers.push(root);
-        layers.push(",upperdir=");
-        layers.push(data);
-        layers.push(",workdir=");
-        layers.push(work);
+        let mut entered = Self::below(root, between);
+        entered.layers.push(",upperdir=");
+        entered.layers.push(data);
+        entered.layers.push(",workdir=");
+        entered.layers.push(work);
+        Ok(entered)
+    }
+
+    /// As [`new`](Self::new), but what lies in the directories `layers`, of which there is one at
+    /// least, is seen over the root filesystem.
+    pub(crate) fn below(root: &Path, layers: &[&Path]) -> Self {
+        let mut options = OsString::new();
         if !is_root() {
             // An unprivileged overlay may not keep its notes in trusted attributes.
-            layers.push(",userxattr");
+            options.push("userxattr,");
         }
-        Ok(Self {
-            layers,
+        options.push("lowerdir=");
+        for layer in layers {
+            options.push(layer);
+            options.push(":");
+        }
+        options.push(root);
+        Self {
+            layers: options,
             ..Self::new(root)
-        })
+        }
     }
 
     /// What runs in there gives way to what else the machine does.

@@ -40,6 +40,8 @@ pub(crate) struct Run {
     pub(crate) timeout: Duration,
     /// Raised when the run is not wanted any more.
     pub(crate) cancel: Option<Arc<AtomicBool>>,
+    /// What the kernel's log tells of trouble is made on purpose, and no failure.
+    pub(crate) deliberate: bool,
 }
 
 /// What came of it.
@@ -120,7 +122,7 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
                      another does something, or until a time has come without reading the clock, loops \
                      for ever. "
                 }
-                Kernel::Stock => "",
+                Kernel::Stock | Kernel::Debug => "",
             };
             let message = format!(
                 "the guest hangs: it printed nothing for {seconds} s (--timeout) and was ended. {hint}The \
@@ -139,7 +141,7 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
         std::thread::sleep(POLL);
     };
     // A kernel that is a program fails when it panics, which its log tells better.
-    let panicked = run.machine.clock.kernel() == Kernel::Model && !kernel.text().is_empty();
+    let panicked = run.machine.clock.kernel().is_program() && !kernel.text().is_empty();
     if !ended.success() {
         interrupt::park_if_ending();
         if !panicked {
@@ -149,6 +151,7 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
         }
     }
     conclude(
+        run,
         transfer::read(&place(qemu::SHARED_MEMORY), run.machine.out_mib)?,
         kernel,
         terminal,
@@ -171,7 +174,12 @@ fn remove_leftovers(runs: &Path) -> Result<()> {
     Ok(())
 }
 
-fn conclude(output: Option<transfer::Output>, kernel: Follow, terminal: Follow) -> Result<Outcome> {
+fn conclude(
+    run: &Run,
+    output: Option<transfer::Output>,
+    kernel: Follow,
+    terminal: Follow,
+) -> Result<Outcome> {
     let kernel_log = kernel.text();
     let failed = |what: &str, log: &str| Failure::new(failure::KERNEL, format!("{what}:\n{log}"));
     let console_trouble = console::trouble(&kernel_log);
@@ -182,7 +190,8 @@ fn conclude(output: Option<transfer::Output>, kernel: Follow, terminal: Follow) 
     };
     // Lesser messages only reach the log that init saved.
     let saved = transfer::file(&output.tar, "dmesg")?.context("the guest saved no kernel log")?;
-    if let Some(log) = console::trouble(&String::from_utf8_lossy(&saved)).or(console_trouble) {
+    let trouble = console::trouble(&String::from_utf8_lossy(&saved)).or(console_trouble);
+    if let Some(log) = trouble.filter(|_| !run.deliberate) {
         let what = format!(
             "the guest's kernel is in trouble (the command ended with status {}); its log",
             output.status

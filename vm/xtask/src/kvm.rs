@@ -66,6 +66,7 @@ fn probe(built: &Built) -> bool {
         files: Vec::new(),
         timeout: PATIENCE,
         cancel: None,
+        deliberate: false,
     };
     guest::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
 }

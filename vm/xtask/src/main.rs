@@ -8,13 +8,13 @@
 
 #![forbid(unsafe_code)]
 
-mod applications;
 mod archive;
 mod bench;
 mod boot;
 mod bpf_linker;
 mod build;
 mod cache;
+mod clang;
 mod clean;
 mod cli;
 mod console;
@@ -34,7 +34,6 @@ mod ktap;
 mod kvm;
 mod lab;
 mod metadata;
-mod model;
 mod modules;
 mod packages;
 mod parallel;
@@ -49,6 +48,7 @@ mod suite;
 mod test;
 mod transfer;
 mod um;
+mod um_kernel;
 mod virtme;
 mod vm;
 mod weft_run;
@@ -78,6 +78,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<u8> {
     interrupt::install()?;
+    cli.command.check()?;
     let cache = cache::Cache::locate()?;
     match &cli.command {
         Command::Setup(options) => setup::setup(&cache, options),

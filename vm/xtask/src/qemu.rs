@@ -50,6 +50,8 @@ pub(crate) enum Clock {
         /// What randomness the guest sees.
         seed: u64,
     },
+    /// The same, with the host's clock and processors: the debug kernel.
+    Debug,
 }
 
 impl Clock {
@@ -59,6 +61,7 @@ impl Clock {
             Self::Virtual { .. } => ClockKind::Virtual,
             Self::Kvm | Self::Tcg => ClockKind::Real,
             Self::Model { .. } => ClockKind::Model,
+            Self::Debug => ClockKind::Debug,
         };
         kind.name()
     }
@@ -68,6 +71,7 @@ impl Clock {
         match self {
             Self::Virtual { .. } | Self::Kvm | Self::Tcg => Kernel::Stock,
             Self::Model { .. } => Kernel::Model,
+            Self::Debug => Kernel::Debug,
         }
     }
 }
@@ -106,8 +110,8 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nok
 
 /// The machine inside the root filesystem, which shows what is booted and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
-    if let Clock::Model { seed } = machine.clock {
-        return um::command(enter, machine, seed);
+    if machine.clock.kernel().is_program() {
+        return um::command(enter, machine);
     }
     let mut command = enter.command("qemu-system-x86_64");
     command.args(arguments(machine));
@@ -132,7 +136,7 @@ fn arguments(machine: &Machine) -> Vec<String> {
             push("-rtc base=2026-01-01T00:00:00,clock=vm");
         }
         Clock::Kvm => push("-accel kvm -cpu host"),
-        Clock::Model { .. } => unreachable!("no machine of QEMU's"),
+        Clock::Model { .. } | Clock::Debug => unreachable!("no machine of QEMU's"),
         Clock::Tcg => push("-accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm"),
     }
     push(&format!("-smp {} -m {}M", machine.cpus, machine.memory_mib));

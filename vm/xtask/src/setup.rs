@@ -12,12 +12,12 @@ use crate::cli::{Build, ClockKind, Setup, Target};
 use crate::ebpf;
 use crate::host::{self, Need};
 use crate::metadata;
-use crate::model;
 use crate::modules;
 use crate::process::shown;
 use crate::programs;
 use crate::rootfs;
 use crate::suite;
+use crate::um_kernel;
 
 /// Runs `setup`. It leaves nothing for `test` and `demo` to install.
 ///
@@ -47,8 +47,15 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         let base = build::base(cache, &request)?;
         let metadata = metadata::ensure(cache, &base.resolution, &base.rootfs)?;
         bpf_linker::ensure(cache, &base.resolution, &base.rootfs)?;
+        let program = |variant| {
+            let workspace = build::workspace();
+            um_kernel::ensure(variant, cache, &base.resolution, &base.rootfs, &workspace)
+        };
+        if setup.target.debug() {
+            program(&um_kernel::DEBUG)?;
+        }
         if setup.target.clock(None) == ClockKind::Model {
-            model::ensure(cache, &base.resolution, &base.rootfs, &build::workspace())?;
+            program(&um_kernel::MODEL)?;
         }
         if setup.json {
             let facts = facts(&base, &metadata);

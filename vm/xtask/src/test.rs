@@ -5,6 +5,8 @@
 //! Host tests and guests run at the same time, as many guests as there are processors, and what they
 //! print is shown one after the other. Guests' programs and kernels are built beside the host tests.
 
+mod applications;
+mod debug;
 mod guests;
 mod host;
 
@@ -13,13 +15,14 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 
-use crate::applications::Applications;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::console;
+use crate::failure::Failure;
 use crate::ktap::{self, Tally};
 use crate::virtme;
+use applications::Applications;
 
 /// Runs the tests. The exit status is 1 if one failed.
 ///
@@ -29,12 +32,17 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     if test.virtme_ng {
         return under_virtme(cache, test);
     }
-    if !test.guest_only {
+    if test.target.debug() && (test.clock.is_some() || test.host_only) {
+        let message = "--kernel debug runs guest tests, by the host's clock: leave --clock and --host-only out";
+        return Err(Failure::setup(message).into());
+    }
+    let guest_only = test.guest_only || test.target.debug();
+    if !guest_only {
         crate::host::provide(cache, &crate::host::TESTS)?;
     }
     let (of_host, of_guests) = std::thread::scope(|scope| {
         let (ends, ended) = mpsc::channel::<()>();
-        let host = (!test.guest_only).then(|| {
+        let host = (!guest_only).then(|| {
             scope.spawn(|| {
                 let tally = host::run(cache, test);
                 drop(ends);
@@ -62,14 +70,23 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
 /// Builds what guests need, and runs them. They print when `host`, whose sender goes away then, has
 /// printed.
 fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally> {
-    let clocks = clocks(test.clock());
+    let clocks = match test.target.debug() {
+        true => &[ClockKind::Debug][..],
+        false => clocks(test.clock()),
+    };
     let kernels: Vec<Kernel> = clocks.iter().map(|clock| clock.kernel()).collect();
     let built = build::all(cache, &test.target.request(), &kernels)?;
+    let mut tally = Tally::default();
+    if clocks.contains(&ClockKind::Debug) {
+        tally.add(debug::detectors(&built, test, &mut print)?);
+    }
     let applications = match clocks.contains(&ClockKind::Model) {
         true => Applications::prepare(&built, test.filter.as_deref())?,
         false => None,
     };
-    guests::run(&built, applications.as_ref(), test, clocks, host)
+    let applications = applications.as_ref();
+    tally.add(guests::run(&built, applications, test, clocks, host)?);
+    Ok(tally)
 }
 
 /// The clocks that are meant, in their order.

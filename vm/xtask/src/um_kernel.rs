@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernel of the model clock: the source of the very version that the stock kernel has, built as
-//! a program (`ARCH=um`). Its recipe is in `vm/um`.
+//! Kernels that are programs (`ARCH=um`), of the source of the very version that the stock kernel has:
+//! that of the model clock, and the debug kernel. Their recipes are in `vm/um`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::Enter;
+use crate::clang::{self, Clang};
+use crate::enter::{self, Enter};
 use crate::metadata;
+use crate::modules;
 use crate::process::Log;
 use crate::suite::Resolution;
 
-pub(crate) const STAGE: Stage = Stage {
-    name: "model",
-    keep: 2,
-};
 /// Where the stage is shown inside the root filesystem, both when it is built and when it is used:
 /// the build tree names its own place.
 pub(crate) const PLACE: &str = "/mnt/model";
@@ -30,10 +28,59 @@ const SCRIPT: &str = "build.sh";
 const CONFIG: &str = "config";
 const PATCHES: &str = "patches";
 
+/// What is one kernel's own in how it is built.
+pub(crate) struct Variant {
+    pub(crate) stage: Stage,
+    /// In a few words.
+    pub(crate) what: &'static str,
+    /// The folder in the recipe whose configuration and patches lie over those of the model clock.
+    over: Option<&'static str>,
+    /// Whether clang compiles it, not the stock kernel's compiler.
+    clang: bool,
+    /// Where our modules for it are kept.
+    pub(crate) modules: &'static Stage,
+    /// Whether Rust's debug assertions are compiled into them.
+    pub(crate) asserts: bool,
+    /// Whether it comes with a module of deliberate errors.
+    pub(crate) control: bool,
+    /// What to do where it cannot be built.
+    cure: &'static str,
+}
+
+/// For the model clock.
+pub(crate) const MODEL: Variant = Variant {
+    stage: Stage {
+        name: "model",
+        keep: 2,
+    },
+    what: "kernel of the model clock",
+    over: None,
+    clang: false,
+    modules: &modules::MODEL_STAGE,
+    asserts: false,
+    control: false,
+    cure: "--clock virtual does without this kernel",
+};
+
+/// With all that finds errors. In this version KASAN and Rust go together only with clang.
+pub(crate) const DEBUG: Variant = Variant {
+    stage: Stage {
+        name: "debug",
+        keep: 2,
+    },
+    what: "debug kernel",
+    over: Some("debug"),
+    clang: true,
+    modules: &modules::DEBUG_STAGE,
+    asserts: true,
+    control: true,
+    cure: "without --kernel debug the stock kernel does",
+};
+
 /// What our modules are built with. The kernel's own code is at addresses below 2 GiB, modules are
 /// anywhere; and Rust for this architecture would reach symbols through a table of offsets, of which
 /// the module loader knows nothing.
-pub(crate) const MODULE_ARGUMENTS: [&str; 2] = [
+const MODULE_ARGUMENTS: [&str; 2] = [
     "ARCH=um",
     "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",
 ];
@@ -44,82 +91,192 @@ pub(crate) struct Kernel {
     pub(crate) entry: Entry,
     /// As `uname -r` prints it.
     pub(crate) release: String,
+    /// The C compiler's command.
+    pub(crate) compiler: String,
+    clang: Option<Clang>,
 }
 
 impl Kernel {
     /// The root filesystem with the stage shown.
     pub(crate) fn enter(&self, rootfs: &Entry) -> Enter {
-        Enter::new(&rootfs.path().join("root")).with(self.entry.path(), PLACE)
+        tools(rootfs, self.clang.as_ref()).with(self.entry.path(), PLACE)
+    }
+
+    /// What make is told when it builds modules.
+    pub(crate) fn module_arguments(&self) -> Vec<String> {
+        let clang = self.clang.iter().map(Clang::setting);
+        MODULE_ARGUMENTS
+            .map(str::to_owned)
+            .into_iter()
+            .chain(clang)
+            .collect()
     }
 }
 
-/// The files of the recipe in their order, with their names in it.
-fn recipe(workspace: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let folder = workspace.join(RECIPE);
+/// The root filesystem with what the kernel is compiled by.
+fn tools(rootfs: &Entry, clang: Option<&Clang>) -> Enter {
+    let root = rootfs.path().join("root");
+    match clang {
+        Some(clang) => Enter::below(&root, &[&clang.layer()]),
+        None => Enter::new(&root),
+    }
+}
+
+/// The patches of a folder of the recipe in their order, with their names in the recipe.
+fn patches(folder: &Path, name: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut patches = Vec::new();
-    let listed = std::fs::read_dir(folder.join(PATCHES));
-    for entry in listed.with_context(|| format!("reading {RECIPE}/{PATCHES}"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".patch") {
-            patches.push(format!("{PATCHES}/{name}"));
+    let listed = std::fs::read_dir(folder).with_context(|| format!("reading {RECIPE}/{name}"))?;
+    for entry in listed {
+        let entry = entry?;
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if file.ends_with(".patch") {
+            patches.push((format!("{name}/{file}"), entry.path()));
         }
     }
     patches.sort();
-    let names = [SCRIPT, CONFIG].map(str::to_owned).into_iter();
-    Ok(names
-        .chain(patches)
-        .map(|name| (name.clone(), folder.join(name)))
-        .collect())
+    Ok(patches)
+}
+
+/// The files of the recipe in their order, with their names in it.
+fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>> {
+    let folder = workspace.join(RECIPE);
+    let mut files = vec![(SCRIPT.to_owned(), folder.join(SCRIPT))];
+    for over in std::iter::once("").chain(variant.over) {
+        let slash = if over.is_empty() { "" } else { "/" };
+        let folder = folder.join(over);
+        files.push((format!("{over}{slash}{CONFIG}"), folder.join(CONFIG)));
+        let name = format!("{over}{slash}{PATCHES}");
+        files.extend(patches(&folder.join(PATCHES), &name)?);
+    }
+    Ok(files)
+}
+
+/// The symbol that a line of a configuration sets, or says to be off.
+fn symbol(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("# ").unwrap_or(line);
+    let symbol = line.starts_with("CONFIG_").then_some(line)?;
+    symbol.split(['=', ' ']).next()
+}
+
+/// A configuration with another one over it.
+fn laid_over(base: &str, over: &str) -> String {
+    let set_anew: Vec<&str> = over.lines().filter_map(symbol).collect();
+    let holds = |line: &&str| symbol(line).is_none_or(|symbol| !set_anew.contains(&symbol));
+    base.lines()
+        .filter(holds)
+        .chain(over.lines())
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+/// Puts the recipe together in a folder, as the script reads it.
+fn write_recipe(files: &[(String, PathBuf)], folder: &Path) -> Result<()> {
+    let patches = folder.join(PATCHES);
+    std::fs::create_dir_all(&patches)?;
+    let mut config = String::new();
+    for (name, path) in files {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let file = path.file_name().unwrap_or_default();
+        if name.ends_with(".patch") {
+            std::fs::write(patches.join(file), text)?;
+        } else if file == CONFIG {
+            config = laid_over(&config, &text);
+        }
+    }
+    Ok(std::fs::write(folder.join(CONFIG), config)?)
 }
 
 /// The kernel, built if need be.
 ///
 /// # Errors
-/// If the source cannot be downloaded, a patch does not fit it, or the build fails.
+/// If the source or the compiler cannot be downloaded, a patch does not fit, or the build fails.
 pub(crate) fn ensure(
+    variant: &Variant,
     cache: &Cache,
     resolution: &Resolution,
     rootfs: &Entry,
     workspace: &Path,
 ) -> Result<Kernel> {
-    let recipe = recipe(workspace)?;
+    let recipe = recipe(workspace, variant)?;
+    let clang = match variant.clang {
+        true => Some(clang::ensure(cache, resolution, rootfs)?),
+        false => None,
+    };
     let mut key = Key::new(PLACE).with(rootfs.hash());
     for (name, path) in &recipe {
         key = key.with_file(name, path)?;
     }
-    let what = format!(
-        "kernel of the model clock from {}",
-        resolution.source_package
-    );
+    if let Some(clang) = &clang {
+        key = key.with(clang.hash());
+    }
+    let compiler = match &clang {
+        Some(clang) => clang.compiler(),
+        None => resolution.compiler.clone(),
+    };
+    let what = format!("{} from {}", variant.what, resolution.source_package);
     let entry = cache
-        .ensure(&STAGE, key, &what, |directory, log| {
-            build(cache, resolution, rootfs, workspace, directory, log)
+        .ensure(&variant.stage, key, &what, |directory, log| {
+            metadata::download_source(cache, resolution, directory, log)?;
+            let folder = directory.join("recipe");
+            write_recipe(&recipe, &folder)?;
+            let enter = tools(rootfs, clang.as_ref())
+                .with_writable(directory, PLACE)
+                .with(&folder, "/mnt/recipe");
+            let script = std::fs::read_to_string(workspace.join(RECIPE).join(SCRIPT))?;
+            let mut command = enter.script(&script);
+            command.args([&resolution.source_package, &compiler]);
+            command.envs(clang.iter().map(Clang::variable));
+            build(&mut command, log)?;
+            enter::remove_tree(&folder)
         })
-        .context("--clock virtual does without this kernel")?;
+        .context(variant.cure)?;
     let release = std::fs::read_to_string(entry.path().join(RELEASE))?;
-    let release = release.trim().to_owned();
-    Ok(Kernel { entry, release })
+    Ok(Kernel {
+        entry,
+        release: release.trim().to_owned(),
+        compiler,
+        clang,
+    })
 }
 
-fn build(
-    cache: &Cache,
-    resolution: &Resolution,
-    rootfs: &Entry,
-    workspace: &Path,
-    directory: &Path,
-    log: &Log,
-) -> Result<()> {
-    metadata::download_source(cache, resolution, directory, log)?;
-    let recipe = workspace.join(RECIPE);
-    let script = std::fs::read_to_string(recipe.join(SCRIPT))?;
+fn build(command: &mut std::process::Command, log: &Log) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut command = Enter::new(&rootfs.path().join("root"))
-        .with_writable(directory, PLACE)
-        .with(&recipe, "/mnt/recipe")
-        .script(&script);
-    command.args([&resolution.source_package, &resolution.compiler]);
     // Otherwise user, host and time would be part of the bytes.
     command.envs([("KBUILD_BUILD_USER", "weft"), ("KBUILD_BUILD_HOST", "weft")]);
     command.env("KBUILD_BUILD_TIMESTAMP", "1970-01-01");
     log.run(command.arg(jobs.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_over_a_configuration_holds() {
+        let base = "# Says why.\nCONFIG_A=y\nCONFIG_AB=y\n# CONFIG_C is not set\nCONFIG_D=\"x\"\n";
+        let over = "# CONFIG_A is not set\nCONFIG_C=y\nCONFIG_D=\"y z\"\nCONFIG_E=1\n";
+        let expected = "# Says why.\nCONFIG_AB=y\n# CONFIG_A is not set\nCONFIG_C=y\n\
+                        CONFIG_D=\"y z\"\nCONFIG_E=1\n";
+        assert_eq!(laid_over(base, over), expected);
+        assert_eq!(laid_over("", base), base);
+    }
+
+    #[test]
+    fn the_debug_kernels_recipe_has_all_of_the_model_clocks() {
+        let workspace = crate::build::workspace();
+        let names = |variant| {
+            let files = recipe(&workspace, variant).unwrap();
+            files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let (model, debug) = (names(&MODEL), names(&DEBUG));
+        assert_eq!(model[..2], ["build.sh", "config"]);
+        assert_eq!(debug[..model.len()], model);
+        assert_eq!(debug[model.len()], "debug/config");
+        assert!(
+            debug[model.len() + 1..]
+                .iter()
+                .all(|name| name.starts_with("debug/patches/"))
+        );
+    }
 }

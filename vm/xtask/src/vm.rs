@@ -21,6 +21,11 @@ use crate::progress;
 use crate::qemu::{self, Clock, Machine, Terminal};
 use crate::transfer;
 
+/// In MiB. What is freed stays reserved for a while, and all that is allocated has its history.
+const DEBUG_MEMORY: u32 = 2048;
+/// `CONFIG_NR_CPUS` in vm/um/debug/config.
+const DEBUG_PROCESSORS: u32 = 8;
+
 /// Runs it and returns the command's exit status.
 ///
 /// # Errors
@@ -37,11 +42,17 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         .iter()
         .map(|text| file(text))
         .collect::<Result<Vec<_>>>()?;
-    let clock = vm.clock.unwrap_or(if interactive {
-        ClockKind::Real
-    } else {
-        ClockKind::Virtual
-    });
+    if vm.target.debug() && (interactive || vm.clock.is_some()) {
+        let message = "--kernel debug has the host's clock and no terminal: leave --clock out, and give a \
+                       command after --";
+        return Err(Failure::setup(message).into());
+    }
+    let clock = match vm.clock {
+        _ if vm.target.debug() => ClockKind::Debug,
+        Some(clock) => clock,
+        None if interactive => ClockKind::Real,
+        None => ClockKind::Virtual,
+    };
     if interactive && clock == ClockKind::Model {
         let message = "under the model clock no time passes while somebody types; give a command after \
                        --, or take --clock real";
@@ -86,6 +97,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         files,
         timeout,
         cancel: None,
+        deliberate: false,
     };
     if interactive {
         progress::note(&format!(
@@ -109,7 +121,11 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
 /// # Errors
 /// Those of the KVM probe.
 pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> Result<Machine> {
-    check_memory(hardware.memory, &std::fs::read_to_string("/proc/meminfo")?)?;
+    let memory_mib = match clock {
+        ClockKind::Debug => hardware.memory.max(DEBUG_MEMORY),
+        _ => hardware.memory,
+    };
+    check_memory(memory_mib, &std::fs::read_to_string("/proc/meminfo")?)?;
     // One processor keeps virtual time exact: with several, each in turn runs a slice of
     // instructions while the others stand still.
     let (clock, cpus) = match clock {
@@ -129,11 +145,18 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
             (Clock::Model { seed }, 1)
         }
         ClockKind::Real => (kvm::real_clock(built)?, 2),
+        ClockKind::Debug => {
+            if hardware.cpus.is_some_and(|cpus| cpus > DEBUG_PROCESSORS) {
+                let message = format!("the debug kernel has up to {DEBUG_PROCESSORS} processors");
+                return Err(Failure::setup(message).into());
+            }
+            (Clock::Debug, 2)
+        }
     };
     Ok(Machine {
         clock,
         cpus: hardware.cpus.unwrap_or(cpus),
-        memory_mib: hardware.memory,
+        memory_mib,
         out_mib: 256,
         append: hardware.append.clone(),
         terminal: Terminal::File,

@@ -87,6 +87,7 @@ pub(crate) fn run(
         files: Vec::new(),
         timeout: Duration::from_secs(hardware.timeout),
         cancel: Some(Arc::clone(cancel)),
+        deliberate: false,
     };
     let Wanted {
         name,

@@ -25,12 +25,16 @@ use crate::packets::{Frame, Receiver, Sender, frame_to};
 use crate::random::Random;
 
 tests![
+    #[exact = "a burst is to come faster than its ports send"]
     bursts_come_out_as_they_went_in_while_there_is_room,
     a_detoured_packet_has_its_new_links_header_and_a_mark,
     a_hop_is_taken_once_for_each_and_a_loop_ends_by_them,
+    #[exact = "counts detours of a burst that comes faster than its ports send"]
     no_redirect_is_sent_with_the_schemes_settings,
+    #[exact = "counts detours of a burst that comes faster than its ports send"]
     ports_that_no_packet_may_go_by_get_none,
     ports_come_and_go_while_packets_are_detoured,
+    #[exact = "a backlog is to be there when tc has ended"]
     limits_change_while_packets_are_detoured,
     a_switch_is_deleted_while_packets_are_detoured,
     the_module_is_removed_after_all_that,

@@ -42,7 +42,9 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     bfc_switch,
     dibs,
     fastpass,
+    #[exact = "judges when packets arrive, to the nanosecond"]
     wire_timing,
+    #[exact = "judges when packets arrive, to the nanosecond"]
     wire_slack,
     wire_sockets,
     parents,
@@ -57,5 +59,6 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_pase,
     tcp_d2tcp,
     plugin,
+    #[exact = "counts slab objects, of which KASAN keeps the freed ones; kmemleak looks here instead"]
     leaks,
 ];

@@ -16,7 +16,9 @@ use crate::random::Random;
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "each system call has 1 ms"]
     order_and_drops_equal_the_model,
+    #[exact = "each system call has 1 ms"]
     changes_keep_the_most_urgent_packets,
     the_least_urgent_packet_is_dropped,
     of_equally_urgent_packets_the_latest_is_dropped,

@@ -123,6 +123,7 @@ fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Mea
         files: Vec::new(),
         timeout: Duration::from_secs(options.hardware.timeout),
         cancel: None,
+        deliberate: false,
     };
     let what = match clock {
         ClockKind::Real => "qdiscs in real time",

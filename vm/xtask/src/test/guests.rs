@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use weft_guest::request::Request;
 
+use super::applications::{self, Applications};
 use super::print;
-use crate::applications::{self, Applications};
 use crate::build::{Built, Kernel};
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::determinism::{self, Trace};
@@ -74,15 +74,11 @@ pub(super) fn run(
         progress::note(&format!("no guest test's name contains `{filter}`"));
     }
     let seeds = |clock| determinism::seeds(test.hardware.seed, runs(test, clock));
-    for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
+    for &clock in repeated(test, clocks) {
         jobs.extend(seeds(clock).map(|seed| (clock, Job::Scenario(seed))));
     }
     let outcomes = std::thread::scope(|scope| {
-        let run = || {
-            parallel::map(&jobs, parallel::processors(), |job, _| {
-                Ok(one(built, test, job))
-            })
-        };
+        let run = || parallel::map(&jobs, at_a_time(clocks), |job, _| Ok(one(built, test, job)));
         let running = scope.spawn(run);
         // An error: the sender is gone.
         let _ = host.recv();
@@ -99,6 +95,22 @@ pub(super) fn run(
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     Ok(sum_up(test, clocks, &jobs, outcomes))
+}
+
+/// The clocks under which a run is the same each time, which is a test.
+fn repeated<'a>(test: &Test, clocks: &'a [ClockKind]) -> impl Iterator<Item = &'a ClockKind> {
+    let any = test.filter.is_none();
+    clocks
+        .iter()
+        .filter(move |clock| any && **clock != ClockKind::Debug)
+}
+
+/// How many guests run at the same time. The debug kernel's guests have several processors each.
+fn at_a_time(clocks: &[ClockKind]) -> usize {
+    match clocks.contains(&ClockKind::Debug) {
+        true => 1,
+        false => parallel::processors(),
+    }
 }
 
 /// Runs of the determinism test with one seed.
@@ -134,7 +146,7 @@ fn sum_up(
             (_, Outcome::Program(..)) => {}
         }
     }
-    for &clock in clocks.iter().filter(|_| test.filter.is_none()) {
+    for &clock in repeated(test, clocks) {
         let (own, others) = traces.into_iter().partition(|(other, _)| *other == clock);
         traces = others;
         let own = Vec::into_iter(own).map(|(_, trace)| trace);
@@ -168,7 +180,8 @@ fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outco
     }
 }
 
-fn name(program: &Path) -> String {
+/// A program's name in the guest.
+pub(super) fn name(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
@@ -189,6 +202,9 @@ fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
     if both && test.filter.is_none() {
         command.push("--again".into());
     }
+    if clock == ClockKind::Debug {
+        command.push("--debug".into());
+    }
     command
 }
 
@@ -197,18 +213,24 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
     let ebpf = programs.ebpf.iter().map(|ebpf| ebpf.selftests.as_path());
     let mut selected: Vec<&Path> = vec![&programs.selftests, &programs.fabric_selftests];
     selected.extend(ebpf);
-    let Some(filter) = &test.filter else {
-        return Ok(selected);
-    };
     let mut matching = Vec::new();
     for program in selected {
-        let names = process::capture(Command::new(program).arg("--list"))?;
-        let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
-        if names.lines().any(asked) {
+        if has_test(program, test.filter.as_deref(), test.target.debug())? {
             matching.push(program);
         }
     }
     Ok(matching)
+}
+
+/// Whether a program has a test to run: of those for a debug kernel as well, if it is to.
+pub(super) fn has_test(program: &Path, filter: Option<&str>, debug: bool) -> Result<bool> {
+    let Some(filter) = filter else {
+        return Ok(true);
+    };
+    let debug = debug.then_some("--debug");
+    let names = process::capture(Command::new(program).arg("--list").args(debug))?;
+    let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
+    Ok(names.lines().any(asked))
 }
 
 /// One test program, in a guest.
@@ -219,9 +241,20 @@ fn program(
     program: &Path,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Tally {
-    let name = name(program);
+    let command = command_under(program, test, clock);
+    let run = run_of(built, test, clock, command);
+    tally_of(&name(program), built, run, seen)
+}
+
+/// What came of a guest whose command prints KTAP; `seen` is given that.
+pub(super) fn tally_of(
+    name: &str,
+    built: &Built,
+    run: Result<Run>,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Tally {
     let mut output = Vec::new();
-    let outcome = run_of(built, test, clock, program).and_then(|run| {
+    let outcome = run.and_then(|run| {
         guest::run(built, &run, &mut |bytes| {
             output.extend_from_slice(bytes);
             seen(bytes);
@@ -241,13 +274,18 @@ fn program(
     tally
 }
 
-fn run_of(built: &Built, test: &Test, clock: ClockKind, program: &Path) -> Result<Run> {
+/// The guest of a command.
+pub(super) fn run_of(
+    built: &Built,
+    test: &Test,
+    clock: ClockKind,
+    command: Vec<String>,
+) -> Result<Run> {
     let mut machine = vm::machine(built, clock, &test.hardware)?;
     if clock.kernel() == Kernel::Stock {
         // Debian builds KFENCE in and leaves it off.
         machine.append.push("kfence.sample_interval=100".into());
     }
-    let command = command_under(program, test, clock);
     Ok(Run {
         machine,
         request: Request {
@@ -257,6 +295,7 @@ fn run_of(built: &Built, test: &Test, clock: ClockKind, program: &Path) -> Resul
         files: Vec::new(),
         timeout: Duration::from_secs(test.hardware.timeout),
         cancel: None,
+        deliberate: false,
     })
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
         files: Vec::new(),
         timeout: Duration::from_secs(options.hardware.timeout),
         cancel: None,
+        deliberate: false,
     };
     let mut printed = Vec::new();
     let outcome = progress::step("weft in virtual time", || {

@@ -3,18 +3,17 @@
 //! Programs as people use them, on fabrics under the model clock: Debian's, and one that is built from
 //! crates. They are tested twice, and what is printed must be the same to the byte.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use weft_guest::request::Request;
 
+use super::guests;
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Run};
 use crate::ktap::{self, Tally};
-use crate::process;
 use crate::programs;
 use crate::progress;
 use crate::vm;
@@ -46,7 +45,7 @@ impl<'a> Applications<'a> {
     /// # Errors
     /// If the packages are not to be had, or the example cannot be built.
     pub(crate) fn prepare(built: &Built<'a>, filter: Option<&str>) -> Result<Option<Self>> {
-        if !has_test(&built.programs.applications, filter)? {
+        if !guests::has_test(&built.programs.applications, filter, false)? {
             return Ok(None);
         }
         let log = built.cache.log("quic-example")?;
@@ -62,27 +61,19 @@ impl<'a> Applications<'a> {
     /// If the guest cannot be run.
     pub(crate) fn run(&self, filter: Option<&str>, hardware: &Hardware) -> Result<Vec<u8>> {
         let program = &self.built.programs.applications;
-        let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-        let mut files: Vec<(PathBuf, String)> = Vec::new();
-        for path in [program, &self.example] {
-            let place = format!("usr/bin/{}", name(path).to_string_lossy());
-            files.push((path.clone(), place));
-        }
-        let mut command = vec![name(program)];
-        command.extend(
-            filter
-                .into_iter()
-                .flat_map(|it| ["--filter".into(), it.into()]),
-        );
+        let place = |path: &PathBuf| (path.clone(), format!("usr/bin/{}", guests::name(path)));
+        let files = [program, &self.example].map(place).to_vec();
+        let command = guests::command(program, filter);
         let run = Run {
             machine: vm::machine(&self.built, ClockKind::Model, hardware)?,
             request: Request {
-                command,
+                command: command.into_iter().map(Into::into).collect(),
                 ..Request::default()
             },
             files,
             timeout: Duration::from_secs(hardware.timeout),
             cancel: None,
+            deliberate: false,
         };
         let outcome = guest::run(&self.built, &run, &mut |_| {}).context("applications")?;
         ensure!(!outcome.console.is_empty(), "applications print nothing");
@@ -118,13 +109,4 @@ pub(crate) fn judge(runs: Vec<Result<Vec<u8>>>, seen: &mut dyn FnMut(&[u8])) -> 
         }
     }
     tally
-}
-
-fn has_test(program: &Path, filter: Option<&str>) -> Result<bool> {
-    let names = process::capture(Command::new(program).arg("--list"))?;
-    let asked = |name: &str| {
-        let mut patterns = filter.into_iter().flat_map(|filter| filter.split(','));
-        filter.is_none() || patterns.any(|pattern| name.contains(pattern))
-    };
-    Ok(names.lines().any(asked))
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The debug kernel before it is believed: deliberate errors, each of which it has to report.
+
+use anyhow::Result;
+
+use super::guests;
+use crate::build::Built;
+use crate::cli::{ClockKind, Test};
+use crate::guest::Run;
+use crate::ktap::Tally;
+use crate::progress;
+
+/// Runs the guest of deliberate errors. A detector that stays silent is a failed test.
+///
+/// # Errors
+/// If the guest cannot be made.
+pub(super) fn detectors(
+    built: &Built<'_>,
+    test: &Test,
+    seen: &mut dyn FnMut(&[u8]),
+) -> Result<Tally> {
+    progress::note("the debug kernel's detectors, each on an error made on purpose");
+    let command = ["weft-selftests", "detectors"].map(str::to_owned).to_vec();
+    let run = Run {
+        deliberate: true,
+        ..guests::run_of(built, test, ClockKind::Debug, command)?
+    };
+    Ok(guests::tally_of("detectors", built, Ok(run), seen))
+}
