@@ -37,6 +37,18 @@ impl Faults {
         Ok(Self(()))
     }
 
+    /// Calls `f`, in which nothing fails, and counts this thread's allocations.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel's file cannot be written or read, or there are very many.
+    pub(crate) fn count<T>(self, f: impl FnOnce() -> T) -> Result<(T, u32)> {
+        const FAR: u32 = 1_000_000;
+        let (result, left) = self.counted(FAR, f)?;
+        let count = FAR.checked_sub(left).filter(|&count| count < FAR);
+        Ok((result, count.context("a million allocations")?))
+    }
+
     /// Calls `f`, in which this thread's nth allocation fails, counted from 1. Returns also whether
     /// there was one, and not fewer.
     ///
@@ -44,6 +56,12 @@ impl Faults {
     ///
     /// If the kernel's file cannot be written or read.
     pub(crate) fn at<T>(self, nth: u32, f: impl FnOnce() -> T) -> Result<(T, bool)> {
+        let (result, left) = self.counted(nth, f)?;
+        Ok((result, left == 0))
+    }
+
+    /// Calls `f`, in which the nth allocation fails, and says how many more would have had to be made.
+    fn counted<T>(self, nth: u32, f: impl FnOnce() -> T) -> Result<(T, u32)> {
         // Opening it would allocate, too.
         use std::os::unix::fs::FileExt as _;
         let file = fs::OpenOptions::new().read(true).write(true).open(NTH)?;
@@ -54,6 +72,6 @@ impl Faults {
         let length = file.read_at(&mut left, 0);
         file.write_all_at(b"0", 0)?;
         let left = std::str::from_utf8(&left[..length?])?.trim();
-        Ok((result, left == "0"))
+        Ok((result, left.parse().context("fail-nth")?))
     }
 }

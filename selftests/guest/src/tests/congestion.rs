@@ -29,7 +29,7 @@ const MODULE: &str = "tcp_selftest";
 const NAME: &str = "selftest";
 
 /// All of ours, and their modules.
-const OURS: [(&str, &str); 5] = [
+pub(super) const OURS: [(&str, &str); 5] = [
     (NAME, MODULE),
     ("pfabric", "tcp_pfabric"),
     ("bfc", "tcp_bfc"),

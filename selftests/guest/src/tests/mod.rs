@@ -7,6 +7,7 @@ mod bfc_queues;
 mod bfc_switch;
 mod congestion;
 mod dibs;
+mod failing_memory;
 mod fastpass;
 mod fastpass_options;
 mod flows;
@@ -59,6 +60,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_pase,
     tcp_d2tcp,
     plugin,
+    failing_memory,
     #[exact = "counts slab objects, of which KASAN keeps the freed ones; kmemleak looks here instead"]
     leaks,
 ];
