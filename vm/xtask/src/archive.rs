@@ -269,8 +269,24 @@ impl Archive {
         file.with_context(|| format!("apt-get download {package} left no file"))
     }
 
-    /// Downloads packages and what they depend on, as far as it is not installed in `root`.
+    /// Downloads packages and what they depend on, as far as it is not installed in `root`. Where that
+    /// fails, the archive is read anew: it may have newer versions than when it was last asked.
     pub(crate) fn download_missing(
+        &self,
+        packages: &[&str],
+        root: &Path,
+        target: &Path,
+        log: &Log,
+    ) -> Result<()> {
+        let download = || self.download_known(packages, root, target, log);
+        download().or_else(|_| {
+            log.run(&mut self.update_command())?;
+            download()
+        })
+    }
+
+    /// The same, of the versions that it had when it was last asked.
+    fn download_known(
         &self,
         packages: &[&str],
         root: &Path,

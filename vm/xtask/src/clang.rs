@@ -86,12 +86,7 @@ pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> 
         let downloads = directory.join("packages");
         let archive = suite::archive_of(cache, resolution)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let download = || archive.download_missing(&names, &root, &downloads, log);
-        // The archive may have newer versions by now than it had when it was last asked.
-        download().or_else(|_| {
-            log.run(&mut archive.update_command())?;
-            download()
-        })?;
+        archive.download_missing(&names, &root, &downloads, log)?;
         let enter = Enter::layered(&root, &[], directory)?.with(&downloads, "/mnt/packages");
         log.run(
             enter

@@ -88,12 +88,7 @@ fn build(
     );
     let (downloads, build) = (directory.join("packages"), directory.join("build"));
     fs::create_dir_all(&build)?;
-    let download = || archive.download_missing(names, &root, &downloads, log);
-    // The archive may have newer versions by now than it had when it was last asked.
-    download().or_else(|_| {
-        log.run(&mut archive.update_command())?;
-        download()
-    })?;
+    archive.download_missing(names, &root, &downloads, log)?;
     let mut command = Enter::layered(&root, &[], directory)?
         .with(&downloads, "/mnt/packages")
         .with(&boot.path().join("tree"), "/mnt/base")
