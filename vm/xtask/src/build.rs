@@ -213,11 +213,11 @@ fn program(cache: &Cache, base: &Base, workspace: &Path, variant: &Variant) -> R
         build: format!("{}/object", um_kernel::PLACE),
         modules: format!("{}/modules", um_kernel::PLACE),
         arguments: &arguments,
-        may_panic: variant.asserts,
+        may_panic: variant.debug,
     };
     let build = |stage, folder| modules::ensure(cache, &target(stage), &workspace.join(folder));
     let modules = build(variant.modules, modules::SOURCES)?;
-    let control = match variant.control {
+    let control = match variant.debug {
         true => Some(build(&modules::CONTROL_STAGE, modules::CONTROL_SOURCES)?),
         false => None,
     };

@@ -27,22 +27,21 @@ const RECIPE: &str = "vm/um";
 const SCRIPT: &str = "build.sh";
 const CONFIG: &str = "config";
 const PATCHES: &str = "patches";
+/// The folder in the recipe that is the debug kernel's own.
+const DEBUG_RECIPE: &str = "debug";
 
 /// What is one kernel's own in how it is built.
 pub(crate) struct Variant {
     pub(crate) stage: Stage,
     /// In a few words.
     pub(crate) what: &'static str,
-    /// The folder in the recipe whose configuration and patches lie over those of the model clock.
-    over: Option<&'static str>,
-    /// Whether clang compiles it, not the stock kernel's compiler.
-    clang: bool,
     /// Where our modules for it are kept.
     pub(crate) modules: &'static Stage,
-    /// Whether Rust's debug assertions are compiled into them.
-    pub(crate) asserts: bool,
-    /// Whether it comes with a module of deliberate errors.
-    pub(crate) control: bool,
+    /// Whether it has all that finds errors. Then configuration and patches of [`DEBUG_RECIPE`] lie over
+    /// those of the model clock; clang compiles it, as in this version KASAN and Rust go together only
+    /// with clang; Rust's debug assertions are compiled into its modules; and it comes with a module of
+    /// deliberate errors.
+    pub(crate) debug: bool,
     /// What to do where it cannot be built.
     cure: &'static str,
 }
@@ -54,26 +53,20 @@ pub(crate) const MODEL: Variant = Variant {
         keep: 2,
     },
     what: "kernel of the model clock",
-    over: None,
-    clang: false,
     modules: &modules::MODEL_STAGE,
-    asserts: false,
-    control: false,
+    debug: false,
     cure: "--clock virtual does without this kernel",
 };
 
-/// With all that finds errors. In this version KASAN and Rust go together only with clang.
+/// The debug kernel.
 pub(crate) const DEBUG: Variant = Variant {
     stage: Stage {
         name: "debug",
         keep: 2,
     },
     what: "debug kernel",
-    over: Some("debug"),
-    clang: true,
     modules: &modules::DEBUG_STAGE,
-    asserts: true,
-    control: true,
+    debug: true,
     cure: "without --kernel debug the stock kernel does",
 };
 
@@ -123,8 +116,9 @@ fn tools(rootfs: &Entry, clang: Option<&Clang>) -> Enter {
 }
 
 /// The patches of a folder of the recipe in their order, with their names in the recipe.
-fn patches(folder: &Path, name: &str) -> Result<Vec<(String, PathBuf)>> {
+fn patches_of(folder: &Path, name: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut patches = Vec::new();
+    let name = name.display();
     let listed = std::fs::read_dir(folder).with_context(|| format!("reading {RECIPE}/{name}"))?;
     for entry in listed {
         let entry = entry?;
@@ -141,12 +135,12 @@ fn patches(folder: &Path, name: &str) -> Result<Vec<(String, PathBuf)>> {
 fn recipe(workspace: &Path, variant: &Variant) -> Result<Vec<(String, PathBuf)>> {
     let folder = workspace.join(RECIPE);
     let mut files = vec![(SCRIPT.to_owned(), folder.join(SCRIPT))];
-    for over in std::iter::once("").chain(variant.over) {
-        let slash = if over.is_empty() { "" } else { "/" };
-        let folder = folder.join(over);
-        files.push((format!("{over}{slash}{CONFIG}"), folder.join(CONFIG)));
-        let name = format!("{over}{slash}{PATCHES}");
-        files.extend(patches(&folder.join(PATCHES), &name)?);
+    let over = variant.debug.then_some(Path::new(DEBUG_RECIPE));
+    for part in std::iter::once(Path::new("")).chain(over) {
+        let config = part.join(CONFIG);
+        files.push((config.display().to_string(), folder.join(config)));
+        let patches = part.join(PATCHES);
+        files.extend(patches_of(&folder.join(&patches), &patches)?);
     }
     Ok(files)
 }
@@ -199,7 +193,7 @@ pub(crate) fn ensure(
     workspace: &Path,
 ) -> Result<Kernel> {
     let recipe = recipe(workspace, variant)?;
-    let clang = match variant.clang {
+    let clang = match variant.debug {
         true => Some(clang::ensure(cache, resolution, rootfs)?),
         false => None,
     };
