@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -265,6 +266,11 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
+    /// How long a guest may be silent.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
     /// The machine for a workload's seed: another one is another sample of the guest's randomness, too,
     /// for example of how its kernel hashes flows.
     pub(crate) fn for_workload(&self, seed: u64) -> Self {

@@ -3,10 +3,7 @@
 //! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
 //! another run.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
-use weft_guest::request::Request;
 
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
@@ -111,16 +108,11 @@ pub(crate) fn scenario(
         seed,
         ..hardware.clone()
     };
+    let machine = vm::machine(built, clock, &hardware)?;
+    let command = ["sh".to_owned(), format!("/{PLACE}")];
     let run = Run {
-        machine: vm::machine(built, clock, &hardware)?,
-        request: Request {
-            command: vec!["sh".into(), format!("/{PLACE}").into()],
-            ..Request::default()
-        },
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
-        timeout: Duration::from_secs(hardware.timeout),
-        cancel: None,
-        deliberate: false,
+        ..Run::new(machine, command, hardware.timeout())
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {

@@ -2,6 +2,7 @@
 
 //! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -44,6 +45,27 @@ pub(crate) struct Run {
     pub(crate) deliberate: bool,
 }
 
+impl Run {
+    /// Of a command, without files.
+    pub(crate) fn new<S: Into<OsString>>(
+        machine: Machine,
+        command: impl IntoIterator<Item = S>,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            machine,
+            request: Request {
+                command: command.into_iter().map(Into::into).collect(),
+                ..Request::default()
+            },
+            files: Vec::new(),
+            timeout,
+            cancel: None,
+            deliberate: false,
+        }
+    }
+}
+
 /// What came of it.
 pub(crate) struct Outcome {
     /// Exit status of the command.
@@ -75,13 +97,13 @@ pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Resu
         .with_boot(run.machine.clock.kernel())?
         .with_writable(directory.path(), qemu::PLACE);
     // Where its time is not the host's, a guest can wait: host tests run beside some.
-    let enter = match run.machine.clock {
-        Clock::Virtual { .. } | Clock::Model { .. } => enter.niced(),
-        _ => enter,
-    };
-    let processor = match run.machine.clock {
-        Clock::Model { .. } => processor::hold(&built.cache.file(processor::PLACE))?,
-        _ => None,
+    let (enter, processor) = match run.machine.clock {
+        Clock::Kvm | Clock::Tcg | Clock::Debug => (enter, None),
+        Clock::Virtual { .. } => (enter.niced(), None),
+        Clock::Model { .. } => {
+            let held = processor::hold(&built.cache.file(processor::PLACE))?;
+            (enter.niced(), held)
+        }
     };
     let enter = match &processor {
         Some(held) => enter.kept_on(held.number),

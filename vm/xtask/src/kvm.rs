@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nix::unistd::{AccessFlags, access};
-use weft_guest::request::Request;
 
 use crate::build::Built;
 use crate::guest::{self, Run};
@@ -56,17 +55,6 @@ fn probe(built: &Built) -> bool {
         append: Vec::new(),
         terminal: Terminal::File,
     };
-    let request = Request {
-        command: vec!["true".into()],
-        ..Request::default()
-    };
-    let run = Run {
-        machine,
-        request,
-        files: Vec::new(),
-        timeout: PATIENCE,
-        cancel: None,
-        deliberate: false,
-    };
+    let run = Run::new(machine, ["true"], PATIENCE);
     guest::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
 }

@@ -93,7 +93,7 @@ pub(crate) fn run(
         .stdout(file.try_clone()?)
         .stderr(file);
     let mut guarded = interrupt::spawn(&mut command, Kind::Group)?;
-    let (mut last, limit) = (Instant::now(), Duration::from_secs(hardware.timeout));
+    let (mut last, limit) = (Instant::now(), hardware.timeout());
     let status = loop {
         let ended = guarded.child.try_wait()?;
         let fresh = follow.poll()?;

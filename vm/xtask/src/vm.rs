@@ -5,7 +5,6 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use weft_guest::request::Request;
@@ -83,21 +82,14 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     } else {
         String::new()
     };
-    let request = Request {
+    let mut run = Run::new(machine, vm.command.clone(), vm.hardware.timeout());
+    run.files = files;
+    run.request = Request {
         rows,
         columns,
         terminal: term,
         environment: vm.env.clone(),
-        command: vm.command.clone(),
-    };
-    let timeout = Duration::from_secs(vm.hardware.timeout);
-    let run = Run {
-        machine,
-        request,
-        files,
-        timeout,
-        cancel: None,
-        deliberate: false,
+        ..run.request
     };
     if interactive {
         progress::note(&format!(

@@ -7,10 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use weft_guest::request::Request;
 
 use crate::build::Built;
 use crate::cli::{ClockKind, Hardware};
@@ -78,16 +76,10 @@ pub(crate) fn run(
     cancel: &Arc<AtomicBool>,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<Left> {
+    let machine = vm::machine(built, clock, hardware)?;
     let run = Run {
-        machine: vm::machine(built, clock, hardware)?,
-        request: Request {
-            command: command.into_iter().map(Into::into).collect(),
-            ..Request::default()
-        },
-        files: Vec::new(),
-        timeout: Duration::from_secs(hardware.timeout),
         cancel: Some(Arc::clone(cancel)),
-        deliberate: false,
+        ..Run::new(machine, command, hardware.timeout())
     };
     let Wanted {
         name,

@@ -2,11 +2,8 @@
 
 //! `cargo xtask bench qdisc`: what a packet costs.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
-use weft_guest::request::Request;
 
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
@@ -114,17 +111,7 @@ fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Mea
     if let Some(only) = &options.only {
         command.extend(["--only".into(), only.clone()]);
     }
-    let run = Run {
-        machine,
-        request: Request {
-            command: command.into_iter().map(Into::into).collect(),
-            ..Request::default()
-        },
-        files: Vec::new(),
-        timeout: Duration::from_secs(options.hardware.timeout),
-        cancel: None,
-        deliberate: false,
-    };
+    let run = Run::new(machine, command, options.hardware.timeout());
     let what = match clock {
         ClockKind::Real => "qdiscs in real time",
         _ => "qdiscs in virtual time",

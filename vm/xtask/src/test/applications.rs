@@ -4,10 +4,8 @@
 //! crates. They are tested twice, and what is printed must be the same to the byte.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use weft_guest::request::Request;
 
 use super::guests;
 use crate::build::{self, Built};
@@ -64,16 +62,10 @@ impl<'a> Applications<'a> {
         let place = |path: &PathBuf| (path.clone(), format!("usr/bin/{}", guests::name(path)));
         let files = [program, &self.example].map(place).to_vec();
         let command = guests::command(program, filter);
+        let machine = vm::machine(&self.built, ClockKind::Model, hardware)?;
         let run = Run {
-            machine: vm::machine(&self.built, ClockKind::Model, hardware)?,
-            request: Request {
-                command: command.into_iter().map(Into::into).collect(),
-                ..Request::default()
-            },
             files,
-            timeout: Duration::from_secs(hardware.timeout),
-            cancel: None,
-            deliberate: false,
+            ..Run::new(machine, command, hardware.timeout())
         };
         let outcome = guest::run(&self.built, &run, &mut |_| {}).context("applications")?;
         ensure!(!outcome.console.is_empty(), "applications print nothing");

@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weft_guest::request::Request;
 
 use super::applications::{self, Applications};
 use super::print;
@@ -286,17 +285,7 @@ pub(super) fn run_of(
         // Debian builds KFENCE in and leaves it off.
         machine.append.push("kfence.sample_interval=100".into());
     }
-    Ok(Run {
-        machine,
-        request: Request {
-            command: command.into_iter().map(Into::into).collect(),
-            ..Request::default()
-        },
-        files: Vec::new(),
-        timeout: Duration::from_secs(test.hardware.timeout),
-        cancel: None,
-        deliberate: false,
-    })
+    Ok(Run::new(machine, command, test.hardware.timeout()))
 }
 
 #[cfg(test)]

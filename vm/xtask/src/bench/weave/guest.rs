@@ -3,11 +3,8 @@
 //! weft in the guest, in virtual time: our qdiscs and programs, and figures that are the same each
 //! time.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use weft_guest::request::Request;
 
 use crate::build::Built;
 use crate::cli::{BenchWeave, ClockKind};
@@ -47,17 +44,8 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
          b=$EPOCHREALTIME\nweft down\nc=$EPOCHREALTIME\n\
          echo $1 $2 $((${{b/./}} - ${{a/./}})) $((${{c/./}} - ${{b/./}})) >> /out/{FIGURES}\n}}\n{script}"
     );
-    let run = Run {
-        machine: vm::machine(built, ClockKind::Virtual, &options.hardware)?,
-        request: Request {
-            command: ["bash", "-c", &script].map(Into::into).to_vec(),
-            ..Request::default()
-        },
-        files: Vec::new(),
-        timeout: Duration::from_secs(options.hardware.timeout),
-        cancel: None,
-        deliberate: false,
-    };
+    let machine = vm::machine(built, ClockKind::Virtual, &options.hardware)?;
+    let run = Run::new(machine, ["bash", "-c", &script], options.hardware.timeout());
     let mut printed = Vec::new();
     let outcome = progress::step("weft in virtual time", || {
         guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
