@@ -7,16 +7,15 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
-use weft_ktap::KernelLog;
+use weft_ktap::{KernelLog, Report, kmemleak};
 
 use crate::faults::Faults;
 
 /// The module of deliberate errors.
 const MODULE: &str = "/usr/lib/weft-debug/control.ko";
-const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
 
 /// Each error, and what the kernel has to say of it. Lockdep is turned off by its own report, and by
 /// KASAN's, hence what it is asked comes first.
@@ -57,17 +56,14 @@ pub(crate) fn run() -> Result<()> {
         "no {MODULE}: this is for the debug kernel, cargo xtask test --kernel debug"
     );
     let mut log = KernelLog::open()?;
-    println!("KTAP version 1\n1..{}", ERRORS.len() + 2);
+    let mut report = Report::of_program(ERRORS.len() + 2);
     let mut failed = 0;
-    let mut number = 0;
     let mut say = |name: &str, result: Result<()>| {
-        number += 1;
         if let Err(error) = &result {
-            println!("# {error:#}");
+            report.note(&format!("{error:#}"));
             failed += 1;
         }
-        let not = if result.is_err() { "not " } else { "" };
-        println!("{not}ok {number} {name}");
+        report.result(name, result.is_ok(), "");
     };
     // While nothing else has left traces of itself.
     say("leak", leak());
@@ -108,16 +104,12 @@ fn seen(log: &mut KernelLog, name: &str, sign: &str) -> Result<()> {
 fn leak() -> Result<()> {
     const MOST: usize = 8;
     make("leak")?;
-    // Until it is old enough to be judged.
-    std::thread::sleep(Duration::from_millis(5500));
-    for _ in 0..2 {
-        fs::write(KMEMLEAK, "scan").context(KMEMLEAK)?;
-    }
-    let listed = fs::read_to_string(KMEMLEAK)?;
-    let lost = listed.matches("unreferenced object").count();
+    let lost = kmemleak::lost(2)?;
     ensure!(
-        lost >= MOST,
-        "kmemleak found {lost} of 10 objects:\n{listed}"
+        lost.len() >= MOST,
+        "kmemleak found {} of 10 objects:\n{}",
+        lost.len(),
+        lost.concat()
     );
     Ok(())
 }

@@ -319,10 +319,9 @@ pub(crate) fn cubic_is_untouched_by(
         )?;
         Ok(port)
     };
-    // What earlier tests left may take its time.
-    modules::wait_for(module, 0)?;
     if modules::users(module).is_some() {
-        modules::remove(module)?;
+        // What earlier tests left may take its time.
+        modules::remove_when_unused(module)?;
     }
     let alone = cubic(&lossy()?)?;
     let (flow, busy) = busy()?;
@@ -443,8 +442,7 @@ pub(crate) fn stays_while_sockets_use_it(
         outage(&port, false)?;
         flow.read(60_000)?;
         drop((flow, port));
-        modules::wait_for(module, 0)?;
-        modules::remove(module).context("removing an unused module")?;
+        modules::remove_when_unused(module)?;
         ensure!(
             !std::path::Path::new(&directory).exists(),
             "{directory} is left"

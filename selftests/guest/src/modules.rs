@@ -46,22 +46,22 @@ pub(crate) fn users(name: &str) -> Option<u32> {
 /// If somebody still does after a while: something leaked.
 pub(crate) fn wait_until_unused() -> Result<()> {
     for name in modules()? {
-        wait_for(&name, 0)?;
+        wait_for(&name)?;
     }
     Ok(())
 }
 
-/// Waits until a module has at most `count` users.
-pub(crate) fn wait_for(name: &str, count: u32) -> Result<()> {
+/// Waits until nobody uses a module any more.
+fn wait_for(name: &str) -> Result<()> {
     for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-        if users(name).is_none_or(|users| users <= count) {
+        if users(name).is_none_or(|users| users == 0) {
             return Ok(());
         }
         std::thread::sleep(STEP);
     }
     let seconds = PATIENCE.as_secs();
     let users = users(name).unwrap_or(0);
-    bail!("{name} has {users} users, not {count}, after {seconds} s: something leaked")
+    bail!("{name} has {users} users after {seconds} s: something leaked")
 }
 
 /// Loads a module, its dependencies first.
@@ -82,4 +82,16 @@ pub(crate) fn load(name: &str) -> Result<()> {
 pub(crate) fn remove(name: &str) -> Result<(), Errno> {
     let name = std::ffi::CString::new(name).map_err(|_| Errno::EINVAL)?;
     delete_module(&name, DeleteModuleFlags::O_NONBLOCK)
+}
+
+/// Waits until nobody uses a module any more, and removes it.
+///
+/// # Errors
+///
+/// If somebody still does after a while, it is not there, or it stays.
+pub(crate) fn remove_when_unused(name: &str) -> Result<()> {
+    wait_for(name)?;
+    remove(name).with_context(|| format!("removing {name}, which nobody uses"))?;
+    ensure!(users(name).is_none(), "{name} was removed and is there");
+    Ok(())
 }

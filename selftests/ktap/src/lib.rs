@@ -29,12 +29,15 @@
 //! ```
 
 mod debug;
+pub mod kmemleak;
 mod kmsg;
 mod netns;
 mod program;
+mod report;
 mod run;
 
 pub use kmsg::KernelLog;
 pub use netns::Namespace;
 pub use program::{Program, Subcommand};
+pub use report::Report;
 pub use run::{Context, Part, Skip, Test};

@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -17,6 +16,7 @@ use nix::sys::time::TimeVal;
 use crate::debug;
 use crate::kmsg::KernelLog;
 use crate::program::Program;
+use crate::report::Report;
 
 /// kselftest's exit status when every test was skipped.
 const KSFT_SKIP: u8 = 4;
@@ -249,16 +249,12 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
         (program.prepare)();
     }
     let debug = selection.debug && root;
-    println!("KTAP version 1\n1..{}", selected.len() + usize::from(debug));
+    let mut report = Report::of_program(selected.len() + usize::from(debug));
     let (mut failed, mut skipped, mut passed) = (0, 0, 0);
-    for (number, (part, tests)) in (1..).zip(&selected) {
-        println!(
-            "  KTAP version 1\n  # Subtest: {}\n  1..{}",
-            part.name,
-            tests.len()
-        );
+    for (part, tests) in &selected {
+        let mut results = Report::of_part(part.name, tests.len());
         let (mut part_failed, mut part_skipped) = (0, 0);
-        for (number, test) in (1..).zip(tests) {
+        for test in tests {
             let context = Context::default();
             let clock = Clock::start();
             let inexact = test.inexact.or(part.inexact);
@@ -271,32 +267,29 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
                 None => Outcome::Skip("needs root".to_owned()),
             };
             let figures = clock.stop();
-            for note in context.notes.borrow().iter().flat_map(|note| note.lines()) {
-                println!("    # {note}");
+            for note in context.notes.borrow().iter() {
+                results.note(note);
             }
             match outcome {
-                Outcome::Pass => println!("  ok {number} {} # {figures}", test.name),
+                Outcome::Pass => results.result(test.name, true, &figures),
                 Outcome::Skip(why) => {
                     part_skipped += 1;
-                    println!("  ok {number} {} # SKIP {why}", test.name);
+                    results.result(test.name, true, &format!("SKIP {why}"));
                 }
                 Outcome::Fail(why) => {
                     part_failed += 1;
-                    why.lines().for_each(|line| println!("    # {line}"));
-                    println!("  not ok {number} {} # {figures}", test.name);
+                    results.note(&why);
+                    results.result(test.name, false, &figures);
                 }
             }
-            // The line must be out before the next test can crash the kernel.
-            let _ = std::io::stdout().flush();
         }
-        let not = if part_failed == 0 { "" } else { "not " };
-        println!("{not}ok {number} {}", part.name);
+        report.result(part.name, part_failed == 0, "");
         failed += part_failed;
         skipped += part_skipped;
         passed += tests.len() - part_failed - part_skipped;
     }
     if debug {
-        let failures = debug::report(selected.len() + 1);
+        let failures = debug::report(&mut report);
         failed += failures;
         passed += debug::CHECKS - failures;
     }

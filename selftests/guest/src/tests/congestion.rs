@@ -139,8 +139,7 @@ fn the_module_stays_while_a_socket_uses_it(_: &Context) -> Result<()> {
         "the refused removal left its mark"
     );
     drop((near, far));
-    modules::wait_for(MODULE, 0)?;
-    modules::remove(MODULE).context("removing an unused module")
+    modules::remove_when_unused(MODULE)
 }
 
 /// Chooses it for a socket as a user without any rights.

@@ -5,12 +5,13 @@
 //! same works afterwards. That nothing is lost, kmemleak says at the end of all tests, and of modules
 //! their users after each.
 
+use std::fmt;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -52,26 +53,36 @@ struct Tally {
     unnoticed: u32,
 }
 
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.refused + self.unnoticed;
+        write!(f, "{all} allocations, {} errors", self.refused)
+    }
+}
+
 /// Calls `step` with its first allocation failing, then its second, until there are no more; after each
 /// `settle`, which is told whether there was an error, puts things back and checks that the step works.
-fn each_allocation<T>(
+/// Both work on `state`.
+fn each_allocation<S, T>(
     faults: Faults,
-    step: impl FnMut() -> Result<T>,
-    settle: impl FnMut(&Result<T>) -> Result<()>,
+    state: &mut S,
+    step: impl Fn(&mut S) -> Result<T>,
+    settle: impl Fn(&mut S, &Result<T>) -> Result<()>,
 ) -> Result<Tally> {
-    each_from(1, faults, step, settle)
+    each_from(1, faults, state, step, settle)
 }
 
 /// The same from one of its allocations on.
-fn each_from<T>(
+fn each_from<S, T>(
     first: u32,
     faults: Faults,
-    mut step: impl FnMut() -> Result<T>,
-    mut settle: impl FnMut(&Result<T>) -> Result<()>,
+    state: &mut S,
+    step: impl Fn(&mut S) -> Result<T>,
+    settle: impl Fn(&mut S, &Result<T>) -> Result<()>,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
     for nth in first..MOST {
-        let (result, failed) = faults.at(nth, &mut step)?;
+        let (result, failed) = faults.at(nth, || step(state))?;
         let context = || {
             format!(
                 "after allocation {nth} failed ({:?})",
@@ -83,11 +94,11 @@ fn each_from<T>(
             if let Err(error) = result {
                 return Err(error).context("with all of its allocations");
             }
-            settle(&result).context("with all of its allocations")?;
+            settle(state, &result).context("with all of its allocations")?;
             ensure!(nth > first, "it allocates nothing");
             return Ok(tally);
         }
-        settle(&result).with_context(context)?;
+        settle(state, &result).with_context(context)?;
         match result {
             Ok(_) => tally.unnoticed += 1,
             Err(_) => tally.refused += 1,
@@ -140,8 +151,16 @@ impl Subject {
         netlink.qdisc(verb, &request)
     }
 
-    fn delete(&mut self) -> Result<()> {
-        Netlink::open(&self.port.near)?.delete_qdisc(INDEX, self.parent)
+    fn add(&self) -> Result<()> {
+        self.request(&mut self.socket()?, Verb::Add)
+    }
+
+    fn delete(&self) -> Result<()> {
+        self.socket()?.delete_qdisc(INDEX, self.parent)
+    }
+
+    fn socket(&self) -> Result<Netlink> {
+        Netlink::open(&self.port.near)
     }
 
     /// It is not there, or all that was asked for; then it goes. And it can be made.
@@ -153,8 +172,7 @@ impl Subject {
             );
             self.delete()?;
         }
-        self.request(&mut Netlink::open(&self.port.near)?, Verb::Add)
-            .context("the same once more")?;
+        self.add().context("the same once more")?;
         self.delete()
     }
 }
@@ -168,12 +186,8 @@ fn each_kind(
     for qdisc in weft_core::QDISCS {
         let name = || qdisc.kind;
         let mut subject = Subject::new(qdisc.kind, qdisc.example).with_context(name)?;
-        let Tally { refused, unnoticed } = step(faults, &mut subject).with_context(name)?;
-        cx.note(format!(
-            "{}: {} allocations, {refused} errors",
-            qdisc.kind,
-            refused + unnoticed
-        ));
+        let tally = step(faults, &mut subject).with_context(name)?;
+        cx.note(format!("{}: {tally}", qdisc.kind));
     }
     Ok(())
 }
@@ -185,16 +199,14 @@ fn requests(
     request: impl Fn(&Subject, &mut Netlink) -> Result<()>,
     settle: impl Fn(&mut Subject) -> Result<()>,
 ) -> Result<Tally> {
-    let near = subject.port.near.path();
-    let subject = std::cell::RefCell::new(subject);
-    let socket = || Netlink::open(&weft_ktap::Namespace::open(&near)?);
-    let netlink = std::cell::RefCell::new(socket()?);
+    let netlink = subject.socket()?;
     each_allocation(
         faults,
-        || request(*subject.borrow(), &mut netlink.borrow_mut()),
-        |_| {
-            *netlink.borrow_mut() = socket()?;
-            settle(*subject.borrow_mut())
+        &mut (subject, netlink),
+        |(subject, netlink)| request(subject, netlink),
+        |(subject, netlink), _| {
+            *netlink = subject.socket()?;
+            settle(subject)
         },
     )
 }
@@ -220,7 +232,7 @@ fn a_qdisc_is_added_below_wire(cx: &Context) -> Result<()> {
 
 /// What is changed to the very options that it has.
 fn changed(faults: Faults, subject: &mut Subject, verb: Verb) -> Result<Tally> {
-    subject.request(&mut Netlink::open(&subject.port.near)?, Verb::Add)?;
+    subject.add()?;
     let change = |subject: &Subject, netlink: &mut Netlink| subject.request(netlink, verb);
     requests(faults, subject, change, |subject| {
         let qdisc = subject.there()?.context("the qdisc is gone")?;
@@ -241,7 +253,7 @@ fn a_qdisc_is_replaced(cx: &Context) -> Result<()> {
 
 fn a_qdisc_is_dumped(cx: &Context) -> Result<()> {
     each_kind(cx, |faults, subject| {
-        subject.request(&mut Netlink::open(&subject.port.near)?, Verb::Add)?;
+        subject.add()?;
         let dump = |_: &Subject, netlink: &mut Netlink| netlink.qdiscs(INDEX).map(drop);
         requests(faults, subject, dump, |subject| {
             subject.there()?.context("the qdisc is gone").map(drop)
@@ -253,12 +265,12 @@ fn a_qdisc_is_deleted(cx: &Context) -> Result<()> {
     // What takes its place needs memory, too; the kernel says so, and does without.
     cx.expect_kernel_message("fallback to noqueue");
     each_kind(cx, |faults, subject| {
-        subject.request(&mut Netlink::open(&subject.port.near)?, Verb::Add)?;
+        subject.add()?;
         let delete =
             |subject: &Subject, netlink: &mut Netlink| netlink.delete_qdisc(INDEX, subject.parent);
         requests(faults, subject, delete, |subject| {
             subject.is_whole_or_absent()?;
-            subject.request(&mut Netlink::open(&subject.port.near)?, Verb::Add)
+            subject.add()
         })
     })
 }
@@ -272,35 +284,30 @@ fn a_congestion_control_is_chosen_and_used(cx: &Context) -> Result<()> {
         let port = Port::new()?;
         let listener = port
             .far
-            .enter(|| TcpListener::bind((std::net::Ipv4Addr::from(FAR_IP), 1000)))??;
-        let use_it = || -> Result<()> {
-            let socket = TcpStream::connect((std::net::Ipv4Addr::from(FAR_IP), 1000))?;
+            .enter(|| TcpListener::bind((Ipv4Addr::from(FAR_IP), 1000)))??;
+        let use_it = |(): &mut ()| -> Result<()> {
+            let mut socket = TcpStream::connect((Ipv4Addr::from(FAR_IP), 1000))?;
             setsockopt(&socket, sockopt::TcpCongestion, &name.into())?;
-            std::io::Write::write_all(&mut &socket, &[1; 3000])?;
-            Ok(())
+            Ok(socket.write_all(&[1; 3000])?)
         };
         let accept = || -> Result<()> {
             listener.set_nonblocking(true)?;
             while let Ok((mut accepted, _)) = listener.accept() {
                 let mut bytes = [0; 4096];
                 accepted.set_nonblocking(true)?;
-                let _ = std::io::Read::read(&mut accepted, &mut bytes);
+                let _ = accepted.read(&mut bytes);
             }
             Ok(())
         };
         // In the near namespace as long as allocations fail: to go there and back allocates, too.
         let tally = port.near.enter(|| {
-            each_allocation(faults, use_it, |_| {
+            each_allocation(faults, &mut (), use_it, |(), _| {
                 accept()?;
-                use_it().context("the same once more")?;
+                use_it(&mut ()).context("the same once more")?;
                 accept()
             })
         })??;
-        let all = tally.refused + tally.unnoticed;
-        cx.note(format!(
-            "{name}: {all} allocations, {} errors",
-            tally.refused
-        ));
+        cx.note(format!("{name}: {tally}"));
     }
     Ok(())
 }
@@ -329,8 +336,7 @@ fn a_module_is_loaded(cx: &Context) -> Result<()> {
             .to_string_lossy()
             .into_owned();
         if modules::users(&name).is_some() {
-            modules::wait_for(&name, 0)?;
-            modules::remove(&name)?;
+            modules::remove_when_unused(&name)?;
         }
         let file = fs::File::open(&path)?;
         let load = || finit_module(&file, c"", ModuleInitFlags::empty());
@@ -340,8 +346,9 @@ fn a_module_is_loaded(cx: &Context) -> Result<()> {
         let tally = each_from(
             count.saturating_sub(LAST).max(1),
             faults,
-            || Ok(load()?),
-            |loaded| {
+            &mut (),
+            |()| Ok(load()?),
+            |(), loaded| {
                 let there = modules::users(&name).is_some();
                 ensure!(
                     there == loaded.is_ok(),
@@ -350,20 +357,11 @@ fn a_module_is_loaded(cx: &Context) -> Result<()> {
                 if !there {
                     load().context("the same once more")?;
                 }
-                match modules::remove(&name) {
-                    Ok(()) => Ok(()),
-                    Err(Errno::EAGAIN) => modules::wait_for(&name, 0)
-                        .and_then(|()| modules::remove(&name).context("removing it")),
-                    Err(error) => Err(error.into()),
-                }
+                modules::remove_when_unused(&name)
             },
         )
         .with_context(|| name.clone())?;
-        let all = tally.refused + tally.unnoticed;
-        cx.note(format!(
-            "{name}: the last {all} of {count} allocations, {} errors",
-            tally.refused
-        ));
+        cx.note(format!("{name}, the last of {count}: {tally}"));
     }
     Ok(())
 }

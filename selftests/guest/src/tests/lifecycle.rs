@@ -426,12 +426,7 @@ fn a_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
         pause();
         port.netlink.delete_qdisc(INDEX, Handle::ROOT)?;
         for module in MODULES {
-            modules::wait_for(module, 0)?;
-            modules::remove(module).with_context(|| format!("removing the unused {module}"))?;
-            ensure!(
-                modules::users(module).is_none(),
-                "{module} was removed and is there"
-            );
+            modules::remove_when_unused(module)?;
         }
         blaster.finish()?;
     }
@@ -453,9 +448,7 @@ fn each_qdiscs_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result
             "removing {module} in use: {result:?}"
         );
         port.tc("qdisc del dev {v} root")?;
-        modules::wait_for(&module, 0)?;
-        modules::remove(&module).with_context(|| format!("removing the unused {module}"))?;
-        ensure!(modules::users(&module).is_none(), "{module} is still there");
+        modules::remove_when_unused(&module)?;
     }
     Ok(())
 }

@@ -309,8 +309,7 @@ fn orphans_go_when_tcp_orphan_retries_says_and_free_the_module(cx: &Context) -> 
             "{own:?}, and reno's {reno:?}"
         );
     }
-    modules::wait_for(MODULE, 0)?;
-    modules::remove(MODULE).context("removing the module")
+    modules::remove_when_unused(MODULE)
 }
 
 /// The near end's queue takes nothing, or again everything.
