@@ -6,6 +6,7 @@
 //! namespace is closed, the kernel takes down what was in it. A test fails, too, if the kernel
 //! warned of something while it ran, or if a module is still in use afterwards.
 
+mod blaster;
 mod capture;
 mod clock;
 mod detectors;
@@ -24,6 +25,7 @@ mod scenario;
 mod sock_ops;
 mod tests;
 mod transfer;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -29,23 +29,31 @@ tests![
     what_is_not_ip_goes_as_it_came,
     flows_share_the_wire_fairly_whatever_their_packets_lengths,
     srf_sends_the_queue_whose_first_packet_has_the_lowest_rank,
+    #[exact = "a burst is to come faster than its port sends"]
     a_lower_class_waits_for_a_higher_one,
     incast_packets_share_a_queue,
+    #[exact = "a burst is to come faster than its port sends"]
     stochastic_and_single_assignment_collide,
+    #[exact = "a burst is to come faster than its port sends"]
     fragments_and_other_protocols_have_flows_too,
+    #[exact = "a burst is to come faster than its port sends"]
     drops_are_counted_by_cause,
     a_change_keeps_what_is_queued,
     a_paused_queue_waits_and_the_others_go_on,
+    #[exact = "judges when a pause ends"]
     a_pause_lapses_when_it_is_not_refreshed,
     an_idle_port_knows_what_is_paused_and_for_how_long,
     a_neighbour_that_says_the_highest_number_is_heard_again_when_its_hold_time_has_passed,
     no_frame_is_obeyed_for_longer_than_the_port_is_told,
+    #[exact = "judges when a pause ends"]
     a_queue_that_is_paused_without_an_end_is_released,
     a_bitmap_says_everything_at_once,
     forged_replayed_and_foreign_frames_are_ignored_and_counted,
     a_link_that_goes_down_forgets_its_neighbour,
     frames_on_a_port_without_bfc_are_nobodys,
+    #[exact = "a burst is to come faster than its port sends"]
     control_frames_overtake_data,
+    #[exact = "a burst is to come faster than its port sends"]
     a_flood_of_control_frames_is_dropped,
     queues_are_shown_as_classes,
 ];

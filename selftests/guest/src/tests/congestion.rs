@@ -19,6 +19,7 @@ use weft_ktap::{Context, tests};
 
 tests![
     the_module_registers_its_name_and_takes_it_away,
+    #[exact = "compares times"]
     transfers_with_losses_complete_as_with_the_kernels_reno,
     a_socket_can_change_to_it_and_back,
     the_module_stays_while_a_socket_uses_it,

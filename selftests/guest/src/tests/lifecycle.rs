@@ -7,8 +7,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -16,10 +15,11 @@ use nix::errno::Errno;
 use weft_core::common::mechanism;
 use weft_core::wire::options::Options;
 
+use crate::blaster::Blaster;
 use crate::model::Packet;
 use crate::modules;
 use crate::netlink::{Handle, Nest, Refused, Verb};
-use crate::packets::{MIN_FRAME, Receiver, Sender};
+use crate::packets::Receiver;
 use crate::port::{INDEX, Port, limit, rate};
 use crate::random::Random;
 use weft_ktap::Namespace;
@@ -30,8 +30,10 @@ tests![
     the_child_is_replaced_under_traffic,
     the_root_is_replaced_under_traffic,
     a_refused_child_leaves_the_old_one_at_work,
+    #[exact = "a backlog is to be there when tc has ended"]
     a_deleted_child_drops_everything,
     a_link_goes_down_and_up_under_traffic,
+    #[exact = "a burst is to come faster than its port sends"]
     the_mtu_changes_under_traffic,
     the_queue_length_changes_under_traffic,
     the_device_is_deleted_under_traffic,
@@ -46,60 +48,6 @@ tests![
 const WIRE: Handle = Handle::new(1, 0);
 const PFABRIC: Handle = Handle::new(2, 0);
 const LEAF: Handle = Handle::new(1, 1);
-
-/// Bursts of packets that any queue here overflows with, from a thread of their own.
-struct Blaster {
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
-    thread: JoinHandle<Result<()>>,
-}
-
-impl Blaster {
-    fn start(port: &Port) -> Result<Self> {
-        let sender = port.sender()?;
-        let (stop, sent) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let thread = std::thread::spawn({
-            let (stop, sent) = (stop.clone(), sent.clone());
-            move || blast(sender, &stop, &sent)
-        });
-        Ok(Self { stop, sent, thread })
-    }
-
-    /// Ends it; returns how many packets were sent.
-    fn finish(self) -> Result<u64> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the blaster does not panic")?;
-        Ok(self.sent.load(Ordering::Relaxed))
-    }
-}
-
-fn blast(mut sender: Sender, stop: &AtomicBool, sent: &AtomicU64) -> Result<()> {
-    const BURST: u32 = 40;
-    let mut random = Random::new(11);
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BURST {
-            let packet = Packet {
-                id: sent.load(Ordering::Relaxed),
-                rank: random.below(100),
-                flow: random.below(20),
-                len: random.between(MIN_FRAME, 1400),
-            };
-            match sender.send(&packet) {
-                Ok(_) => sent.fetch_add(1, Ordering::Relaxed),
-                // The link is down, or no more.
-                Err(error) => match error.downcast_ref::<Errno>() {
-                    Some(Errno::ENETDOWN | Errno::ENXIO | Errno::ENODEV) => break,
-                    _ => return Err(error),
-                },
-            };
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
-}
 
 fn pause() {
     std::thread::sleep(Duration::from_millis(7));

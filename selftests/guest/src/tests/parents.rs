@@ -17,6 +17,7 @@ use crate::packets::MIN_FRAME;
 use crate::pause::{Neighbour, bitmap};
 use crate::port::{INDEX, Port, limit, rate, threshold};
 use crate::random::Random;
+use crate::tree::{DRR, HFSC, HTB, QFQ, TREES, Tree};
 use weft_ktap::{Context, tests};
 
 tests![
@@ -53,111 +54,6 @@ tests![
     wire_under_mq,
     wire_under_wire,
 ];
-
-/// Classless parents and filters first; `{c}` is the handle of the classful qdisc. Flows with an
-/// even number go to the first class, the others to the second.
-const FILTERS: [&str; 2] = [
-    "filter add dev {v} parent {c} protocol ip prio 1 u32 match u16 0 1 at 20 flowid {c}1",
-    "filter add dev {v} parent {c} protocol ip prio 2 u32 match u16 1 1 at 20 flowid {c}2",
-];
-
-const TBF: &str = "qdisc add dev {v} root handle 1: tbf rate 10mbit burst 1600 limit 1000000";
-const HTB: [&str; 2] = [
-    "class add dev {v} parent {c} classid {c}1 htb rate 4mbit ceil 10mbit burst 1600 cburst 1600",
-    "class add dev {v} parent {c} classid {c}2 htb rate 6mbit ceil 10mbit burst 1600 cburst 1600",
-];
-const HFSC: [&str; 2] = [
-    "class add dev {v} parent {c} classid {c}1 hfsc sc rate 4mbit ul rate 4mbit",
-    "class add dev {v} parent {c} classid {c}2 hfsc sc rate 6mbit ul rate 6mbit",
-];
-const DRR: [&str; 2] = [
-    "class add dev {v} parent {c} classid {c}1 drr quantum 1514",
-    "class add dev {v} parent {c} classid {c}2 drr quantum 3028",
-];
-const QFQ: [&str; 2] = [
-    "class add dev {v} parent {c} classid {c}1 qfq weight 1 maxpkt 2048",
-    "class add dev {v} parent {c} classid {c}2 qfq weight 4 maxpkt 2048",
-];
-
-/// What stands between the device and the qdiscs under test.
-struct Tree {
-    port: Port,
-    /// Where the qdiscs under test go.
-    leaves: Vec<Handle>,
-}
-
-impl Tree {
-    fn new(port: Port, leaves: &[Handle]) -> Self {
-        Self {
-            port,
-            leaves: leaves.to_vec(),
-        }
-    }
-
-    /// A classful qdisc `handle` with two classes at `parent`.
-    fn classful(
-        port: Port,
-        parent: &str,
-        handle: u16,
-        kind: &str,
-        classes: &[&str],
-    ) -> Result<Self> {
-        let c = format!("{handle:x}:");
-        port.tc(&format!("qdisc add dev {{v}} {parent} handle {c} {kind}"))?;
-        for command in classes.iter().chain(&FILTERS) {
-            port.tc(&command.replace("{c}", &c))?;
-        }
-        Ok(Self::new(
-            port,
-            &[Handle::new(handle, 1), Handle::new(handle, 2)],
-        ))
-    }
-
-    fn tbf() -> Result<Self> {
-        let port = Port::new()?;
-        port.tc(TBF)?;
-        Ok(Self::new(port, &[Handle::new(1, 1)]))
-    }
-
-    fn wire() -> Result<Self> {
-        let mut port = Port::new()?;
-        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
-        Ok(Self::new(port, &[Handle::new(1, 1)]))
-    }
-
-    fn under_tbf(kind: &str, classes: &[&str]) -> Result<Self> {
-        Self::classful(Self::tbf()?.port, "parent 1:1", 2, kind, classes)
-    }
-
-    fn under_wire(kind: &str, classes: &[&str]) -> Result<Self> {
-        Self::classful(Self::wire()?.port, "parent 1:1", 2, kind, classes)
-    }
-
-    fn root(kind: &str, classes: &[&str]) -> Result<Self> {
-        Self::classful(Port::new()?, "root", 1, kind, classes)
-    }
-
-    fn mq() -> Result<Self> {
-        let port = Port::with_queues(4)?;
-        port.tc("qdisc add dev {v} root handle 1: mq")?;
-        let leaves: Vec<Handle> = (1..=4).map(|queue| Handle::new(1, queue)).collect();
-        Ok(Self::new(port, &leaves))
-    }
-
-    /// Puts a qdisc at each leaf; returns their handles.
-    fn populate(
-        &mut self,
-        mut add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
-    ) -> Result<Vec<Handle>> {
-        let mut handles = Vec::new();
-        for (number, &leaf) in (0x10..).zip(&self.leaves) {
-            let handle = Handle::new(number, 0);
-            add(&mut self.port, leaf, handle)?;
-            handles.push(handle);
-        }
-        Ok(handles)
-    }
-}
 
 /// Sends bursts with pauses, more in each than a short queue takes. Returns how many packets were
 /// sent and which arrived.
@@ -209,24 +105,6 @@ fn ensure_empty(qdiscs: &[Qdisc]) -> Result<()> {
     }
     Ok(())
 }
-
-/// A way to make a tree.
-type Make = fn() -> Result<Tree>;
-
-/// The parents that any qdisc must get along with, by name.
-const TREES: [(&str, Make); 9] = [
-    ("the device", || {
-        Ok(Tree::new(Port::new()?, &[Handle::ROOT]))
-    }),
-    ("mq", Tree::mq),
-    ("tbf", Tree::tbf),
-    ("htb", || Tree::root("htb", &HTB)),
-    ("hfsc", || Tree::root("hfsc", &HFSC)),
-    ("prio under tbf", || Tree::under_tbf("prio", &[])),
-    ("drr under tbf", || Tree::under_tbf("drr", &DRR)),
-    ("qfq under tbf", || Tree::under_tbf("qfq", &QFQ)),
-    ("wire", Tree::wire),
-];
 
 /// What was sent arrives or is counted as dropped, and nothing is left.
 fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {

@@ -19,8 +19,10 @@ use weft_ktap::{Context, tests};
 
 tests![
     a_packet_counts_against_its_socket_until_its_serialization_ends,
+    #[exact = "judges how long packets take"]
     packets_in_flight_do_not_fill_a_send_buffer,
     packets_queued_do_fill_a_send_buffer,
+    #[exact = "judges how long packets take"]
     tcp_fills_a_long_wire,
 ];
 

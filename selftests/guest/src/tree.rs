@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Trees of stock qdiscs on a device, with places for those under test.
+
+use anyhow::Result;
+
+use crate::netlink::Handle;
+use crate::port::{Port, rate};
+
+/// Classless parents and filters first; `{c}` is the handle of the classful qdisc. Flows with an
+/// even number go to the first class, the others to the second.
+const FILTERS: [&str; 2] = [
+    "filter add dev {v} parent {c} protocol ip prio 1 u32 match u16 0 1 at 20 flowid {c}1",
+    "filter add dev {v} parent {c} protocol ip prio 2 u32 match u16 1 1 at 20 flowid {c}2",
+];
+
+const TBF: &str = "qdisc add dev {v} root handle 1: tbf rate 10mbit burst 1600 limit 1000000";
+pub(crate) const HTB: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 htb rate 4mbit ceil 10mbit burst 1600 cburst 1600",
+    "class add dev {v} parent {c} classid {c}2 htb rate 6mbit ceil 10mbit burst 1600 cburst 1600",
+];
+pub(crate) const HFSC: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 hfsc sc rate 4mbit ul rate 4mbit",
+    "class add dev {v} parent {c} classid {c}2 hfsc sc rate 6mbit ul rate 6mbit",
+];
+pub(crate) const DRR: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 drr quantum 1514",
+    "class add dev {v} parent {c} classid {c}2 drr quantum 3028",
+];
+pub(crate) const QFQ: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 qfq weight 1 maxpkt 2048",
+    "class add dev {v} parent {c} classid {c}2 qfq weight 4 maxpkt 2048",
+];
+
+/// What stands between the device and the qdiscs under test.
+pub(crate) struct Tree {
+    pub(crate) port: Port,
+    /// Where the qdiscs under test go.
+    pub(crate) leaves: Vec<Handle>,
+}
+
+impl Tree {
+    pub(crate) fn new(port: Port, leaves: &[Handle]) -> Self {
+        Self {
+            port,
+            leaves: leaves.to_vec(),
+        }
+    }
+
+    /// A classful qdisc `handle` with two classes at `parent`.
+    pub(crate) fn classful(
+        port: Port,
+        parent: &str,
+        handle: u16,
+        kind: &str,
+        classes: &[&str],
+    ) -> Result<Self> {
+        let c = format!("{handle:x}:");
+        port.tc(&format!("qdisc add dev {{v}} {parent} handle {c} {kind}"))?;
+        for command in classes.iter().chain(&FILTERS) {
+            port.tc(&command.replace("{c}", &c))?;
+        }
+        Ok(Self::new(
+            port,
+            &[Handle::new(handle, 1), Handle::new(handle, 2)],
+        ))
+    }
+
+    pub(crate) fn tbf() -> Result<Self> {
+        let port = Port::new()?;
+        port.tc(TBF)?;
+        Ok(Self::new(port, &[Handle::new(1, 1)]))
+    }
+
+    pub(crate) fn wire() -> Result<Self> {
+        let mut port = Port::new()?;
+        port.add_wire(Handle::ROOT, Handle::new(1, 0), &rate(10_000_000))?;
+        Ok(Self::new(port, &[Handle::new(1, 1)]))
+    }
+
+    pub(crate) fn under_tbf(kind: &str, classes: &[&str]) -> Result<Self> {
+        Self::classful(Self::tbf()?.port, "parent 1:1", 2, kind, classes)
+    }
+
+    pub(crate) fn under_wire(kind: &str, classes: &[&str]) -> Result<Self> {
+        Self::classful(Self::wire()?.port, "parent 1:1", 2, kind, classes)
+    }
+
+    pub(crate) fn root(kind: &str, classes: &[&str]) -> Result<Self> {
+        Self::classful(Port::new()?, "root", 1, kind, classes)
+    }
+
+    pub(crate) fn mq() -> Result<Self> {
+        let port = Port::with_queues(4)?;
+        port.tc("qdisc add dev {v} root handle 1: mq")?;
+        let leaves: Vec<Handle> = (1..=4).map(|queue| Handle::new(1, queue)).collect();
+        Ok(Self::new(port, &leaves))
+    }
+
+    /// Puts a qdisc at each leaf; returns their handles.
+    pub(crate) fn populate(
+        &mut self,
+        mut add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
+    ) -> Result<Vec<Handle>> {
+        let mut handles = Vec::new();
+        for (number, &leaf) in (0x10..).zip(&self.leaves) {
+            let handle = Handle::new(number, 0);
+            add(&mut self.port, leaf, handle)?;
+            handles.push(handle);
+        }
+        Ok(handles)
+    }
+}
+
+/// A way to make a tree.
+pub(crate) type Make = fn() -> Result<Tree>;
+
+/// The parents that any qdisc must get along with, by name.
+pub(crate) const TREES: [(&str, Make); 9] = [
+    ("the device", || {
+        Ok(Tree::new(Port::new()?, &[Handle::ROOT]))
+    }),
+    ("mq", Tree::mq),
+    ("tbf", Tree::tbf),
+    ("htb", || Tree::root("htb", &HTB)),
+    ("hfsc", || Tree::root("hfsc", &HFSC)),
+    ("prio under tbf", || Tree::under_tbf("prio", &[])),
+    ("drr under tbf", || Tree::under_tbf("drr", &DRR)),
+    ("qfq under tbf", || Tree::under_tbf("qfq", &QFQ)),
+    ("wire", Tree::wire),
+];
