@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_core::bfc;
+use weft_core::common::mechanism;
 use weft_core::common::options::Configuration as _;
 use weft_core::pfabric::options as pfabric;
 use weft_core::wire::options as wire;
@@ -22,7 +23,7 @@ pub(crate) const INDEX: u32 = 100;
 pub(crate) const NEAR_IP: [u8; 4] = [10, 0, 0, 1];
 pub(crate) const FAR_IP: [u8; 4] = [10, 0, 0, 2];
 const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// How long the kernel may be busy with what was set up or taken down just now.
 pub(crate) const QUIET: Duration = Duration::from_millis(200);
@@ -194,6 +195,19 @@ impl Port {
         self.near
             .enter(|| Command::new("tc").args(words).output())?
             .context("starting tc")
+    }
+
+    /// The payload of options of a kind's example: tc knows its words, the kernel the attributes. The near end
+    /// has no qdisc, before and after.
+    pub(crate) fn options_of(&mut self, qdisc: &mechanism::Qdisc) -> Result<Vec<u8>> {
+        const HANDLE: Handle = Handle::new(2, 0);
+        let mechanism::Qdisc { kind, example, .. } = qdisc;
+        self.tc(&format!(
+            "qdisc add dev {{v}} root handle 2: {kind} {example}"
+        ))?;
+        let options = self.find(HANDLE)?.options;
+        self.netlink.delete_qdisc(INDEX, Handle::ROOT)?;
+        Ok(options)
     }
 
     /// The qdiscs at the near end.

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::sys::socket::{setsockopt, sockopt};
+use weft_core::common::mechanism;
 
 use crate::faults::Faults;
 use crate::modules;
@@ -116,18 +117,13 @@ struct Subject {
 }
 
 impl Subject {
-    /// On a device of its own.
-    fn new(kind: &'static str, example: &str) -> Result<Self> {
+    /// On a device of its own. The module is there from now on.
+    fn new(qdisc: &mechanism::Qdisc) -> Result<Self> {
         let mut port = Port::new()?;
-        // tc knows the words for the options, and the module is there from now on.
-        port.tc(&format!(
-            "qdisc add dev {{v}} root handle 2: {kind} {example}"
-        ))?;
-        let options = port.find(HANDLE)?.options;
-        port.netlink.delete_qdisc(INDEX, Handle::ROOT)?;
+        let options = port.options_of(qdisc)?;
         Ok(Self {
             port,
-            kind,
+            kind: qdisc.kind,
             options,
             parent: Handle::ROOT,
         })
@@ -185,7 +181,7 @@ fn each_kind(
     let faults = Faults::prepare()?;
     for qdisc in weft_core::QDISCS {
         let name = || qdisc.kind;
-        let mut subject = Subject::new(qdisc.kind, qdisc.example).with_context(name)?;
+        let mut subject = Subject::new(qdisc).with_context(name)?;
         let tally = step(faults, &mut subject).with_context(name)?;
         cx.note(format!("{}: {tally}", qdisc.kind));
     }

@@ -5,6 +5,7 @@
 mod bfc_options;
 mod bfc_queues;
 mod bfc_switch;
+mod churn;
 mod congestion;
 mod dibs;
 mod failing_memory;
@@ -60,6 +61,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     tcp_pase,
     tcp_d2tcp,
     plugin,
+    churn,
     failing_memory,
     #[exact = "counts slab objects, of which KASAN keeps the freed ones; kmemleak looks here instead"]
     leaks,
