@@ -390,6 +390,9 @@ pub(crate) struct Test {
     /// virtual, as it is that stock kernel that is asked about)
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
+    /// Run each guest test so many times, to find what fails now and then
+    #[arg(long, value_name = "N", conflicts_with = "host_only", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
     /// Runs of the determinism test that must be identical
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) runs: u32,

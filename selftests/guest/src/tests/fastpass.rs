@@ -26,14 +26,19 @@ use crate::network::{Link, Network};
 use crate::packets::{Arrival, Receiver, Sender};
 
 tests![
+    #[exact = "judges when packets arrive"]
     packets_wait_for_the_arbiter_and_go_in_its_timeslots,
     what_is_for_nobody_who_is_an_endpoint_waits_for_none,
+    #[exact = "timeslots are to be kept"]
     two_senders_share_a_receiver_and_its_queue_stays_short,
     packets_carry_their_path,
     an_arbiter_that_restarts_is_told_anew,
     a_third_of_the_control_packets_may_be_lost,
+    #[exact = "judges how long nobody schedules"]
     a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again,
+    #[exact = "timeslots are to be kept"]
     one_that_stood_still_gives_nothing_any_more,
+    #[exact = "arbiters are to answer in time"]
     the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost,
     who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,

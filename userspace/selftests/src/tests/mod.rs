@@ -21,6 +21,28 @@ mod testbeds;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
-    idle, rate, balance, fastpass, incast, results, refusals, doctor, foreign, pase, deadlines,
-    testbeds, lab, rootless, kill, memory
+    #[exact = "judges what weft measures"]
+    idle,
+    #[exact = "judges what weft measures"]
+    rate,
+    #[exact = "judges what weft measures"]
+    balance,
+    #[exact = "judges what weft measures"]
+    fastpass,
+    #[exact = "judges what weft measures"]
+    incast,
+    #[exact = "judges what weft measures"]
+    results,
+    refusals,
+    doctor,
+    foreign,
+    #[exact = "judges what weft measures"]
+    pase,
+    #[exact = "judges what weft measures"]
+    deadlines,
+    testbeds,
+    lab,
+    rootless,
+    kill,
+    memory,
 ];

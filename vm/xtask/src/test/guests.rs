@@ -204,6 +204,9 @@ fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
     if clock == ClockKind::Debug {
         command.push("--debug".into());
     }
+    if let Some(times) = test.repeat {
+        command.extend(["--repeat".into(), times.to_string()]);
+    }
     command
 }
 
