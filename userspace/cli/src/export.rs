@@ -68,6 +68,7 @@ fn of_flow(flow: &Flow) -> String {
     let (class, event) = match flow.class {
         Class::Background => ("background", None),
         Class::Incast { event } => ("incast", Some(event)),
+        Class::Round { round } => ("round", Some(round)),
         Class::Added => ("added", None),
     };
     [

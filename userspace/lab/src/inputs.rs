@@ -47,9 +47,14 @@ pub(crate) fn hashes(
             src.into(),
             dst.into(),
             size,
-            after.unwrap_or(u64::MAX),
+            after.map_or(u64::MAX, |after| after.first),
         ] {
             flows.update(number.to_le_bytes());
+        }
+        if let Some(after) = after.filter(|after| after.count > 1) {
+            for number in [after.count, after.step] {
+                flows.update(number.to_le_bytes());
+            }
         }
         // Flows without one are those that they were before there were any.
         if let Some(ns) = deadline_ns {

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use weft_load::arrivals::Process;
+use weft_load::collective::Collective;
 use weft_load::deadlines::Deadlines;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
@@ -63,6 +64,8 @@ const WARM_UP: f64 = 0.1;
 pub enum Origin {
     /// By chance.
     Drawn(Drawn),
+    /// Rounds of a collective.
+    Collective(Collective),
     /// The lines of a file.
     Trace(String),
 }
@@ -282,6 +285,10 @@ impl Traffic {
                     hosts,
                 ))?))
             }
+            Some(Origin::Collective(collective)) => {
+                said.collective = Some(collective.to_string());
+                Some(Background::Collective(*collective))
+            }
             Some(Origin::Drawn(drawn)) => {
                 Some(drawn.background(topology, framing, seed, &mut said, &mut load)?)
             }
@@ -353,7 +360,7 @@ fn with_warm_up(until: Until, seconds: f64, rate: f64) -> (Until, f64) {
             let (all, fraction) = with(ns, seconds * 1e9);
             (Until::Time(all), fraction)
         }
-        Until::TraceEnd => (until, WARM_UP),
+        Until::Rounds(_) | Until::TraceEnd => (until, WARM_UP),
     }
 }
 

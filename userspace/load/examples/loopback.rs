@@ -165,6 +165,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 },
                 pairs: all_pairs,
                 load: None,
+                collective: None,
                 incast: None,
                 added: Vec::new(),
                 deadline: None,

@@ -52,6 +52,7 @@ use chacha20::ChaCha8Rng;
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
 use crate::arrivals::Process;
+use crate::collective::{Collective, Rounds};
 use crate::deadlines::Deadlines;
 use crate::error::{Result, invalid};
 use crate::incast::{Events, Incast};
@@ -60,7 +61,7 @@ use crate::random::{self, Stream};
 use crate::sizes::Sizes;
 use crate::trace::{Trace, TraceFlow};
 
-use background::BackgroundFlows;
+use background::{BackgroundFlows, Next};
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +114,8 @@ pub enum Background {
         /// Flows at a time per pair.
         outstanding: NonZeroU32,
     },
+    /// Rounds of a collective.
+    Collective(Collective),
     /// All as a file says.
     Trace(Trace),
 }
@@ -125,6 +128,8 @@ pub enum Until {
     Flows(u64),
     /// Flows start before this many ns.
     Time(u64),
+    /// With so many rounds of a collective.
+    Rounds(u64),
     /// With the trace.
     TraceEnd,
 }
@@ -136,8 +141,47 @@ pub enum Class {
     Background,
     /// To the incast of this number, from 0.
     Incast(u64),
+    /// To this round of a collective, from 0.
+    Round(u64),
     /// To neither: it was asked for by itself.
     Added,
+}
+
+/// Flows that have to end before another begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct After {
+    /// The first of them.
+    pub first: u64,
+    /// How many, at least 1.
+    pub count: u64,
+    /// From one of them to the next, at least 1.
+    pub step: u64,
+}
+
+impl After {
+    /// A single one.
+    #[must_use]
+    pub fn one(flow: u64) -> Self {
+        Self {
+            first: flow,
+            count: 1,
+            step: 1,
+        }
+    }
+
+    /// All of them.
+    pub fn flows(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |place| self.first + place * self.step)
+    }
+
+    /// Whether there are some, and all are before a flow.
+    #[must_use]
+    pub fn is_before(self, flow: u64) -> bool {
+        let last = self.count.checked_sub(1);
+        let last = last.and_then(|places| places.checked_mul(self.step));
+        let last = last.and_then(|way| self.first.checked_add(way));
+        last.is_some_and(|last| last < flow)
+    }
 }
 
 /// A flow.
@@ -147,8 +191,8 @@ pub struct Flow {
     pub id: u64,
     /// ns since the beginning, if it does not wait for another.
     pub start_ns: u64,
-    /// In a closed loop, the flow whose end begins this one: always one with a smaller id.
-    pub after: Option<u64>,
+    /// In a closed loop and a collective, those whose ends begin this one: always with smaller ids.
+    pub after: Option<After>,
     /// Sender.
     pub src: u32,
     /// Receiver, another host.
@@ -194,8 +238,9 @@ impl Workload {
     /// # Errors
     ///
     /// If a number is out of range, hosts do not fit, there is no flow at all, a trace has fewer
-    /// flows, or the end fits none of them: a closed loop ends after a number of flows (when they end is not
-    /// known before), and has no incasts for the same reason; only a trace has an end of its own.
+    /// flows, or the end fits none of them: a closed loop ends after a number of flows and a collective after one of
+    /// rounds (when they end is not known before), and they have no incasts for the same reason; only a trace
+    /// has an end of its own.
     pub fn flows(&self) -> Result<Flows> {
         if !(0.0..1.0).contains(&self.warm_up) {
             return invalid(format!(
@@ -203,7 +248,10 @@ impl Workload {
                 self.warm_up
             ));
         }
-        if matches!(self.until, Until::Flows(0) | Until::Time(0)) {
+        if matches!(
+            self.until,
+            Until::Flows(0) | Until::Time(0) | Until::Rounds(0)
+        ) {
             return invalid("a workload needs at least one flow, or some time");
         }
         self.check_extent()?;
@@ -229,6 +277,7 @@ impl Workload {
             (Until::Flows(n), _) | (Until::TraceEnd, Some(n)) => {
                 WarmUp::Flows(share(self.warm_up, n))
             }
+            (Until::Rounds(n), _) => WarmUp::Flows(share(self.warm_up, n) * self.round()?),
             (Until::TraceEnd, None) => {
                 return invalid("without a trace, say a number of flows or a time");
             }
@@ -253,6 +302,14 @@ impl Workload {
                 incasts: random::stream(self.seed, Stream::IncastDeadlines),
             }),
         })
+    }
+
+    /// Flows of a round of its collective.
+    fn round(&self) -> Result<u64> {
+        match &self.background {
+            Some(Background::Collective(it)) => Ok(Rounds::new(it, self.hosts)?.flows()),
+            _ => invalid("only a collective has rounds"),
+        }
     }
 
     /// Refuses more than memory holds, and more time than a clock tells.
@@ -292,6 +349,7 @@ impl Workload {
                 (n as f64, events / incast.rate)
             }
             (Until::Flows(n), ..) => (n as f64, 0.0),
+            (Until::Rounds(n), ..) => (n as f64 * self.round()? as f64, 0.0),
             (Until::TraceEnd, ..) => (0.0, 0.0),
         };
         let on_top = match (&self.background, incast) {
@@ -320,6 +378,7 @@ impl Workload {
             Background::Open { sizes, .. } | Background::Closed { sizes, .. } => {
                 sizes.max().ceil() as u64
             }
+            Background::Collective(it) => Rounds::new(it, self.hosts).map_or(1, |it| it.largest()),
             Background::Trace(trace) => trace.flows().iter().map(|it| it.size).max().unwrap_or(0),
         });
         let incast = self.incast.as_ref().map(|incast| incast.size(0));
@@ -374,7 +433,7 @@ struct Due {
 impl Due {
     fn sample(&mut self, class: Class) -> Option<u64> {
         let rng = match class {
-            Class::Background => &mut self.background,
+            Class::Background | Class::Round(_) => &mut self.background,
             Class::Incast(_) => &mut self.incasts,
             Class::Added => return None,
         };
@@ -412,17 +471,15 @@ impl Flows {
         let background = self.background.as_mut()?;
         self.goes_on = background.go_on();
         let next = background.peek().filter(|_| self.goes_on);
-        next.map(|(flow, _)| flow.start_ns)
+        next.map(|next| next.flow.start_ns)
     }
 
     fn number(&mut self, flow: Flow) -> Flow {
         let id = self.next_id;
         self.next_id += 1;
-        let after = flow.after.and_then(|back| id.checked_sub(back));
         let deadlines = self.deadlines.as_mut();
         Flow {
             id,
-            after,
             deadline_ns: deadlines.and_then(|it| it.sample(flow.class)),
             ..flow
         }
@@ -444,7 +501,7 @@ impl Flows {
         match self.until {
             Until::Time(ns) => start_ns < ns,
             Until::Flows(n) if self.background.is_none() => self.counted < n,
-            Until::Flows(_) | Until::TraceEnd => start_ns <= self.last_start,
+            Until::Flows(_) | Until::Rounds(_) | Until::TraceEnd => start_ns <= self.last_start,
         }
     }
 
@@ -485,7 +542,7 @@ impl Iterator for Flows {
         let background_ns = self
             .background
             .as_mut()
-            .and_then(|flows| flows.peek().map(|(flow, _)| flow.start_ns));
+            .and_then(|flows| flows.peek().map(|next| next.flow.start_ns));
         let incast_ns = incast_ns.filter(|&ns| background_ns.is_some() || self.has_incast_at(ns));
         let added_ns = self.added.front().map(|flow| flow.start_ns);
         // The first of those that start together.
@@ -493,14 +550,14 @@ impl Iterator for Flows {
         let first = starts.into_iter().flatten().min()?;
         let flow = match starts.iter().position(|start| *start == Some(first))? {
             0 => {
-                let (flow, after) = self.background.as_mut()?.next()?;
+                let Next { flow, after, class } = self.background.as_mut()?.next()?;
                 let warm_up = self.is_outside(flow.start_ns);
                 self.counted += 1;
                 self.last_start = flow.start_ns;
                 Flow {
                     after,
                     warm_up,
-                    ..Flow::of(flow, Class::Background)
+                    ..Flow::of(flow, class)
                 }
             }
             1 => Flow::of(self.added.pop_front()?, Class::Added),

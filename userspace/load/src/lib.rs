@@ -11,6 +11,7 @@
 //! | [`pairs`]      | who sends to whom                                                          |
 //! | [`incast`]     | many that answer one at once                                               |
 //! | [`deadlines`]  | in how much time they have to be done                                      |
+//! | [`collective`] | all-reduce and all-to-all, round after round                               |
 //! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
 //! | [`framing`]    | what bytes become on a wire                                                |
 //! | [`ideal`]      | the schedule that pFabric calls ideal, and what flows wait in it           |
@@ -22,6 +23,7 @@
 //! All but the last is pure: no clock, no socket, and random numbers only from a seed.
 
 pub mod arrivals;
+pub mod collective;
 pub mod deadlines;
 pub mod engine;
 mod error;

@@ -115,6 +115,9 @@ pub struct Workload {
     /// asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<String>,
+    /// A collective: `ring:64000000B`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<String>,
     /// Incasts, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<String>,
@@ -193,12 +196,17 @@ pub struct Partial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "class", rename_all = "snake_case")]
 pub enum Class {
-    /// Not to an incast.
+    /// Not to an incast or a round.
     Background,
     /// To an incast.
     Incast {
         /// Which.
         event: u64,
+    },
+    /// To a round of a collective.
+    Round {
+        /// Which.
+        round: u64,
     },
     /// To neither: it was asked for by itself.
     Added,
@@ -209,6 +217,7 @@ impl From<generate::Class> for Class {
         match class {
             generate::Class::Background => Self::Background,
             generate::Class::Incast(event) => Self::Incast { event },
+            generate::Class::Round(round) => Self::Round { round },
             generate::Class::Added => Self::Added,
         }
     }

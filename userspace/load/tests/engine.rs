@@ -12,7 +12,7 @@ use weft_load::engine::{
     Cancel, Config, Connections, Ended, Engine, Host, Outcome, Progress, Report, Since, Stage,
     Tick, Times, Watch,
 };
-use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::generate::{After, Background, Class, Flow, Until, Workload};
 use weft_load::pairs::Pairs;
 use weft_load::sizes::Sizes;
 
@@ -173,7 +173,7 @@ fn in_a_closed_loop_the_end_of_a_flow_begins_the_next_of_its_pair() {
         assert_all_finished(&report, &flows);
         for result in &report.flows {
             let due = result.flow.after.map_or(0, |before| {
-                match report.flows[usize::try_from(before).unwrap()].outcome {
+                match report.flows[usize::try_from(before.first).unwrap()].outcome {
                     Outcome::Finished { end_ns } => end_ns,
                     other => panic!("{other:?}"),
                 }
@@ -191,7 +191,7 @@ fn persistent_connections_carry_one_flow_at_a_time() {
     // One after the other, so that the connection is free again.
     let in_turn: Vec<_> = (0..10_u64)
         .map(|id| Flow {
-            after: id.checked_sub(1),
+            after: id.checked_sub(1).map(After::one),
             ..flow(id, 0, (0, 1), 50_000)
         })
         .collect();
@@ -252,9 +252,9 @@ fn a_flows_number_chooses_its_source_port_and_the_next_if_it_is_taken() {
 #[test]
 fn more_connections_than_ports_one_after_the_other() {
     // TIME-WAIT keeps none from use.
-    let flows: Vec<_> = (0..500)
+    let flows: Vec<_> = (0_u64..500)
         .map(|id| Flow {
-            after: (id > 0).then(|| id - 1),
+            after: u64::checked_sub(id, 1).map(After::one),
             ..flow(id, 0, (0, 1), 1_000)
         })
         .collect();
@@ -312,7 +312,7 @@ fn a_flow_whose_receiver_resets_has_failed_and_the_next_goes_on() {
         let flows = [
             flow(0, 0, (0, 1), 1 << 40),
             Flow {
-                after: Some(0),
+                after: Some(After::one(0)),
                 ..flow(1, 0, (0, 1), 10_000)
             },
         ];
@@ -552,7 +552,7 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
         flow(0, 0, (0, 1), 1 << 40),
         flow(1, 20 * MS, (2, 3), 1_000),
         Flow {
-            after: Some(0),
+            after: Some(After::one(0)),
             ..flow(2, 0, (0, 1), 1_000)
         },
     ];

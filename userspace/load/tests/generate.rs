@@ -508,10 +508,13 @@ fn in_a_closed_loop_each_flow_waits_for_the_one_before_it_of_its_pair() {
     let (first, rest) = flows.split_at(12);
     assert!(first.iter().all(|flow| flow.after.is_none()));
     for flow in rest {
-        let before = flows[flow.after.unwrap() as usize];
+        let before = flows[flow.after.unwrap().first as usize];
         assert_eq!((before.src, before.dst), (flow.src, flow.dst));
     }
-    let waited_for: BTreeSet<_> = rest.iter().map(|flow| flow.after).collect();
+    let waited_for: BTreeSet<_> = rest
+        .iter()
+        .map(|flow| flow.after.map(|after| after.first))
+        .collect();
     assert_eq!(waited_for.len(), rest.len(), "no flow begins two");
     for pair in first.iter().map(|flow| (flow.src, flow.dst)) {
         let outstanding = first.iter().filter(|flow| (flow.src, flow.dst) == pair);

@@ -25,6 +25,7 @@ fn header() -> Header {
             arrivals: "poisson".into(),
             pairs: "uniform".into(),
             load: Some("0.6 of host links (wire bytes)".into()),
+            collective: None,
             incast: None,
             added: Vec::new(),
             deadline: None,

@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use weft_lab::error::usage;
 use weft_lab::traffic::{Drawn, Incasts, LoadLinks, Origin, Traffic};
+use weft_load::collective::Collective;
 use weft_load::deadlines::Deadlines;
 use weft_load::generate::Until;
 use weft_load::load::Counted;
@@ -45,6 +46,13 @@ pub(crate) struct Args {
     /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
     trace: Option<String>,
+    /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all with the bytes at
+    /// each host, ring:64MB, or at each of the first eight, ring:8x64MB; a flow begins when what it sends is there
+    #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
+    collective: Option<Collective>,
+    /// How many rounds
+    #[arg(long, value_name = "N", requires = "collective", default_value_t = 20)]
+    rounds: u64,
     /// Incasts on top: 40x20kB@300 is 40 senders of 20 kB each, 300 times a second of the fabric;
     /// 100:20MB@5 is 20 MB in all
     #[arg(long, value_name = "N×SIZE@RATE")]
@@ -68,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FROM-TO:SIZE")]
     add: Vec<String>,
     /// Nothing but the flows of --add
-    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast"])]
+    #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast", "collective"])]
     only_added: bool,
     /// In how much time flows have to be done, in time of the fabric: fixed:TIME or uniform:MIN-MAX, such as
     /// uniform:5ms-25ms; flows of --add have no deadline
@@ -110,10 +118,11 @@ impl Args {
     ///
     /// If `--time`, `--arrivals`, `--pairs` or `--incast` cannot be read: one sentence.
     pub(crate) fn traffic(&self) -> Result<Traffic> {
-        let background = match &self.trace {
-            Some(file) => Some(Origin::Trace(file.clone())),
-            None if self.only_incast || self.only_added => None,
-            None => Some(Origin::Drawn(self.drawn()?)),
+        let background = match (&self.trace, self.collective) {
+            (Some(file), _) => Some(Origin::Trace(file.clone())),
+            (None, Some(collective)) => Some(Origin::Collective(collective)),
+            (None, None) if self.only_incast || self.only_added => None,
+            (None, None) => Some(Origin::Drawn(self.drawn()?)),
         };
         let incasts = match &self.incast {
             Some(text) => Some(Incasts {
@@ -164,6 +173,7 @@ impl Args {
                     ));
                 }
             },
+            (None, _) if self.collective.is_some() => Until::Rounds(self.rounds),
             (None, Some(flows)) => Until::Flows(flows),
             (None, None) if self.trace.is_some() => Until::TraceEnd,
             (None, None) => Until::Flows(1000),

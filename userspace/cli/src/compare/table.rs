@@ -336,6 +336,9 @@ fn parts_of(group: &Group) -> Vec<String> {
     if !workload.pairs.is_empty() {
         parts.push(format!("{} pairs", workload.pairs));
     }
+    if let Some(collective) = &workload.collective {
+        parts.push(format!("rounds of {collective}"));
+    }
     if let Some(incast) = &workload.incast {
         parts.push(format!("incasts {incast}"));
     }

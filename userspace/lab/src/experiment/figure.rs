@@ -67,7 +67,8 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
             let shares = receiver::throughputs(done, flows())?;
             statistic.of(shares.into_iter().map(|share| 100.0 * share))
         }
-        Of::RequestTime => statistic.of(requests_ns(&done.run.flows).map(|ns| ns as f64 / 1e3)),
+        Of::RequestTime => statistic.of(whole_us(&done.run.flows, incast)),
+        Of::RoundTime => statistic.of(whole_us(&done.run.flows, round)),
         Of::Loss => {
             let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
             loss.map(|loss| 100.0 * loss)
@@ -143,22 +144,35 @@ fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
     }
 }
 
-/// The times of incasts of which all flows ended and none is outside of statistics.
-fn requests_ns(flows: &[Flow]) -> impl Iterator<Item = u64> {
-    // Start and end by incast; without an end, one of its flows has none.
-    let mut requests: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
+fn incast(class: Class) -> Option<u64> {
+    match class {
+        Class::Incast { event } => Some(event),
+        _ => None,
+    }
+}
+
+fn round(class: Class) -> Option<u64> {
+    match class {
+        Class::Round { round } => Some(round),
+        _ => None,
+    }
+}
+
+/// The times, in µs, of those incasts or rounds of which all flows ended and none is outside of statistics.
+fn whole_us(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = f64> {
+    // Start and end of each; without an end, one of its flows has none.
+    let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
     for flow in measured(flows) {
-        let Class::Incast { event } = flow.class else {
+        let Some(number) = number(flow.class) else {
             continue;
         };
         let end = flow.fct_ns.map(|ns| flow.start_ns + ns);
-        let entry = requests.entry(event).or_insert((flow.start_ns, Some(0)));
+        let entry = all.entry(number).or_insert((flow.start_ns, Some(0)));
         entry.0 = entry.0.min(flow.start_ns);
         entry.1 = entry.1.zip(end).map(|(a, b)| a.max(b));
     }
-    requests
-        .into_values()
-        .filter_map(|(start, end)| Some(end? - start))
+    all.into_values()
+        .filter_map(|(start, end)| Some((end? - start) as f64 / 1e3))
 }
 
 #[cfg(test)]
@@ -199,6 +213,7 @@ mod tests {
             flow(None, 0, Some(9999)),
             warm_up,
         ];
-        assert_eq!(requests_ns(&flows).collect::<Vec<_>>(), [60, 5]);
+        assert_eq!(whole_us(&flows, incast).collect::<Vec<_>>(), [0.06, 0.005]);
+        assert_eq!(whole_us(&flows, round).count(), 0);
     }
 }

@@ -61,6 +61,8 @@ pub(crate) enum Of {
     Throughput,
     /// Incasts' times from the first byte of any flow to the last of all, in µs.
     RequestTime,
+    /// Times of a collective's rounds from the first byte of any flow to the last of all, in µs.
+    RoundTime,
     /// The share of packets that were dropped somewhere, in %.
     Loss,
     /// The same of bytes, in %; only where all qdiscs that dropped something say how much.
@@ -262,9 +264,9 @@ impl Statistic {
 impl Of {
     fn has_statistic(self) -> bool {
         use Of::{Backlog, Buffer, Queue, Queues};
-        use Of::{Delay, RequestTime, Slowdown, SwitchOver, Throughput, Time};
+        use Of::{Delay, RequestTime, RoundTime, Slowdown, SwitchOver, Throughput, Time};
         matches!(self, Slowdown | Time | Delay | Throughput)
-            || matches!(self, RequestTime | SwitchOver)
+            || matches!(self, RequestTime | RoundTime | SwitchOver)
             || matches!(self, Backlog | Buffer | Queue | Queues)
     }
 
@@ -287,7 +289,7 @@ impl Of {
     fn unit(self) -> &'static str {
         match self {
             Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
-            Self::Time | Self::Delay | Self::RequestTime => "µs",
+            Self::Time | Self::Delay | Self::RequestTime | Self::RoundTime => "µs",
             Self::Paused | Self::Recovery => "µs",
             Self::Loss | Self::LossOfBytes | Self::Detours => "%",
             Self::Utilization | Self::Throughput | Self::Collisions => "%",

@@ -132,6 +132,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             arrivals: "poisson".into(),
             pairs: "uniform".into(),
             load: Some("0.6 of host links (wire bytes)".into()),
+            collective: None,
             incast: None,
             added: Vec::new(),
             deadline: None,

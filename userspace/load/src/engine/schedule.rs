@@ -2,10 +2,10 @@
 
 //! Which flow starts when: at a time, or after another.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::error::{Result, invalid};
-use crate::generate::Flow;
+use crate::generate::{After, Flow};
 
 /// No flow.
 const NONE: u32 = u32::MAX;
@@ -18,10 +18,28 @@ pub(super) struct Schedule {
     next: usize,
     /// Those whose turn came with the end of another, and when that was.
     released: VecDeque<(u64, u32)>,
-    /// The first that waits for each flow. Empty if none waits for any.
-    first: Vec<u32>,
-    /// The next that waits for the same flow.
+    /// What opens for flows that wait: those that wait for the same have one gate.
+    gates: Vec<Gate>,
+    /// The next flow behind the same gate. Empty if none waits for any.
     sibling: Vec<u32>,
+    /// Of each flow the first of the keys that its end turns. Empty likewise.
+    first_key: Vec<u32>,
+    keys: Vec<Key>,
+}
+
+/// It opens when so many more flows have ended.
+#[derive(Debug)]
+struct Gate {
+    left: u64,
+    /// The first of the flows behind it.
+    first: u32,
+}
+
+/// A gate that waits for a flow, and the flow's next such key.
+#[derive(Debug)]
+struct Key {
+    gate: u32,
+    next: u32,
 }
 
 impl Schedule {
@@ -32,8 +50,10 @@ impl Schedule {
             timed: Vec::with_capacity(if waits { 0 } else { flows.len() }),
             next: 0,
             released: VecDeque::new(),
-            first: vec![NONE; links],
+            gates: Vec::new(),
             sibling: vec![NONE; links],
+            first_key: vec![NONE; links],
+            keys: Vec::new(),
         };
         if flows.len() >= NONE as usize {
             return invalid("a run has at most 2^32 - 2 flows");
@@ -42,25 +62,42 @@ impl Schedule {
             check(flow, place, hosts)?;
             match flow.after {
                 None => schedule.timed.push((flow.start_ns, place)),
-                Some(after) if after >= flow.id => {
+                Some(after) if !after.is_before(flow.id) => {
                     return invalid(format!(
-                        "flow {place} waits for flow {after}: expected an earlier one"
+                        "flow {place} waits for {} from flow {} on: expected earlier ones",
+                        after.count, after.first
                     ));
                 }
                 Some(_) => {}
             }
         }
+        let mut gates = HashMap::new();
         // Last first, so that the first is at each list's head.
         for (place, flow) in (0..NONE).zip(flows).rev() {
             if let Some(after) = flow.after {
-                // Below `place`, as seen above.
-                let head = &mut schedule.first[after as usize];
+                let gate = *gates.entry(after).or_insert_with(|| schedule.gate(after));
+                let head = &mut schedule.gates[gate as usize].first;
                 schedule.sibling[place as usize] = *head;
                 *head = place;
             }
         }
         schedule.timed.sort_unstable();
         Ok(schedule)
+    }
+
+    /// A gate for who waits for these, which are among the flows.
+    fn gate(&mut self, after: After) -> u32 {
+        let gate = self.gates.len() as u32;
+        self.gates.push(Gate {
+            left: after.count,
+            first: NONE,
+        });
+        for flow in after.flows() {
+            let head = &mut self.first_key[flow as usize];
+            let next = std::mem::replace(head, self.keys.len() as u32);
+            self.keys.push(Key { gate, next });
+        }
+        gate
     }
 
     /// Adds a flow, once all that begin at a time have started: it waits for no other.
@@ -88,12 +125,18 @@ impl Schedule {
         self.released.pop_front()
     }
 
-    /// The flow ended, well or not: those that wait for it are due.
+    /// The flow ended, well or not: those that wait for it, and for none that has not, are due.
     pub(super) fn ended(&mut self, flow: u32, now: u64) {
-        let mut waiting = self.first.get(flow as usize).copied().unwrap_or(NONE);
-        while waiting != NONE {
-            self.released.push_back((now, waiting));
-            waiting = self.sibling[waiting as usize];
+        let mut key = self.first_key.get(flow as usize).copied().unwrap_or(NONE);
+        while let Some(Key { gate, next }) = self.keys.get(key as usize) {
+            let gate = &mut self.gates[*gate as usize];
+            gate.left -= 1;
+            let mut waiting = if gate.left == 0 { gate.first } else { NONE };
+            while waiting != NONE {
+                self.released.push_back((now, waiting));
+                waiting = self.sibling[waiting as usize];
+            }
+            key = *next;
         }
     }
 
@@ -135,7 +178,7 @@ mod tests {
         Flow {
             id,
             start_ns,
-            after,
+            after: after.map(After::one),
             src: 0,
             dst: 1,
             size: 1,
@@ -173,6 +216,31 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_that_waits_for_several_is_due_with_the_last_of_their_ends() {
+        let mut flows: Vec<Flow> = (0..6).map(|id| flow(id, 0, None)).collect();
+        let after = |first, count, step| Some(After { first, count, step });
+        for (id, after) in [
+            (3, after(0, 3, 1)),
+            (4, after(0, 2, 2)),
+            (5, after(0, 3, 1)),
+        ] {
+            flows[id].after = after;
+        }
+        let mut schedule = Schedule::new(&flows, 2).unwrap();
+        for id in 0..3 {
+            assert_eq!(schedule.pop(0), Some((0, id)));
+        }
+        schedule.ended(2, 5);
+        assert_eq!(schedule.pop(9), None);
+        schedule.ended(0, 6);
+        assert_eq!(schedule.pop(9), Some((6, 4)));
+        assert_eq!(schedule.pop(9), None);
+        schedule.ended(1, 7);
+        assert_eq!(schedule.pop(9), Some((7, 3)));
+        assert_eq!(schedule.pop(9), Some((7, 5)));
+    }
+
+    #[test]
     fn no_flow_waits_for_one_that_is_due_later() {
         let flows = [flow(0, 0, None), flow(1, 5, None), flow(2, 0, Some(0))];
         for (end, order) in [(4, [2, 1]), (6, [1, 2])] {
@@ -192,7 +260,7 @@ mod tests {
         );
         assert_eq!(
             refused(flow(0, 0, Some(0))),
-            "flow 0 waits for flow 0: expected an earlier one"
+            "flow 0 waits for 1 from flow 0 on: expected earlier ones"
         );
         let to = |dst, size| Flow {
             dst,

@@ -4,8 +4,9 @@
 
 use chacha20::ChaCha8Rng;
 
-use super::{Background, Until, Workload};
+use super::{After, Background, Class, Until, Workload};
 use crate::arrivals::Clock;
+use crate::collective::{Part, Rounds};
 use crate::error::{Result, invalid};
 use crate::pairs::Pairs;
 use crate::random::{self, Stream};
@@ -16,20 +17,37 @@ use crate::trace::TraceFlow;
 pub(super) struct BackgroundFlows {
     source: Source,
     /// The next, if it was looked at.
-    ahead: Option<Waiting>,
+    ahead: Option<Next>,
     /// Drawn so far.
     count: u64,
     /// `None`: without an end.
     until: Option<Until>,
 }
 
-/// A flow, and how many flows before it the one is whose end it waits for.
-pub(super) type Waiting = (TraceFlow, Option<u64>);
+/// A flow. Those that wait for others are the workload's first, so that their places are their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) flow: TraceFlow,
+    pub(super) after: Option<After>,
+    pub(super) class: Class,
+}
+
+impl Next {
+    /// One that waits for none.
+    fn at_its_time(flow: TraceFlow) -> Self {
+        Self {
+            flow,
+            after: None,
+            class: Class::Background,
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Source {
     Open(Box<Open>),
     Closed(Box<Closed>),
+    Collective(Rounds),
     Trace(Vec<TraceFlow>),
 }
 
@@ -87,6 +105,17 @@ impl BackgroundFlows {
                     size_rng: rng(Stream::Sizes),
                 }))
             }
+            Background::Collective(collective) => {
+                if !matches!(workload.until, Until::Rounds(_)) {
+                    return invalid("a collective ends after a number of rounds");
+                }
+                if workload.incast.is_some() {
+                    return invalid(
+                        "a collective has no incasts on top: when it ends is not known before",
+                    );
+                }
+                Source::Collective(Rounds::new(collective, workload.hosts)?)
+            }
             Background::Trace(trace) => {
                 let flows = trace.flows();
                 let last = flows.iter().map(|flow| flow.src.max(flow.dst)).max();
@@ -117,23 +146,28 @@ impl BackgroundFlows {
     }
 
     /// The next, which is still to come.
-    pub(super) fn peek(&mut self) -> Option<&Waiting> {
+    pub(super) fn peek(&mut self) -> Option<&Next> {
         if self.ahead.is_none() {
-            if matches!(self.until, Some(Until::Flows(n)) if self.count >= n) {
+            let end = match (self.until, &self.source) {
+                (Some(Until::Flows(n)), _) => Some(n),
+                (Some(Until::Rounds(n)), Source::Collective(rounds)) => Some(n * rounds.flows()),
+                _ => None,
+            };
+            if end.is_some_and(|end| self.count >= end) {
                 return None;
             }
             self.ahead = Some(self.draw()?);
             self.count += 1;
         }
         let until = self.until;
-        let within = move |(flow, _): &&Waiting| match until {
-            Some(Until::Time(ns)) => flow.start_ns < ns,
+        let within = move |next: &&Next| match until {
+            Some(Until::Time(ns)) => next.flow.start_ns < ns,
             _ => true,
         };
         self.ahead.as_ref().filter(within)
     }
 
-    fn draw(&mut self) -> Option<Waiting> {
+    fn draw(&mut self) -> Option<Next> {
         Some(match &mut self.source {
             Source::Open(open) => {
                 let (src, dst) = open.pairs.sample(&mut open.pair_rng);
@@ -145,7 +179,7 @@ impl BackgroundFlows {
                     dst,
                     size,
                 };
-                (flow, None)
+                Next::at_its_time(flow)
             }
             Source::Closed(closed) => {
                 let all = closed.chains.len() as u64;
@@ -157,9 +191,34 @@ impl BackgroundFlows {
                     dst,
                     size,
                 };
-                (flow, (self.count >= all).then_some(all))
+                Next {
+                    after: self.count.checked_sub(all).map(After::one),
+                    ..Next::at_its_time(flow)
+                }
             }
-            Source::Trace(flows) => (*flows.get(usize::try_from(self.count).ok()?)?, None),
+            Source::Collective(rounds) => {
+                let Part {
+                    src,
+                    dst,
+                    size,
+                    after,
+                    round,
+                } = rounds.flow(self.count);
+                let flow = TraceFlow {
+                    start_ns: 0,
+                    src,
+                    dst,
+                    size,
+                };
+                Next {
+                    flow,
+                    after,
+                    class: Class::Round(round),
+                }
+            }
+            Source::Trace(flows) => {
+                Next::at_its_time(*flows.get(usize::try_from(self.count).ok()?)?)
+            }
         })
     }
 }
@@ -175,7 +234,7 @@ fn check(pairs: &Pairs, hosts: u32) -> Result<&Pairs> {
 }
 
 impl Iterator for BackgroundFlows {
-    type Item = Waiting;
+    type Item = Next;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.peek()?;

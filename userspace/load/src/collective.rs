@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Collectives: what the hosts of a training job, or of any program that computes in step, tell each other
+//! round after round.
+//!
+//! A flow begins when its sender has what it is to send, by whose ends it was sent ([`After`]); that it computes
+//! takes no time. A host begins its next round when it has the result of the last one, whether or not
+//! others have it. With N hosts and S bytes at each:
+//!
+//! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+//!   workstations", JPDC 2009): the bytes are cut into N parts. In each of 2(N - 1) steps a host sends a part to
+//!   the next host, which it got from the one before in the step before, one after the other as on one
+//!   connection. Each sends 2(N - 1)/N of S.
+//! - **Tree all-reduce**: a reduction up a binary tree and a broadcast down again (R. Thakur, R. Rabenseifner,
+//!   W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005), not
+//!   cut into parts. Host n's parent is host (n - 1)/2; it sends all bytes once both its children's are there.
+//! - **All-to-all**: each host sends each other one its part, an Nth, all at once (the same, §4: for
+//!   messages that are neither short nor long).
+
+use std::fmt;
+use std::str::FromStr;
+
+use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
+
+use crate::error::{Error, Result, invalid};
+use crate::generate::After;
+use crate::quantity;
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All-reduce in a ring.
+    Ring,
+    /// All-reduce by a binary tree.
+    Tree,
+    /// Each to each.
+    AllToAll,
+}
+
+/// A collective, which is repeated. It is read from, and written as, `ring:64MB` or `ring:8x64MB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// What is done.
+    pub kind: Kind,
+    /// How many take part, the first of the fabric; `None`: all.
+    pub hosts: Option<u32>,
+    /// Bytes that each of them has.
+    pub bytes: u64,
+}
+
+impl FromStr for Collective {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unfit = || {
+            invalid(format!(
+                "collective {text}: expected ring, tree or all-to-all with a size, such as ring:64MB, or with \
+                 a number of hosts, such as ring:8x64MB"
+            ))
+        };
+        let Some((name, size)) = text.split_once(':') else {
+            return unfit();
+        };
+        let kind = match name {
+            "ring" => Kind::Ring,
+            "tree" => Kind::Tree,
+            "all-to-all" => Kind::AllToAll,
+            _ => return unfit(),
+        };
+        let (hosts, size) = match size.split_once('x') {
+            Some((hosts, size)) => match hosts.parse() {
+                Ok(hosts) => (Some(hosts), size),
+                Err(_) => return unfit(),
+            },
+            None => (None, size),
+        };
+        Ok(Self {
+            kind,
+            hosts,
+            bytes: quantity::bytes(size)?,
+        })
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            Kind::Ring => "ring",
+            Kind::Tree => "tree",
+            Kind::AllToAll => "all-to-all",
+        };
+        write!(f, "{name}:")?;
+        if let Some(hosts) = self.hosts {
+            write!(f, "{hosts}x")?;
+        }
+        write!(f, "{}B", self.bytes)
+    }
+}
+
+/// A flow of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+    pub(crate) size: u64,
+    /// By places among the collective's flows, from 0.
+    pub(crate) after: Option<After>,
+    pub(crate) round: u64,
+}
+
+/// A collective on a fabric.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    kind: Kind,
+    hosts: u64,
+    bytes: u64,
+}
+
+impl Rounds {
+    /// # Errors
+    ///
+    /// If the fabric has fewer hosts, only one takes part, or a flow has no bytes, or too many.
+    pub(crate) fn new(collective: &Collective, hosts: u32) -> Result<Self> {
+        let Collective { kind, bytes, .. } = *collective;
+        let part = collective.hosts.unwrap_or(hosts);
+        if part > hosts {
+            return invalid(format!(
+                "collective {collective}: the fabric has {hosts} hosts"
+            ));
+        }
+        if part < 2 {
+            return invalid(format!("collective {collective}: it takes two hosts"));
+        }
+        let hosts = u64::from(part);
+        if kind != Kind::Tree && bytes < hosts {
+            return invalid(format!(
+                "collective {collective}: of {bytes} bytes not each of {hosts} hosts has one"
+            ));
+        }
+        if !(1..=MAX_FLOW_SIZE).contains(&bytes) {
+            return invalid(format!("collective {collective}: expected 1 byte to 1 TiB"));
+        }
+        Ok(Self { kind, hosts, bytes })
+    }
+
+    /// Flows of a round.
+    pub(crate) fn flows(&self) -> u64 {
+        match self.kind {
+            Kind::Ring => 2 * (self.hosts - 1) * self.hosts,
+            Kind::Tree => 2 * (self.hosts - 1),
+            Kind::AllToAll => self.hosts * (self.hosts - 1),
+        }
+    }
+
+    /// Bytes of one of as many parts as there are hosts, as even as whole bytes allow.
+    fn part(&self, number: u64) -> u64 {
+        self.bytes / self.hosts + u64::from(number < self.bytes % self.hosts)
+    }
+
+    /// The largest of its flows, in bytes.
+    pub(crate) fn largest(&self) -> u64 {
+        match self.kind {
+            Kind::Tree => self.bytes,
+            Kind::Ring | Kind::AllToAll => self.part(0),
+        }
+    }
+
+    /// The flow in a place. It waits for earlier ones.
+    pub(crate) fn flow(&self, place: u64) -> Part {
+        let (round, place) = (place / self.flows(), place % self.flows());
+        match self.kind {
+            Kind::Ring => self.ring(round, place),
+            Kind::Tree => self.tree(round, place),
+            Kind::AllToAll => self.all_to_all(round, place),
+        }
+    }
+
+    /// Steps one after the other, in each of them host by host.
+    fn ring(&self, round: u64, place: u64) -> Part {
+        let n = self.hosts;
+        let (step, src) = (place / n, place % n);
+        let (first, between) = match src {
+            0 => (0, n - 1),
+            src => (src - 1, 1),
+        };
+        // The last step of the round before brings the result.
+        let steps = round * 2 * (n - 1) + step;
+        let after = steps.checked_sub(1).map(|last| After {
+            first: last * n + first,
+            count: 2,
+            step: between,
+        });
+        Part {
+            src: src as u32,
+            dst: ((src + 1) % n) as u32,
+            size: self.part((src + 2 * n - step) % n),
+            after,
+            round,
+        }
+    }
+
+    /// First what goes up, the last host's first, so that a host's children come before it and beside each
+    /// other; then what goes down.
+    fn tree(&self, round: u64, place: u64) -> Part {
+        let n = self.hosts;
+        let up = |host: u64| n - 1 - host;
+        let down = |host: u64| n - 2 + host;
+        let this = round * self.flows();
+        let children = |host: u64| {
+            let (first, last) = (2 * host + 1, (2 * host + 2).min(n - 1));
+            (first < n).then(|| After {
+                first: this + up(last),
+                count: last - first + 1,
+                step: 1,
+            })
+        };
+        let goes_up = place < n - 1;
+        let child = if goes_up {
+            n - 1 - place
+        } else {
+            place + 2 - n
+        };
+        let parent = (child - 1) / 2;
+        let after = match (goes_up, parent) {
+            // Who has no children has the result of the round before when it has come down.
+            (true, _) => children(child).or_else(|| {
+                let before = this.checked_sub(self.flows())?;
+                Some(After::one(before + down(child)))
+            }),
+            (false, 0) => children(0),
+            (false, parent) => Some(After::one(this + down(parent))),
+        };
+        let (src, dst) = if goes_up {
+            (child, parent)
+        } else {
+            (parent, child)
+        };
+        Part {
+            src: src as u32,
+            dst: dst as u32,
+            size: self.bytes,
+            after,
+            round,
+        }
+    }
+
+    /// Receiver by receiver, so that what a host waits for lies together.
+    fn all_to_all(&self, round: u64, place: u64) -> Part {
+        let others = self.hosts - 1;
+        let (dst, src) = (place / others, place % others);
+        let src = src + u64::from(src >= dst);
+        let before = round.checked_sub(1);
+        Part {
+            src: src as u32,
+            dst: dst as u32,
+            size: self.part(dst),
+            after: before.map(|before| After {
+                first: before * self.flows() + src * others,
+                count: others,
+                step: 1,
+            }),
+            round,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collective_is_read_and_written() {
+        for text in ["ring:64000000B", "tree:8x1000B", "all-to-all:9B"] {
+            assert_eq!(text.parse::<Collective>().unwrap().to_string(), text);
+        }
+        let read: Collective = "ring:8x64MB".parse().unwrap();
+        assert_eq!((read.hosts, read.bytes), (Some(8), 64_000_000));
+        for text in ["ring", "rng:64MB", "ring:x64MB", "ring:-1x64MB", "ring:8x"] {
+            let error = text.parse::<Collective>().unwrap_err().to_string();
+            assert!(
+                error.contains("such as") || error.contains("size"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_one_sentence() {
+        let refused = |text: &str| {
+            let collective: Collective = text.parse().unwrap();
+            Rounds::new(&collective, 4).unwrap_err().to_string()
+        };
+        assert!(refused("ring:5x64MB").ends_with("the fabric has 4 hosts"));
+        assert!(refused("tree:1x64MB").ends_with("it takes two hosts"));
+        assert!(refused("all-to-all:3B").contains("not each of 4 hosts has one"));
+    }
+}

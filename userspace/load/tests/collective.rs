@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Collectives: their flows are played in any order that what they wait for allows, each moving what its sender
+//! has at that moment; each round has to leave at each host what the collective promises.
+
+use proptest::prelude::*;
+use weft_load::collective::{Collective, Kind};
+use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::trace::TraceFlow;
+
+fn workload(collective: Collective, hosts: u32, rounds: u64) -> Workload {
+    Workload {
+        hosts,
+        background: Some(Background::Collective(collective)),
+        incast: None,
+        added: Vec::new(),
+        until: Until::Rounds(rounds),
+        warm_up: 0.0,
+        deadlines: None,
+        seed: 1,
+    }
+}
+
+fn round(flow: &Flow) -> usize {
+    match flow.class {
+        Class::Round(round) => round as usize,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Which hosts' shares are in each part of what a host has, as bits.
+type Parts = Vec<u64>;
+
+/// What is in a collective's buffers, by round and host.
+struct Buffers {
+    kind: Kind,
+    hosts: usize,
+    rounds: Vec<Vec<Parts>>,
+}
+
+impl Buffers {
+    fn new(kind: Kind, hosts: usize, rounds: usize) -> Self {
+        let parts = match kind {
+            Kind::Ring => hosts,
+            Kind::Tree | Kind::AllToAll => 1,
+        };
+        let own = (0..hosts).map(|host| vec![1 << host; parts]).collect();
+        Self {
+            kind,
+            hosts,
+            rounds: vec![own; rounds],
+        }
+    }
+
+    /// Whether a host has all that the round is to bring it.
+    fn is_done(&self, round: usize, host: usize) -> bool {
+        let all = (1 << self.hosts) - 1;
+        self.rounds[round][host].iter().all(|part| *part == all)
+    }
+
+    /// The part that a flow of a round carries: which, and from whom, as it is now.
+    fn carried(&self, flow: &Flow, place: usize) -> (usize, u64) {
+        let src = flow.src as usize;
+        match self.kind {
+            Kind::Ring => {
+                let step = place / self.hosts;
+                let part = (src + 2 * self.hosts - step) % self.hosts;
+                (part, self.rounds[round(flow)][src][part])
+            }
+            Kind::Tree => (0, self.rounds[round(flow)][src][0]),
+            Kind::AllToAll => (0, 1 << src),
+        }
+    }
+}
+
+/// Plays the flows, those that may begin and those under way in an order by `choices`.
+fn play(
+    kind: Kind,
+    hosts: usize,
+    rounds: usize,
+    flows: &[Flow],
+    choices: &mut impl FnMut() -> usize,
+) {
+    let per_round = flows.len() / rounds;
+    let mut buffers = Buffers::new(kind, hosts, rounds);
+    let mut ended = vec![false; flows.len()];
+    let mut waiting: Vec<usize> = (0..flows.len()).collect();
+    let mut under_way: Vec<(usize, usize, u64)> = Vec::new();
+    while !(waiting.is_empty() && under_way.is_empty()) {
+        let may_begin = |flow: &usize| {
+            let after = flows[*flow].after;
+            after.is_none_or(|after| after.flows().all(|it| ended[it as usize]))
+        };
+        let ready: Vec<usize> = waiting.iter().copied().filter(may_begin).collect();
+        let choice = choices() % (ready.len() + under_way.len());
+        if let Some(&id) = ready.get(choice) {
+            waiting.retain(|it| *it != id);
+            let flow = &flows[id];
+            if let Some(before) = round(flow).checked_sub(1) {
+                assert!(buffers.is_done(before, flow.src as usize), "{flow:?}");
+            }
+            let (part, carried) = buffers.carried(flow, id % per_round);
+            under_way.push((id, part, carried));
+        } else {
+            let (id, part, carried) = under_way.swap_remove(choice - ready.len());
+            let flow = &flows[id];
+            buffers.rounds[round(flow)][flow.dst as usize][part] |= carried;
+            ended[id] = true;
+        }
+    }
+    for round in 0..rounds {
+        for host in 0..hosts {
+            assert!(buffers.is_done(round, host), "h{host}, round {round}");
+        }
+    }
+}
+
+const KINDS: [Kind; 3] = [Kind::Ring, Kind::Tree, Kind::AllToAll];
+
+proptest! {
+    #[test]
+    fn each_round_brings_what_it_promises_in_whatever_order_its_flows_end(
+        kind in prop::sample::select(&KINDS[..]),
+        hosts in 2_u32..12,
+        rounds in 1_u64..4,
+        seed in any::<u64>(),
+    ) {
+        let collective = Collective { kind, hosts: None, bytes: 1000 };
+        let flows: Vec<Flow> = workload(collective, hosts, rounds).flows().unwrap().collect();
+        let mut state = seed | 1;
+        let mut choices = || {
+            // xorshift64 (Marsaglia, 2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize
+        };
+        play(kind, hosts as usize, rounds as usize, &flows, &mut choices);
+    }
+
+    #[test]
+    fn bytes_sent_are_bytes_owed(
+        kind in prop::sample::select(&KINDS[..]),
+        hosts in 2_u32..40,
+        more in 0_u32..5,
+        bytes in 40_u64..1_000_000,
+        rounds in 1_u64..3,
+    ) {
+        let collective = Collective { kind, hosts: Some(hosts), bytes };
+        let flows: Vec<Flow> = workload(collective, hosts + more, rounds).flows().unwrap().collect();
+        let n = u64::from(hosts);
+        let all: u64 = flows.iter().map(|flow| flow.size).sum();
+        let owed = match kind {
+            Kind::Ring | Kind::Tree => 2 * (n - 1) * bytes,
+            Kind::AllToAll => (n - 1) * bytes,
+        };
+        prop_assert_eq!(all, owed * rounds);
+        prop_assert!(flows.iter().all(|flow| flow.src.max(flow.dst) < hosts && flow.src != flow.dst));
+        for host in 0..hosts {
+            let sent: u64 = flows.iter().filter(|flow| flow.src == host).map(|flow| flow.size).sum();
+            let sent = sent / rounds;
+            match kind {
+                // 2(N - 1)/N of what it has, but for the odd bytes.
+                Kind::Ring => prop_assert!(sent.abs_diff(2 * (n - 1) * bytes / n) <= 2 * n),
+                Kind::AllToAll => prop_assert!(sent.abs_diff((n - 1) * bytes / n) <= n),
+                Kind::Tree => {
+                    let h = u64::from(host);
+                    let children = (2 * h + 1..=2 * h + 2).filter(|child| *child < n).count() as u64;
+                    prop_assert_eq!(sent, (u64::from(host > 0) + children) * bytes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_warm_up_is_of_whole_rounds_and_what_is_added_comes_behind() {
+    let collective: Collective = "ring:4x64kB".parse().unwrap();
+    let added = TraceFlow {
+        start_ns: 0,
+        src: 0,
+        dst: 5,
+        size: 9,
+    };
+    let workload = Workload {
+        warm_up: 0.3,
+        added: vec![added],
+        ..workload(collective, 6, 5)
+    };
+    let flows: Vec<Flow> = workload.flows().unwrap().collect();
+    assert_eq!(flows.len(), 5 * 24 + 1);
+    for flow in &flows[..120] {
+        assert_eq!(flow.warm_up, round(flow) < 2, "{flow:?}");
+    }
+    assert_eq!(flows[120].class, Class::Added);
+}
+
+#[test]
+fn what_does_not_go_together_is_one_sentence() {
+    let collective: Collective = "tree:1MB".parse().unwrap();
+    let refused = |workload: Workload| workload.flows().unwrap_err().to_string();
+    let it = workload(collective, 4, 3);
+    let until = |until| Workload {
+        until,
+        ..it.clone()
+    };
+    assert_eq!(
+        refused(until(Until::Flows(10))),
+        "a collective ends after a number of rounds"
+    );
+    assert_eq!(
+        refused(until(Until::Rounds(0))),
+        "a workload needs at least one flow, or some time"
+    );
+    assert!(refused(until(Until::Rounds(1 << 40))).contains("a run has at most"));
+    let without = Workload {
+        background: None,
+        added: vec![TraceFlow {
+            start_ns: 0,
+            src: 0,
+            dst: 1,
+            size: 1,
+        }],
+        ..it
+    };
+    assert_eq!(refused(without), "only a collective has rounds");
+}
