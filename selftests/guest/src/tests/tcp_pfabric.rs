@@ -25,27 +25,43 @@ use weft_ktap::Namespace;
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "judges when segments are sent"]
     a_flow_starts_with_the_initial_window_in_one_burst,
     a_flow_that_chooses_it_while_connecting_starts_with_the_initial_window,
+    #[exact = "judges when segments are sent"]
     never_more_than_the_largest_window_is_out,
+    #[exact = "judges when segments are sent"]
     reordering_makes_it_send_nothing_again,
+    #[exact = "judges when segments are sent"]
     reordering_without_sack_makes_it_send_nothing_again,
+    #[exact = "judges when segments are sent"]
     under_loss_only_timeouts_make_it_send_again,
+    #[exact = "judges when segments are sent"]
     under_loss_and_reordering_only_timeouts_make_it_send_again,
+    #[exact = "judges when segments are sent"]
     with_tail_loss_probes_on_only_timeouts_make_it_send_again,
+    #[exact = "judges when segments are sent"]
     timeouts_in_a_row_are_equally_long,
+    #[exact = "judges when segments are sent"]
     from_the_fifth_timeout_in_a_row_on_it_probes_with_one_byte,
+    #[exact = "judges when segments are sent"]
     without_a_threshold_it_never_probes,
+    #[exact = "judges when segments are sent"]
     an_answered_probe_restarts_from_a_window_of_one,
+    #[exact = "judges when segments are sent"]
     its_own_queue_dropping_everything_does_not_slow_its_timeouts,
+    #[exact = "judges when segments are sent"]
     a_flow_waits_its_turn_for_as_long_as_it_takes,
     a_closed_socket_outlives_an_outage,
     a_closed_window_is_asked_until_it_opens,
     what_follows_an_idle_time_starts_with_the_initial_window,
     a_socket_can_change_to_another_and_back_while_it_probes,
+    #[exact = "judges when segments are sent"]
     settings_are_those_of_the_namespace_and_of_new_connections,
     settings_out_of_range_are_refused,
+    #[exact = "judges when segments are sent"]
     ss_shows_its_state,
+    #[exact = "judges when segments are sent"]
     a_cubic_flow_in_another_namespace_is_untouched,
     the_module_stays_while_sockets_use_it,
 ];

@@ -23,6 +23,7 @@ use crate::sock_ops::Chooser;
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "judges when segments are sent"]
     a_socket_that_chooses_it_after_its_syn_connects_as_linux_does,
     a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does,
     a_fast_open_child_answers_as_linux_does,

@@ -20,9 +20,12 @@ use weft_ktap::{Context, tests};
 
 tests![
     a_socket_has_linuxs_limits_and_no_hidden_ones,
+    #[exact = "judges when segments are sent"]
     any_number_of_timeouts_is_equally_long_and_then_all_arrives,
     the_counter_of_ss_does_not_wrap,
+    #[exact = "judges when segments are sent"]
     a_connection_without_answers_ends_when_tcp_retries2_says,
+    #[exact = "takes a quarter of an hour"]
     #[once]
     by_default_a_connection_waits_for_a_quarter_of_an_hour,
     a_silent_peer_is_given_up_after_the_keepalive_probes,
