@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 
 use anyhow::Result;
-use weft_load::record::{BucketSummary, Flow, Recorded, Summary, measured};
+use weft_load::record::{BucketSummary, Class, Flow, Recorded, Summary, measured, together_ns};
 
 pub use alike::{check, conditions, same_but_for_the_seed};
 pub use estimate::{Estimate, Pooled, estimate, quotient};
@@ -316,6 +316,16 @@ impl Group {
         let of_run = |run: &Recorded| {
             let measured = measured(&run.flows);
             Some(measured.map(&count).sum::<Option<u64>>()? as f64)
+        };
+        estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
+    }
+
+    /// Over seeds, the mean time of a run's incasts or rounds in ns (see [`together_ns`]). `None`: some run has
+    /// none that ended.
+    pub fn together(&self, number: fn(Class) -> Option<u64>) -> Option<Estimate> {
+        let of_run = |run: &Recorded| {
+            let times: Vec<u64> = together_ns(&run.flows, number).collect();
+            (!times.is_empty()).then(|| times.iter().sum::<u64>() as f64 / times.len() as f64)
         };
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }

@@ -212,6 +212,26 @@ pub enum Class {
     Added,
 }
 
+impl Class {
+    /// The number of its incast, if it is of one.
+    #[must_use]
+    pub fn incast(self) -> Option<u64> {
+        match self {
+            Self::Incast { event } => Some(event),
+            _ => None,
+        }
+    }
+
+    /// The number of its round, if it is of one.
+    #[must_use]
+    pub fn round(self) -> Option<u64> {
+        match self {
+            Self::Round { round } => Some(round),
+            _ => None,
+        }
+    }
+}
+
 impl From<generate::Class> for Class {
     fn from(class: generate::Class) -> Self {
         match class {
@@ -459,6 +479,24 @@ impl Summary {
 /// The flows that statistics are of: not those of a warm-up.
 pub fn measured(flows: &[Flow]) -> impl Iterator<Item = &Flow> {
     flows.iter().filter(|flow| !flow.warm_up)
+}
+
+/// The times, in ns from the first start to the last end, of those incasts or rounds ([`Class::incast`],
+/// [`Class::round`]) of which all flows ended and none is outside of statistics.
+pub fn together_ns(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = u64> {
+    // Start and end of each; without an end, one of its flows has none.
+    let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
+    for flow in measured(flows) {
+        let Some(number) = number(flow.class) else {
+            continue;
+        };
+        let end = flow.fct_ns.map(|ns| flow.start_ns + ns);
+        let entry = all.entry(number).or_insert((flow.start_ns, Some(0)));
+        entry.0 = entry.0.min(flow.start_ns);
+        entry.1 = entry.1.zip(end).map(|(a, b)| a.max(b));
+    }
+    all.into_values()
+        .filter_map(|(start, end)| Some(end? - start))
 }
 
 /// Of flows with a deadline, the share that met it. `None`: there is none.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weft_load::Error;
 use weft_load::record::{
     Class, FORMAT, Flow, Gate, Header, Limit, Partial, PortSample, Reader, Record, Recorded,
-    Summary, Workload, write,
+    Summary, Workload, together_ns, write,
 };
 use weft_load::statistics::Buckets;
 
@@ -382,4 +382,38 @@ proptest! {
         let whole_lines = cut >= head().len() - 1 && (cut <= head().len() || cut >= whole.len() - 1);
         prop_assert_eq!(result.is_ok(), whole_lines, "{}", cut);
     }
+}
+
+#[test]
+fn an_incast_or_a_round_lasts_from_the_first_start_to_the_last_end() {
+    let flow = |class, start_ns, fct_ns| Flow {
+        id: 0,
+        src: 1,
+        dst: 0,
+        class,
+        warm_up: false,
+        start_ns,
+        size: 1000,
+        fct_ns,
+        deadline_ns: None,
+        slowdown: None,
+        retransmissions: 0,
+        timeouts: Some(0),
+        partial: None,
+    };
+    let incast = |event, start_ns, fct_ns| flow(Class::Incast { event }, start_ns, fct_ns);
+    let mut flows = vec![
+        incast(1, 100, Some(50)),
+        incast(1, 90, Some(20)),
+        incast(2, 200, Some(5)),
+        incast(3, 300, Some(5)),
+        incast(3, 300, None),
+        flow(Class::Background, 0, Some(9999)),
+        flow(Class::Round { round: 1 }, 7, Some(8)),
+        incast(4, 0, Some(1)),
+    ];
+    flows[7].warm_up = true;
+    let together = |number| together_ns(&flows, number).collect::<Vec<_>>();
+    assert_eq!(together(Class::incast), [60, 5]);
+    assert_eq!(together(Class::round), [8]);
 }

@@ -9,7 +9,7 @@ use super::Times;
 use crate::output;
 use number::Unit;
 use weft_lab::results::{self, Estimate, Figure, Group, What};
-use weft_load::record::Summary;
+use weft_load::record::{Class, Summary};
 
 pub(crate) use number::show;
 pub(crate) use weft_lab::number::digits;
@@ -155,7 +155,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
 
 /// All of them.
-pub(crate) const OF_RUN: [OfRun; 9] = [
+pub(crate) const OF_RUN: [OfRun; 11] = [
     ("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
     }),
@@ -177,6 +177,12 @@ pub(crate) const OF_RUN: [OfRun; 9] = [
     ("deadlines met", "%", |group| {
         Some(group.figure(|it| it.deadlines_met)?.scaled(100.0))
     }),
+    ("incasts' mean", "µs", |group| {
+        Some(group.together(Class::incast)?.scaled(1e-3))
+    }),
+    ("rounds' mean", "µs", |group| {
+        Some(group.together(Class::round)?.scaled(1e-3))
+    }),
 ];
 
 /// A count that only some schemes have: `None` if no run has any.
@@ -191,7 +197,13 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
         unit: unit.to_owned(),
         cells: groups.iter().map(|group| show(of(group))).collect(),
     };
-    let rare = ["marked", "detoured", "deadlines met"];
+    let rare = [
+        "marked",
+        "detoured",
+        "deadlines met",
+        "incasts' mean",
+        "rounds' mean",
+    ];
     let has = |&(figure, _, of): &OfRun| {
         !rare.contains(&figure) || groups.iter().any(|group| of(group).is_some())
     };

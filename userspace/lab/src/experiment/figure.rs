@@ -5,10 +5,8 @@
 mod port;
 mod receiver;
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
-use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time, measured};
+use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time, together_ns};
 
 use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
@@ -50,6 +48,10 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
         let counts: Option<Vec<u64>> = flows().map(count).collect();
         Statistic::Mean.of(counts?.into_iter().map(|count| count as f64))
     };
+    let together = |number: fn(Class) -> Option<u64>| {
+        let times = together_ns(&done.run.flows, number);
+        statistic.of(times.map(|ns| ns as f64 / 1e3))
+    };
     Ok(match measure.of {
         Of::Slowdown => statistic.of(flows().filter_map(|flow| flow.slowdown)),
         Of::Time => {
@@ -67,8 +69,8 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
             let shares = receiver::throughputs(done, flows())?;
             statistic.of(shares.into_iter().map(|share| 100.0 * share))
         }
-        Of::RequestTime => statistic.of(whole_us(&done.run.flows, incast)),
-        Of::RoundTime => statistic.of(whole_us(&done.run.flows, round)),
+        Of::RequestTime => together(Class::incast),
+        Of::RoundTime => together(Class::round),
         Of::Loss => {
             let loss = done.run.summary.as_ref().and_then(|summary| summary.loss);
             loss.map(|loss| 100.0 * loss)
@@ -141,79 +143,5 @@ fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
             Some(count(|it| it.paused_ns)? / pauses / 1e3).filter(|time| time.is_finite())
         }
         _ => None,
-    }
-}
-
-fn incast(class: Class) -> Option<u64> {
-    match class {
-        Class::Incast { event } => Some(event),
-        _ => None,
-    }
-}
-
-fn round(class: Class) -> Option<u64> {
-    match class {
-        Class::Round { round } => Some(round),
-        _ => None,
-    }
-}
-
-/// The times, in µs, of those incasts or rounds of which all flows ended and none is outside of statistics.
-fn whole_us(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = f64> {
-    // Start and end of each; without an end, one of its flows has none.
-    let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();
-    for flow in measured(flows) {
-        let Some(number) = number(flow.class) else {
-            continue;
-        };
-        let end = flow.fct_ns.map(|ns| flow.start_ns + ns);
-        let entry = all.entry(number).or_insert((flow.start_ns, Some(0)));
-        entry.0 = entry.0.min(flow.start_ns);
-        entry.1 = entry.1.zip(end).map(|(a, b)| a.max(b));
-    }
-    all.into_values()
-        .filter_map(|(start, end)| Some((end? - start) as f64 / 1e3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn flow(event: Option<u64>, start_ns: u64, fct_ns: Option<u64>) -> Flow {
-        Flow {
-            id: 0,
-            src: 1,
-            dst: 0,
-            class: match event {
-                Some(event) => Class::Incast { event },
-                None => Class::Background,
-            },
-            warm_up: false,
-            start_ns,
-            size: 1000,
-            fct_ns,
-            deadline_ns: None,
-            slowdown: None,
-            retransmissions: 0,
-            timeouts: Some(0),
-            partial: None,
-        }
-    }
-
-    #[test]
-    fn a_request_lasts_from_the_first_start_to_the_last_end() {
-        let mut warm_up = flow(Some(4), 0, Some(1));
-        warm_up.warm_up = true;
-        let flows = [
-            flow(Some(1), 100, Some(50)),
-            flow(Some(1), 90, Some(20)),
-            flow(Some(2), 200, Some(5)),
-            flow(Some(3), 300, Some(5)),
-            flow(Some(3), 300, None),
-            flow(None, 0, Some(9999)),
-            warm_up,
-        ];
-        assert_eq!(whole_us(&flows, incast).collect::<Vec<_>>(), [0.06, 0.005]);
-        assert_eq!(whole_us(&flows, round).count(), 0);
     }
 }
