@@ -21,6 +21,8 @@ mod console;
 mod cpio;
 mod crates;
 mod demo;
+#[cfg(test)]
+mod dependencies;
 mod determinism;
 mod ebpf;
 mod enter;
