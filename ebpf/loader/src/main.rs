@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use serde_json::{Map, Value, json};
 use weft_ebpf::port::{self, Status};
 use weft_ebpf::{
@@ -40,7 +40,7 @@ An application says the size of its flow on its socket, for example in Python:
 /// pinned. Devices are those of the network namespace in which it runs, or of `--netns`. Needs
 /// root and Linux 6.6 or later.
 #[derive(Parser)]
-#[command(version, after_help = EXAMPLES)]
+#[command(name = "weft-tag", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -69,6 +69,12 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Write the man pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder
+        folder: PathBuf,
     },
     /// Print the rank of each packet, if the programs were built with their feature `log`
     #[cfg(feature = "log")]
@@ -356,6 +362,9 @@ fn run(cli: &Cli) -> Result<()> {
             }
             Ok(())
         }
+        Command::Man { folder } => std::fs::create_dir_all(folder)
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+            .with_context(|| format!("writing man pages to {}", folder.display())),
         #[cfg(feature = "log")]
         Command::Log { dev } => log(dev),
     }

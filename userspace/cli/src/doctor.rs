@@ -43,6 +43,19 @@ pub(crate) struct Args {
 /// Where weft's modules and programs are.
 const GUEST: &str = "cargo xtask vm";
 
+/// Where a machine has weft of its Debian package.
+const PACKAGED: &str = "/usr/bin/weft";
+/// What builds the modules there, and what of the kernel that takes.
+const MODULES: &str = "apt-get install --reinstall weft-dkms linux-headers-amd64 linux-source";
+
+/// What gets weft's own modules.
+fn own() -> &'static str {
+    match std::env::current_exe() {
+        Ok(program) if program == Path::new(PACKAGED) => MODULES,
+        _ => GUEST,
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Check {
     what: String,
@@ -191,9 +204,10 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
     let parts: BTreeSet<Part<'_>> = schemes.iter().flat_map(|it| it.plan.parts()).collect();
     checks.extend(parts.into_iter().map(|part| {
         let needed = needing(&|scheme| scheme.plan.parts().contains(&part));
-        let cure = match part.is_own() || !part.is_module() {
-            true => GUEST.to_owned(),
-            false => format!("modprobe {}", part.module()),
+        let cure = match (part.is_own(), part.is_module()) {
+            (true, _) => own().to_owned(),
+            (false, true) => format!("modprobe {}", part.module()),
+            (false, false) => GUEST.to_owned(),
         };
         check(part.to_string(), needed, kernel(part), cure)
     }));

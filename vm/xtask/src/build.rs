@@ -116,6 +116,8 @@ pub(crate) struct Built<'a> {
     pub(crate) programs: Programs,
     /// Those that somebody asked for.
     packages: Option<Entry>,
+    /// What weft's own packages installed somewhere: guests have it in place of our own part.
+    pub(crate) installed: Option<PathBuf>,
 }
 
 /// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
@@ -159,6 +161,7 @@ pub(crate) fn all<'a>(
         ebpf,
         programs,
         packages: None,
+        installed: None,
     })
 }
 
@@ -170,7 +173,14 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
 
 /// The eBPF programs, where the suite has something to build them with, and the guest's, with these
 /// in them.
-fn programs(cache: &Cache, base: &Base, workspace: &Path) -> Result<(Option<Entry>, Programs)> {
+///
+/// # Errors
+/// Those of the stages.
+pub(crate) fn programs(
+    cache: &Cache,
+    base: &Base,
+    workspace: &Path,
+) -> Result<(Option<Entry>, Programs)> {
     let ebpf = match bpf_linker::ensure(cache, &base.resolution, &base.rootfs)? {
         Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, &tools, workspace)?),
         None => None,
@@ -346,6 +356,9 @@ impl Built<'_> {
     /// If a file cannot be read.
     pub(crate) fn add_to(&self, archive: &mut cpio::Archive, kernel: Kernel) -> Result<()> {
         archive.file("init", 0o755, &fs::read(&self.programs.init)?)?;
+        if let Some(installed) = &self.installed {
+            return archive.tree(installed, "");
+        }
         for program in self.programs.in_path() {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
             archive.file(&format!("usr/bin/{name}"), 0o755, &fs::read(program)?)?;

@@ -17,6 +17,7 @@ use crate::ebpf;
 use crate::enter;
 use crate::metadata;
 use crate::modules;
+use crate::package;
 use crate::packages;
 use crate::process;
 use crate::rootfs;
@@ -32,7 +33,7 @@ const OTHERS: [&str; 5] = ["apt", "log", "processors", "resolution", "run"];
 /// If something cannot be removed.
 pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
     let mut entries: Vec<(PathBuf, bool)> = Vec::new();
-    for stage in [
+    let stages = [
         rootfs::STAGE,
         metadata::STAGE,
         boot::STAGE,
@@ -47,7 +48,8 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         ebpf::STAGE,
         packages::STAGE,
         virtme::STAGE,
-    ] {
+    ];
+    for stage in stages.iter().chain(package::STAGES) {
         let mut of_stage = stage_entries(&cache.file(stage.name))?;
         of_stage.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let kept = if clean.all { 0 } else { 1 };

@@ -29,6 +29,7 @@ Examples:
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
   cargo xtask lab -- rack:hosts=2 --from h0 ping -c 3 h1
+  cargo xtask package                  Debian packages, to install elsewhere
   cargo xtask clean                    what the cache holds, and removes it"
 )]
 pub(crate) struct Cli {
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Bench(Bench),
     Demo(Demo),
     Experiment(Experiment),
+    Package(Package),
     Clean(Clean),
 }
 
@@ -61,6 +63,7 @@ impl Command {
             Self::Lab(lab) => &lab.vm.target,
             Self::Demo(demo) => &demo.target,
             Self::Experiment(experiment) => &experiment.target,
+            Self::Package(package) => &package.target,
             Self::Bench(bench) => match &bench.what {
                 BenchKind::Arbiter(_) => return Ok(()),
                 BenchKind::Clocks(bench) => &bench.target,
@@ -805,6 +808,39 @@ fn fat_tree(text: &str) -> Result<u32, String> {
         Ok(k) if (2..=16).contains(&k) && k.is_multiple_of(2) => Ok(k),
         _ => Err("an even number from 2 to 16".into()),
     }
+}
+
+/// Debian packages: programs, plugin and pages; the modules' sources for DKMS
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Two packages: weft (amd64) has weft, weft-tag, weft-arbiter, weft-pase, tc's plugin, manual pages and completions; \
+weft-dkms has the modules' sources, which DKMS builds on the machine where it is installed, again for each kernel that \
+comes. Those of the same sources, made with the same cargo, are the same to the byte. What to do with them is in \
+packaging/README.md.
+
+--test installs them in a fresh root filesystem, where DKMS builds the modules when a kernel's headers come, upgrades \
+them, runs what they installed in a guest, and purges them. It takes some minutes, a gigabyte of downloads the first \
+time, and the network then.
+
+Examples:
+  cargo xtask package
+  cargo xtask package --out /tmp/debs && sudo apt install /tmp/debs/weft*.deb
+  cargo xtask package --test
+  cargo xtask package --json           where they are, for scripts")]
+pub(crate) struct Package {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Where they go
+    #[arg(long, value_name = "FOLDER", default_value = "packages")]
+    pub(crate) out: PathBuf,
+    /// Install, upgrade, run and purge them
+    #[arg(long)]
+    pub(crate) test: bool,
+    /// Print their paths as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
 }
 
 /// Removes what the cache holds

@@ -37,6 +37,7 @@ mod kvm;
 mod lab;
 mod metadata;
 mod modules;
+mod package;
 mod packages;
 mod parallel;
 mod process;
@@ -91,6 +92,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Bench(options) => bench::run(&cache, options),
         Command::Demo(options) => demo::run(&cache, options),
         Command::Experiment(options) => experiment::run(&cache, options),
+        Command::Package(options) => package::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }
 }

@@ -54,7 +54,7 @@ const PACKAGES: [&str; 27] = [
 
 /// Left out: documentation, translations, static libraries of LLVM (200 MB) and the parts of
 /// rust-src that are not the standard library (370 MB).
-fn excluded(resolution: &Resolution) -> Vec<String> {
+pub(crate) fn excluded(resolution: &Resolution) -> Vec<String> {
     // In dpkg's patterns `*` matches slashes too, so the version has to be spelt out.
     let rust = format!("/usr/src/rustc-{}", rustc_upstream(resolution));
     let mut paths: Vec<String> = ["doc", "man", "locale", "info"]
@@ -84,13 +84,13 @@ fn packages(resolution: &Resolution) -> Vec<String> {
 }
 
 /// The kernel's own rustc, whatever else the suite offers.
-fn preferences(resolution: &Resolution) -> String {
+pub(crate) fn preferences(resolution: &Resolution) -> String {
     let upstream = rustc_upstream(resolution);
     format!("Package: src:rustc\nPin: version {upstream}+*\nPin-Priority: 1001\n")
 }
 
-/// The command that fills `target`.
-pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
+/// `mmdebstrap` for the suite, with the kernel's own rustc preferred; its packages are to follow.
+pub(crate) fn mmdebstrap(resolution: &Resolution) -> Command {
     // In namespaces of our own, so that an interrupt leaves neither a process nor a mount; for an
     // unprivileged user also a user namespace in which they are root. mmdebstrap's own unshare mode
     // makes a subordinate id root, which cannot reach a home directory that is closed to others.
@@ -106,15 +106,29 @@ pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         command.arg(format!("--aptopt={name} \"{value}\""));
     }
-    for path in excluded(resolution) {
-        command.arg(format!("--dpkgopt=path-exclude={path}"));
-    }
-    command.arg(format!("--include={}", packages(resolution).join(",")));
     let preferences = preferences(resolution).replace('\n', "\\n");
     command.arg(format!(
         "--setup-hook=mkdir -p \"$1/etc/apt/preferences.d\" && \
          printf '{preferences}' >\"$1/etc/apt/preferences.d/weft\""
     ));
+    command
+}
+
+/// Adds the suite and where it goes, `mmdebstrap`'s last words.
+pub(crate) fn of_suite(command: &mut Command, resolution: &Resolution, target: &Path) {
+    command.arg(resolution.sources.first().map_or("", |line| suite_of(line)));
+    command.arg(target);
+    command.args(&resolution.sources);
+    command.env("SOURCE_DATE_EPOCH", "0");
+}
+
+/// The command that fills `target`.
+pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
+    let mut command = mmdebstrap(resolution);
+    for path in excluded(resolution) {
+        command.arg(format!("--dpkgopt=path-exclude={path}"));
+    }
+    command.arg(format!("--include={}", packages(resolution).join(",")));
     // The kernel's packages ask for it, and nothing here boots from a disk.
     command.arg("--essential-hook=mkdir -p \"$1/etc/initramfs-tools\"");
     // Where the Rust metadata will be shown: a mount point cannot be made in a read-only root.
@@ -123,10 +137,7 @@ pub(crate) fn command(resolution: &Resolution, target: &Path) -> Command {
         "--customize-hook=mkdir -p \"$1{headers}/rust\" \"$1{headers}/scripts\" && \
          touch \"$1{headers}/scripts/target.json\""
     ));
-    command.arg(resolution.sources.first().map_or("", |line| suite_of(line)));
-    command.arg(target);
-    command.args(&resolution.sources);
-    command.env("SOURCE_DATE_EPOCH", "0");
+    of_suite(&mut command, resolution, target);
     command
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A fresh Debian of the suite: what the packages say they depend on and a kernel's source, nothing
+//! else of ours, and the kernel's headers downloaded but not yet installed.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::deb;
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::process;
+use crate::rootfs;
+use crate::suite::Resolution;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "package-root",
+    keep: 2,
+};
+
+/// `$1` in a hook of mmdebstrap's is the root; the rest stands in the words of the hook.
+fn hook(resolution: &Resolution, dependencies: &str) -> String {
+    let (kernel, version) = (&resolution.kernel, &resolution.version);
+    format!(
+        "apt() {{ chroot \"$1\" env DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends \
+         \"$2\" \"$3\" $4; }}\n\
+         apt \"$1\" satisfy '{dependencies}' &&\n\
+         apt \"$1\" install '{source}={version}' &&\n\
+         chroot \"$1\" apt-get clean &&\n\
+         apt \"$1\" install 'linux-headers-{kernel}={version}' --download-only",
+        source = resolution.source_package
+    )
+}
+
+/// The root filesystem for packages, built if need be.
+///
+/// # Errors
+/// If the archive has not got what they depend on.
+pub(super) fn ensure(cache: &Cache, resolution: &Resolution, debs: &Entry) -> Result<Entry> {
+    let dependencies = dependencies(debs)?;
+    let hook = hook(resolution, &dependencies);
+    let key = Key::new(&hook)
+        .with(&resolution.suite)
+        .with(rootfs::preferences(resolution))
+        .with_all(rootfs::excluded(resolution));
+    let what = format!(
+        "fresh {} with what the packages depend on",
+        resolution.suite
+    );
+    cache.ensure(&STAGE, key, &what, |directory, log| {
+        log.run(&mut command(resolution, &hook, &directory.join("root")))
+    })
+}
+
+fn command(resolution: &Resolution, hook: &str, target: &Path) -> Command {
+    let mut command = rootfs::mmdebstrap(resolution);
+    for path in rootfs::excluded(resolution) {
+        command.arg(format!("--dpkgopt=path-exclude={path}"));
+    }
+    // All of the packages is looked at.
+    for path in ["doc/weft*", "man/*/weft*", "man/*/tc-*", "man/*/tcp-*"] {
+        command.arg(format!("--dpkgopt=path-include=/usr/share/{path}"));
+    }
+    // What apt knows of the archive, for the test to go without a network.
+    command.args(["--skip=cleanup/apt/lists", "--skip=cleanup/apt/cache"]);
+    command.arg(format!("--customize-hook={hook}"));
+    rootfs::of_suite(&mut command, resolution, target);
+    command
+}
+
+/// What they depend on, but for each other.
+fn dependencies(debs: &Entry) -> Result<String> {
+    let mut all = Vec::new();
+    for file in deb::files(debs)? {
+        let mut command = Command::new("dpkg-deb");
+        let text = process::capture(command.arg("--field").arg(file).arg("Depends"))?;
+        all.extend(clauses(&text));
+    }
+    all.sort();
+    all.dedup();
+    Ok(all.join(", "))
+}
+
+fn clauses(depends: &str) -> Vec<String> {
+    let words = |clause: &str| clause.split_whitespace().collect::<Vec<_>>().join(" ");
+    depends
+        .split(',')
+        .map(words)
+        .filter(|clause| !clause.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_read_line_by_line() {
+        let text = "bc, dkms (>= 3.0.11),\n gcc | clang,\n";
+        assert_eq!(clauses(text), ["bc", "dkms (>= 3.0.11)", "gcc | clang"]);
+    }
+}

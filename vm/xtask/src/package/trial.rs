@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The packages' test: installed, upgraded and purged in a fresh root filesystem, with DKMS building
+//! the modules there, and what they installed then run in a guest.
+//!
+//! The modules are built outside of the guest, whose translated code would take an hour for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use weft_guest::request::Request;
+
+use super::{deb, fresh};
+use crate::build::{self, Base};
+use crate::cache::{Cache, Entry};
+use crate::cli::{ClockKind, Package};
+use crate::enter::Enter;
+use crate::guest::{self, Run};
+use crate::interrupt::Temporary;
+use crate::process;
+use crate::progress;
+use crate::vm;
+
+const SCRIPT: &str = include_str!("trial.sh");
+const GUEST: &str = include_str!("guest.sh");
+
+/// Runs it.
+///
+/// # Errors
+/// If a package does anything wrong; the log's tail says what.
+pub(super) fn run(cache: &Cache, package: &Package, base: &Base, debs: &Entry) -> Result<()> {
+    let new = version(debs)?;
+    // Any version that sorts before.
+    let old = format!("{new}~old");
+    let before = super::debs(cache, base, Some(&old))?;
+    let resolution = &base.resolution;
+    let root = fresh::ensure(cache, resolution, debs)?;
+    let place = cache.file(format!("run/{}.package", std::process::id()));
+    let directory = Temporary::new(place)?;
+    progress::step("packages installed, upgraded, purged", || {
+        let log = cache.log("package-test")?;
+        let layer = directory.path().join("layer");
+        let mut command = Enter::layered(&root.path().join("root"), &[], &layer)?
+            .with(before.path(), "/mnt/old")
+            .with(debs.path(), "/mnt/new")
+            .with_writable(directory.path(), "/mnt/build")
+            .script(SCRIPT);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        log.run(command.args([&resolution.kernel, &old, &new]))
+    })?;
+    let installed = directory.path().join("installed");
+    progress::step("what they installed, in a guest", || {
+        in_guest(cache, package, &installed)
+    })
+}
+
+fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {
+    let mut built = build::all(cache, &package.target.request(), &[])?;
+    built.installed = Some(installed.to_owned());
+    let script: PathBuf = installed.with_file_name("guest.sh");
+    std::fs::write(&script, GUEST)?;
+    let run = Run {
+        machine: vm::machine(&built, ClockKind::Virtual, &package.hardware)?,
+        request: Request {
+            command: ["sh", "/root/guest.sh"].map(Into::into).to_vec(),
+            ..Request::default()
+        },
+        files: vec![(script, "root/guest.sh".to_owned())],
+        timeout: Duration::from_secs(package.hardware.timeout),
+        cancel: None,
+        deliberate: false,
+    };
+    let outcome = guest::run(&built, &run, &mut |_| {})?;
+    let said = String::from_utf8_lossy(&outcome.console);
+    ensure!(
+        outcome.status == 0,
+        "the guest's test ended with status {}:\n{said}",
+        outcome.status
+    );
+    Ok(())
+}
+
+/// Of the packages.
+fn version(debs: &Entry) -> Result<String> {
+    let files = deb::files(debs)?;
+    let file = files.first().context("no package")?;
+    let text = process::capture(
+        Command::new("dpkg-deb")
+            .arg("--field")
+            .arg(file)
+            .arg("Version"),
+    )?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs inside a fresh root filesystem, writable: installs, upgrades and purges the packages, as a person would.
+# usage: trial.sh RELEASE OLD-VERSION VERSION
+# reads /mnt/old/*.deb and /mnt/new/*.deb; writes /mnt/build/installed, what a machine then has of them
+release=$1 old=$2 new=$3
+
+say() {
+	echo "== $*"
+}
+apt() {
+	apt-get --yes --no-install-recommends "$@"
+}
+files() {
+	find / -xdev \( -path /var/lib/dpkg -o -path /var/cache/apt -o -path /var/lib/apt -o -path /var/log \) -prune -o \
+		-print | sort
+}
+# That all modules are there, of a version.
+installed() {
+	dkms status
+	dkms status -m weft -v "$1" -k "$release" | grep -q ': installed'
+	ls /usr/src/weft-"$1"/*/sch_*.rs /usr/src/weft-"$1"/*/tcp_*.rs | sed 's|.*/||; s|\.rs$||' | while read -r module; do
+		modinfo -k "$release" "$module" >/dev/null
+	done
+}
+
+printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+chmod +x /usr/sbin/policy-rc.d
+
+# Nothing of this outlives the test.
+echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/test
+
+say "a kernel without Rust has no modules, and says so"
+mkdir -p /lib/modules/6.12-plain/build/include
+echo '# CONFIG_RUST is not set' >/lib/modules/6.12-plain/build/.config
+files >/tmp/before
+apt install /mnt/old/weft_*.deb /mnt/old/weft-dkms_*.deb >/tmp/said 2>&1 || { cat /tmp/said; exit 1; }
+cat /tmp/said
+grep -q 'weft has no modules for Linux 6.12-plain: it was built without Rust' /tmp/said
+rm -r /lib/modules/6.12-plain
+! dkms status -m weft | grep -q installed
+
+say "a kernel that comes has them built"
+apt install "linux-headers-$release"
+installed "$old"
+time_of_metadata=$(stat -c %Y "/var/cache/weft-dkms/$release/from")
+
+say "an upgrade builds them anew, with the same metadata"
+apt install /mnt/new/weft_*.deb /mnt/new/weft-dkms_*.deb
+installed "$new"
+[ ! -e "/usr/src/weft-$old" ]
+[ "$time_of_metadata" = "$(stat -c %Y "/var/cache/weft-dkms/$release/from")" ]
+weft --version
+[ "$(command -v weft weft-tag weft-pase weft-arbiter | wc -l)" = 4 ]
+
+say "what a kernel lacks is told in a sentence"
+metadata=/usr/src/weft-$new/rust-metadata
+tree=/lib/modules/$release/build
+# What it says of a kernel that can have no modules. $1: the sentence's pattern, then what is run.
+refused() {
+	pattern=$1 status=0
+	shift
+	"$@" "$metadata" --check "$release" "$tree" 2>/tmp/said || status=$?
+	cat /tmp/said
+	[ $status = 77 ]
+	grep -q "$pattern" /tmp/said
+}
+printf '#!/bin/sh\necho rustc 1.0.0\n' >/tmp/rustc
+chmod +x /tmp/rustc
+refused 'was built by rustc .*, but here rustc is rustc 1.0.0' env PATH="/tmp:$PATH"
+refused 'is not installed. Do: apt install linux-source-' env WEFT_METADATA=/tmp/none WEFT_SOURCES=/tmp/none
+# A tree that was built here has it all.
+mkdir -p /tmp/own/rust
+cp "$tree/.config" /tmp/own/
+: >/tmp/own/rust/libkernel.rmeta
+"$metadata" "$release" /tmp/own /tmp/linked
+[ "$(readlink /tmp/linked)" = /tmp/own ]
+
+say "what is installed"
+mkdir /mnt/build/installed
+{
+	dpkg --listfiles weft
+	find "/lib/modules/$release/updates" -name '*.ko*'
+} | while read -r path; do
+	if [ -L "$path" ] || [ -f "$path" ]; then
+		to=/mnt/build/installed$(echo "$path" | sed 's|^/lib/|/usr/lib/|')
+		mkdir -p "${to%/*}"
+		cp -dp "$path" "$to"
+	fi
+done
+
+say "a purge leaves nothing"
+apt purge weft weft-dkms
+files >/tmp/after
+# What is new, but for what the kernel's headers and DKMS itself brought.
+comm -13 /tmp/before /tmp/after | while read -r path; do
+	case $path in
+	/var/lib/dkms/mok.* | "/lib/modules/$release"/modules.* | "/usr/lib/modules/$release"/modules.*) ;;
+	*) dpkg-query --search "$path" >/dev/null 2>&1 || echo "$path" ;;
+	esac
+done >/tmp/left
+cat /tmp/left
+[ ! -s /tmp/left ]
+comm -23 /tmp/before /tmp/after | grep -v 6.12-plain >/tmp/lost || :
+cat /tmp/lost
+[ ! -s /tmp/lost ]
