@@ -18,8 +18,9 @@ files() {
 installed() {
 	dkms status
 	dkms status -m weft -v "$1" -k "$release" | grep -q ': installed'
+	# The kernel itself is not installed, so modprobe has no index of its modules.
 	ls /usr/src/weft-"$1"/*/sch_*.rs /usr/src/weft-"$1"/*/tcp_*.rs | sed 's|.*/||; s|\.rs$||' | while read -r module; do
-		modinfo -k "$release" "$module" >/dev/null
+		modinfo --field description "/lib/modules/$release/updates/dkms/$module.ko"*
 	done
 }
 
@@ -50,7 +51,7 @@ installed "$new"
 [ ! -e "/usr/src/weft-$old" ]
 [ "$time_of_metadata" = "$(stat -c %Y "/var/cache/weft-dkms/$release/from")" ]
 weft --version
-[ "$(command -v weft weft-tag weft-pase weft-arbiter | wc -l)" = 4 ]
+for program in weft-tag weft-pase weft-arbiter; do "$program" --help >/dev/null; done
 
 say "what a kernel lacks is told in a sentence"
 metadata=/usr/src/weft-$new/rust-metadata
@@ -92,12 +93,9 @@ say "a purge leaves nothing"
 apt purge weft weft-dkms
 files >/tmp/after
 # What is new, but for what the kernel's headers and DKMS itself brought.
-comm -13 /tmp/before /tmp/after | while read -r path; do
-	case $path in
-	/var/lib/dkms/mok.* | "/lib/modules/$release"/modules.* | "/usr/lib/modules/$release"/modules.*) ;;
-	*) dpkg-query --search "$path" >/dev/null 2>&1 || echo "$path" ;;
-	esac
-done >/tmp/left
+comm -13 /tmp/before /tmp/after >/tmp/new
+xargs -d '\n' dpkg-query --search </tmp/new 2>&1 >/dev/null | sed -n 's/^dpkg-query: no path found matching pattern //p' |
+	grep -v -e '^/var/lib/dkms/mok\.' -e "^/usr/lib/modules/$release/modules\." >/tmp/left || :
 cat /tmp/left
 [ ! -s /tmp/left ]
 comm -23 /tmp/before /tmp/after | grep -v 6.12-plain >/tmp/lost || :
