@@ -9,16 +9,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::cache::{Cache, Entry, Key, Stage};
-use crate::enter::{self, Enter};
-use crate::suite::{self, Resolution};
+use crate::cache::{Cache, Entry, Stage};
+use crate::layer;
+use crate::suite::Resolution;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "clang",
     keep: 2,
 };
-
-const SCRIPT: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
 
 /// What of the packages kbuild takes.
 const PACKAGES: [&str; 3] = ["clang", "lld", "llvm"];
@@ -38,7 +36,7 @@ impl Clang {
 
     /// What lies over the root filesystem.
     pub(crate) fn layer(&self) -> PathBuf {
-        self.entry.path().join("data")
+        layer::place(&self.entry)
     }
 
     /// The compiler's command.
@@ -79,24 +77,8 @@ fn major(rootfs: &Entry) -> Result<String> {
 pub(crate) fn ensure(cache: &Cache, resolution: &Resolution, rootfs: &Entry) -> Result<Clang> {
     let major = major(rootfs)?;
     let names = PACKAGES.map(|name| format!("{name}-{major}"));
-    let key = Key::new(SCRIPT).with(rootfs.hash()).with_all(&names);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let what = format!("clang {major} of {}", resolution.suite);
-    let entry = cache.ensure(&STAGE, key, &what, |directory, log| {
-        let root = rootfs.path().join("root");
-        let downloads = directory.join("packages");
-        let archive = suite::archive_of(cache, resolution)?;
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        archive.download_missing(&names, &root, &downloads, log)?;
-        let enter = Enter::layered(&root, &[], directory)?.with(&downloads, "/mnt/packages");
-        log.run(
-            enter
-                .script(SCRIPT)
-                .env("DEBIAN_FRONTEND", "noninteractive"),
-        )?;
-        for done in ["work", "packages"] {
-            enter::remove_tree(&directory.join(done))?;
-        }
-        Ok(())
-    })?;
+    let entry = layer::ensure(cache, &STAGE, (&what, &names), resolution, rootfs)?;
     Ok(Clang { entry, major })
 }

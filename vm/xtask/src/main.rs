@@ -35,6 +35,7 @@ mod interrupt;
 mod ktap;
 mod kvm;
 mod lab;
+mod layer;
 mod metadata;
 mod modules;
 mod package;

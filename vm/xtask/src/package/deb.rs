@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 
 use super::staged::Staged;
-use super::tools;
 use crate::build::Base;
 use crate::cache::{Cache, Entry, Key, Stage};
 use crate::enter::{self, Enter};
+use crate::layer;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "package",
@@ -74,7 +74,7 @@ pub(super) fn ensure(
         fs::write(&changelog, text.replacen(own, version, 1))?;
         let layer = directory.join("layer");
         let root = base.rootfs.path().join("root");
-        let enter = Enter::layered(&root, &[&tools::layer(tools)], &layer)?;
+        let enter = Enter::layered(&root, &[&layer::place(tools)], &layer)?;
         let enter = enter.with_writable(directory, "/mnt/build");
         log.run(enter.script(SCRIPT).arg(version))?;
         for done in ["layer", "weft"] {

@@ -16,11 +16,11 @@ use weft_core::fastpass::frame as fcp;
 use weft_core::pase::message::{self as pase, Message, Says};
 use weft_core::pase::{Flow, Verdict};
 
-use super::tools;
 use crate::build::Base;
 use crate::cache::{Cache, Entry};
 use crate::enter::Enter;
 use crate::interrupt::Temporary;
+use crate::layer;
 use crate::process;
 
 const PLUGIN: &str = "packaging/wireshark/weft.lua";
@@ -68,7 +68,7 @@ pub(super) fn check(cache: &Cache, base: &Base, tools: &Entry, workspace: &Path)
     fs::write(&file, capture(&cases))?;
     let root = base.rootfs.path().join("root");
     let layer = directory.path().join("layer");
-    let enter = Enter::layered(&root, &[&tools::layer(tools)], &layer)?
+    let enter = Enter::layered(&root, &[&layer::place(tools)], &layer)?
         .with(&workspace.join(PLUGIN), PLACE)
         .with(&file, "/mnt/capture.pcap");
     let tshark = |arguments: &[&str]| {

@@ -7,10 +7,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use weft_guest::request::Request;
 
 use super::{deb, fresh};
 use crate::build::{self, Base};
@@ -61,16 +59,11 @@ fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {
     built.installed = Some(installed.to_owned());
     let script: PathBuf = installed.with_file_name("guest.sh");
     std::fs::write(&script, GUEST)?;
+    let machine = vm::machine(&built, ClockKind::Virtual, &package.hardware)?;
+    let command = ["sh", "/root/guest.sh"];
     let run = Run {
-        machine: vm::machine(&built, ClockKind::Virtual, &package.hardware)?,
-        request: Request {
-            command: ["sh", "/root/guest.sh"].map(Into::into).to_vec(),
-            ..Request::default()
-        },
         files: vec![(script, "root/guest.sh".to_owned())],
-        timeout: Duration::from_secs(package.hardware.timeout),
-        cancel: None,
-        deliberate: false,
+        ..Run::new(machine, command, package.hardware.timeout())
     };
     let outcome = guest::run(&built, &run, &mut |_| {})?;
     let said = String::from_utf8_lossy(&outcome.console);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A layer over the root filesystem, which stays as it is: packages of the suite with all that they need.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::enter::{self, Enter};
+use crate::suite::{self, Resolution};
+
+const SCRIPT: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
+
+/// Where what was installed lies.
+pub(crate) fn place(layer: &Entry) -> PathBuf {
+    layer.path().join("data")
+}
+
+/// The layer, built if need be.
+///
+/// # Errors
+/// If the packages cannot be downloaded or installed.
+pub(crate) fn ensure(
+    cache: &Cache,
+    stage: &Stage,
+    (what, packages): (&str, &[&str]),
+    resolution: &Resolution,
+    rootfs: &Entry,
+) -> Result<Entry> {
+    let key = Key::new(SCRIPT).with(rootfs.hash()).with_all(packages);
+    cache.ensure(stage, key, what, |directory, log| {
+        let root = rootfs.path().join("root");
+        let downloads = directory.join("packages");
+        let archive = suite::archive_of(cache, resolution)?;
+        archive.download_missing(packages, &root, &downloads, log)?;
+        let enter = Enter::layered(&root, &[], directory)?.with(&downloads, "/mnt/packages");
+        let mut command = enter.script(SCRIPT);
+        log.run(command.env("DEBIAN_FRONTEND", "noninteractive"))?;
+        for done in ["work", "packages"] {
+            enter::remove_tree(&directory.join(done))?;
+        }
+        Ok(())
+    })
+}
