@@ -24,18 +24,26 @@ use crate::transfer::{Connection, Plan};
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "judges when segments are sent"]
     a_flow_starts_with_one_bdp_in_one_burst,
     a_flow_that_chooses_it_while_connecting_starts_with_one_bdp,
+    #[exact = "judges when segments are sent"]
     the_window_follows_the_law_down_to_the_target,
+    #[exact = "judges when segments are sent"]
     the_window_follows_the_law_up_to_the_target,
+    #[exact = "judges when segments are sent"]
     flows_that_share_a_link_share_the_target,
+    #[exact = "judges when segments are sent"]
     without_a_target_never_more_than_one_bdp_is_out,
     a_timeout_starts_over_from_one_packet,
+    #[exact = "judges when segments are sent"]
     what_follows_an_idle_time_starts_with_one_bdp,
     a_socket_can_change_to_another_and_back_after_a_timeout,
+    #[exact = "judges when segments are sent"]
     settings_are_those_of_the_namespace_and_of_new_connections,
     settings_out_of_range_are_refused,
     ss_shows_its_state,
+    #[exact = "judges when segments are sent"]
     a_cubic_flow_in_another_namespace_is_untouched,
     the_module_stays_while_sockets_use_it,
 ];

@@ -17,10 +17,13 @@ use crate::port::{LINK, Port};
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "judges when segments are sent"]
     #[once]
     without_a_deadline_each_packet_is_sent_as_dctcp_sends_it,
     a_flow_that_chooses_it_while_connecting_starts_with_the_routes_window,
+    #[exact = "judges when segments are sent"]
     ss_shows_its_state,
+    #[exact = "judges when segments are sent"]
     a_cubic_flow_in_another_namespace_is_untouched,
     the_module_stays_while_sockets_use_it,
 ];

@@ -26,19 +26,25 @@ use weft_ktap::{Context, tests};
 tests![
     a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue,
     where_all_packets_are_marked_the_window_is_halved_each_round_trip_time,
+    #[exact = "judges when segments are sent"]
     in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time,
     in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time,
     a_flow_that_becomes_the_shortest_moves_to_the_top,
+    #[exact = "judges when segments are sent"]
     no_packet_overtakes_another_in_200_promotions,
+    #[exact = "judges when segments are sent"]
     #[once]
     nor_in_1000,
     a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered,
+    #[exact = "judges when segments are sent"]
     a_packet_that_only_waited_is_not_sent_again,
     without_probing_a_timeout_in_a_lower_queue_sends_the_packet,
     a_timeout_in_the_top_queue_sends_the_packet,
     a_socket_that_changes_to_another_has_its_own_class_again,
     settings_out_of_range_are_refused,
+    #[exact = "judges when segments are sent"]
     ss_shows_its_state,
+    #[exact = "judges when segments are sent"]
     a_cubic_flow_in_another_namespace_is_untouched,
     the_module_stays_while_sockets_use_it,
 ];
