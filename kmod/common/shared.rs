@@ -43,6 +43,9 @@ pub trait Shared: Sized {
     /// Whether it has datagrams.
     const DATAGRAMS: bool = false;
 
+    /// Whether it sees each packet that comes to a device with a qdisc of its kind.
+    const ARRIVALS: bool = false;
+
     /// Why there is no memory.
     type Error;
 
@@ -80,6 +83,12 @@ pub trait Shared: Sized {
     /// packets, if any.
     fn receive_datagram(&mut self, _from: Peer, _data: &[u8], _now: u64) -> Option<u32> {
         None
+    }
+
+    /// A packet has come to a device, of this EtherType: from its network header on, as far as it is in one piece. Others see it
+    /// afterwards, as it is. Whether there may be something to be sent for it.
+    fn arrived(&mut self, _protocol: u16, _header: &[u8], _now: u64) -> bool {
+        false
     }
 
     /// Writes the next datagram to be sent; to whom it goes, and its length in bytes.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Who is which endpoint, and which packets are scheduled.
 
+use crate::common::tag;
+
 /// Endpoints that a fabric may have.
 pub const MAX_ENDPOINTS: u32 = 4096;
 
@@ -56,8 +58,8 @@ impl Addresses {
 pub enum Sort {
     /// It waits for a timeslot to this address. TCP or not: what TCP's window allows is bounded anyway.
     To(u32, bool),
-    /// It is of the control protocol.
-    Control,
+    /// It is of the control protocol, to this address.
+    Control(u32),
     /// It is no IPv4 packet.
     Other,
 }
@@ -80,7 +82,8 @@ pub fn sort(protocol: u16, header: &[u8], port: u16) -> Sort {
     if protocol != IPV4 || first >> 4 != 4 {
         return Sort::Other;
     }
-    let to = Sort::To(u32::from_be_bytes([d0, d1, d2, d3]), l4 == TCP);
+    let address = u32::from_be_bytes([d0, d1, d2, d3]);
+    let to = Sort::To(address, l4 == TCP);
     // A later fragment has no ports.
     if l4 != UDP || f0 & 0x1f != 0 || f1 != 0 {
         return to;
@@ -90,11 +93,43 @@ pub fn sort(protocol: u16, header: &[u8], port: u16) -> Sort {
         Some(&[a, b, c, d]) => {
             let is_ours = [[a, b], [c, d]].map(u16::from_be_bytes).contains(&port);
             if is_ours {
-                Sort::Control
+                Sort::Control(address)
             } else {
                 to
             }
         }
         None => to,
     }
+}
+
+/// A packet that has come, of those that carry a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The address that it says it is from.
+    pub from: u32,
+    /// That to which it is.
+    pub to: u32,
+    /// Its path.
+    pub path: u16,
+    /// Its number, modulo 2^16, unless it is of the control protocol.
+    pub number: Option<u16>,
+}
+
+/// Reads a packet that has come, from its network header on; `None` for one that carries no path. `port` as in [`sort`].
+#[inline]
+pub fn arrival(protocol: u16, header: &[u8], port: u16) -> Option<Arrival> {
+    let (_, tag) = tag::read(header)?;
+    let path = tag.upstream_queue.checked_sub(1)?;
+    let is_control = match sort(protocol, header, port) {
+        Sort::Other => return None,
+        Sort::Control(_) => true,
+        Sort::To(..) => false,
+    };
+    let &[s0, s1, s2, s3, d0, d1, d2, d3] = header.get(12..)?.first_chunk()?;
+    Some(Arrival {
+        from: u32::from_be_bytes([s0, s1, s2, s3]),
+        to: u32::from_be_bytes([d0, d1, d2, d3]),
+        path,
+        number: (!is_control).then_some(tag.rank as u16),
+    })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! An endpoint's end of the control protocol: what it has asked for, and what it was given.
 
-use super::frame::{encode, Count, Frame, Head, Kind, MAX_SIZE, MOST};
+use super::frame::{encode, encode_report, Count, Entry, Frame, Head, Kind, MAX_SIZE, MOST};
 use super::marks::Marks;
 use super::siphash;
 use super::{newer, FIRST, MAX_OUTSTANDING};
@@ -185,6 +185,21 @@ impl<S: Store> Endpoint<S> {
         Some(encode(bytes, head, nonce, counts.take(MOST), &[]))
     }
 
+    /// Writes a report of what was true at `time`, and says how many bytes it takes. `None` before the arbiter has said who it is.
+    pub fn report(
+        &self,
+        time: u64,
+        entries: &[Entry],
+        bytes: &mut [u8; MAX_SIZE],
+    ) -> Option<usize> {
+        let head = Head {
+            kind: Kind::Report,
+            endpoint: self.id,
+            word: self.cookie,
+        };
+        Some(encode_report(bytes, head, self.nonce?, time, entries))
+    }
+
     /// Heeds a packet; `granted` is called with each timeslot that it brings, also with those that are over.
     pub fn receive(&mut self, bytes: &[u8], granted: impl FnMut(Granted)) -> Received {
         let Ok(frame) = Frame::decode(bytes) else {
@@ -196,7 +211,7 @@ impl<S: Store> Endpoint<S> {
         let is_ours = self.nonce.is_some_and(|nonce| frame.is_under(nonce));
         match frame.head.kind {
             // It may be one of our own that was sent back.
-            Kind::Request | Kind::AckAlloc => Received::Malformed,
+            Kind::Request | Kind::AckAlloc | Kind::Report => Received::Malformed,
             Kind::Reset => {
                 if frame.head.word != self.cookie || !frame.is_under(self.cookie) {
                     return Received::Foreign;

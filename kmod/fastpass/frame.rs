@@ -7,8 +7,8 @@
 //! |-------|----------|----------------------------------------------------------------------------------|
 //! | 0–2   | protocol | `FCP`                                                                            |
 //! | 3     | version  | 1                                                                                |
-//! | 4     | kind     | 1 REQUEST, 2 ALLOC, 3 ACK of requests, 4 ACK of allocations, 5 RESET             |
-//! | 5     | counts   | 0 to 64; of RESET 0                                                              |
+//! | 4     | kind     | 1 REQUEST, 2 ALLOC, 3 ACK of requests, 4 ACK of allocations, 5 RESET, 6 REPORT   |
+//! | 5     | counts   | 0 to 64; of RESET 0; of REPORT the entries, 0 to 56                              |
 //! | 6     | slots    | of ALLOC 0 to 64, otherwise 0                                                    |
 //! | 7     |          | 0                                                                                |
 //! | 8–9   | endpoint | to which the packet goes, or of which it comes                                   |
@@ -23,6 +23,10 @@
 //!
 //! RESET has the new nonce (8 bytes) in place of both, and is checked under the cookie.
 //!
+//! REPORT has the time at which it was true in ns of the endpoint's clock (8 bytes) in place of both, and entries of 10 bytes: another endpoint (2), a path (1), 0 (1),
+//! and totals modulo 2^16: packets sent to it by this path (2), the latest number seen of it (2), and packets lost before that one (2). It is
+//! not said again, as the next one says more, but answered by an ACK of requests: so its way is known to be good.
+//!
 //! A REQUEST says of destinations how many timeslots the endpoint has asked for so far in all, of none if it has only
 //! taken up a nonce; its ACK repeats what the arbiter has heard of. An ALLOC says of destinations how many timeslots the arbiter has given in all, the slots that it
 //! brings included; its ACK repeats that, whether the slots came or not.
@@ -32,12 +36,18 @@ use super::siphash;
 /// Most destinations, and most slots, of a packet.
 pub const MOST: usize = 64;
 
+/// Most entries of a REPORT.
+pub const ENTRIES: usize = 56;
+
 /// Bytes of the longest packet.
 pub const MAX_SIZE: usize = HEADER + MOST * COUNT + MOST * SLOT;
 
 const HEADER: usize = 32;
 const COUNT: usize = 6;
 const SLOT: usize = 3;
+const TIME: usize = 8;
+const ENTRY: usize = 10;
+const _: () = assert!(HEADER + TIME + ENTRIES * ENTRY <= MAX_SIZE);
 const PROTOCOL: [u8; 4] = *b"FCP\x01";
 /// The second half of the key; the first is the nonce.
 const KEY: u64 = u64::from_be_bytes(*b"weft FCP");
@@ -55,6 +65,8 @@ pub enum Kind {
     AckAlloc,
     /// The arbiter: I know nothing of you, begin again with this nonce.
     Reset,
+    /// An endpoint: so much have I sent by these paths, and so much has not come.
+    Report,
 }
 
 impl Kind {
@@ -65,6 +77,7 @@ impl Kind {
             Self::AckRequest => 3,
             Self::AckAlloc => 4,
             Self::Reset => 5,
+            Self::Report => 6,
         }
     }
 
@@ -75,6 +88,7 @@ impl Kind {
             Self::AckRequest,
             Self::AckAlloc,
             Self::Reset,
+            Self::Report,
         ];
         all.into_iter().find(|kind| kind.number() == number)
     }
@@ -98,6 +112,21 @@ pub struct Slot {
     pub count: u8,
     /// The path to take.
     pub path: u8,
+}
+
+/// What an endpoint says of another one and a path, modulo 2^16.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The other endpoint.
+    pub peer: u16,
+    /// The path.
+    pub path: u8,
+    /// Packets sent to it.
+    pub sent: u16,
+    /// The number of the latest packet that came of it.
+    pub seen: u16,
+    /// Packets lost before that one.
+    pub lost: u16,
 }
 
 /// Why bytes are no packet.
@@ -131,7 +160,9 @@ pub struct Frame<'a> {
     bytes: &'a [u8],
     counts: &'a [u8],
     slots: &'a [u8],
-    nonce: u64,
+    entries: &'a [u8],
+    /// The nonce, or the time.
+    number: u64,
 }
 
 impl<'a> Frame<'a> {
@@ -154,6 +185,7 @@ impl<'a> Frame<'a> {
         let kind = Kind::of(kind).ok_or(Malformed::Field)?;
         let most = |kind| match kind {
             Kind::Reset => (0, 0),
+            Kind::Report => (ENTRIES, 0),
             Kind::Alloc => (MOST, MOST),
             _ => (MOST, 0),
         };
@@ -161,18 +193,25 @@ impl<'a> Frame<'a> {
         if zero != 0 || zeroes != [0; 6] || n > most(kind).0 || m > most(kind).1 {
             return Err(Malformed::Field);
         }
-        let (counts, rest) = rest
-            .split_at_checked(n.wrapping_mul(COUNT))
-            .ok_or(Malformed::Length)?;
-        let (slots, mut rest) = rest
-            .split_at_checked(m.wrapping_mul(SLOT))
-            .ok_or(Malformed::Length)?;
-        let mut nonce = 0;
-        if kind == Kind::Reset {
+        let mut rest = rest;
+        let mut number = 0;
+        if matches!(kind, Kind::Reset | Kind::Report) {
             let (bytes, after) = rest.split_first_chunk().ok_or(Malformed::Length)?;
-            nonce = u64::from_be_bytes(*bytes);
+            number = u64::from_be_bytes(*bytes);
             rest = after;
         }
+        let (counted, listed) = match kind {
+            Kind::Report => (0, n),
+            _ => (n, 0),
+        };
+        let mut part = |count: usize, size| {
+            let (part, after) = rest.split_at_checked(count.wrapping_mul(size))?;
+            rest = after;
+            Some(part)
+        };
+        let counts = part(counted, COUNT).ok_or(Malformed::Length)?;
+        let entries = part(listed, ENTRY).ok_or(Malformed::Length)?;
+        let slots = part(m, SLOT).ok_or(Malformed::Length)?;
         if !rest.is_empty() {
             return Err(Malformed::Length);
         }
@@ -186,8 +225,13 @@ impl<'a> Frame<'a> {
             bytes,
             counts,
             slots,
-            nonce,
+            entries,
+            number,
         };
+        let is_reserved = |entry: &[u8]| entry.get(3).is_some_and(|zero| *zero != 0);
+        if entries.chunks_exact(ENTRY).any(is_reserved) {
+            return Err(Malformed::Field);
+        }
         if frame.slots().any(|slot| usize::from(slot.count) >= n) {
             return Err(Malformed::Field);
         }
@@ -201,7 +245,27 @@ impl<'a> Frame<'a> {
 
     /// What a RESET brings.
     pub fn nonce(&self) -> u64 {
-        self.nonce
+        self.number
+    }
+
+    /// When a REPORT was true, in ns of its endpoint's clock.
+    pub fn time(&self) -> u64 {
+        self.number
+    }
+
+    /// What a REPORT says.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
+        let entries = self.entries.chunks_exact(ENTRY);
+        entries.filter_map(|bytes| match *bytes {
+            [p0, p1, path, _, s0, s1, n0, n1, l0, l1] => Some(Entry {
+                peer: u16::from_be_bytes([p0, p1]),
+                path,
+                sent: u16::from_be_bytes([s0, s1]),
+                seen: u16::from_be_bytes([n0, n1]),
+                lost: u16::from_be_bytes([l0, l1]),
+            }),
+            _ => None,
+        })
     }
 
     /// Its totals.
@@ -263,6 +327,28 @@ pub fn encode_reset(bytes: &mut [u8; MAX_SIZE], endpoint: u16, cookie: u64, nonc
         word: cookie,
     };
     writer.finish(head, 0, 0, cookie)
+}
+
+/// Writes a REPORT of what was true at `time`, of which more than [`ENTRIES`] are left out; returns how many bytes it takes.
+pub fn encode_report(
+    bytes: &mut [u8; MAX_SIZE],
+    head: Head,
+    nonce: u64,
+    time: u64,
+    entries: &[Entry],
+) -> usize {
+    let mut writer = Writer { bytes, at: HEADER };
+    writer.put(&time.to_be_bytes());
+    let mut n = 0_u8;
+    for entry in entries.iter().take(ENTRIES) {
+        writer.put(&entry.peer.to_be_bytes());
+        writer.put(&[entry.path, 0]);
+        for total in [entry.sent, entry.seen, entry.lost] {
+            writer.put(&total.to_be_bytes());
+        }
+        n = n.wrapping_add(1);
+    }
+    writer.finish(head, n, 0, nonce)
 }
 
 struct Writer<'a> {

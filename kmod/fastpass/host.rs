@@ -21,7 +21,9 @@
 
 use super::calendar::{Calendar, Entry};
 use super::endpoint::{Endpoint, Granted, Received};
-use super::frame::{MAX_SIZE, MOST};
+use super::frame::{Entry as Line, ENTRIES, MAX_SIZE, MOST};
+use super::ledger::Ledger;
+use super::ways::Ways;
 use crate::common::store::Store;
 
 /// What a host goes by. Times in ns.
@@ -41,6 +43,8 @@ pub struct Terms {
     pub timeout: u64,
     /// How far the host's clock is behind.
     pub skew: u64,
+    /// The time between two reports of what goes by each path.
+    pub report: u64,
 }
 
 /// The packets to a destination; others hold them.
@@ -119,6 +123,8 @@ pub struct Counters {
     pub foreign: u64,
     /// Packets that were nobody's.
     pub malformed: u64,
+    /// Reports sent.
+    pub reports: u64,
 }
 
 /// A host, without its packets.
@@ -137,16 +143,22 @@ pub struct Host<S: Store> {
     /// When something was last said to the arbiter, or heard of it.
     quiet_since: u64,
     packets: u32,
+    ledger: Ledger<S>,
+    ways: Ways<S>,
     counters: Counters,
 }
 
 impl<S: Store> Host<S> {
-    /// Endpoint `id` of `count`; `seed` is a number that nobody can guess.
+    /// Endpoint `id` of `count`; `seed` is a number that nobody can guess. Of `paths` paths, if not of none, it knows what goes by them.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub fn new(id: u16, count: u16, seed: u64, terms: Terms) -> Result<Self, S::Error> {
+    pub fn new(id: u16, count: u16, paths: u16, seed: u64, terms: Terms) -> Result<Self, S::Error> {
+        let known = match paths {
+            0 => 0,
+            _ => usize::from(count),
+        };
         Ok(Self {
             terms,
             endpoint: Endpoint::new(id, count, seed, terms.timeout)?,
@@ -158,11 +170,13 @@ impl<S: Store> Host<S> {
             is_pausing: false,
             quiet_since: 0,
             packets: 0,
+            ledger: Ledger::new(count, paths)?,
+            ways: Ways::new(known)?,
             counters: Counters::default(),
         })
     }
 
-    /// Goes by other terms from now on: limit, late, interval, timeout and skew. Packets inside stay.
+    /// Goes by other terms from now on: limit, late, interval, timeout, skew and report. Packets inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -373,12 +387,16 @@ impl<S: Store> Host<S> {
         if self.enquire_at().is_some_and(|at| at <= now) {
             self.endpoint.enquire();
         }
-        let size = self.endpoint.poll(now, bytes);
+        let mut size = self.endpoint.poll(now, bytes);
+        if size.is_some() {
+            self.quiet_since = now;
+        } else {
+            size = self.report(now, bytes);
+        }
         match size {
             Some(_) => {
                 self.counters.said = self.counters.said.wrapping_add(1);
                 self.is_speaking = true;
-                self.quiet_since = now;
             }
             None if self.is_speaking => {
                 self.is_speaking = false;
@@ -390,6 +408,63 @@ impl<S: Store> Host<S> {
         size
     }
 
+    /// Writes the report that is due, if one is.
+    fn report(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
+        if self.report_at()? > now {
+            return None;
+        }
+        let mut entries = [Line::default(); ENTRIES];
+        let next = now.saturating_add(self.terms.report);
+        let filled = self.ledger.report(next, &mut entries);
+        let entries = entries.get(..filled)?;
+        self.counters.reports = self.counters.reports.wrapping_add(1);
+        let clock = now.saturating_sub(self.terms.skew);
+        self.endpoint.report(clock, entries, bytes)
+    }
+
+    /// When the next report is due. Nobody is told before the arbiter has said who it is.
+    #[inline]
+    fn report_at(&self) -> Option<u64> {
+        let due = self.ledger.due()?;
+        self.endpoint.is_synchronised().then_some(due)
+    }
+
+    /// Whether it knows what goes by each path.
+    #[inline]
+    pub fn counts_paths(&self) -> bool {
+        self.ledger.paths() > 0
+    }
+
+    /// A packet with a timeslot leaves by a path; the number that it is to carry, `None` if packets have none.
+    #[inline]
+    pub fn sent(&mut self, now: u64, entry: Entry) -> Option<u16> {
+        self.ledger.send(now, entry.destination, entry.path.into())
+    }
+
+    /// A packet has come from another endpoint, by a path; `number`: that which it carries, `None` for one of the control protocol.
+    #[inline]
+    pub fn arrived(&mut self, now: u64, from: u16, path: u16, number: Option<u16>) {
+        if path >= self.ledger.paths() {
+            return;
+        }
+        match number {
+            Some(number) => self.ledger.arrive(now, from, path, number),
+            None => self.ways.heard(from, path as u8),
+        }
+    }
+
+    /// The path of a control packet to an endpoint, if it is to have one.
+    #[inline]
+    pub fn control_path(&mut self, now: u64, to: u16, random: u32) -> Option<u8> {
+        let (paths, patience) = (self.ledger.paths(), self.terms.timeout);
+        self.ways.choose(now, to, paths, patience, random)
+    }
+
+    /// Packets of others that have not come.
+    pub fn lost_packets(&self) -> u64 {
+        self.ledger.lost()
+    }
+
     /// When [`poll`](Self::poll) is to be called, whatever happens until then: it is said anew after each `poll`
     /// that had nothing, and can be sooner only after [`receive`](Self::receive), and when nothing was said before.
     #[inline]
@@ -398,7 +473,7 @@ impl<S: Store> Host<S> {
             return Some(self.speak_at);
         }
         let due = self.endpoint.next_poll(0).into_iter();
-        let due = due.chain(self.enquire_at()).min();
+        let due = due.chain(self.enquire_at()).chain(self.report_at()).min();
         due.map(|at| at.max(self.speak_at))
     }
 

@@ -37,6 +37,8 @@
 //! | [`host`] | what a host asks for, and what it sends in a timeslot | §6.1, §6.3 |
 //! | [`calendar`] | the timeslots that it was given | |
 //! | [`options`] | what `tc` says to the qdisc | |
+//! | [`ledger`] | what goes by each path, and what is lost there | §5.2 |
+//! | [`ways`] | by which paths control packets go | |
 //! | [`stats`] | what the qdisc tells of itself | |
 //!
 //! All of it is without a clock, memory of its own, and I/O: packets and time come in, packets and timeslots go out.
@@ -62,6 +64,9 @@
 //! - **TCP's packets are its socket's no longer once they wait for a timeslot**: TCP small queues, which Linux had not in
 //!   2013, would have a flow wait for a timeslot for each packet or two, and only then ask for more. What a flow has waiting is
 //!   bounded by its window.
+//! - **Drops are found by numbers** that packets carry in their tag, in the place of a rank, and told by the control protocol, REPORT; the paper
+//!   does not say how endpoints find them.
+//! - **Control packets go by paths that have just carried an answer**, or by any: a link that has failed cuts nobody off.
 //! - **What is outstanding is bounded** ([`MAX_OUTSTANDING`]); what is more waits at the endpoint.
 
 pub mod address;
@@ -69,11 +74,13 @@ pub mod calendar;
 pub mod endpoint;
 pub mod frame;
 pub mod host;
+pub mod ledger;
 mod marks;
 pub mod options;
 pub mod session;
 pub mod siphash;
 pub mod stats;
+pub mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,10 @@ const FRAME: u64 = 1538;
 const DEFAULT_LATE: u64 = 4;
 const DEFAULT_INTERVAL: u64 = 16;
 const DEFAULT_TIMEOUT: u64 = 256;
+/// And how often it is told what goes by each path.
+const DEFAULT_REPORT: u64 = 512;
+/// The most paths.
+pub const MAX_PATHS: u32 = 256;
 
 /// What a rate makes of a frame of full size, in nanoseconds, rounded up.
 fn frame_time(rate: Option<u64>) -> u64 {
@@ -127,6 +131,16 @@ crate::options! {
         as "skew" [Unit::Time, "TIME", "a time, for example 500ns"],
         in (0, MAX_TIME), or c"Skew must be at most 100 s",
         default |said| 0;
+    /// Paths that there are, at most [`MAX_PATHS`]: what goes by each is counted, and reported to the arbiter, if there are two or more.
+    PATHS = 19, paths: u32
+        as "paths" [Unit::Number, "NUMBER", "a number of paths"],
+        in (0, MAX_PATHS), or c"Paths must be at most 256",
+        default |said| 0;
+    /// Nanoseconds between two reports, at most [`MAX_TIME`].
+    REPORT = 20, report: u64
+        as "report" [Unit::Time, "TIME", "a time, for example 600us"],
+        in (1, MAX_TIME), or c"Report must be between 1 ns and 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_REPORT).min(MAX_TIME);
 }
 
 impl Config {
@@ -181,8 +195,8 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval, timeout and
-    /// skew may change, no more: all else is agreed upon with the arbiter.
+    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval, timeout, skew and
+    /// report may change, no more: all else is agreed upon with the arbiter.
     ///
     /// # Errors
     ///
@@ -196,11 +210,12 @@ impl Config {
             interval: changed.interval,
             timeout: changed.timeout,
             skew: changed.skew,
+            report: changed.report,
             ..self
         };
         if changed != allowed {
             return Err(Refusal::invalid(
-                c"Only limit, late, interval, timeout and skew can be changed",
+                c"Only limit, late, interval, timeout, skew and report can be changed",
             ));
         }
         Ok(changed)
@@ -227,6 +242,16 @@ impl Config {
             interval: self.interval,
             timeout: self.timeout,
             skew: self.skew,
+            report: self.report,
+        }
+    }
+
+    /// Paths of which it is known what goes by them. One alone cannot be avoided, whatever is lost there.
+    #[inline]
+    pub fn counted_paths(&self) -> u16 {
+        match self.paths {
+            0 | 1 => 0,
+            paths => paths as u16,
         }
     }
 

@@ -21,8 +21,8 @@ mod kapi;
 use crate::common::discipline;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
-use crate::fastpass::address::{self, Addresses, Sort};
-use crate::fastpass::calendar::Entry;
+use crate::common::tag::Tag;
+use crate::fastpass::address::{self, Addresses, Arrival, Sort};
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next};
 use crate::fastpass::options::Config;
@@ -59,6 +59,8 @@ struct Member {
     arbiter: Peer,
     /// A second one, which is told the same, and heeded as well: the one that is not on standby speaks.
     standby: Option<Peer>,
+    addresses: Addresses,
+    own: u32,
     /// What the first one was told last, and the second is to be told.
     copy: [u8; MAX_SIZE],
     copied: usize,
@@ -83,6 +85,7 @@ impl Node {
 
 impl shared::Shared for Node {
     const DATAGRAMS: bool = true;
+    const ARRIVALS: bool = true;
     type Error = Error;
 
     fn new() -> Result<Self> {
@@ -98,6 +101,23 @@ impl shared::Shared for Node {
             }
         }
         None
+    }
+
+    fn arrived(&mut self, protocol: u16, header: &[u8], now: u64) -> bool {
+        let mut is_news = false;
+        for member in self.members().filter(|it| it.host.counts_paths()) {
+            let port = member.arbiter.port;
+            let arrival = address::arrival(protocol, header, port);
+            let Some(arrival) = arrival.filter(|it| it.to == member.own) else {
+                continue;
+            };
+            if let Some(from) = member.addresses.endpoint(arrival.from) {
+                let Arrival { path, number, .. } = arrival;
+                member.host.arrived(now, from, path, number);
+                is_news = true;
+            }
+        }
+        is_news
     }
 
     #[inline]
@@ -173,7 +193,8 @@ fn host(config: &Config) -> Result<Host<KernelStore>> {
     let id = addresses.endpoint(config.address).ok_or(EINVAL)?;
     let count = addresses.count().try_into().map_err(|_| EINVAL)?;
     let seed = u64::from(random()) << 32 | u64::from(random());
-    Host::new(id, count, seed, config.terms())
+    let paths = config.counted_paths();
+    Host::new(id, count, paths, seed, config.terms())
 }
 
 /// Makes an endpoint a member of its namespace; its number.
@@ -208,14 +229,21 @@ fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
     })
 }
 
-/// Writes a path into a packet's tag, in the place of an upstream queue. Whether it has a tag.
-fn direct(skb: Skb, path: u8) -> (Skb, bool) {
+/// Writes a path into a packet's tag, in the place of an upstream queue, and in the place of its rank its number, if it has one, which is
+/// asked for only then. Whether it has a tag.
+fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u16>) -> (Skb, bool) {
     let protocol = skb.protocol();
     match MaybeTagged::read(skb, protocol) {
-        Ok(skb) => {
-            let has_tag = matches!(skb, MaybeTagged::Tagged { .. });
-            (skb.mark(u16::from(path).wrapping_add(1)), has_tag)
+        Ok(MaybeTagged::Tagged { skb, at, tag }) => {
+            let rank = number().map_or(tag.rank, u32::from);
+            let upstream_queue = u16::from(path).wrapping_add(1);
+            let tag = Tag {
+                rank,
+                upstream_queue,
+            };
+            (MaybeTagged::Tagged { skb, at, tag }.written(), true)
         }
+        Ok(skb) => (skb.into_skb(), false),
         Err(skb) => (skb, false),
     }
 }
@@ -231,6 +259,28 @@ impl Port {
             return address::sort(skb.protocol(), skb.copy_network_header(&mut copy), port);
         }
         address::sort(skb.protocol(), header, port)
+    }
+
+    /// Gives a control packet a path, where there are several.
+    fn direct_control(&self, sch: &mut Sch<'_, Self>, skb: Skb) -> Skb {
+        if self.config.counted_paths() == 0 {
+            return skb;
+        }
+        let to = match self.sort(&skb) {
+            Sort::Control(address) => self.addresses.endpoint(address),
+            _ => None,
+        };
+        let Some(to) = to else {
+            return skb;
+        };
+        let path = sch.shared(|node| match node.members.get_mut(self.member) {
+            Some(Some(member)) => member.host.control_path(now(), to, random()),
+            _ => None,
+        });
+        match path {
+            Some(path) => direct(skb, path, || None).0,
+            None => skb,
+        }
     }
 }
 
@@ -263,6 +313,8 @@ impl Qdisc for Port {
         let member = Member {
             host: memory.host.ok_or(EINVAL)?,
             device: setup.device(),
+            addresses: config.addresses(),
+            own: config.address,
             arbiter: peer(config.arbiter),
             standby: (config.standby != 0).then(|| peer(config.standby)),
             copy: [0; MAX_SIZE],
@@ -333,6 +385,8 @@ impl Qdisc for Port {
                 resets: counters.resets,
                 foreign: counters.foreign,
                 malformed: counters.malformed,
+                reports: counters.reports,
+                lost_packets: host.lost_packets(),
             }
             .to_bytes()
         })
@@ -353,11 +407,11 @@ impl Qdisc for Port {
                 // Nobody gets a timeslot to himself.
                 destination.filter(|_| destination != self.own)
             }
-            Sort::Control if self.control.len() < self.config.limit => {
+            Sort::Control(_) if self.control.len() < self.config.limit => {
                 self.control.push(skb, 0);
                 return admission.queued(sch);
             }
-            Sort::Control | Sort::Other => None,
+            Sort::Control(_) | Sort::Other => None,
         };
         let packet = skb.packet();
         let cost = self.config.cost(packet.len, packet.segments);
@@ -392,7 +446,7 @@ impl Qdisc for Port {
             count(&mut self.counts.control);
             let bytes = self.counts.control_bytes;
             self.counts.control_bytes = bytes.wrapping_add(skb.packet().len.into());
-            return discipline::Next::Packet(skb);
+            return discipline::Next::Packet(self.direct_control(sch, skb));
         }
         if let Some(skb) = self.unscheduled.pop() {
             count(&mut self.counts.unscheduled);
@@ -408,12 +462,21 @@ impl Qdisc for Port {
             _ => Next::Nothing,
         });
         match next {
-            Next::Send(Entry { destination, path }) => {
-                let waiting = self.waiting.get_mut(usize::from(destination));
+            Next::Send(entry) => {
+                let waiting = self.waiting.get_mut(usize::from(entry.destination));
                 let Some(skb) = waiting.and_then(Fifo::pop) else {
                     return discipline::Next::Nothing;
                 };
-                let (skb, has_path) = direct(skb, path);
+                let is_numbered = self.config.counted_paths() > 0;
+                let (skb, has_path) = direct(skb, entry.path, || {
+                    if !is_numbered {
+                        return None;
+                    }
+                    sch.shared(|node| match node.members.get_mut(number) {
+                        Some(Some(member)) => member.host.sent(now(), entry),
+                        _ => None,
+                    })
+                });
                 if !has_path {
                     count(&mut self.counts.pathless);
                 }

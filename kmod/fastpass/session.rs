@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The arbiter's end of the control protocol: one endpoint's session.
 
-use super::frame::{encode, encode_reset, Count, Frame, Head, Kind, Slot, MAX_SIZE, MOST};
+use super::frame::{encode, encode_reset, Count, Entry, Frame, Head, Kind, Slot, MAX_SIZE, MOST};
 use super::marks::Marks;
 use super::{newer, FIRST, MAX_OUTSTANDING};
 use crate::common::store::Store;
@@ -20,6 +20,9 @@ pub trait Demands {
 
     /// The endpoint begins again: what it has asked for is void.
     fn forget(&mut self);
+
+    /// At `time`, in ns of its clock, this was true of another endpoint and a path, it says. There may be no such endpoint, nor path.
+    fn report(&mut self, time: u64, entry: Entry);
 }
 
 /// What the arbiter knows of an endpoint.
@@ -182,7 +185,10 @@ impl<S: Store> Session<S> {
         let Ok(frame) = Frame::decode(bytes) else {
             return Received::Malformed;
         };
-        if !matches!(frame.head.kind, Kind::Request | Kind::AckAlloc) {
+        if !matches!(
+            frame.head.kind,
+            Kind::Request | Kind::AckAlloc | Kind::Report
+        ) {
             return Received::Malformed;
         }
         if frame.head.endpoint != self.endpoint {
@@ -196,7 +202,11 @@ impl<S: Store> Session<S> {
             self.begin_again(nonce);
             demands.forget();
         }
-        self.is_asked |= frame.head.kind == Kind::Request;
+        // A report is answered as well, so that the endpoint knows of its way that it is good.
+        self.is_asked |= matches!(frame.head.kind, Kind::Request | Kind::Report);
+        for entry in frame.entries() {
+            demands.report(frame.time(), entry);
+        }
         let mut refused = 0_u32;
         for count in frame.counts() {
             match frame.head.kind {

@@ -51,9 +51,14 @@ crate::statistics! {
         Counter Number foreign: u64,
         /// Packets that were none of the protocol.
         Counter Number malformed: u64,
+        /// Reports sent to the arbiter.
+        Counter Number reports: u64,
+        /// Packets of others that did not arrive.
+        Counter Number lost_packets: u64,
     }
     "  synchronised {synchronised} waiting {waiting}p outstanding {outstanding} ahead {ahead}"
     "  scheduled {scheduled}p pathless {pathless}p unscheduled {unscheduled}p control {control}p {control_bytes} dropped full {dropped_full}p unscheduled {dropped_unscheduled}p"
     "  timeslots used {used} wasted {wasted} missed {missed} unkept {unkept} lost {lost} late mean {late_mean_ns=late_sum_ns/used} max {late_max_ns}"
     "  arbiter said {said}p heard {heard}p resets {resets} foreign {foreign}p malformed {malformed}p"
+    "  paths reports {reports}p lost {lost_packets}p"
 }

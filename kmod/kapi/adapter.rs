@@ -19,7 +19,7 @@ use super::{
         weft_qdisc_unlock, TCQ_F_CAN_BYPASS,
     },
     child::Child,
-    device::Group,
+    device::{Group, Tap},
     namespace::private::Sharing as _,
     netlink::{dump_options, ExtAck, Nest},
     qdisc::{id, Qdisc, QueueView},
@@ -40,6 +40,7 @@ pub(super) struct Private<T> {
     pub(super) child: Option<Child>,
     pub(super) namespace: *mut c_void,
     group: Option<Group>,
+    tap: Option<Tap>,
     pub(super) watchdog: MaybeUninit<Watchdog>,
     state: MaybeUninit<T>,
 }
@@ -193,7 +194,24 @@ impl<T: Qdisc> Adapter<T> {
                 let rtnl = Rtnl::new(NonNull::new_unchecked(sch), namespace);
                 (child, group, namespace, Setup::new(rtnl, ack.as_ptr()))
             };
-            let state = T::new(config, prepared, &mut setup)?;
+            let mut state = T::new(config, prepared, &mut setup)?;
+            // SAFETY: As above. Its handler finds the namespace's state, which outlives the device.
+            let tap = unsafe {
+                T::Shared::TAP
+                    .map(|handler| Tap::new(sch, handler))
+                    .transpose()
+            };
+            let tap = match tap {
+                Ok(tap) => tap,
+                Err(error) => {
+                    if T::HAS_DESTROY {
+                        // SAFETY: In its init callback, as above.
+                        let mut rtnl = unsafe { Rtnl::new(NonNull::new_unchecked(sch), namespace) };
+                        state.destroy(&mut rtnl);
+                    }
+                    return Err(error);
+                }
+            };
             // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where it
             // is until the qdisc is freed, after destroy. What is overwritten is zero.
             unsafe {
@@ -203,6 +221,7 @@ impl<T: Qdisc> Adapter<T> {
                 }
                 addr_of_mut!((*private).child).write(child);
                 addr_of_mut!((*private).group).write(group);
+                addr_of_mut!((*private).tap).write(tap);
                 addr_of_mut!((*private).namespace).write(namespace);
                 addr_of_mut!((*private).state).cast::<T>().write(state);
                 addr_of_mut!((*private).ready).write(true);
@@ -224,6 +243,7 @@ impl<T: Qdisc> Adapter<T> {
             }
             addr_of_mut!((*private).ready).write(false);
             Self::cancel(sch);
+            core::ptr::drop_in_place(addr_of_mut!((*private).tap));
             if T::HAS_DESTROY {
                 Self::state(sch).destroy(&mut Self::rtnl(sch));
             }

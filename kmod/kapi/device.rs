@@ -2,11 +2,14 @@
 
 //! The network device that a qdisc belongs to.
 
-use core::ptr::NonNull;
+use core::{mem::MaybeUninit, ptr::NonNull};
 
 use kernel::{error::to_result, prelude::*};
 
-use super::bindings::{dev_mc_add, dev_mc_del, net_device, weft_qdisc_dev, Qdisc};
+use super::bindings::{
+    dev_add_pack, dev_mc_add, dev_mc_del, dev_remove_pack, net_device, packet_type, sk_buff,
+    weft_qdisc_dev, Qdisc,
+};
 
 /// A group address that the device receives, until dropped.
 ///
@@ -54,5 +57,55 @@ impl Drop for Group {
         // SAFETY: Valid (invariant), the address as in `join`. Whether it was still in the list is
         // of no interest: a device that goes away has flushed it.
         unsafe { dev_mc_del(self.device.as_ptr(), padded(self.address).as_ptr()) };
+    }
+}
+
+/// Packets of all EtherTypes (`ETH_P_ALL`): those who are told of these come before the device's filters.
+const ALL: u16 = 3;
+
+/// Who is called with each packet that comes to a device.
+pub(super) type Handler =
+    unsafe extern "C" fn(*mut sk_buff, *mut net_device, *mut packet_type, *mut net_device) -> c_int;
+
+/// A handler that sees each packet that comes to a device, before all others do, and none that leaves; until dropped.
+///
+/// # Invariants
+///
+/// The structure is registered and, in its box, stays where it is.
+pub(super) struct Tap(KBox<packet_type>);
+
+impl Tap {
+    /// Has the device of a qdisc call the handler.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Group::join`]. The handler can be called with any packet of the device until the value is dropped.
+    pub(super) unsafe fn new(sch: *mut Qdisc, handler: Handler) -> Result<Self> {
+        let tap = packet_type {
+            type_: ALL.to_be(),
+            // Otherwise each packet that leaves would be cloned.
+            ignore_outgoing: true,
+            // SAFETY: As the caller promises.
+            dev: unsafe { weft_qdisc_dev(sch) },
+            func: Some(handler),
+            // SAFETY: All other fields are pointers or integers, for which zero is valid.
+            ..unsafe { MaybeUninit::zeroed().assume_init() }
+        };
+        let mut tap = KBox::new(tap, GFP_KERNEL)?;
+        // SAFETY: The structure is complete, and stays where it is. The device is valid.
+        unsafe { dev_add_pack(&raw mut *tap) };
+        // INVARIANT: Registered just now.
+        Ok(Self(tap))
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // SAFETY: Registered (invariant), on a device that is there as long as its qdisc. It waits for packets that are being handled.
+        unsafe { dev_remove_pack(&raw mut *self.0) };
     }
 }

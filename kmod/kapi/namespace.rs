@@ -74,7 +74,7 @@
 use core::{
     cell::UnsafeCell,
     mem::{offset_of, MaybeUninit},
-    ptr::{addr_of, addr_of_mut, null, null_mut},
+    ptr::{addr_of, addr_of_mut, null, null_mut, NonNull},
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
 };
 
@@ -99,7 +99,9 @@ use super::{
         weft_unlock_bh_off, Qdisc,
     },
     clock::now,
-    detour, frame, layout,
+    detour,
+    device::Handler,
+    frame, layout,
     skb::{Fifo, Skb},
 };
 use crate::common::shared::{self, Frames, Peer, DATAGRAM, FRAME};
@@ -128,6 +130,9 @@ pub(super) mod private {
         /// The group address that the devices receive.
         const GROUP: Option<[u8; 6]>;
 
+        /// Who sees each packet that comes to a device, if somebody does.
+        const TAP: Option<Handler>;
+
         /// Where the state is for a qdisc; null for none.
         ///
         /// # Safety
@@ -152,6 +157,7 @@ pub(super) mod private {
 
     impl Sharing for () {
         const GROUP: Option<[u8; 6]> = None;
+        const TAP: Option<Handler> = None;
 
         unsafe fn find(_sch: *mut Qdisc) -> *mut c_void {
             null_mut()
@@ -170,6 +176,10 @@ pub(super) mod private {
         const GROUP: Option<[u8; 6]> = match <T as shared::Shared>::FRAMES {
             Some(frames) => Some(frames.group),
             None => None,
+        };
+        const TAP: Option<Handler> = match <T as shared::Shared>::ARRIVALS {
+            true => Some(Namespace::<T>::tap),
+            false => None,
         };
 
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void {
@@ -471,6 +481,35 @@ impl<T: Shared> Namespace<T> {
             if this.locked(|inside| inside.state.receive(index, from, payload, now())) {
                 weft_dev_schedule(device);
             }
+        }
+        0
+    }
+
+    /// The handler of a device's tap.
+    unsafe extern "C" fn tap(
+        skb: *mut sk_buff,
+        device: *mut net_device,
+        _kind: *mut packet_type,
+        _origin: *mut net_device,
+    ) -> c_int {
+        // SAFETY: The kernel's arguments, under RCU and with bottom halves off: packet and device are valid, and one reference to the packet is
+        // ours. It may be shared: it is read only. The state is there, as in `receive`; the device has a qdisc of this kind, or had one.
+        unsafe {
+            let Some(skb) = NonNull::new(skb) else {
+                return 0;
+            };
+            let skb = Skb::from_raw(skb);
+            let this = &*Self::of(weft_dev_net(device));
+            let news = this.locked(|inside| {
+                let (protocol, header) = (skb.protocol(), skb.network_header());
+                inside.state.arrived(protocol, header, now())
+                    && inside.live
+                    && inside.state.has_news()
+            });
+            if news {
+                this.queue_work();
+            }
+            weft_skb_consume(skb.into_raw());
         }
         0
     }

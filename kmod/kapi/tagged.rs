@@ -54,14 +54,19 @@ impl MaybeTagged {
 
     /// Writes another upstream queue, if there is a tag.
     #[inline]
-    pub fn mark(self, upstream_queue: u16) -> Skb {
+    pub fn mark(mut self, upstream_queue: u16) -> Skb {
+        if let Self::Tagged { tag, .. } = &mut self {
+            tag.upstream_queue = upstream_queue;
+        }
+        self.written()
+    }
+
+    /// Writes the tag as it is here, if there is one.
+    #[inline]
+    pub fn written(self) -> Skb {
         match self {
             Self::Untagged(skb) => skb,
             Self::Tagged { mut skb, at, tag } => {
-                let tag = Tag {
-                    upstream_queue,
-                    ..tag
-                };
                 tag::rewrite(skb.header(), at, tag);
                 skb.into_skb()
             }

@@ -123,18 +123,26 @@ fn dibs_options(bytes: &[u8]) {
 }
 
 fn fastpass_frame(bytes: &[u8]) {
-    use weft_core::fastpass::frame::{encode, encode_reset, Frame, Kind, MAX_SIZE, MOST};
+    use weft_core::fastpass::frame::{
+        encode, encode_report, encode_reset, Frame, Kind, ENTRIES, MAX_SIZE, MOST,
+    };
     if let Ok(frame) = Frame::decode(bytes) {
         let slots: Vec<_> = frame.slots().collect();
         let counts = frame.counts().count();
         assert!(counts <= MOST && slots.len() <= MOST);
         assert!(slots.iter().all(|slot| usize::from(slot.count) < counts));
+        let entries: Vec<_> = frame.entries().collect();
+        assert!(entries.len() <= ENTRIES);
         let mut again = [0xaa; MAX_SIZE];
         let head = frame.head;
         let (size, nonce) = match head.kind {
             Kind::Reset => (
                 encode_reset(&mut again, head.endpoint, head.word, frame.nonce()),
                 head.word,
+            ),
+            Kind::Report => (
+                encode_report(&mut again, head, 1, frame.time(), &entries),
+                1,
             ),
             _ => (encode(&mut again, head, 1, frame.counts(), &slots), 1),
         };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Who is which endpoint, and which packets are the control protocol's.
 
-use crate::fastpass::address::{sort, Addresses, Sort};
+use weft_core::common::tag::Tag;
+use weft_core::fastpass::address::{arrival, sort, Addresses, Arrival, Sort};
 
 fn v4(text: &str) -> u32 {
     text.parse::<std::net::Ipv4Addr>().unwrap().into()
@@ -80,9 +81,10 @@ fn the_control_protocols_packets_are_known_by_their_port_wherever_the_header_end
     let to = Sort::To(v4("10.0.0.3"), false);
     for options in 0..=10 {
         let sort = |l4, fragment, ports| sort(0x0800, &packet(l4, fragment, options, ports), 7);
-        assert_eq!(sort(17, [0x40, 0], [7, 9]), Sort::Control);
-        assert_eq!(sort(17, [0, 0], [9, 7]), Sort::Control);
-        assert_eq!(sort(17, [0x20, 0], [9, 7]), Sort::Control);
+        let control = Sort::Control(v4("10.0.0.3"));
+        assert_eq!(sort(17, [0x40, 0], [7, 9]), control);
+        assert_eq!(sort(17, [0, 0], [9, 7]), control);
+        assert_eq!(sort(17, [0x20, 0], [9, 7]), control);
         assert_eq!(sort(17, [0, 0], [9, 9]), to);
         assert_eq!(sort(6, [0, 0], [7, 7]), Sort::To(v4("10.0.0.3"), true));
         // Later fragments.
@@ -98,7 +100,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
         let expected = match len {
             0..20 => Sort::Other,
             20..24 => Sort::To(v4("10.0.0.3"), false),
-            _ => Sort::Control,
+            _ => Sort::Control(v4("10.0.0.3")),
         };
         assert_eq!(sort(0x0800, &whole[..len], 7), expected, "{len}");
     }
@@ -110,4 +112,39 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     let mut short = whole;
     short[0] = 0x40;
     assert_eq!(sort(0x0800, &short, 7), Sort::To(v4("10.0.0.3"), false));
+}
+
+#[test]
+fn what_comes_says_its_path_and_its_number_in_its_tag() {
+    let tag = |upstream_queue, rank| Tag {
+        rank,
+        upstream_queue,
+    };
+    let tagged = |l4, ports, tag: Tag| {
+        let mut header = packet(l4, [0, 0], 2, ports);
+        header[20..28].copy_from_slice(&tag.to_ipv4());
+        header
+    };
+    let read = |header: &[u8]| arrival(0x0800, header, 7);
+    let expected = Arrival {
+        from: v4("10.0.0.2"),
+        to: v4("10.0.0.3"),
+        path: 3,
+        number: Some(65_535),
+    };
+    let data = tagged(6, [7, 9], tag(4, 65_535));
+    assert_eq!(read(&data), Some(expected));
+    let expected = Arrival {
+        path: 255,
+        number: None,
+        ..expected
+    };
+    assert_eq!(read(&tagged(17, [7, 9], tag(256, 1))), Some(expected));
+    // No path, no tag, no IPv4, and half of a packet.
+    assert_eq!(read(&tagged(6, [7, 9], tag(0, 1))), None);
+    assert_eq!(read(&packet(6, [0, 0], 2, [7, 9])), None);
+    assert_eq!(arrival(0x86dd, &data, 7), None);
+    for len in 0..28 {
+        assert_eq!(read(&data[..len]), None, "{len}");
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use weft_core::fastpass::endpoint::Endpoint;
-use weft_core::fastpass::frame::MAX_SIZE;
+use weft_core::fastpass::frame::{Entry, MAX_SIZE};
 use weft_core::fastpass::session::{Demands, Session};
 use weft_core::heap::Heap;
 
@@ -28,6 +28,8 @@ impl Demands for Wanted {
     fn forget(&mut self) {
         self.0.clear();
     }
+
+    fn report(&mut self, _time: u64, _entry: Entry) {}
 }
 
 /// xorshift64 (Marsaglia 2003).

@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use weft_core::fastpass::frame::{
-    encode, encode_reset, Count, Frame, Head, Kind, Malformed, Slot, MAX_SIZE, MOST,
+    encode, encode_report, encode_reset, Count, Entry, Frame, Head, Kind, Malformed, Slot, ENTRIES,
+    MAX_SIZE, MOST,
 };
 use weft_core::fastpass::siphash;
 
@@ -39,6 +40,21 @@ fn reset() -> Vec<u8> {
     bytes[..size].to_vec()
 }
 
+fn report(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = [0xaa; MAX_SIZE];
+    let time = 0x1112_1314_1516_1718;
+    let size = encode_report(&mut bytes, head(Kind::Report), NONCE, time, entries);
+    bytes[..size].to_vec()
+}
+
+const ENTRY: Entry = Entry {
+    peer: 0x0203,
+    path: 4,
+    sent: 0x0506,
+    seen: 0x0708,
+    lost: 0x090a,
+};
+
 const SLOT: Slot = Slot {
     offset: 200,
     count: 1,
@@ -69,6 +85,17 @@ fn the_layout_never_changes() {
     assert!(frame.is_under(7) && !frame.is_under(NONCE));
     assert_eq!(frame.nonce(), NONCE);
     assert_eq!(MAX_SIZE, 608);
+
+    let bytes = report(&[ENTRY]);
+    assert_eq!(bytes[..8], *b"FCP\x01\x06\x01\0\0");
+    let body = [
+        0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 2, 3, 4, 0, 5, 6, 7, 8, 9, 10,
+    ];
+    assert_eq!(bytes[32..], body);
+    let frame = Frame::decode(&bytes).unwrap();
+    assert!(frame.is_under(NONCE) && frame.head == head(Kind::Report));
+    assert_eq!(frame.time(), 0x1112_1314_1516_1718);
+    assert_eq!(frame.entries().collect::<Vec<_>>(), [ENTRY]);
 }
 
 #[test]
@@ -78,6 +105,9 @@ fn what_is_too_much_is_left_out() {
     let frame = Frame::decode(&bytes).unwrap();
     assert_eq!(frame.counts().count(), MOST);
     assert_eq!(frame.slots().count(), MOST);
+    let bytes = report(&[ENTRY; ENTRIES + 3]);
+    assert_eq!(bytes.len(), 600);
+    assert_eq!(Frame::decode(&bytes).unwrap().entries().count(), ENTRIES);
 }
 
 #[test]
@@ -86,6 +116,7 @@ fn a_packet_that_is_too_short_or_too_long_is_refused() {
         encoded(head(Kind::Request), &counts(3), &[]),
         encoded(head(Kind::Alloc), &counts(2), &[SLOT]),
         reset(),
+        report(&[ENTRY; 3]),
     ] {
         for size in 0..bytes.len() {
             let refused = Frame::decode(&bytes[..size]).err();
@@ -107,7 +138,7 @@ fn fields_that_have_no_such_value_are_refused() {
     };
     let alloc = encoded(head(Kind::Alloc), &counts(2), &[SLOT]);
     let request = encoded(head(Kind::Request), &counts(2), &[]);
-    for kind in [0, 6, 255] {
+    for kind in [0, 7, 255] {
         refused(4, kind, &alloc);
     }
     refused(5, 65, &alloc);
@@ -118,6 +149,11 @@ fn fields_that_have_no_such_value_are_refused() {
     for zero in [7, 10, 11, 12, 13, 14, 15] {
         refused(zero, 1, &alloc);
     }
+    let report = report(&[ENTRY; 2]);
+    refused(5, 57, &report);
+    refused(6, 1, &report);
+    refused(43, 1, &report);
+    refused(53, 1, &report);
     // A slot of a count that is not there.
     refused(alloc.len() - 2, 2, &alloc);
     for byte in 0..4 {
@@ -156,10 +192,14 @@ proptest! {
     ) {
         if head > 0 && bytes.len() >= 32 {
             bytes[..4].copy_from_slice(b"FCP\x01");
-            bytes[4] %= 6;
+            bytes[4] %= 7;
             let rest = bytes.len() - 32;
             bytes[5] = (rest / 6) as u8;
             bytes[6] = (rest % 6 / 3) as u8;
+            if bytes[4] == 6 {
+                bytes[5] = (rest.saturating_sub(8) / 10) as u8;
+                bytes[6] = 0;
+            }
             bytes[7] = 0;
             bytes[10..16].fill(0);
             if head > 1 {

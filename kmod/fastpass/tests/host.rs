@@ -27,6 +27,7 @@ const TERMS: Terms = Terms {
     interval: 700,
     timeout: 4000,
     skew: 0,
+    report: 5000,
 };
 
 /// What goes wrong.
@@ -91,7 +92,7 @@ impl World {
             trouble,
             now: 1_000_000,
             skew,
-            host: Host::new(ID, COUNT, seed, Terms { skew, ..TERMS }).unwrap(),
+            host: Host::new(ID, COUNT, 0, seed, Terms { skew, ..TERMS }).unwrap(),
             session: Session::new(ID, COUNT, TERMS.timeout).unwrap(),
             wanted: Wanted::default(),
             network: Vec::new(),
@@ -403,7 +404,7 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
         limit: 100_000,
         ..TERMS
     };
-    let mut host = Host::<Heap>::new(ID, COUNT, 1, terms).unwrap();
+    let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, terms).unwrap();
     let packets = 70_000;
     for _ in 0..packets {
         assert!(host.arrive(7, CAPACITY));
@@ -451,7 +452,7 @@ fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for(
 
 #[test]
 fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
-    let mut host = Host::<Heap>::new(ID, COUNT, 1, TERMS).unwrap();
+    let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, TERMS).unwrap();
     assert!(!host.arrive(COUNT, 84));
     for _ in 0..TERMS.limit {
         assert!(host.arrive(7, 84));

@@ -8,7 +8,9 @@ mod exchange;
 mod forgery;
 mod frame;
 mod host;
+mod ledger;
 mod options;
 mod siphash;
+mod ways;
 
 use crate::common::tests::message;

@@ -42,6 +42,8 @@ fn everything() -> Options {
         timeout: Some(7),
         standby: Some(FIRST + 9),
         skew: Some(10),
+        paths: Some(256),
+        report: Some(12),
     }
 }
 
@@ -66,6 +68,8 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (16, &7_u64.to_ne_bytes()),
         (17, &(FIRST + 9).to_ne_bytes()),
         (18, &10_u64.to_ne_bytes()),
+        (19, &256_u32.to_ne_bytes()),
+        (20, &12_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -82,6 +86,14 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
     assert_eq!(config.late, 4 * 1231);
     assert_eq!(config.interval, 16 * 1231);
     assert_eq!(config.timeout, 256 * 1231);
+    assert_eq!((config.paths, config.report), (0, 512 * 1231));
+    let counted = [0, 1, 2, 256].map(|paths| {
+        let paths = Some(paths);
+        Config::new(&Options { paths, ..needed() })
+            .unwrap()
+            .counted_paths()
+    });
+    assert_eq!(counted, [0, 0, 2, 256]);
     assert_eq!((config.racks, config.pods, config.limit), (1, 1, 1000));
     let said = Options {
         timeslot: Some(2000),
@@ -295,6 +307,13 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
             u64(100_000_000_000),
             c"Skew must be at most 100 s",
         ),
+        (attr::PATHS, u32(257), u32(0), c"Paths must be at most 256"),
+        (
+            attr::REPORT,
+            u64(0),
+            u64(100_000_000_000),
+            c"Report must be between 1 ns and 100 s",
+        ),
     ] {
         let refusal = Refusal {
             message,
@@ -318,6 +337,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         interval: Some(3),
         timeout: Some(4),
         skew: Some(5),
+        report: Some(6),
         ..Options::default()
     };
     let changed = Config {
@@ -326,15 +346,21 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         interval: 3,
         timeout: 4,
         skew: 5,
+        report: 6,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));
-    let sentence = c"Only limit, late, interval, timeout and skew can be changed";
+    let sentence = c"Only limit, late, interval, timeout, skew and report can be changed";
     let other = Options {
         timeslot: Some(1),
         ..Options::default()
     };
     assert!(config.updated(&other).is_err());
+    let other = Options {
+        paths: Some(1),
+        ..Options::default()
+    };
+    assert_eq!(config.updated(&other), Err(Refusal::invalid(sentence)));
     let other = Options {
         arbiter: Some(1),
         ..Options::default()
@@ -347,11 +373,11 @@ fn statistics_have_no_padding_and_grow_at_the_end() {
     let stats = Stats {
         synchronised: 1,
         scheduled: 2,
-        malformed: 3,
+        lost_packets: 3,
         ..Stats::from_bytes(&[0; Stats::SIZE]).unwrap()
     };
     let bytes = stats.to_bytes();
-    assert_eq!(Stats::SIZE, 4 * 4 + 19 * 8);
+    assert_eq!(Stats::SIZE, 4 * 4 + 21 * 8);
     assert_eq!(bytes[..4], 1_u32.to_ne_bytes());
     assert_eq!(bytes[16..24], 2_u64.to_ne_bytes());
     assert_eq!(bytes[Stats::SIZE - 8..], 3_u64.to_ne_bytes());

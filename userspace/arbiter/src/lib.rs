@@ -23,7 +23,9 @@
 //! | [`max_min`] | who gets a timeslot: who has waited longest since the last one |
 //! | [`min_fct`] | who gets a timeslot: who needs the fewest |
 //! | [`paths`] | by which path, so that no two packets of a timeslot share a link |
-//! | [`routes`] | the same for a fabric of three layers |
+//! | [`routes`] | the same for a fabric of three layers, and around what has failed |
+//! | [`fabric`] | which links and switches a path comes by |
+//! | [`faults`] | which of them it is that loses packets |
 //! | [`Free`] | in which timeslots an endpoint can be given to, and take, a packet |
 //! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
 //! | [`watch`] | which of two arbiters it is that allocates |
@@ -38,6 +40,9 @@ use std::ops::Range;
 
 pub use free::{Free, Lags};
 
+mod detours;
+pub mod fabric;
+pub mod faults;
 mod free;
 pub mod max_min;
 mod meetings;

@@ -25,6 +25,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use weft_arbiter::faults::Fault;
 use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Counters, Policy, Service, Settings};
 use weft_arbiter::watch::{Change, Watch};
@@ -54,6 +55,9 @@ Examples:
   # Two of them, on the hosts 10.0.0.2 and 10.3.1.3.
   weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.3.1.3
   weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.0.0.2 --second
+
+  # What was found to be faulty is repaired: packets go there again.
+  kill -USR1 $(pidof weft-arbiter)
 
   # Figures every second, as a line of JSON each; once more at the end (SIGTERM, SIGINT).
   weft-arbiter --first 10.0.0.2 --hosts 5 --statistics figures.json --every 1s";
@@ -254,10 +258,33 @@ struct Figures {
 /// A line of it.
 #[derive(Serialize)]
 struct Line {
+    /// ns of `CLOCK_MONOTONIC`.
+    time_ns: u64,
     active: bool,
     takeovers: u64,
     #[serde(flatten)]
     counters: Counters,
+    faults: Vec<Faulty>,
+}
+
+/// What was found to be faulty.
+#[derive(Serialize)]
+struct Faulty {
+    what: String,
+    avoided: bool,
+    suspected_ns: u64,
+    found_ns: u64,
+}
+
+impl From<&Fault> for Faulty {
+    fn from(fault: &Fault) -> Self {
+        Self {
+            what: fault.component.to_string(),
+            avoided: fault.is_avoided,
+            suspected_ns: fault.suspected_ns,
+            found_ns: fault.found_ns,
+        }
+    }
 }
 
 impl Figures {
@@ -274,9 +301,9 @@ impl Figures {
         })
     }
 
-    fn write(&mut self, arbiter: &Arbiter) -> Result<()> {
+    fn write(&mut self, now: u64, arbiter: &Arbiter) -> Result<()> {
         if let Some(file) = &mut self.file {
-            let line = serde_json::to_string(&arbiter.line())?;
+            let line = serde_json::to_string(&arbiter.line(now))?;
             writeln!(file, "{line}").context("writing figures")?;
         }
         Ok(())
@@ -285,7 +312,7 @@ impl Figures {
     fn tick(&mut self, now: u64, arbiter: &Arbiter) -> Result<()> {
         if self.next <= now {
             self.next = now.saturating_add(self.every);
-            self.write(arbiter)?;
+            self.write(now, arbiter)?;
         }
         Ok(())
     }
@@ -298,6 +325,8 @@ struct Arbiter<'a> {
     /// If there is another one: where that is, and which of them is active.
     watch: Option<(SocketAddrV4, Watch)>,
     takeovers: u64,
+    /// How many faults were told of.
+    said_faults: usize,
 }
 
 impl<'a> Arbiter<'a> {
@@ -319,6 +348,7 @@ impl<'a> Arbiter<'a> {
             service: service(arguments)?,
             watch,
             takeovers: 0,
+            said_faults: 0,
         })
     }
 
@@ -326,12 +356,37 @@ impl<'a> Arbiter<'a> {
         self.watch.as_ref().is_none_or(|(_, it)| it.is_active())
     }
 
-    fn line(&self) -> Line {
+    fn line(&self, now: u64) -> Line {
         Line {
+            time_ns: now,
             active: self.is_active(),
             takeovers: self.takeovers,
             counters: self.service.counters(),
+            faults: self.service.faults().iter().map(Faulty::from).collect(),
         }
+    }
+
+    /// Says what has been found to be faulty since the last time. Whether there is something new.
+    fn say_faults(&mut self) -> bool {
+        let found = self.service.faults();
+        let is_new = found.len() > self.said_faults;
+        for fault in found.iter().skip(self.said_faults) {
+            let what = fault.component;
+            match fault.is_avoided {
+                true => eprintln!("weft-arbiter: packets are lost by the {what}: it is avoided"),
+                false => eprintln!(
+                    "weft-arbiter: packets are lost by the {what}: there is no way around it"
+                ),
+            }
+        }
+        self.said_faults = found.len();
+        is_new
+    }
+
+    fn clear_faults(&mut self) {
+        self.service.clear_faults();
+        self.said_faults = 0;
+        eprintln!("weft-arbiter: all that was faulty counts as repaired");
     }
 
     fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
@@ -359,6 +414,7 @@ impl<'a> Arbiter<'a> {
             if change.is_some() {
                 // It begins without knowing anything, and forgets what it knew.
                 self.service = service(self.arguments)?;
+                self.said_faults = 0;
                 self.takeovers += u64::from(change == Some(Change::Active));
             }
         }
@@ -382,8 +438,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGUSR1);
     signals.thread_block().context("blocking signals")?;
-    let ends = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    let told = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let listen = arguments.listen;
     let socket = UdpSocket::bind(listen).with_context(|| format!("listening at {listen}"))?;
     setsockopt(&socket, sockopt::Ipv4Tos, &TOS).context("IP_TOS")?;
@@ -400,14 +457,18 @@ fn run(arguments: &Arguments) -> Result<()> {
         let wait = Some(wait).filter(|_| until != u64::MAX);
         let mut sources = [
             PollFd::new(datagrams.as_fd(), PollFlags::POLLIN),
-            PollFd::new(ends.as_fd(), PollFlags::POLLIN),
+            PollFd::new(told.as_fd(), PollFlags::POLLIN),
         ];
         match ppoll(&mut sources, wait, None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("waiting"),
         }
         if sources[1].any().unwrap_or(false) {
-            return figures.write(&arbiter);
+            let signal = told.read_signal().context("signalfd")?;
+            match signal.is_some_and(|it| it.ssi_signo == Signal::SIGUSR1 as u32) {
+                true => arbiter.clear_faults(),
+                false => return figures.write(now()?, &arbiter),
+            }
         }
         for _ in 0..TURNS {
             let more = datagrams.receive(|from, bytes| {
@@ -422,6 +483,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         let clock = now()?;
         arbiter.tick(clock, |to, bytes| datagrams.send(to, bytes))?;
         datagrams.flush();
+        if arbiter.say_faults() {
+            figures.write(clock, &arbiter)?;
+        }
         figures.tick(clock, &arbiter)?;
     }
 }

@@ -10,9 +10,13 @@
 //!
 //! Where ways of different length have different [lags](Lags), packets of a pod's own meet others on the links to hosts' switches
 //! that were sent in an earlier timeslot and have come from another pod: [`meetings`](crate::meetings).
+//!
+//! Around what has failed, [`detours`](crate::detours) are made of these paths.
 
 use weft_core::fastpass::address::Addresses;
 
+use crate::detours::Detours;
+use crate::fabric::Component;
 use crate::free::groups;
 use crate::meetings::Meetings;
 use crate::paths::{MAX_COLOURS, MAX_RACKS, Paths};
@@ -31,6 +35,9 @@ pub struct Ways {
 #[derive(Clone, Debug)]
 pub struct Routes {
     ways: Ways,
+    addresses: Addresses,
+    /// If something has failed.
+    detours: Option<Detours>,
     /// Unless there is one way.
     racks: Option<Paths>,
     /// Unless there is one way, or one pod.
@@ -83,6 +90,8 @@ impl Routes {
         };
         Ok(Self {
             ways,
+            addresses: *addresses,
+            detours: None,
             racks: of_racks,
             pods: of_pods,
             meetings,
@@ -95,17 +104,57 @@ impl Routes {
         })
     }
 
+    /// From now on no packet comes by these.
+    pub fn avoid(&mut self, components: &[Component]) {
+        let is_apart = self.meetings.as_ref().is_some_and(Meetings::is_apart);
+        let detours = || Detours::new(&self.addresses, self.ways, is_apart, components);
+        self.detours = (!components.is_empty()).then(detours);
+    }
+
+    /// What [`select`](Self::select) has selected last.
+    pub fn selected(&self) -> &[u8] {
+        &self.chosen
+    }
+
+    /// The packets of the timeslot that was last selected which have no path, by their places, in order: there is none that comes by nothing
+    /// that is to be avoided and has room.
+    pub fn waiting(&self) -> &[usize] {
+        self.detours.as_ref().map_or(&[], Detours::waiting)
+    }
+
+    /// By how many the numbers of ways are turned in a timeslot, of so many: any of them is as good as another, but where one of
+    /// them is closed, it is not to be the same packets' each time.
+    fn turn(&self, number: u64, ways: usize) -> u8 {
+        match self.detours {
+            Some(_) => Detours::turn(number, ways) as u8,
+            None => 0,
+        }
+    }
+
     /// The path of each of a timeslot's packets, from 0: its way up from the host's switch, and `edge` times that from the
     /// next one. `timeslot` is as an [`Allocator`](crate::Allocator) makes them, of the same lags; its number is higher each time.
     pub fn select(&mut self, number: u64, timeslot: &[Allocation]) -> &[u8] {
+        self.select_colours(number, timeslot);
+        if let Some(detours) = &mut self.detours {
+            detours.apply(number, timeslot, &mut self.chosen);
+        }
+        &self.chosen
+    }
+
+    fn select_colours(&mut self, number: u64, timeslot: &[Allocation]) {
         self.chosen.clear();
+        let Ways { edge, core } = self.ways;
+        let (turn, core_turn) = (self.turn(number, edge), self.turn(number, core));
         match (&mut self.racks, &mut self.meetings) {
             (Some(_), Some(_)) => self.select_by_lag(number, timeslot),
-            (Some(racks), None) => self.chosen.extend_from_slice(racks.select(timeslot)),
+            (Some(racks), None) => {
+                let ways = racks.select(timeslot).iter();
+                self.chosen.extend(ways.map(|way| turned(*way, turn, edge)));
+            }
             (None, _) => self.chosen.resize(timeslot.len(), 0),
         }
         let Some(pods) = &mut self.pods else {
-            return &self.chosen;
+            return;
         };
         for way in 0..self.ways.edge {
             self.class.clear();
@@ -119,15 +168,17 @@ impl Routes {
                 }
             }
             let cores = pods.select(&self.class);
-            for (place, core) in self.places.iter().zip(cores) {
-                self.chosen[*place] = (way + self.ways.edge * usize::from(*core)) as u8;
+            for (place, chosen) in self.places.iter().zip(cores) {
+                let chosen = turned(*chosen, core_turn, core);
+                self.chosen[*place] = (way + edge * usize::from(chosen)) as u8;
             }
         }
-        &self.chosen
     }
 
     /// The ways up from hosts' switches, those that have the longest lag and others.
     fn select_by_lag(&mut self, number: u64, timeslot: &[Allocation]) {
+        let edge = self.ways.edge;
+        let turn = self.turn(number, edge);
         let (Some(racks), Some(meetings)) = (&mut self.racks, &mut self.meetings) else {
             return;
         };
@@ -155,7 +206,8 @@ impl Routes {
                 match is_wanted {
                     true => {
                         let [_, to] = ends(packet, &self.rack);
-                        self.short.push((*packet, meetings.free(to)));
+                        let free = meetings.free(to);
+                        self.short.push((*packet, turned_back(free, turn, edge)));
                     }
                     false => self.class.push(*packet),
                 }
@@ -163,12 +215,28 @@ impl Routes {
         }
         let ways = racks.select_two(&self.short, &self.class);
         for (place, way) in self.places.iter().zip(ways) {
-            self.chosen[*place] = *way;
+            let way = turned(*way, turn, edge);
+            self.chosen[*place] = way;
             let packet = &timeslot[*place];
             if !is_short(packet) {
                 let [_, to] = ends(packet, &self.rack);
-                meetings.long(to, *way);
+                meetings.long(to, way);
             }
         }
     }
+}
+
+/// A way's number, turned by so many, of so many ways.
+fn turned(way: u8, turn: u8, ways: usize) -> u8 {
+    ((usize::from(way) + usize::from(turn)) % ways) as u8
+}
+
+/// Of which ways the numbers, turned, are among these: a bit for each.
+fn turned_back(set: u64, turn: u8, ways: usize) -> u64 {
+    if turn == 0 {
+        return set;
+    }
+    let is_in = |way: &usize| set >> turned(*way as u8, turn, ways) & 1 != 0;
+    let ways = (0..ways.min(64)).filter(is_in);
+    ways.fold(0, |all, way| all | 1 << way)
 }

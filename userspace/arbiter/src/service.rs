@@ -22,13 +22,18 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
 use weft_core::fastpass::address::Addresses;
-use weft_core::fastpass::frame::{Frame, Kind, MAX_SIZE};
+use weft_core::fastpass::frame::{Entry, Frame, Kind, MAX_SIZE};
 use weft_core::fastpass::session::{Demands, Received, Session};
 use weft_core::heap::Heap;
 
+use crate::fabric::Fabric;
+use crate::faults::{Fault, Faults, Times};
 use crate::own::{self, Debt};
 use crate::routes::{Routes, Ways};
 use crate::{Allocator, Invalid, Lags, max_min::MaxMin, min_fct::MinFct};
+
+/// Timeouts that a trial takes at least: some of endpoints' reports.
+const TRIAL: u64 = 8;
 
 /// Who gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +100,14 @@ pub struct Counters {
     pub reserved: [u64; 2],
     /// Timeslots that are wanted now.
     pub wanted: u64,
+    /// Packets that were allocated and given no path, as what is left of the fabric had no room: they wait for another timeslot.
+    pub pathless: u64,
+    /// What endpoints said of other endpoints and paths.
+    pub reported: u64,
+    /// Of this, what was not heeded: of nobody, of the future, out of date, of more than is kept.
+    pub unheeded: u64,
+    /// Packets that endpoints say were lost, on paths that were not avoided.
+    pub lost: u64,
 }
 
 /// What an endpoint is to the arbiter.
@@ -116,6 +129,10 @@ struct Ask<'a> {
     allocator: &'a mut dyn Allocator,
     wanted: &'a mut u64,
     forgotten: bool,
+    now: u64,
+    faults: &'a mut Faults,
+    /// Reports, and those that were not heeded.
+    reported: [u64; 2],
 }
 
 impl Demands for Ask<'_> {
@@ -135,6 +152,14 @@ impl Demands for Ask<'_> {
         self.allocator.forget(self.source);
         *self.wanted = 0;
         self.forgotten = true;
+        self.faults.forget(self.source);
+    }
+
+    fn report(&mut self, time: u64, entry: Entry) {
+        let heeded = self.faults.report(self.now, self.source, time, entry);
+        let [reported, unheeded] = &mut self.reported;
+        *reported += 1;
+        *unheeded += u64::from(!heeded);
     }
 }
 
@@ -143,6 +168,9 @@ pub struct Service {
     settings: Settings,
     allocator: Box<dyn Allocator + Send>,
     routes: Routes,
+    faults: Faults,
+    /// Packets of a batch that are to wait.
+    waiting: Vec<(u16, u16)>,
     peers: Vec<Peer>,
     /// Whom something is to be told.
     listed: Vec<u16>,
@@ -191,6 +219,14 @@ impl Service {
             settings,
             allocator,
             routes: Routes::new(&addresses, settings.ways, settings.lags)?,
+            faults: Faults::new(
+                Fabric::new(&addresses, settings.ways),
+                Times {
+                    settle: settings.timeout,
+                    trial: settings.timeout.saturating_mul(TRIAL),
+                },
+            ),
+            waiting: Vec::new(),
             peers: peers.collect(),
             listed: Vec::new(),
             next: 0,
@@ -205,8 +241,20 @@ impl Service {
     pub fn counters(&self) -> Counters {
         Counters {
             wanted: self.wanted,
+            lost: self.faults.lost(),
             ..self.counters
         }
+    }
+
+    /// What was found to be faulty, and has not been cleared.
+    pub fn faults(&self) -> &[Fault] {
+        self.faults.found()
+    }
+
+    /// All that was faulty is repaired, somebody says.
+    pub fn clear_faults(&mut self) {
+        self.faults.clear();
+        self.routes.avoid(&[]);
     }
 
     /// Heeds a datagram. `random` is a number that nobody can guess, another one each time.
@@ -225,9 +273,14 @@ impl Service {
             allocator: &mut *self.allocator,
             wanted: &mut peer.wanted,
             forgotten: false,
+            now,
+            faults: &mut self.faults,
+            reported: [0; 2],
         };
         let received = peer.session.receive(now, bytes, random, &mut ask);
-        let forgotten = ask.forgotten;
+        let (forgotten, [reported, unheeded]) = (ask.forgotten, ask.reported);
+        self.counters.reported += reported;
+        self.counters.unheeded += unheeded;
         self.wanted = self.wanted - before + peer.wanted;
         match received {
             Received::Malformed => self.counters.malformed += 1,
@@ -263,11 +316,19 @@ impl Service {
 
     /// When [`tick`](Self::tick) is to be called, whatever comes until then.
     pub fn next_event(&self) -> u64 {
-        self.batch_at().unwrap_or(u64::MAX).min(self.sweep_at)
+        let due = [
+            self.batch_at(),
+            self.faults.next_event(),
+            Some(self.sweep_at),
+        ];
+        due.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
     /// Allocates what is due, and sees to what is to be said again. What there is to say then, [`poll`](Self::poll) says.
     pub fn tick(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
+        if self.faults.judge(now).is_some() {
+            self.routes.avoid(self.faults.avoided());
+        }
         while self.batch_at().is_some_and(|at| at <= now) {
             self.allocate(now, &mut send);
         }
@@ -318,9 +379,14 @@ impl Service {
         for index in 0..batch {
             let packets = self.allocator.timeslot(index);
             let timeslot = first + index as u64;
-            let paths = self.routes.select(timeslot, packets);
-            for (packet, path) in packets.iter().zip(paths) {
+            self.routes.select(timeslot, packets);
+            let mut waiting = self.routes.waiting().iter().peekable();
+            for (place, (packet, path)) in packets.iter().zip(self.routes.selected()).enumerate() {
                 let (source, destination) = (packet.source(), packet.destination());
+                if waiting.next_if_eq(&&place).is_some() {
+                    self.waiting.push((source, destination));
+                    continue;
+                }
                 let peer = &mut self.peers[usize::from(source)];
                 self.counters.allocated += 1;
                 self.wanted -= 1;
@@ -343,6 +409,14 @@ impl Service {
                     peer.is_listed = true;
                     self.listed.push(source);
                 }
+            }
+        }
+        for (source, destination) in self.waiting.drain(..) {
+            self.counters.pathless += 1;
+            // There is room for it: it was wanted before.
+            if self.allocator.request(source, destination, 1).is_err() {
+                self.wanted -= 1;
+                self.peers[usize::from(source)].wanted -= 1;
             }
         }
     }

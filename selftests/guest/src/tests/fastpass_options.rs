@@ -42,6 +42,10 @@ const FASTPASS: Kind = Kind {
         (attr::LATE, 8),
         (attr::INTERVAL, 8),
         (attr::TIMEOUT, 8),
+        (attr::STANDBY, 4),
+        (attr::SKEW, 8),
+        (attr::PATHS, 4),
+        (attr::REPORT, 8),
     ],
 };
 
@@ -67,6 +71,8 @@ const NEEDED: Options = Options {
     timeout: None,
     standby: None,
     skew: None,
+    paths: None,
+    report: None,
 };
 
 fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
@@ -87,6 +93,8 @@ fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
             late: Some(time),
             interval: Some(time),
             timeout: Some(time),
+            paths: Some(256),
+            report: Some(time),
             ..NEEDED
         };
         let shown = Config::parse(&FASTPASS.accepts(&mut port, &payload(&all))?);
@@ -209,7 +217,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change(_: &Context) -> Result<
     let before = FASTPASS.dumped(&mut port)?;
     let why = Why {
         errno: Errno::EINVAL,
-        message: "Only limit, late, interval, timeout and skew can be changed",
+        message: "Only limit, late, interval, timeout, skew and report can be changed",
         attr: None,
     };
     let rate = attribute(attr::RATE, &1_250_001_u64.to_ne_bytes());

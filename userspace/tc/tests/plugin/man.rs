@@ -187,8 +187,8 @@ fn the_fields_in_json_are_explained() {
     let config = fastpass::Config::new(&options).unwrap();
     let stats = [0; weft_core::fastpass::stats::Stats::SIZE];
     let counts = explained(&weft_core::fastpass::QDISC, &config, &[&stats]);
-    // Seventeen options, four of them addresses.
-    assert_eq!(counts, [21, 24]);
+    // Nineteen options, four of them addresses.
+    assert_eq!(counts, [23, 26]);
 
     let config = wire::Config {
         rate: 1,

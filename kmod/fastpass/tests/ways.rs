@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Control packets find a way that is good, and keep it.
+
+use weft_core::fastpass::ways::Ways;
+use weft_core::heap::Heap;
+
+use super::exchange::Random;
+
+const PATHS: u16 = 4;
+const PATIENCE: u64 = 1000;
+
+#[test]
+fn they_go_by_the_way_by_which_the_latest_came() {
+    let mut ways = Ways::<Heap>::new(3).unwrap();
+    for path in [2, 0, 3] {
+        ways.heard(1, path);
+        assert_eq!(ways.choose(5000, 1, PATHS, PATIENCE, 1), Some(path));
+    }
+    // However long ago that was, if nothing was said since but what is not answered.
+    assert_eq!(ways.choose(90_000, 1, PATHS, PATIENCE, 1), Some(3));
+    // Nobody knows of a way to another one.
+    assert_eq!(ways.choose(5000, 2, PATHS, PATIENCE, 6), Some(2));
+}
+
+#[test]
+fn where_no_answer_comes_they_try_others() {
+    let mut ways = Ways::<Heap>::new(3).unwrap();
+    ways.heard(1, 2);
+    let mut choose = |now, random| ways.choose(now, 1, PATHS, PATIENCE, random);
+    // A burst is no reason to.
+    for now in 0..=500 {
+        assert_eq!(choose(now, 0), Some(2), "{now}");
+    }
+    assert_eq!(choose(501, 0), Some(0));
+    assert_eq!(choose(1501, 3), Some(3));
+    ways.heard(1, 1);
+    assert_eq!(ways.choose(1502, 1, PATHS, PATIENCE, 3), Some(1));
+}
+
+#[test]
+fn who_is_no_endpoint_and_where_there_is_no_path_there_is_no_way() {
+    let mut ways = Ways::<Heap>::new(3).unwrap();
+    ways.heard(3, 1);
+    assert_eq!(ways.choose(0, 3, PATHS, PATIENCE, 3), None);
+    assert_eq!(ways.choose(0, 1, 0, PATIENCE, 3), None);
+    assert_eq!(ways.choose(0, 1, 256, PATIENCE, u32::MAX), Some(255));
+}
+
+/// An endpoint that asks, and asks again a time-out later; the arbiter's host, which answers; some of the paths are dead.
+#[test]
+fn an_endpoint_is_not_cut_off_while_one_path_is_left() {
+    let mut random = Random::new(3);
+    for dead in 0..(1 << PATHS) - 1 {
+        let [mut host, mut arbiter] = [(); 2].map(|()| Ways::<Heap>::new(2).unwrap());
+        let is_good = |path: u8| dead >> path & 1 == 0;
+        let mut now = 0;
+        let mut silent = 0;
+        let mut answers = 0;
+        while answers < 50 {
+            now += PATIENCE;
+            let draw = random.draw() as u32;
+            let path = host.choose(now, 0, PATHS, PATIENCE, draw).unwrap();
+            if is_good(path) {
+                arbiter.heard(1, path);
+                let back = arbiter.choose(now, 1, PATHS, PATIENCE, draw).unwrap();
+                assert_eq!(back, path);
+                host.heard(0, back);
+                answers += 1;
+                // Once it has found one it stays there.
+                assert!(answers == 1 || silent == 0, "{dead:b}");
+                silent = 0;
+            } else {
+                silent += 1;
+                assert!(silent < 100, "{dead:b}: it is cut off");
+            }
+        }
+    }
+}

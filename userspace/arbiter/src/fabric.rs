@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a fabric consists of that can fail: links and switches, and which of them a packet comes by.
+//!
+//! A packet goes up from its host's switch by one of `edge` ways, each to another switch of the pod, from there by one of `core` ways
+//! if it is for another pod, and down again by the ways of the same numbers. So a path is known by its number, and both ends'.
+
+use std::fmt;
+
+use weft_core::fastpass::address::Addresses;
+
+use crate::routes::Ways;
+
+/// A link or a switch. In the order in which one is named where the evidence is the same: links first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// The link of an endpoint.
+    Host(u16),
+    /// The link of a host's switch to the switch of its pod by this way.
+    RackLink {
+        /// The pod.
+        pod: u16,
+        /// The switch, of those of the pod that have hosts.
+        rack: u16,
+        /// The way.
+        way: u16,
+    },
+    /// The link of such a switch of the pod to a core switch.
+    PodLink {
+        /// The pod.
+        pod: u16,
+        /// The way by which the switch is reached from below.
+        way: u16,
+        /// The way on.
+        core: u16,
+    },
+    /// A switch with hosts.
+    Rack {
+        /// The pod.
+        pod: u16,
+        /// The switch.
+        rack: u16,
+    },
+    /// The switch of a pod that is reached by this way.
+    Pod {
+        /// The pod.
+        pod: u16,
+        /// The way.
+        way: u16,
+    },
+    /// The switch that all pods' switches of a way reach by this way on.
+    Core {
+        /// The way.
+        way: u16,
+        /// The way on.
+        core: u16,
+    },
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Host(endpoint) => write!(f, "link of endpoint {endpoint}"),
+            Self::RackLink { pod, rack, way } => {
+                write!(f, "link of rack {pod}.{rack} by way {way}")
+            }
+            Self::PodLink { pod, way, core } => {
+                write!(f, "link of pod {pod}, way {way}, to core {core}")
+            }
+            Self::Rack { pod, rack } => write!(f, "switch of rack {pod}.{rack}"),
+            Self::Pod { pod, way } => write!(f, "switch of pod {pod}, way {way}"),
+            Self::Core { way, core } => write!(f, "switch of way {way}, core {core}"),
+        }
+    }
+}
+
+/// Which way a packet goes by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From hosts to the core.
+    Up,
+    /// From the core to hosts.
+    Down,
+    /// Either.
+    Both,
+}
+
+/// Links and switches of a path, in the order in which a packet comes by them: at most so many.
+pub const LONGEST: usize = 11;
+
+/// A fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct Fabric {
+    hosts: u16,
+    racks: u16,
+    pods: u16,
+    edge: u16,
+    core: u16,
+}
+
+impl Fabric {
+    /// Of these endpoints, with so many ways up: 256 paths at most.
+    pub fn new(addresses: &Addresses, ways: Ways) -> Self {
+        Self {
+            hosts: addresses.hosts as u16,
+            racks: addresses.racks as u16,
+            pods: addresses.pods as u16,
+            edge: ways.edge as u16,
+            core: ways.core as u16,
+        }
+    }
+
+    /// How many endpoints it has.
+    pub fn endpoints(&self) -> u16 {
+        self.hosts * self.racks * self.pods
+    }
+
+    /// How many paths.
+    pub fn paths(&self) -> u16 {
+        self.edge * self.core
+    }
+
+    /// The pod of an endpoint, and which of its switches the endpoint is at.
+    pub fn rack(&self, endpoint: u16) -> (u16, u16) {
+        let rack = endpoint / self.hosts;
+        (rack / self.racks, rack % self.racks)
+    }
+
+    /// What a packet comes by from an endpoint to another one, by a path.
+    pub fn path(
+        &self,
+        from: u16,
+        to: u16,
+        path: u8,
+    ) -> impl Iterator<Item = (Component, Direction)> + use<> {
+        let (way, core) = (u16::from(path) % self.edge, u16::from(path) / self.edge);
+        let [start, end] = [from, to].map(|endpoint| self.rack(endpoint));
+        let mut all = [None; LONGEST];
+        let mut places = all.iter_mut();
+        let mut put = |component, direction| {
+            if let Some(place) = places.next() {
+                *place = Some((component, direction));
+            }
+        };
+        put(Component::Host(from), Direction::Up);
+        let rack = |(pod, rack)| Component::Rack { pod, rack };
+        let rack_link = |(pod, rack)| Component::RackLink { pod, rack, way };
+        let pod = |(pod, _)| Component::Pod { pod, way };
+        let pod_link = |(pod, _)| Component::PodLink { pod, way, core };
+        put(rack(start), Direction::Both);
+        if start != end {
+            put(rack_link(start), Direction::Up);
+            put(pod(start), Direction::Both);
+            if start.0 != end.0 {
+                put(pod_link(start), Direction::Up);
+                put(Component::Core { way, core }, Direction::Both);
+                put(pod_link(end), Direction::Down);
+                put(pod(end), Direction::Both);
+            }
+            put(rack_link(end), Direction::Down);
+            put(rack(end), Direction::Both);
+        }
+        put(Component::Host(to), Direction::Down);
+        all.into_iter().flatten()
+    }
+
+    /// Whether packets can do without one more: there is another way for each pair of endpoints, if these are avoided, too.
+    pub fn can_avoid(&self, avoided: &[Component], one_more: Component) -> bool {
+        // A host has one link and one switch.
+        if matches!(one_more, Component::Host(_) | Component::Rack { .. }) {
+            return false;
+        }
+        let is_closed = |it: Component| it == one_more || avoided.contains(&it);
+        let racks: Vec<(u16, u16)> = (0..self.pods)
+            .flat_map(|pod| (0..self.racks).map(move |rack| (pod, rack)))
+            .collect();
+        racks.iter().all(|&from| {
+            racks.iter().filter(|to| **to != from).all(|&to| {
+                let [from, to] =
+                    [from, to].map(|(pod, rack)| (pod * self.racks + rack) * self.hosts);
+                (0..self.paths()).any(|path| {
+                    let mut components = self.path(from, to, path as u8);
+                    !components.any(|(component, _)| is_closed(component))
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which link or switch has failed, as endpoints' reports tell (§5.2): hosts with their real ledgers, on a fabric that loses what comes by
+//! something, and now and then anything; whose reports are lost, too; and among whom some lie.
+
+mod random;
+
+use std::collections::{BTreeSet, HashSet};
+
+use proptest::prelude::*;
+use weft_arbiter::fabric::{Component, Direction, Fabric};
+use weft_arbiter::faults::{Fault, Faults, Times};
+use weft_arbiter::routes::Ways;
+use weft_core::fastpass::address::Addresses;
+use weft_core::fastpass::frame::{ENTRIES, Entry};
+use weft_core::fastpass::ledger::Ledger;
+use weft_core::heap::Heap;
+
+use random::Random;
+
+const STEP: u64 = 50_000;
+const REPORT: u64 = 650_000;
+const TIMES: Times = Times {
+    settle: 200_000,
+    trial: 1_600_000,
+};
+const MS: u64 = 1_000_000;
+
+fn fabric(hosts: u32, racks: u32, pods: u32, edge: usize, core: usize) -> Fabric {
+    let addresses = Addresses {
+        first: 0x0a00_0002,
+        hosts,
+        racks,
+        pods,
+    };
+    Fabric::new(&addresses, Ways { edge, core })
+}
+
+/// Of k = 4.
+fn fat_tree() -> Fabric {
+    fabric(2, 2, 4, 2, 2)
+}
+
+/// All links and switches between hosts.
+fn components(fabric: &Fabric) -> Vec<Component> {
+    let mut all = BTreeSet::new();
+    for (from, to, path) in ways(fabric) {
+        all.extend(fabric.path(from, to, path).map(|(it, _)| it));
+    }
+    let between = |it: &Component| !matches!(it, Component::Host(_));
+    all.into_iter().filter(between).collect()
+}
+
+fn ways(fabric: &Fabric) -> Vec<(u16, u16, u8)> {
+    let hosts = fabric.endpoints();
+    let mut all = Vec::new();
+    for from in 0..hosts {
+        for to in (0..hosts).filter(|to| *to != from) {
+            all.extend((0..fabric.paths()).map(|path| (from, to, path as u8)));
+        }
+    }
+    all
+}
+
+fn comes_by(fabric: &Fabric, (from, to, path): (u16, u16, u8), it: Component) -> bool {
+    fabric.path(from, to, path).any(|(other, _)| other == it)
+}
+
+/// Whether no packet could tell the one from the other.
+fn is_the_same(fabric: &Fabric, a: Component, b: Component) -> bool {
+    let mut ways = ways(fabric).into_iter();
+    ways.all(|way| comes_by(fabric, way, a) == comes_by(fabric, way, b))
+}
+
+/// What loses packets.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    component: Component,
+    /// Only so, unless in both.
+    direction: Direction,
+    percent: u64,
+}
+
+struct World {
+    fabric: Fabric,
+    random: Random,
+    now: u64,
+    hosts: Vec<Ledger<Heap>>,
+    faults: Faults,
+    broken: Vec<Broken>,
+    /// One packet of so many is lost wherever it is.
+    sporadic: u64,
+    /// Who does not send.
+    silent: HashSet<u16>,
+    /// Packets of all hosts in a step.
+    packets: u64,
+    under_way: Vec<(u16, u16, u8, u16)>,
+    /// Packets lost by what is broken.
+    lost: u64,
+    liars: Vec<(u16, Lie)>,
+    found: Vec<Fault>,
+}
+
+/// What a liar says.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// It has sent more than it has, to everybody by every path.
+    Sent,
+    /// By one path.
+    SentBy(u8),
+    /// Nothing came.
+    Nothing,
+    /// By one path.
+    NothingBy(u8),
+    /// Anything.
+    Anything,
+    /// As of tomorrow.
+    Tomorrow,
+}
+
+impl World {
+    fn new(fabric: Fabric, seed: u64) -> Self {
+        let count = fabric.endpoints();
+        let hosts = (0..count).map(|_| Ledger::new(count, fabric.paths()).unwrap());
+        Self {
+            fabric,
+            random: Random(seed | 1),
+            now: 77 * MS,
+            hosts: hosts.collect(),
+            faults: Faults::new(fabric, TIMES),
+            broken: Vec::new(),
+            sporadic: 5000,
+            silent: HashSet::new(),
+            packets: 16 * u64::from(count),
+            under_way: Vec::new(),
+            lost: 0,
+            liars: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    fn breaks(&mut self, component: Component, direction: Direction, percent: u64) {
+        self.broken.push(Broken {
+            component,
+            direction,
+            percent,
+        });
+    }
+
+    /// Whether a packet is lost on its way.
+    fn loses(&mut self, from: u16, to: u16, path: u8) -> bool {
+        if self.random.below(self.sporadic) == 0 {
+            return true;
+        }
+        for place in 0..self.broken.len() {
+            let broken = self.broken[place];
+            let hits = |(it, by): &(Component, Direction)| {
+                *it == broken.component
+                    && (broken.direction == Direction::Both || *by == broken.direction)
+            };
+            let mut way = self.fabric.path(from, to, path);
+            if way.any(|it| hits(&it)) && self.random.below(100) < broken.percent {
+                self.lost += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A path that comes by nothing that is avoided.
+    fn path(&mut self, from: u16, to: u16) -> u8 {
+        let paths = u64::from(self.fabric.paths());
+        let first = self.random.below(paths);
+        if self.faults.avoided().is_empty() {
+            return first as u8;
+        }
+        let avoided = self.faults.avoided();
+        let mut all = (0..paths).map(|it| ((first + it) % paths) as u8);
+        let open = |path: &u8| {
+            let way = (from, to, *path);
+            !avoided.iter().any(|it| comes_by(&self.fabric, way, *it))
+        };
+        all.find(open).expect("each pair keeps a path")
+    }
+
+    fn send(&mut self, from: u16, to: u16) {
+        let path = self.path(from, to);
+        let ledger = &mut self.hosts[usize::from(from)];
+        let number = ledger.send(self.now, to, path.into()).unwrap();
+        if !self.loses(from, to, path) {
+            self.under_way.push((from, to, path, number));
+        }
+    }
+
+    fn step(&mut self) {
+        let count = u64::from(self.fabric.endpoints());
+        self.now += STEP;
+        for (from, to, path, number) in std::mem::take(&mut self.under_way) {
+            self.hosts[usize::from(to)].arrive(self.now, from, path.into(), number);
+        }
+        for _ in 0..self.packets {
+            let [from, to] = [(); 2].map(|()| self.random.below(count) as u16);
+            let is_quiet = |it: &u16| self.silent.contains(it);
+            if from != to && ![from, to].iter().any(is_quiet) {
+                self.send(from, to);
+            }
+        }
+        for host in 0..count as u16 {
+            self.report(host);
+        }
+        while let Some(fault) = self.faults.judge(self.now) {
+            self.found.push(fault);
+        }
+    }
+
+    fn report(&mut self, host: u16) {
+        let ledger = &mut self.hosts[usize::from(host)];
+        let mut entries = [Entry::default(); ENTRIES];
+        // Each at its own time, and all of it, as many reports would say.
+        let phase = u64::from(host) * 37_000;
+        if (self.now + phase) % REPORT >= STEP || ledger.due().is_none() {
+            return;
+        }
+        let all = usize::from(self.fabric.endpoints() * self.fabric.paths());
+        for _ in 0..all.div_ceil(ENTRIES) {
+            let filled = ledger.report(self.now, &mut entries);
+            let is_lost = self.random.below(100) < 30;
+            for entry in &entries[..filled] {
+                let mut lies = self.liars.iter().filter(|(liar, _)| *liar == host);
+                let lie = lies.next().map(|(_, lie)| *lie);
+                let (time, entry) = told(lie, self.now, *entry, &mut self.random);
+                if !is_lost {
+                    self.faults.report(self.now, host, time, entry);
+                }
+            }
+        }
+    }
+
+    /// Until something is found; how long that took.
+    fn until_found(&mut self, ms: u64) -> Option<u64> {
+        let (start, before) = (self.now, self.found.len());
+        while self.found.len() == before {
+            if self.now > start + ms * MS {
+                return None;
+            }
+            self.step();
+        }
+        Some(self.now - start)
+    }
+
+    fn run(&mut self, ms: u64) {
+        for _ in 0..ms * MS / STEP {
+            self.step();
+        }
+    }
+}
+
+fn told(lie: Option<Lie>, now: u64, entry: Entry, random: &mut Random) -> (u64, Entry) {
+    let mut said = entry;
+    // More in each millisecond.
+    let more = (now / MS * 50) as u16;
+    match lie {
+        Some(Lie::Sent) => said.sent = said.sent.wrapping_add(more),
+        Some(Lie::SentBy(path)) if path == entry.path => said.sent = said.sent.wrapping_add(more),
+        Some(Lie::Nothing) => said.lost = said.lost.wrapping_add(more),
+        Some(Lie::NothingBy(path)) if path == entry.path => said.seen = 0,
+        Some(Lie::Anything) => {
+            let draw = random.draw();
+            said = Entry {
+                peer: draw as u16 % 20,
+                path: (draw >> 16) as u8 % 5,
+                sent: (draw >> 24) as u16,
+                seen: (draw >> 40) as u16,
+                lost: (draw >> 48) as u16,
+            };
+        }
+        Some(Lie::Tomorrow) => return (now + 1000 * MS, entry),
+        _ => {}
+    }
+    (now, said)
+}
+
+/// "Persistent, correlated packet loss is almost surely due to component failure."
+#[test]
+fn every_link_and_every_switch_is_found() {
+    for fabric in [fat_tree(), fabric(3, 3, 1, 2, 1)] {
+        for (seed, component) in components(&fabric).into_iter().enumerate() {
+            let mut world = World::new(fabric, seed as u64 * 77 + 5);
+            world.run(2);
+            world.breaks(component, Direction::Both, 100);
+            let took = world.until_found(10);
+            let found = world.found.first().map(|it| it.component);
+            assert_eq!(found, Some(component), "{took:?}");
+            assert!(took.is_some_and(|ns| ns <= 7 * MS), "{component}: {took:?}");
+            // A switch with hosts cannot be avoided.
+            let is_avoided = !matches!(component, Component::Rack { .. });
+            assert_eq!(world.found[0].is_avoided, is_avoided);
+            if is_avoided {
+                world.lost = 0;
+                world.run(4);
+                assert_eq!(world.lost, 0, "{component}");
+                assert_eq!(world.found.len(), 1, "{:?}", world.found);
+            }
+        }
+    }
+}
+
+fn shape() -> impl Strategy<Value = Fabric> {
+    let leaf_spine = (2..4_u32, 2..5_u32, 2..5_usize)
+        .prop_map(|(hosts, racks, edge)| fabric(hosts, racks, 1, edge, 1));
+    let tree = (2..4_u32, 2..3_u32, 2..4_u32, 2..3_usize, 1..3_usize)
+        .prop_map(|(hosts, racks, pods, edge, core)| fabric(hosts, racks, pods, edge, core));
+    prop_oneof![Just(fat_tree()), leaf_spine, tree]
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    prop_oneof![
+        Just(Direction::Both),
+        Just(Direction::Up),
+        Just(Direction::Down)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Also if it loses but some packets, or only in one direction, beside a liar, and sporadic losses.
+    #[test]
+    fn what_loses_packets_is_found_and_nothing_else(
+        seed: u64, fabric in shape(), which: prop::sample::Index, direction in direction(),
+        percent in prop_oneof![Just(100_u64), Just(40)],
+        sporadic in prop_oneof![Just(1000_u64), Just(20_000)],
+    ) {
+        let all = components(&fabric);
+        let component = *which.get(&all);
+        let has_direction = matches!(component, Component::RackLink { .. } | Component::PodLink { .. });
+        let direction = if has_direction { direction } else { Direction::Both };
+        let mut world = World::new(fabric, seed);
+        world.sporadic = sporadic;
+        world.run(8);
+        prop_assert!(world.found.is_empty(), "{:?}", world.found);
+        world.breaks(component, direction, percent);
+        let took = world.until_found(40);
+        prop_assert!(took.is_some(), "{} {:?} is not found", component, direction);
+        let found = world.found[0].component;
+        let same = is_the_same(&fabric, found, component);
+        prop_assert!(same, "{} in place of {} ({:?})", found, component, direction);
+        world.lost = 0;
+        world.run(8);
+        prop_assert_eq!(world.found.len(), 1, "{:?}", world.found);
+        prop_assert!(world.lost == 0 || !world.found[0].is_avoided);
+    }
+
+    /// "Sporadic packet losses due to bit flips in the physical layer still occur."
+    #[test]
+    fn sporadic_packet_losses_are_no_fault(seed: u64, fabric in shape(), one_of in 500..4000_u64) {
+        let mut world = World::new(fabric, seed);
+        world.sporadic = one_of;
+        world.run(20);
+        prop_assert!(world.found.is_empty(), "{:?}", world.found);
+        prop_assert!(world.faults.lost() > 0);
+    }
+
+    /// Whatever it says, and whoever else is silent: nothing is avoided for it.
+    #[test]
+    fn the_word_of_one_endpoint_does_not_suffice(
+        seed: u64, fabric in shape(), liar: prop::sample::Index, path: prop::sample::Index,
+        lie in 0..6_u8, silent in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut world = World::new(fabric, seed);
+        let hosts: Vec<u16> = (0..fabric.endpoints()).collect();
+        let path = path.index(fabric.paths().into()) as u8;
+        let lie = [Lie::Sent, Lie::SentBy(path), Lie::Nothing, Lie::NothingBy(path), Lie::Anything, Lie::Tomorrow]
+            [usize::from(lie)];
+        let liar = *liar.get(&hosts);
+        world.liars.push((liar, lie));
+        world.silent.extend(silent.iter().map(|it| *it.get(&hosts)));
+        world.silent.remove(&liar);
+        world.run(20);
+        prop_assert!(world.found.is_empty(), "{:?}: {:?}", lie, world.found);
+    }
+}
+
+/// And what has failed is found all the same.
+#[test]
+fn a_liar_hides_no_fault() {
+    let path = 1;
+    for (seed, lie) in [
+        Lie::Sent,
+        Lie::SentBy(path),
+        Lie::Nothing,
+        Lie::NothingBy(path),
+        Lie::Anything,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut world = World::new(fat_tree(), seed as u64 + 3);
+        world.liars.push((5, lie));
+        world.run(10);
+        let component = Component::PodLink {
+            pod: 3,
+            way: 0,
+            core: 1,
+        };
+        world.breaks(component, Direction::Both, 100);
+        let took = world.until_found(10);
+        let found: Vec<_> = world.found.iter().map(|it| it.component).collect();
+        assert_eq!(found, [component], "{lie:?} {took:?}");
+    }
+}
+
+#[test]
+fn faults_are_found_one_after_the_other_and_each_pair_keeps_a_path() {
+    let mut world = World::new(fat_tree(), 9);
+    let link = |pod, rack, way| Component::RackLink { pod, rack, way };
+    let broken = [
+        link(0, 1, 0),
+        Component::Core { way: 1, core: 0 },
+        link(2, 0, 0),
+    ];
+    for component in broken {
+        world.breaks(component, Direction::Both, 100);
+        assert!(world.until_found(20).is_some(), "{component}");
+    }
+    assert_eq!(world.faults.avoided(), broken);
+    // The rack's other way up: there is none left.
+    world.breaks(link(0, 1, 1), Direction::Both, 100);
+    assert!(world.until_found(20).is_some());
+    let last = world.found.last().unwrap();
+    assert!(!last.is_avoided, "{last:?}");
+    assert_eq!(world.faults.avoided(), broken);
+}
+
+/// "[It] avoids scheduling traffic through the component until the fault is cleared."
+#[test]
+fn what_is_cleared_is_used_again_and_found_again_if_it_is_not_repaired() {
+    let component = Component::Pod { pod: 1, way: 0 };
+    let mut world = World::new(fat_tree(), 21);
+    world.breaks(component, Direction::Both, 100);
+    assert!(world.until_found(10).is_some());
+    world.run(20);
+    assert_eq!(world.faults.avoided(), [component]);
+    world.faults.clear();
+    assert!(world.until_found(10).is_some());
+    assert_eq!(world.found[1].component, component);
+    world.broken.clear();
+    world.faults.clear();
+    world.run(20);
+    assert_eq!(world.found.len(), 2);
+}
+
+/// Its totals begin anew, as a host's that has restarted, or whose arbiter has.
+#[test]
+fn who_begins_anew_has_lost_nothing() {
+    let mut world = World::new(fat_tree(), 33);
+    for host in [3, 4, 3] {
+        world.run(5);
+        let count = world.fabric.endpoints();
+        world.hosts[usize::from(host)] = Ledger::new(count, world.fabric.paths()).unwrap();
+        world.faults.forget(host);
+    }
+    world.run(10);
+    assert!(world.found.is_empty(), "{:?}", world.found);
+}
+
+/// One host of a rack uses a way that is dead: nobody bears it out.
+#[test]
+fn what_only_one_endpoint_is_hit_by_is_not_found() {
+    let mut world = World::new(fat_tree(), 4);
+    world.silent.insert(1);
+    let link = Component::RackLink {
+        pod: 0,
+        rack: 0,
+        way: 1,
+    };
+    world.breaks(link, Direction::Both, 100);
+    assert_eq!(world.until_found(20), None);
+    world.silent.clear();
+    assert!(world.until_found(10).is_some());
+    assert_eq!(world.found[0].component, link);
+}
