@@ -108,6 +108,16 @@ impl<S: Store> Endpoint<S> {
         self.timeout = timeout;
     }
 
+    /// Which endpoint it is.
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// How many endpoints there are.
+    pub fn count(&self) -> u16 {
+        self.destinations.len() as u16
+    }
+
     /// Sends a request, even if it asks for nothing: an arbiter that has begun anew says so, any other that it knows.
     pub fn enquire(&mut self) {
         self.speak = true;

@@ -414,12 +414,29 @@ impl<S: Store> Host<S> {
             return None;
         }
         let mut entries = [Line::default(); ENTRIES];
-        let next = now.saturating_add(self.terms.report);
+        let next = self.next_report(now);
         let filled = self.ledger.report(next, &mut entries);
         let entries = entries.get(..filled)?;
         self.counters.reports = self.counters.reports.wrapping_add(1);
         let clock = now.saturating_sub(self.terms.skew);
         self.endpoint.report(clock, entries, bytes)
+    }
+
+    /// When a report after this one is due. Each endpoint has its own part of the time between two of them, lest those of all are at the arbiter's
+    /// link together, and what has a timeslot there waits for them.
+    fn next_report(&self, now: u64) -> u64 {
+        let report = self.terms.report.max(1);
+        let part = report
+            .checked_div(self.endpoint.count().into())
+            .unwrap_or(0);
+        let phase = part.saturating_mul(self.endpoint.id().into());
+        // At least half of the time is between two.
+        let earliest = now.saturating_add(report / 2);
+        let past = earliest
+            .saturating_sub(phase)
+            .checked_rem(report)
+            .unwrap_or(0);
+        earliest.saturating_add(report.saturating_sub(past))
     }
 
     /// When the next report is due. Nobody is told before the arbiter has said who it is.

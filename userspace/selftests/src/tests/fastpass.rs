@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fastpass's promise: hardly anything waits at a switch.
+//! Fastpass's promise: hardly anything waits at a switch; and a link that fails is found, and avoided.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
 use weft_ktap::{Context, tests};
 use weft_load::record::measured;
 
@@ -17,6 +18,7 @@ tests![
     #[once]
     queues_at_switches_grow_by_what_hosts_clocks_are_apart,
     flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there,
+    a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared,
 ];
 
 const DILATION: u64 = 20_000;
@@ -156,5 +158,149 @@ fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
     let limited = limited.next().context("no such gate")?;
     cx.note(format!("{:?} %", limited.measured));
     ensure!(limited.ok && limited.measured.is_some(), "{limited:?}");
+    Ok(())
+}
+
+/// What the arbiter has found, as a line of its figures tells.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    lost: u64,
+    faults: Vec<Found>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    what: String,
+    avoided: bool,
+    found_ns: u64,
+}
+
+/// How slow the fabric with a link that fails is.
+const SLOW: u64 = 5_000;
+
+/// "Since packet errors can be detected quickly, failure detection and mitigation times can be made extremely short, on the order of milliseconds"
+/// (§5.2). From the third to the eleventh millisecond of the fabric nothing that comes by a link arrives, in either direction, and
+/// neither end knows of it.
+fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared(
+    cx: &Context,
+) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let own = weft::description("fastpass")?;
+    let (_, arbiter) = own.split_once("[[process]]").context("no arbiter")?;
+    let figures = format!("--policy $policy --statistics {}", file("figures"));
+    let arbiter = arbiter.replace("--policy $policy", &figures);
+    ensure!(arbiter.contains("--statistics"), "{arbiter}");
+    let scheme = folder.scheme(
+        "told",
+        &format!("extends = \"fastpass\"\nabout = \"Of a test.\"\n[[process]]{arbiter}"),
+    )?;
+    let drop = "tc filter add dev PORT ingress pref 1 protocol all matchall action drop";
+    // Packets that were dropped, and such that came, until then.
+    let look = |name: &str| {
+        format!(
+            "tc -s filter show dev agg0 ingress pref 1 > {0}.dropped; cat /sys/class/net/agg0/statistics/rx_packets > {0}.came",
+            file(name)
+        )
+    };
+    let repair = "tc filter del dev PORT ingress pref 1";
+    let clear = "for p in /proc/[0-9]*; do if grep -qx weft-arbiter $p/comm && [ $p/ns/net -ef /proc/self/ns/net ]; then kill -USR1 ${p#/proc/}; fi; done";
+    let faults = [
+        (
+            "3ms edge0",
+            format!(
+                "cat /proc/uptime > {}; {}",
+                file("failed"),
+                drop.replace("PORT", "agg0")
+            ),
+        ),
+        ("3ms agg0", drop.replace("PORT", "edge0")),
+        ("8ms edge0", look("avoided")),
+        (
+            "11ms edge0",
+            format!("{}; {}", look("cleared"), repair.replace("PORT", "agg0")),
+        ),
+        ("11ms agg0", repair.replace("PORT", "edge0")),
+        ("11200us h0", clear.to_owned()),
+        ("14ms edge0", look("again")),
+    ];
+    let faults = faults.map(|(when, script)| format!("{when} run {script}"));
+    let mut command = weft::command(&format!(
+        "run fat-tree:k=4 --dilation {SLOW} --scheme {} --set counted=4 --workload fixed:30kB --load 0.15 --flows 1300 --warm-up 0 --sample 0ns --patience 200ms --quiet --out {}",
+        scheme.display(),
+        file("results")
+    ));
+    for fault in &faults {
+        command.args(["--fault", fault]);
+    }
+    weft::succeed(&mut command)?;
+    let mut results = std::fs::read_dir(file("results"))?;
+    let results = results.next().context("no results")??.path();
+    let read = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    };
+    let run = weft::valid(&results)?;
+    // Nothing hangs: what is lost is sent again, by other paths.
+    let mut flows = measured(&run.flows);
+    ensure!(
+        flows.all(|flow| flow.fct_ns.is_some()),
+        "some flows did not end"
+    );
+
+    let figures = read("figures")?;
+    cx.note(figures.trim().to_owned());
+    let lines: Vec<Figures> = figures
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let found = lines.first().and_then(|line| line.faults.first());
+    let found = found.context("nothing was found")?;
+    ensure!(
+        found.what == "link of rack 0.0 by way 0" && found.avoided,
+        "{found:?}"
+    );
+    // At once, and at the end, when it has been cleared.
+    ensure!(
+        lines.len() == 2 && lines[1].faults.is_empty(),
+        "{} lines",
+        lines.len()
+    );
+
+    let failed = read("failed")?;
+    let failed: f64 = failed
+        .split_whitespace()
+        .next()
+        .context("no time")?
+        .parse()?;
+    let took_ms = (found.found_ns as f64 / 1e6 - failed * 1e3) / SLOW as f64;
+    cx.note(format!(
+        "found after {took_ms:.2} ms of the fabric; {} packets lost",
+        lines[1].lost
+    ));
+    ensure!((0.5..4.0).contains(&took_ms), "it took {took_ms} ms");
+
+    let dropped = |name: &str| -> Result<u64> {
+        let text = read(&format!("{name}.dropped"))?;
+        let mut words = text
+            .split_whitespace()
+            .map(|word| word.trim_matches(['(', ',', ')']));
+        words
+            .find(|word| *word == "dropped")
+            .context("nothing was dropped")?;
+        Ok(words.next().context("no number")?.parse()?)
+    };
+    let came = |name: &str| -> Result<u64> { Ok(read(&format!("{name}.came"))?.trim().parse()?) };
+    let (then, later) = (dropped("avoided")?, dropped("cleared")?);
+    let (before, after) = (came("cleared")?, came("again")?);
+    cx.note(format!(
+        "{then} packets dropped until 8 ms, {} more until 11 ms; {} came from then until 14 ms",
+        later - then,
+        after - before
+    ));
+    // A control packet now and then, whose way was that until it got no answer.
+    ensure!(then > 50 && later - then <= 10, "the link is not avoided");
+    ensure!(after - before > 200, "it is not used again");
     Ok(())
 }
