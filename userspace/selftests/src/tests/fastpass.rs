@@ -45,9 +45,11 @@ struct Waiting {
 
 impl Waiting {
     fn under(topology: &str, scheme: &str) -> Result<Self> {
-        // Slowed so much that what an arbiter computes, where that takes time, is little of a packet's.
+        // Slowed so much that what an arbiter computes, where that takes time, is little of a packet's. Where packets
+        // are dropped, a flow's timeouts may double a few times.
         let run = weft::run(&format!(
-            "{topology} --dilation {DILATION} --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us"
+            "{topology} --dilation {DILATION} --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us \
+             --patience 50ms"
         ))?;
         // What only kept up the load may be under way when the others have ended.
         let mut measured = measured(&run.flows);
