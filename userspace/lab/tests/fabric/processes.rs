@@ -112,7 +112,8 @@ fn perform(folder: &Path, flows: u64, cancel: &Cancel) -> Outcomes {
 fn a_run_whose_process_dies_is_invalid_and_says_why() {
     let script = "echo \\$0 listens on \\$1; sleep 0.3; echo out of memory >&2; exit 3";
     let folder = scheme("dies", script);
-    let outcome = perform(&folder, 150, &Cancel::new().unwrap());
+    // Longer than a machine that does other things as well needs to start the script.
+    let outcome = perform(&folder, 500, &Cancel::new().unwrap());
     assert!(!outcome.summary.valid);
     let log = folder.join("mine-seed1.h0-sh.log");
     let [failure] = outcome.summary.failures.as_slice() else {
