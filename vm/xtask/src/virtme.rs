@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::build::Built;
-use crate::cache::{Entry, Key, Stage};
+use crate::cache::{Entry, Stage};
 use crate::cli::Hardware;
 use crate::enter::Enter;
 use crate::failure::{self, Failure};
 use crate::follow::Follow;
 use crate::interrupt::{self, Kind, Temporary};
-use crate::suite;
+use crate::layer;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "virtme-ng",
@@ -32,25 +32,19 @@ pub(crate) const STAGE: Stage = Stage {
 /// systemd-sysv: without a `poweroff` the guest's init ends and the kernel panics. bsdutils:
 /// `script`, because vng wants a terminal.
 const PACKAGES: [&str; 4] = ["virtme-ng", "udev", "systemd-sysv", "bsdutils"];
-const INSTALL: &str = "dpkg --install --force-unsafe-io /mnt/packages/*.deb";
 const POLL: Duration = Duration::from_millis(50);
 
 /// virtme-ng, installed if need be.
 fn ensure(built: &Built) -> Result<Entry> {
-    let (cache, base) = (built.cache, &built.base);
-    let key = Key::new(INSTALL)
-        .with(base.rootfs.hash())
-        .with_all(PACKAGES);
-    cache.ensure(&STAGE, key, "virtme-ng", |directory, log| {
-        let root = base.rootfs.path().join("root");
-        let packages = directory.join("packages");
-        let archive = suite::archive_of(cache, &base.resolution)?;
-        archive.download_missing(&PACKAGES, &root, &packages, log)?;
-        let enter = Enter::layered(&root, &[], directory)?.with(&packages, "/mnt/packages");
-        log.run(&mut enter.script(INSTALL))?;
-        crate::enter::remove_tree(&directory.join("work"))?;
-        crate::enter::remove_tree(&packages)
-    })
+    let base = &built.base;
+    let packages = ("virtme-ng", &PACKAGES[..]);
+    layer::ensure(
+        built.cache,
+        &STAGE,
+        packages,
+        &base.resolution,
+        &base.rootfs,
+    )
 }
 
 /// Runs a command under virtme-ng and returns all that it and the kernel printed, which `seen` is
@@ -64,14 +58,14 @@ pub(crate) fn run(
     hardware: &Hardware,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<String> {
-    let layer = ensure(built)?;
+    let installed = ensure(built)?;
     let directory = Temporary::new(
         built
             .cache
             .file(format!("run/{}.virtme", std::process::id())),
     )?;
     let root = built.base.rootfs.path().join("root");
-    let enter = Enter::layered(&root, &[&layer.path().join("data")], directory.path())?;
+    let enter = Enter::layered(&root, &[&layer::place(&installed)], directory.path())?;
     built.add_to_tree(&directory.path().join("data"))?;
     let kernel = &built.base.resolution.kernel;
     let image = built.base.resolution.image();
