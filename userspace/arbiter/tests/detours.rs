@@ -2,6 +2,7 @@
 
 //! Packets go around what has failed, no link carries more than it can all the same, and nobody is left out.
 
+mod fat_tree;
 mod random;
 
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use weft_arbiter::fabric::{Component, Direction, Fabric};
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::routes::{Routes, Ways};
-use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::service::{Service, Settings};
 use weft_arbiter::{Allocation, Allocator as _, Lags};
 use weft_core::fastpass::address::Addresses;
 use weft_core::fastpass::endpoint::Endpoint;
@@ -19,10 +20,10 @@ use weft_core::fastpass::frame::{ENTRIES, Entry, MAX_SIZE};
 use weft_core::fastpass::ledger::Ledger;
 use weft_core::heap::Heap;
 
+use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT, WAYS};
 use random::Random;
 
 const NONE: Lags = Lags { near: 0, far: 0 };
-const WAYS: Ways = Ways { edge: 2, core: 2 };
 
 fn addresses(hosts: u32, racks: u32, pods: u32) -> Addresses {
     Addresses {
@@ -31,11 +32,6 @@ fn addresses(hosts: u32, racks: u32, pods: u32) -> Addresses {
         racks,
         pods,
     }
-}
-
-/// Of k = 4.
-fn fat_tree() -> Addresses {
-    addresses(2, 2, 4)
 }
 
 /// Links between switches, and in which direction.
@@ -137,9 +133,6 @@ proptest! {
     }
 }
 
-const TIMESLOT: u64 = 1000;
-const LEAD: u64 = 20_000;
-const TIMEOUT: u64 = 100_000;
 /// Two of a trial's eighth part and more.
 const REPORT: u64 = 300_000;
 
@@ -161,17 +154,7 @@ struct World {
 
 impl World {
     fn new(lags: Lags) -> Self {
-        let settings = Settings {
-            addresses: fat_tree(),
-            ways: WAYS,
-            policy: Policy::MaxMin,
-            batch: 8,
-            timeslot: TIMESLOT,
-            lead: LEAD,
-            timeout: TIMEOUT,
-            lags,
-            own: None,
-        };
+        let settings = Settings { lags, ..SETTINGS };
         let mut random = Random(11);
         let endpoints = (0..16).map(|id| {
             let Ok(endpoint) = Endpoint::new(id, 16, random.draw(), TIMEOUT);
@@ -181,7 +164,7 @@ impl World {
             endpoints: endpoints.collect(),
             random,
             now: 5_000_000,
-            fabric: Fabric::new(&fat_tree(), WAYS),
+            fabric: Fabric::new(&FAT_TREE, WAYS),
             service: Service::new(settings).unwrap(),
             ledgers: (0..16).map(|_| Ledger::new(16, 4).unwrap()).collect(),
             report_at: 0,
@@ -193,7 +176,7 @@ impl World {
 
     fn say(&mut self, id: u16, bytes: &[u8]) {
         if self.random.below(100) >= self.loss {
-            let address = Ipv4Addr::from(fat_tree().address(id).unwrap());
+            let address = Ipv4Addr::from(FAT_TREE.address(id).unwrap());
             let from = SocketAddrV4::new(address, 5000);
             let random = self.random.draw();
             self.service.receive(self.now, from, bytes, random);
@@ -232,7 +215,7 @@ impl World {
             .tick(now, |to, bytes| said.push((to, bytes.to_vec())));
         let mut granted = Vec::new();
         for (to, bytes) in said {
-            let id = fat_tree().endpoint((*to.ip()).into()).unwrap();
+            let id = FAT_TREE.endpoint((*to.ip()).into()).unwrap();
             if self.random.below(100) >= self.loss {
                 self.endpoints[usize::from(id)].receive(&bytes, |it| {
                     granted.push((it.timeslot, id, it.destination, it.path));
@@ -331,7 +314,7 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
 fn who_has_to_wait_is_not_the_same_each_time() {
     for lags in [NONE, Lags { near: 2, far: 5 }] {
         for [one, other] in [[2, 8], [8, 12], [2, 3]] {
-            let mut routes = Routes::new(&fat_tree(), WAYS, lags).unwrap();
+            let mut routes = Routes::new(&FAT_TREE, WAYS, lags).unwrap();
             let link = Component::RackLink {
                 pod: 0,
                 rack: 0,
@@ -339,7 +322,7 @@ fn who_has_to_wait_is_not_the_same_each_time() {
             };
             routes.avoid(&[link]);
             let mut allocator = MaxMin::new(16, 8).unwrap();
-            allocator.free().set_lags(&fat_tree(), lags).unwrap();
+            allocator.free().set_lags(&FAT_TREE, lags).unwrap();
             let mut came = [0; 2];
             for batch in 0..200 {
                 for (from, to) in [(0, one), (1, other)] {

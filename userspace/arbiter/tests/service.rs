@@ -2,6 +2,7 @@
 
 //! The arbiter among endpoints that speak the protocol, and others that do what they like.
 
+mod fat_tree;
 mod random;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,31 +16,8 @@ use weft_core::fastpass::endpoint::{Endpoint, Received};
 use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
 use weft_core::heap::Heap;
 
+use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT};
 use random::Random;
-
-const TIMESLOT: u64 = 1000;
-const LEAD: u64 = 20_000;
-const TIMEOUT: u64 = 100_000;
-/// Of a fat-tree with switches of four ports.
-const FAT_TREE: Addresses = Addresses {
-    first: 0x0a00_0002,
-    hosts: 2,
-    racks: 2,
-    pods: 4,
-};
-const WAYS: Ways = Ways { edge: 2, core: 2 };
-
-const SETTINGS: Settings = Settings {
-    addresses: FAT_TREE,
-    ways: WAYS,
-    policy: Policy::MaxMin,
-    batch: 8,
-    timeslot: TIMESLOT,
-    lead: LEAD,
-    timeout: TIMEOUT,
-    lags: Lags { near: 0, far: 0 },
-    own: None,
-};
 
 /// A packet of a timeslot: its source, its destination, its path.
 type Packet = (u16, u16, u8);
