@@ -386,30 +386,20 @@ proptest! {
 
 #[test]
 fn an_incast_or_a_round_lasts_from_the_first_start_to_the_last_end() {
-    let flow = |class, start_ns, fct_ns| Flow {
-        id: 0,
-        src: 1,
-        dst: 0,
+    let of = |class, start_ns, fct_ns| Flow {
         class,
-        warm_up: false,
         start_ns,
-        size: 1000,
-        fct_ns,
-        deadline_ns: None,
-        slowdown: None,
-        retransmissions: 0,
-        timeouts: Some(0),
-        partial: None,
+        ..flow(0, 1000, fct_ns)
     };
-    let incast = |event, start_ns, fct_ns| flow(Class::Incast { event }, start_ns, fct_ns);
+    let incast = |event, start_ns, fct_ns| of(Class::Incast { event }, start_ns, fct_ns);
     let mut flows = vec![
         incast(1, 100, Some(50)),
         incast(1, 90, Some(20)),
         incast(2, 200, Some(5)),
         incast(3, 300, Some(5)),
         incast(3, 300, None),
-        flow(Class::Background, 0, Some(9999)),
-        flow(Class::Round { round: 1 }, 7, Some(8)),
+        of(Class::Background, 0, Some(9999)),
+        of(Class::Round { round: 1 }, 7, Some(8)),
         incast(4, 0, Some(1)),
     ];
     flows[7].warm_up = true;

@@ -185,12 +185,7 @@ impl BackgroundFlows {
                 let all = closed.chains.len() as u64;
                 let (src, dst) = closed.chains[(self.count % all) as usize];
                 let size = closed.sizes.sample(&mut closed.size_rng);
-                let flow = TraceFlow {
-                    start_ns: 0,
-                    src,
-                    dst,
-                    size,
-                };
+                let flow = from_the_beginning(src, dst, size);
                 Next {
                     after: self.count.checked_sub(all).map(After::one),
                     ..Next::at_its_time(flow)
@@ -204,14 +199,8 @@ impl BackgroundFlows {
                     after,
                     round,
                 } = rounds.flow(self.count);
-                let flow = TraceFlow {
-                    start_ns: 0,
-                    src,
-                    dst,
-                    size,
-                };
                 Next {
-                    flow,
+                    flow: from_the_beginning(src, dst, size),
                     after,
                     class: Class::Round(round),
                 }
@@ -220,6 +209,16 @@ impl BackgroundFlows {
                 Next::at_its_time(*flows.get(usize::try_from(self.count).ok()?)?)
             }
         })
+    }
+}
+
+/// If it does not wait for others.
+fn from_the_beginning(src: u32, dst: u32, size: u64) -> TraceFlow {
+    TraceFlow {
+        start_ns: 0,
+        src,
+        dst,
+        size,
     }
 }
 
