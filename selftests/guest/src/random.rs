@@ -33,7 +33,12 @@ impl Random {
 
     /// One of `choices`.
     pub(crate) fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u32) as usize]
+        *self.one_of(choices)
+    }
+
+    /// The same, of what is not copied.
+    pub(crate) fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len() as u32) as usize]
     }
 
     /// True once in `n` times.

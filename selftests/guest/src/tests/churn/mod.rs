@@ -33,6 +33,9 @@ const TURNS: u64 = 60;
 /// A kind of qdisc, with options that make one.
 struct Example {
     kind: &'static str,
+    /// As tc has them.
+    words: &'static str,
+    /// As the kernel has them.
     options: Vec<u8>,
 }
 
@@ -74,8 +77,11 @@ fn examples() -> Result<Vec<Example>> {
     let mut port = Port::new()?;
     let example = |qdisc: &mechanism::Qdisc| {
         let options = port.options_of(qdisc).context(qdisc.kind)?;
-        let kind = qdisc.kind;
-        Ok(Example { kind, options })
+        Ok(Example {
+            kind: qdisc.kind,
+            words: qdisc.example,
+            options,
+        })
     };
     weft_core::QDISCS.iter().map(example).collect()
 }

@@ -15,7 +15,7 @@ pub(super) fn turn(examples: &[Example], random: &mut Random, tally: &mut Tally)
         .map(|example| format!("sch_{}", example.kind));
     let controls = congestion::OURS.map(|(_, module)| module.to_owned());
     let all: Vec<String> = qdiscs.chain(controls).collect();
-    let name = &all[random.below(all.len() as u32) as usize];
+    let name = random.one_of(&all);
     tally.count(modules::remove(name).map_err(Into::into));
     pause(random);
     if random.one_in(2) {

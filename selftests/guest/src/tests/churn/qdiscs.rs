@@ -67,7 +67,7 @@ fn step(
         0..=3 => {
             let verb = random.choose(&[Verb::Add, Verb::Replace]);
             let handle = Handle::new(FIRST + random.below(HANDLES) as u16, 0);
-            let Example { kind, options } = &examples[random.below(examples.len() as u32) as usize];
+            let Example { kind, options, .. } = random.one_of(examples);
             request(tree, verb, leaf, handle, kind, Some(options.clone()))
         }
         4..=5 => change(tree, examples, random),

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt,
@@ -39,9 +39,8 @@ pub(super) fn turn(examples: &[Example], random: &mut Random, tally: &mut Tally)
     // What nobody has open any more is to end soon.
     port.near.write_sysctl("net/ipv4/tcp_orphan_retries", "1")?;
     if random.one_in(2) {
-        let kind = examples[random.below(examples.len() as u32) as usize].kind;
-        let example = weft_core::qdisc(kind).context("a kind of ours")?.example;
-        tally.count(port.tc(&format!("qdisc add dev {{v}} root {kind} {example}")));
+        let Example { kind, words, .. } = random.one_of(examples);
+        tally.count(port.tc(&format!("qdisc add dev {{v}} root {kind} {words}")));
     }
     let listener = port
         .far
@@ -108,11 +107,10 @@ impl Sockets {
         random: &mut Random,
         act: fn(&TcpStream, &mut Random) -> Result<()>,
     ) -> Result<()> {
-        let count = self.near.len() as u32;
-        if count == 0 {
+        if self.near.is_empty() {
             return Ok(());
         }
-        act(&self.near[random.below(count) as usize], random)
+        act(random.one_of(&self.near), random)
     }
 
     /// Accepts all who wait, and reads what is there.

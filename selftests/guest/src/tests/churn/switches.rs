@@ -9,7 +9,7 @@
 //!                       3, a switch, which sends back what it gets
 //! ```
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use weft_core::common::tag::Tag;
 
 use super::{Example, Tally, pause};
@@ -89,9 +89,8 @@ impl Star {
         let link = random.choose(&self.links);
         match random.below(10) {
             0..=1 => {
-                let kind = examples[random.below(examples.len() as u32) as usize].kind;
-                let example = weft_core::qdisc(kind).context("a kind of ours")?.example;
-                self.qdisc(&link, "parent 1:1 handle 2:", kind, example)
+                let Example { kind, words, .. } = random.one_of(examples);
+                self.qdisc(&link, "parent 1:1 handle 2:", kind, words)
             }
             2 => {
                 let name = link.name();
