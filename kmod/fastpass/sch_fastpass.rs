@@ -305,6 +305,10 @@ impl Qdisc for Port {
         Ok(Memory { waiting, host })
     }
 
+    fn sees_arrivals(config: &Config) -> bool {
+        config.counted_paths() > 0
+    }
+
     fn new(config: Config, memory: Memory, setup: &mut Setup<'_, Self>) -> Result<Self> {
         let peer = |address| Peer {
             address,

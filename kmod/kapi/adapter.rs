@@ -180,38 +180,27 @@ impl<T: Qdisc> Adapter<T> {
             let config = T::Config::requested(None, nest.payload());
             let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(None, &config)?;
-            // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet. Child
-            // and group are dropped here or in its destroy callback. The namespace of its device lives
-            // as long as its devices do, and its state is there: `Registration` sees to that first.
-            let (child, group, namespace, mut setup) = unsafe {
+            // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet. Child,
+            // group and tap are dropped here or in its destroy callback. The namespace of its device lives
+            // as long as its devices do, and its state, which the tap's handler finds, is there:
+            // `Registration` sees to that first.
+            let (child, group, tap, namespace, mut setup) = unsafe {
                 let child = T::CHILD
                     .then(|| Child::new(sch, ack.as_ptr()))
                     .transpose()?;
                 let group = T::Shared::GROUP
                     .map(|group| Group::join(sch, group))
                     .transpose()?;
+                let tap = T::Shared::TAP
+                    .filter(|_| T::sees_arrivals(&config))
+                    .map(|handler| Tap::new(sch, handler))
+                    .transpose()?;
                 let namespace = T::Shared::find(sch);
                 let rtnl = Rtnl::new(NonNull::new_unchecked(sch), namespace);
-                (child, group, namespace, Setup::new(rtnl, ack.as_ptr()))
+                let setup = Setup::new(rtnl, ack.as_ptr());
+                (child, group, tap, namespace, setup)
             };
-            let mut state = T::new(config, prepared, &mut setup)?;
-            // SAFETY: As above. Its handler finds the namespace's state, which outlives the device.
-            let tap = unsafe {
-                T::Shared::TAP
-                    .map(|handler| Tap::new(sch, handler))
-                    .transpose()
-            };
-            let tap = match tap {
-                Ok(tap) => tap,
-                Err(error) => {
-                    if T::HAS_DESTROY {
-                        // SAFETY: In its init callback, as above.
-                        let mut rtnl = unsafe { Rtnl::new(NonNull::new_unchecked(sch), namespace) };
-                        state.destroy(&mut rtnl);
-                    }
-                    return Err(error);
-                }
-            };
+            let state = T::new(config, prepared, &mut setup)?;
             // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where it
             // is until the qdisc is freed, after destroy. What is overwritten is zero.
             unsafe {

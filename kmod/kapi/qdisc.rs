@@ -85,6 +85,12 @@ pub trait Qdisc: Sized + Send + 'static {
     /// `ENOMEM`.
     fn prepare(current: Option<&Self::Config>, config: &Self::Config) -> Result<Self::Prepared>;
 
+    /// Whether its device's packets are shown to what it shares, if that is to see any that come
+    /// (`ARRIVALS`).
+    fn sees_arrivals(_config: &Self::Config) -> bool {
+        true
+    }
+
     /// A new, empty qdisc.
     ///
     /// # Errors
