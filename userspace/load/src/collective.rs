@@ -16,8 +16,15 @@
 //!   cut into parts. Host n's parent is host (n - 1)/2; it sends all bytes once both its children's are there.
 //! - **All-to-all**: each host sends each other one its part, an Nth, all at once (the same, §4: for
 //!   messages that are neither short nor long).
+//! - **Replication** of what is stored, one to three, which is no collective, but goes on in step as well: each host
+//!   writes blocks of S bytes, one after the other, to three others that are drawn for each of them. The first
+//!   passes the block on to the other two once it has it whole: primary-copy replication (S. A. Weil et al.,
+//!   "RADOS: a scalable, reliable storage service for petabyte-scale storage clusters", PDSW 2007, §3).
+//!   A block that is with all three is written; its acknowledgements are TCP's. In a round each host writes
+//!   one.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
@@ -25,6 +32,7 @@ use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 use crate::error::{Error, Result, invalid};
 use crate::generate::After;
 use crate::quantity;
+use crate::random::{self, Stream, below};
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +43,12 @@ pub enum Kind {
     Tree,
     /// Each to each.
     AllToAll,
+    /// Each to three others, by the first of them.
+    Replicate,
 }
+
+/// Hosts that a block is written to.
+const COPIES: usize = 3;
 
 /// A collective, which is repeated. It is read from, and written as, `ring:64MB` or `ring:8x64MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +57,7 @@ pub struct Collective {
     pub kind: Kind,
     /// How many take part, the first of the fabric; `None`: all.
     pub hosts: Option<u32>,
-    /// Bytes that each of them has.
+    /// Bytes that each of them has, of a block that it writes.
     pub bytes: u64,
 }
 
@@ -54,8 +67,8 @@ impl FromStr for Collective {
     fn from_str(text: &str) -> Result<Self> {
         let unfit = || {
             invalid(format!(
-                "collective {text}: expected ring, tree or all-to-all with a size, such as ring:64MB, or with \
-                 a number of hosts, such as ring:8x64MB"
+                "collective {text}: expected ring, tree, all-to-all or replicate with a size, such as ring:64MB, or \
+                 with a number of hosts, such as ring:8x64MB"
             ))
         };
         let Some((name, size)) = text.split_once(':') else {
@@ -65,6 +78,7 @@ impl FromStr for Collective {
             "ring" => Kind::Ring,
             "tree" => Kind::Tree,
             "all-to-all" => Kind::AllToAll,
+            "replicate" => Kind::Replicate,
             _ => return unfit(),
         };
         let (hosts, size) = match size.split_once('x') {
@@ -88,6 +102,7 @@ impl fmt::Display for Collective {
             Kind::Ring => "ring",
             Kind::Tree => "tree",
             Kind::AllToAll => "all-to-all",
+            Kind::Replicate => "replicate",
         };
         write!(f, "{name}:")?;
         if let Some(hosts) = self.hosts {
@@ -105,6 +120,7 @@ pub(crate) struct Part {
     pub(crate) size: u64,
     /// By places among the collective's flows, from 0.
     pub(crate) after: Option<After>,
+    /// What its time is part of: a round, or the writing of a block.
     pub(crate) round: u64,
 }
 
@@ -114,13 +130,15 @@ pub(crate) struct Rounds {
     kind: Kind,
     hosts: u64,
     bytes: u64,
+    /// Of who keeps which block.
+    seed: u64,
 }
 
 impl Rounds {
     /// # Errors
     ///
-    /// If the fabric has fewer hosts, only one takes part, or a flow has no bytes, or too many.
-    pub(crate) fn new(collective: &Collective, hosts: u32) -> Result<Self> {
+    /// If the fabric has fewer hosts, too few take part, or a flow has no bytes, or too many.
+    pub(crate) fn new(collective: &Collective, hosts: u32, seed: u64) -> Result<Self> {
         let Collective { kind, bytes, .. } = *collective;
         let part = collective.hosts.unwrap_or(hosts);
         if part > hosts {
@@ -132,7 +150,12 @@ impl Rounds {
             return invalid(format!("collective {collective}: it takes two hosts"));
         }
         let hosts = u64::from(part);
-        if kind != Kind::Tree && bytes < hosts {
+        if kind == Kind::Replicate && hosts <= COPIES as u64 {
+            return invalid(format!(
+                "collective {collective}: it takes four hosts, as a block is with three others"
+            ));
+        }
+        if matches!(kind, Kind::Ring | Kind::AllToAll) && bytes < hosts {
             return invalid(format!(
                 "collective {collective}: of {bytes} bytes not each of {hosts} hosts has one"
             ));
@@ -140,7 +163,12 @@ impl Rounds {
         if !(1..=MAX_FLOW_SIZE).contains(&bytes) {
             return invalid(format!("collective {collective}: expected 1 byte to 1 TiB"));
         }
-        Ok(Self { kind, hosts, bytes })
+        Ok(Self {
+            kind,
+            hosts,
+            bytes,
+            seed,
+        })
     }
 
     /// Flows of a round.
@@ -149,6 +177,7 @@ impl Rounds {
             Kind::Ring => 2 * (self.hosts - 1) * self.hosts,
             Kind::Tree => 2 * (self.hosts - 1),
             Kind::AllToAll => self.hosts * (self.hosts - 1),
+            Kind::Replicate => self.hosts * COPIES as u64,
         }
     }
 
@@ -160,7 +189,7 @@ impl Rounds {
     /// The largest of its flows, in bytes.
     pub(crate) fn largest(&self) -> u64 {
         match self.kind {
-            Kind::Tree => self.bytes,
+            Kind::Tree | Kind::Replicate => self.bytes,
             Kind::Ring | Kind::AllToAll => self.part(0),
         }
     }
@@ -172,6 +201,7 @@ impl Rounds {
             Kind::Ring => self.ring(round, place),
             Kind::Tree => self.tree(round, place),
             Kind::AllToAll => self.all_to_all(round, place),
+            Kind::Replicate => self.replicate(round, place),
         }
     }
 
@@ -262,6 +292,52 @@ impl Rounds {
             round,
         }
     }
+
+    /// Writer by writer; of each what it sends, then the two copies of that.
+    fn replicate(&self, round: u64, place: u64) -> Part {
+        let copies = COPIES as u64;
+        let (writer, copy) = (place / copies, place % copies);
+        let block = round * self.hosts + writer;
+        let this = block * copies;
+        let [first, others @ ..] = self.replicas_of(block, writer as u32);
+        let (src, dst, after) = match copy.checked_sub(1) {
+            None => {
+                // The block before is written once both copies are.
+                let before = this.checked_sub(self.flows()).map(|before| After {
+                    first: before + 1,
+                    count: copies - 1,
+                    step: 1,
+                });
+                (writer as u32, first, before)
+            }
+            Some(other) => (first, others[other as usize], Some(After::one(this))),
+        };
+        Part {
+            src,
+            dst,
+            size: self.bytes,
+            after,
+            round: block,
+        }
+    }
+
+    /// Who keeps a block: hosts but its writer, all different.
+    fn replicas_of(&self, block: u64, writer: u32) -> [u32; COPIES] {
+        let hosts = NonZeroU32::new(self.hosts as u32).expect("there are more hosts than copies");
+        let mut rng = random::stream(self.seed, Stream::Replicas);
+        // Each block has words of its own, so that it can be asked for alone.
+        rng.set_word_pos(u128::from(block) << 16);
+        let mut replicas = [writer; COPIES];
+        for place in 0..COPIES {
+            replicas[place] = loop {
+                let host = below(&mut rng, hosts);
+                if host != writer && !replicas[..place].contains(&host) {
+                    break host;
+                }
+            };
+        }
+        replicas
+    }
 }
 
 #[cfg(test)]
@@ -270,7 +346,12 @@ mod tests {
 
     #[test]
     fn a_collective_is_read_and_written() {
-        for text in ["ring:64000000B", "tree:8x1000B", "all-to-all:9B"] {
+        for text in [
+            "ring:64000000B",
+            "tree:8x1000B",
+            "all-to-all:9B",
+            "replicate:4B",
+        ] {
             assert_eq!(text.parse::<Collective>().unwrap().to_string(), text);
         }
         let read: Collective = "ring:8x64MB".parse().unwrap();
@@ -288,10 +369,11 @@ mod tests {
     fn what_cannot_be_is_one_sentence() {
         let refused = |text: &str| {
             let collective: Collective = text.parse().unwrap();
-            Rounds::new(&collective, 4).unwrap_err().to_string()
+            Rounds::new(&collective, 4, 1).unwrap_err().to_string()
         };
         assert!(refused("ring:5x64MB").ends_with("the fabric has 4 hosts"));
         assert!(refused("tree:1x64MB").ends_with("it takes two hosts"));
         assert!(refused("all-to-all:3B").contains("not each of 4 hosts has one"));
+        assert!(refused("replicate:3x1MB").contains("it takes four hosts"));
     }
 }

@@ -141,7 +141,7 @@ pub enum Class {
     Background,
     /// To the incast of this number, from 0.
     Incast(u64),
-    /// To this round of a collective, from 0.
+    /// To this round of a collective, from 0; to this block, where blocks are written.
     Round(u64),
     /// To neither: it was asked for by itself.
     Added,
@@ -307,7 +307,7 @@ impl Workload {
     /// Flows of a round of its collective.
     fn round(&self) -> Result<u64> {
         match &self.background {
-            Some(Background::Collective(it)) => Ok(Rounds::new(it, self.hosts)?.flows()),
+            Some(Background::Collective(it)) => Ok(Rounds::new(it, self.hosts, self.seed)?.flows()),
             _ => invalid("only a collective has rounds"),
         }
     }
@@ -378,7 +378,9 @@ impl Workload {
             Background::Open { sizes, .. } | Background::Closed { sizes, .. } => {
                 sizes.max().ceil() as u64
             }
-            Background::Collective(it) => Rounds::new(it, self.hosts).map_or(1, |it| it.largest()),
+            Background::Collective(it) => {
+                Rounds::new(it, self.hosts, self.seed).map_or(1, |it| it.largest())
+            }
             Background::Trace(trace) => trace.flows().iter().map(|it| it.size).max().unwrap_or(0),
         });
         let incast = self.incast.as_ref().map(|incast| incast.size(0));

@@ -11,7 +11,7 @@
 //! | [`pairs`]      | who sends to whom                                                          |
 //! | [`incast`]     | many that answer one at once                                               |
 //! | [`deadlines`]  | in how much time they have to be done                                      |
-//! | [`collective`] | all-reduce and all-to-all, round after round                               |
+//! | [`collective`] | all-reduce, all-to-all and replication, round after round                  |
 //! | [`generate`]   | all of it and a seed: the flows, in order; open or closed loop             |
 //! | [`framing`]    | what bytes become on a wire                                                |
 //! | [`ideal`]      | the schedule that pFabric calls ideal, and what flows wait in it           |

@@ -37,6 +37,8 @@ pub enum Stream {
     Deadlines = 7,
     /// Deadlines of incasts' flows.
     IncastDeadlines = 8,
+    /// Hosts that keep a block that was written.
+    Replicas = 9,
 }
 
 /// The generator of one stream of `seed`.

@@ -247,7 +247,7 @@ impl From<generate::Class> for Class {
 ///
 /// A port is sampled while it holds something and once more when it no longer does, when it dropped
 /// something or told a neighbour something, and, if it sent anything at all, at the end: in between
-/// it holds what it held at its last sample, before the first one nothing.
+/// it holds what it held at its last sample, before the first one nothing. On request (`--sample-all`) it is each time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSample {
     /// ns since the run began.

@@ -47,7 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
     trace: Option<String>,
     /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all with the bytes at
-    /// each host, ring:64MB, or at each of the first eight, ring:8x64MB; a flow begins when what it sends is there
+    /// each host, ring:64MB, or at each of the first eight, ring:8x64MB; replicate:4MB writes blocks, each to three
+    /// hosts, the first of which copies it to the others; a flow begins when what it sends is there
     #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
     collective: Option<Collective>,
     /// How many rounds

@@ -114,7 +114,7 @@ impl BackgroundFlows {
                         "a collective has no incasts on top: when it ends is not known before",
                     );
                 }
-                Source::Collective(Rounds::new(collective, workload.hosts)?)
+                Source::Collective(Rounds::new(collective, workload.hosts, workload.seed)?)
             }
             Background::Trace(trace) => {
                 let flows = trace.flows();
