@@ -46,6 +46,8 @@ pub struct Run {
     /// How often ports are sampled; `None`: once in 100 packets of a host's link, but hardly more than
     /// 500 times while flows start; 0: never.
     pub sample: Option<Duration>,
+    /// Whether every port is sampled each time, not only those of interest.
+    pub sample_all: bool,
     /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
     /// takes for the largest flow, at least 10 s of the machine.
     pub patience: Option<Duration>,
@@ -255,6 +257,7 @@ impl Checked {
                 Some(time) => Sampling::Every(slowed(time)),
                 None => Sampling::AtLeast(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
             },
+            sample_all: run.sample_all,
             faults: &self.faults,
         };
         let hosts = testbed::hosts(&testbed, &fabric.topology, run.ipv6)?;

@@ -50,6 +50,8 @@ pub(crate) struct Trial<'a> {
     /// How late the wires' timers may be on purpose, in the machine's time.
     pub(crate) slack: Duration,
     pub(crate) sample: Sampling,
+    /// Whether every port is, not only those of interest.
+    pub(crate) sample_all: bool,
     pub(crate) faults: &'a Faults,
 }
 
@@ -187,7 +189,7 @@ impl Trial<'_> {
         record::write(out, &Record::Header(Box::new(self.header.clone())))?;
 
         let mut engine = Engine::new(hosts, self.config.clone())?;
-        let (faults, testbed) = (self.faults, self.testbed);
+        let (faults, testbed, sample_all) = (self.faults, self.testbed, self.sample_all);
         let (mut commands, at_once) = (Running::default(), faults.at_once());
         for place in 0..at_once {
             faults.begin(place, testbed, &mut commands)?;
@@ -211,9 +213,12 @@ impl Trial<'_> {
                 return;
             }
             let written = ports.read().and_then(|now| {
-                samples(&before, &last, &now, now_ns, dilation).try_for_each(|sample| {
-                    anyhow::Ok(record::write(out, &Record::Port(sample))?)
-                })?;
+                for ((before, last), now) in before.iter().zip(&last).zip(&now) {
+                    if sample_all || now.is_of_interest_after(last) {
+                        let sample = sample_of(before, now, now_ns, dilation);
+                        record::write(out, &Record::Port(sample))?;
+                    }
+                }
                 last = now;
                 Ok(())
             });
@@ -370,19 +375,6 @@ fn buffer_limited(flows: &[FlowResult]) -> Option<f64> {
         }
     }
     (!all.is_zero()).then(|| limited.as_secs_f64() / all.as_secs_f64())
-}
-
-/// The ports that are of interest after the last sample.
-fn samples<'a>(
-    before: &'a [PortReading],
-    last: &'a [PortReading],
-    now: &'a [PortReading],
-    now_ns: u64,
-    dilation: f64,
-) -> impl Iterator<Item = PortSample> + 'a {
-    let all = before.iter().zip(last).zip(now);
-    all.filter(|((_, last), now)| now.is_of_interest_after(last))
-        .map(move |((before, _), now)| sample_of(before, now, now_ns, dilation))
 }
 
 /// A port as it is now; counters count from `before`.

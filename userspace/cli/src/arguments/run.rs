@@ -59,6 +59,9 @@ pub(crate) struct Args {
     /// host's link, in long runs less often: some 500 times; 0ns: never)
     #[arg(long, value_name = "TIME", value_parser = time)]
     sample: Option<Duration>,
+    /// Sample every port each time, not only those where something waits: how much each sends, over time
+    #[arg(long)]
+    sample_all: bool,
     /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
     /// times what the host link takes for the largest flow, at least 10 s of this machine)
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -185,6 +188,7 @@ impl Args {
                 From::Start => Since::Start,
             },
             sample: self.sample,
+            sample_all: self.sample_all,
             patience: self.patience,
             faults: self.fault.clone(),
             ipv6: self.ipv6,

@@ -4,6 +4,7 @@
 
 mod port;
 mod receiver;
+mod senders;
 
 use anyhow::Result;
 use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time, together_ns};
@@ -104,8 +105,12 @@ fn of_ports(measure: &Measure, done: &Done<'_>) -> Option<f64> {
         after: measure.after.map(|time| time.0),
         until: measure.until.map(|time| time.0),
     };
-    let ports = port::Ports::new(done, place)?;
     let statistic = measure.statistic.unwrap_or(Statistic::Mean);
+    if measure.of == Of::Unevenness {
+        let levels = senders::unevenness(done, place);
+        return statistic.over_time(levels).map(|share| 100.0 * share);
+    }
+    let ports = port::Ports::new(done, place)?;
     let kb = |bytes: u64| bytes as f64 / 1e3;
     let busy = || Some(100.0 * ports.count(|it| Some(it.busy_ns as f64))? / ports.time());
     let count =

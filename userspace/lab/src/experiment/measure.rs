@@ -61,7 +61,7 @@ pub(crate) enum Of {
     Throughput,
     /// Incasts' times from the first byte of any flow to the last of all, in µs.
     RequestTime,
-    /// Times of a collective's rounds from the first byte of any flow to the last of all, in µs.
+    /// Times of a collective's rounds, or of the writing of a block, from the first byte of any flow to the last of all, in µs.
     RoundTime,
     /// The share of packets that were dropped somewhere, in %.
     Loss,
@@ -104,6 +104,9 @@ pub(crate) enum Of {
     Pauses,
     /// For how long on average a pause held that a port was told, in µs.
     Paused,
+    /// How unevenly hosts send that have flows under way: between two samples, the standard deviation of what
+    /// each sent over their mean, in %.
+    Unevenness,
     /// From a time on until a port's wire, between two samples, sends for nine tenths of the time, in
     /// µs.
     Recovery,
@@ -263,19 +266,22 @@ impl Statistic {
 
 impl Of {
     fn has_statistic(self) -> bool {
-        use Of::{Backlog, Buffer, Queue, Queues};
+        use Of::{Backlog, Buffer, Queue, Queues, Unevenness};
         use Of::{Delay, RequestTime, RoundTime, Slowdown, SwitchOver, Throughput, Time};
         matches!(self, Slowdown | Time | Delay | Throughput)
             || matches!(self, RequestTime | RoundTime | SwitchOver)
-            || matches!(self, Backlog | Buffer | Queue | Queues)
+            || matches!(self, Backlog | Buffer | Queue | Queues | Unevenness)
     }
 
     /// Whether it is of ports.
     fn has_ports(self) -> bool {
         use Of::{Backlog, Buffer, Busy, Collisions, Empty, Idle};
-        use Of::{Paused, Pauses, Queue, Queues, Recovery};
+        use Of::{Paused, Pauses, Queue, Queues, Recovery, Unevenness};
         matches!(self, Backlog | Buffer | Queue | Queues | Collisions)
-            || matches!(self, Empty | Busy | Idle | Pauses | Paused | Recovery)
+            || matches!(
+                self,
+                Empty | Busy | Idle | Pauses | Paused | Recovery | Unevenness
+            )
     }
 
     /// Whether sizes, classes and hosts of flows can be told apart.
@@ -294,7 +300,7 @@ impl Of {
             Self::Loss | Self::LossOfBytes | Self::Detours => "%",
             Self::Utilization | Self::Throughput | Self::Collisions => "%",
             Self::Deadlines => "%",
-            Self::Empty | Self::Busy | Self::Idle => "%",
+            Self::Empty | Self::Busy | Self::Idle | Self::Unevenness => "%",
             Self::SwitchOver => "packets",
             Self::Backlog | Self::Buffer | Self::Queue => "kB",
             Self::Pauses => "per ms",
@@ -327,6 +333,8 @@ impl Measure {
             Some("above, up_to, class, from and to are for figures of flows")
         } else if self.of == Of::Recovery && (self.at.is_none() || self.after.is_none()) {
             Some("it needs at and after: of which port, since when")
+        } else if self.of == Of::Unevenness && self.at.is_some() {
+            Some("it is of all hosts that send, and of no one port")
         } else if of_ports && !self.of.has_ports() {
             Some("at, after and until are for figures of ports")
         } else {

@@ -319,6 +319,7 @@ at_most = 0
             connections: Connections::PerFlow,
             since: Since::FirstByte,
             sample: None,
+            sample_all: false,
             patience: None,
             faults: Vec::new(),
             ipv6: false,

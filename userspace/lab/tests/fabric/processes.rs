@@ -90,6 +90,7 @@ fn run(folder: &Path, flows: u64) -> Run {
         connections: Connections::PerFlow,
         since: Since::FirstByte,
         sample: None,
+        sample_all: false,
         patience: Some(Duration::from_secs(2)),
         faults: Vec::new(),
         ipv6: false,

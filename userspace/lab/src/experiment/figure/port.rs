@@ -34,7 +34,7 @@ pub(super) struct Ports<'a> {
 }
 
 /// A value, and for how many ns it was that.
-type Level = (f64, f64);
+pub(super) type Level = (f64, f64);
 
 impl<'a> Ports<'a> {
     /// `None`: there are no samples, no such port, or no such time.
