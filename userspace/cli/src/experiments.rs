@@ -5,6 +5,7 @@
 pub(crate) mod catalogue;
 mod judgement;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use weft_lab::experiment::{self, Asked, Done, Experiment, Found, Judgement, Plan
 use crate::arguments::run::{self, Args};
 use crate::output;
 use crate::progress::{self, Shown};
+use crate::report::picture;
 
 /// A run as `--dry-run --json` tells of it.
 #[derive(Serialize)]
@@ -72,6 +74,9 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     }
     experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
+    if let Some(folder) = &args.experiment.pictures {
+        draw(&judgement, folder)?;
+    }
     if args.json {
         output::json(&judgement)?;
     } else {
@@ -82,6 +87,19 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A picture of each table that has figures.
+fn draw(judgement: &Judgement, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("making the folder {}", folder.display()))?;
+    for (number, table) in (1..).zip(&judgement.tables) {
+        if let Some(svg) = picture(table)? {
+            let path = folder.join(format!("{}-{number}.svg", judgement.experiment));
+            std::fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {

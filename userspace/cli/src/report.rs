@@ -3,6 +3,7 @@
 //! `weft report`: one HTML file with everything in it.
 
 mod chart;
+mod dots;
 mod figures;
 mod map;
 mod page;
@@ -19,6 +20,8 @@ use crate::inputs::Inputs;
 use crate::output;
 use weft_lab::error::usage;
 use weft_lab::results::Sweep;
+
+pub(crate) use dots::picture;
 
 /// One self-contained HTML file: tables and plots
 #[derive(Debug, clap::Args)]

@@ -106,11 +106,11 @@ pub(crate) struct Args {
 
 /// Options that say which of several runs it is, or where and how it is done, but not what: they go
 /// with an experiment, and none of its runs has its own.
-pub(crate) const OF_EXPERIMENTS: [&str; 9] = [
-    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge",
+pub(crate) const OF_EXPERIMENTS: [&str; 10] = [
+    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "pictures",
 ];
 /// Those of them that go with nothing else.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 3] = ["scale", "again", "judge"];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 4] = ["scale", "again", "judge", "pictures"];
 
 impl Args {
     /// Reads the words after `weft run`.
@@ -286,6 +286,9 @@ pub(crate) struct Options {
     /// Run nothing: judge the results that there are
     #[arg(long, conflicts_with_all = ["again", "dry_run"])]
     pub(crate) judge: bool,
+    /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    pub(crate) pictures: Option<PathBuf>,
 }
 
 #[cfg(test)]
