@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 use weft_ebpf::SwitchConfig;
-use weft_net::Plan;
+use weft_net::{Plan, machine};
 
 use weft_lab::fabric::Fabric;
 
@@ -21,10 +21,17 @@ use weft_lab::testbed::{self, Attachment, ControlGroup, Programs};
 #[command(after_help = "\
 Either all of it is there afterwards, or nothing. `weft down` removes it, also after a crash.
 
+A host that is a machine of its own (--host h3=tap) has its port, wire and qdiscs in the fabric, and no addresses there:
+these are for the VM that opens the tap device beside the port. What else the VM has to have is a script, whose file is
+told. Packets are to be single there: no segmentation offload (vnet_hdr=off, for QEMU).
+
 Examples:
   weft up fat-tree:k=4 --scheme dctcp --dilation 1000
   weft up dumbbell:left=2,right=2,rate=10mbit --scheme ./my-scheme --testbed mine
-  weft up rack:hosts=4 --dry-run > rack.sh      the same as commands, which can be run")]
+  weft up rack:hosts=4 --dry-run > rack.sh      the same as commands, which can be run
+  weft up rack:hosts=4 --host h3=tap
+  weft exec h3 qemu-system-x86_64 … -netdev tap,id=n,ifname=tap0,script=no,downscript=no,vnet_hdr=off \\
+      -device virtio-net-pci,netdev=n           then inside: sh inside-h3.sh eth0")]
 pub(crate) struct Args {
     #[command(flatten)]
     fabric: fabric::Args,
@@ -34,6 +41,9 @@ pub(crate) struct Args {
     /// The testbed's name: letters, digits and _
     #[arg(long, value_name = "NAME", default_value = "fabric")]
     testbed: String,
+    /// A host that is a machine of its own (repeatable)
+    #[arg(long = "host", value_name = "NAME=tap", value_parser = machine)]
+    machines: Vec<String>,
     /// Print ip, tc, sysctl and weft-tag commands that do the same, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -54,6 +64,25 @@ struct Woven<'a> {
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Processes>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    machines: Vec<Machine<'a>>,
+}
+
+/// A host that is a machine of its own.
+#[derive(Serialize)]
+struct Machine<'a> {
+    host: &'a str,
+    /// In its namespace, port by port.
+    taps: Vec<String>,
+    /// What is to be run in it.
+    script: PathBuf,
+}
+
+/// The name of a host that is to be reached by a tap device.
+fn machine(text: &str) -> Result<String, &'static str> {
+    let name = text.strip_suffix("=tap").filter(|name| !name.is_empty());
+    let expected = "expected a host that is reached by a tap device, such as h3=tap";
+    name.map(str::to_owned).ok_or(expected)
 }
 
 /// What runs on its nodes.
@@ -66,7 +95,8 @@ struct Processes {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let fabric = Fabric::new(&args.fabric.options(&args.scheme))?;
-    let plan = testbed::plan(&args.testbed, &fabric)?;
+    let mut plan = testbed::plan(&args.testbed, &fabric)?;
+    testbed::set_machines(&mut plan, &args.machines)?;
     if args.dry_run {
         output::print(script(&plan, &fabric).trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -87,6 +117,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             count: processes.len(),
             logs: testbed.logs(),
         }),
+        machines: plan
+            .machines()
+            .map(|node| Machine {
+                host: &node.name,
+                taps: (0..node.ports.len()).map(machine::tap).collect(),
+                script: testbed.inside(&node.name),
+            })
+            .collect(),
     };
     if args.json {
         output::json(&woven)?;
@@ -99,6 +137,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             output::print(format!(
                 "processes: {count}, what they say is in {}",
                 logs.display()
+            ))?;
+        }
+        for Machine { host, taps, script } in &woven.machines {
+            output::print(format!(
+                "{host}: a machine of its own, by {} in its namespace (weft exec {host} …); what it is to run is in {}",
+                taps.join(" and "),
+                script.display()
             ))?;
         }
     }

@@ -237,6 +237,10 @@ fn what_is_no_number_is_answered_with_the_option() {
             "cannot be used with '--time <TIME>'",
         ),
         ("up", "<TOPOLOGY>"),
+        (
+            "up rack --host h1",
+            "expected a host that is reached by a tap device, such as h3=tap",
+        ),
         ("nonsense", "unrecognized subcommand 'nonsense'"),
     ] {
         let said = refusal(words);

@@ -99,6 +99,15 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     }
 }
 
+/// Makes hosts machines of their own, reached by tap devices.
+///
+/// # Errors
+///
+/// If there is no such host, or a process of the scheme is to run on it.
+pub fn set_machines(plan: &mut Plan, hosts: &[String]) -> Result<()> {
+    plan.set_machines(hosts).map_err(explain)
+}
+
 /// The file of a scheme that says what a node's ports get.
 fn file(node: &Node) -> &'static str {
     match node.kind {
@@ -220,6 +229,8 @@ pub struct Programs {
     spray: Spray,
     /// For each node by its address.
     ways: Vec<(Address, Ways)>,
+    /// Hosts that are machines of their own, where programs are their business.
+    machines: Vec<Address>,
 }
 
 /// What a switch chooses from.
@@ -264,12 +275,14 @@ impl Programs {
             declares,
             spray: routing.spray,
             ways: ways.collect(),
+            machines: plan.machines().map(|node| node.address).collect(),
         })
     }
 
     /// At the ports of a node.
     pub fn at(&self, node: &Node) -> Option<Attachment> {
         match node.kind {
+            Kind::Host if self.machines.contains(&node.address) => None,
             Kind::Host => self.tag.map(|tag| Attachment::Host(host_config(tag))),
             Kind::Switch if self.tag.is_none() && self.spray == Spray::Off => None,
             Kind::Switch => {

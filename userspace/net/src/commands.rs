@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use weft_topo::{Node, Port, Route};
 
 use crate::layout::Layout;
+use crate::machine;
 use crate::metrics::RouteMetrics;
 use crate::plan::{self, NodePlan, Plan};
 use crate::processes::{self, MARK};
@@ -157,6 +158,15 @@ fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -
             writeln!(f, "tc -n {namespace} {command}")?;
         }
         writeln!(f, "ip -n {namespace} link set dev {} up", port.name)?;
+    }
+    if own.is_machine {
+        for line in machine::of_ip(plan, node) {
+            writeln!(f, "ip -n {namespace} {line}")?;
+        }
+        for line in machine::of_tc(node) {
+            writeln!(f, "tc -n {namespace} {line}")?;
+        }
+        return Ok(());
     }
     writeln!(f, "ip -n {namespace} link set dev lo up")?;
     let (v4, v6) = (node.address.v4(), node.address.v6());

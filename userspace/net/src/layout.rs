@@ -59,6 +59,11 @@ impl Layout {
         self.directory().join("hosts")
     }
 
+    /// What a host that is a machine of its own has to run.
+    pub(crate) fn inside(&self, host: &str) -> PathBuf {
+        self.directory().join(format!("inside-{host}.sh"))
+    }
+
     pub(crate) fn logs(&self) -> PathBuf {
         self.directory().join("log")
     }

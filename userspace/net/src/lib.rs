@@ -32,6 +32,7 @@
 //! | `plan`        | what is to be made, as data                             |
 //! | `metrics`     | what a host's routes say besides their next hops        |
 //! | `commands`    | the same as a shell script                              |
+//! | [`machine`]   | hosts that are machines of their own                    |
 //! | `modules`     | loads kernel modules by their files                     |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `tc`          | the lines of `tc` files that only `tc` reads            |
@@ -54,6 +55,7 @@ mod commands;
 mod down;
 mod error;
 mod layout;
+pub mod machine;
 mod metrics;
 mod modules;
 mod namespace;

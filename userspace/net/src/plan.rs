@@ -183,6 +183,8 @@ pub(crate) struct NodePlan {
     pub(crate) metrics: RouteMetrics,
     /// Of each port, in the order of [`Node::ports`].
     pub(crate) qdiscs: Vec<Vec<Command>>,
+    /// Whether it is a machine of its own (`crate::machine`).
+    pub(crate) is_machine: bool,
 }
 
 /// What is at the other end of a port.
@@ -252,6 +254,7 @@ impl Plan {
                     },
                     routes,
                     qdiscs: vec![Vec::new(); node.ports.len()],
+                    is_machine: false,
                 }
             });
         Ok(Self {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `tc`, for the lines that only it reads: a node's in one batch.
+//! `tc`, for the lines that only it reads: a node's in one batch. And `ip`, likewise.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::error::{Error, Result, invalid};
 use crate::namespace;
@@ -17,26 +18,9 @@ use crate::qdisc::TcCommand;
 /// The first that is refused, with its file and line and what `tc` says; [`Error::Invalid`] if there
 /// is no `tc`.
 pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Result<()> {
-    // A child is in the namespace of the thread that starts it.
-    let started = namespace::visit(namespace, || {
-        let mut tc = Command::new("tc");
-        // Whatever the user's language is.
-        tc.args(["-batch", "-"]).env("LC_ALL", "C");
-        tc.stdin(Stdio::piped());
-        tc.stdout(Stdio::piped()).stderr(Stdio::piped());
-        tc.spawn()
-    })?;
-    let mut tc = match started {
-        Err(error) if error.kind() == ErrorKind::NotFound => return lacking(commands[0]),
-        started => started.map_err(|error| Error::system(format!("{node}: starting tc"), error))?,
+    let Some(output) = feed("tc", node, namespace, commands)? else {
+        return lacking(commands[0]);
     };
-    let lines: String = commands.iter().map(|it| format!("{it}\n")).collect();
-    let stdin = tc.stdin.take();
-    // One that refuses a line does not read what comes after it, and says why itself.
-    let _ = stdin.map(|mut pipe| pipe.write_all(lines.as_bytes()));
-    let output = tc
-        .wait_with_output()
-        .map_err(|error| Error::system(format!("{node}: tc"), error))?;
     if output.status.success() {
         return Ok(());
     }
@@ -49,6 +33,37 @@ pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Re
         line: command.place.1,
         message: format!("{node}: `tc {command}`: {message}"),
     })
+}
+
+/// Has `ip` or `tc` do all of `commands` in a node's namespace. `None`: there is no such program.
+pub(crate) fn feed(
+    program: &str,
+    node: &str,
+    namespace: &File,
+    commands: &[impl Display],
+) -> Result<Option<Output>> {
+    // A child is in the namespace of the thread that starts it.
+    let started = namespace::visit(namespace, || {
+        let mut command = Command::new(program);
+        // Whatever the user's language is.
+        command.args(["-batch", "-"]).env("LC_ALL", "C");
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn()
+    })?;
+    let mut child = match started {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        started => {
+            started.map_err(|error| Error::system(format!("{node}: starting {program}"), error))?
+        }
+    };
+    let lines: String = commands.iter().map(|it| format!("{it}\n")).collect();
+    let stdin = child.stdin.take();
+    // One that refuses a line does not read what comes after it, and says why itself.
+    let _ = stdin.map(|mut pipe| pipe.write_all(lines.as_bytes()));
+    let output = child.wait_with_output();
+    let output = output.map_err(|error| Error::system(format!("{node}: {program}"), error))?;
+    Ok(Some(output))
 }
 
 /// Whether there is a `tc`, which `command` needs.
@@ -70,7 +85,7 @@ fn lacking(command: &TcCommand) -> Result<()> {
 
 /// The number of the line, counted from 1, at which a batch ended, and why: what `tc` said first.
 /// Usage often follows, and then that the command failed.
-fn complaint(said: &str) -> (Option<usize>, String) {
+pub(crate) fn complaint(said: &str) -> (Option<usize>, String) {
     const FAILED: &str = "Command failed -:";
     let number = said.lines().find_map(|line| line.strip_prefix(FAILED));
     let number = number.and_then(|number| number.trim().parse().ok());

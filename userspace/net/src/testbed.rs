@@ -121,6 +121,12 @@ impl Testbed {
         self.record.as_ref()
     }
 
+    /// The script that gives a host that is a machine of its own what it has to have, if it is one
+    /// ([`Plan::inside`](crate::Plan::inside)).
+    pub fn inside(&self, host: &str) -> PathBuf {
+        self.layout.inside(host)
+    }
+
     /// The folder of what its processes say.
     pub fn logs(&self) -> PathBuf {
         self.layout.logs()

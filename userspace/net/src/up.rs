@@ -15,6 +15,7 @@ use crate::attributes;
 use crate::commands::RouteCommand;
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Lock};
+use crate::machine;
 use crate::modules;
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
@@ -80,6 +81,9 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
         call(plan, &namespaces, hook)?;
     }
     write(&layout.hosts(), plan.hosts().as_bytes())?;
+    for node in plan.machines() {
+        write(&layout.inside(&node.name), plan.inside(node).as_bytes())?;
+    }
     let unfinished = Testbed::open(&plan.testbed)?;
     let processes = Processes::start(&unfinished, &layout, &plan.processes)?;
     let record = Record {
@@ -162,6 +166,15 @@ fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
     }
     for (node, socket) in plan.topology.nodes().iter().zip(&mut sockets) {
         wait_until_operational(node, socket)?;
+    }
+    for ((node, own), namespace) in plan
+        .topology
+        .nodes()
+        .iter()
+        .zip(&plan.nodes)
+        .zip(&namespaces)
+    {
+        machine::join(plan, node, own, namespace)?;
     }
     Ok(namespaces)
 }
@@ -318,6 +331,9 @@ fn configure(plan: &Plan, node: usize, namespace: &File, socket: &mut Socket) ->
     for port in 0..here.ports.len() {
         batch.set_up(plan.device_index(here, port));
         steps.push(Step::Up(port));
+    }
+    if own.is_machine {
+        return send(plan, node, socket, &mut batch, &steps);
     }
     batch.set_up(LOOPBACK);
     steps.push(Step::Loopback);

@@ -5,6 +5,7 @@
 
 mod isolation;
 mod kill;
+mod machines;
 mod processes;
 mod state;
 mod tests;

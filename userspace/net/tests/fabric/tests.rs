@@ -16,6 +16,7 @@ use weft_net::qdisc::{Command, Handle, QdiscCommand};
 use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
+use crate::machines::*;
 use crate::processes::*;
 use crate::state::{assert_nothing_left, everything, json, names, plan, plan_with, run, topology};
 
@@ -55,6 +56,8 @@ pub(crate) const TESTS: &[Test] = tests![
     one_that_ends_is_told_with_how_and_what_it_said,
     one_that_cannot_be_started_or_ends_at_once_leaves_nothing,
     the_commands_start_the_same_and_down_ends_it,
+    a_machine_of_its_own_is_a_host_like_the_others,
+    the_commands_make_machines_too,
 ];
 
 fn killed() {

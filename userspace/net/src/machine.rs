@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Hosts that are machines of their own, such as VMs. The namespace of such a host has its ports with their
+//! qdiscs, so that its wires are those of the fabric, but no addresses; beside each port it has a tap device, and
+//! what comes in by one of the two goes out by the other. What opens the tap has the host's addresses.
+
+use std::fmt::Write as _;
+use std::fs::File;
+
+use weft_topo::{Kind, Node};
+
+use crate::commands::RouteCommand;
+use crate::error::{Error, Result, invalid};
+use crate::plan::{NodePlan, Plan};
+use crate::tc;
+
+/// The tap device beside the port at a place.
+pub fn tap(port: usize) -> String {
+    format!("tap{port}")
+}
+
+impl Plan {
+    /// Makes hosts machines of their own: see [`tap`] for the device that each of their ports is reached by, and
+    /// [`Plan::inside`] for what the machine has to have.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such host, or one of the plan's processes is to run on it.
+    pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
+        for host in hosts {
+            let found = self.topology.find(host);
+            let node = found.filter(|&id| self.topology.node(id).kind == Kind::Host);
+            let Some(node) = node else {
+                return invalid(format!(
+                    "`{host}` is no host of {}, so it can be no machine of its own",
+                    self.topology.title()
+                ));
+            };
+            if let Some(process) = self.processes.iter().find(|it| it.node == *host) {
+                return invalid(format!(
+                    "{host} cannot be a machine of its own: `{process}` is to run there"
+                ));
+            }
+            self.nodes[node.index()].is_machine = true;
+        }
+        Ok(())
+    }
+
+    /// The hosts that are.
+    pub fn machines(&self) -> impl Iterator<Item = &Node> {
+        let nodes = self.topology.nodes().iter().zip(&self.nodes);
+        nodes
+            .filter(|(_, own)| own.is_machine)
+            .map(|(node, _)| node)
+    }
+
+    /// A script for `sh` that gives a machine what the host of a fabric has: run inside as root, with the names of
+    /// its interfaces, port by port.
+    ///
+    /// # Panics
+    ///
+    /// If the node is none of the topology's.
+    pub fn inside(&self, node: &Node) -> String {
+        let id = self.topology.find(&node.name).expect("a node");
+        let own = &self.nodes[id.index()];
+        let mut text = format!(
+            "#!/bin/sh\n# {} of {}, in the machine that it is. $1 … are its interfaces: {}\nset -e\n",
+            node.name,
+            self.topology.title(),
+            names(node).join(" ")
+        );
+        for sysctl in &own.sysctls {
+            let optional = if sysctl.is_optional() { "-e " } else { "" };
+            let (key, value) = (sysctl.key(), sysctl.value());
+            let _ = writeln!(text, "sysctl -q {optional}-w '{key}={value}'");
+            // Its interfaces are there already, and keep what was the default when they came.
+            if let Some((before, after)) = key.split_once(".default.") {
+                for place in 1..=node.ports.len() {
+                    let path = |part: &str| part.replace('.', "/");
+                    let _ = writeln!(
+                        text,
+                        "sysctl -q {optional}-w {}/\"${place}\"/{}={value}",
+                        path(before),
+                        path(after)
+                    );
+                }
+            }
+        }
+        let mtu = self.settings.mtu;
+        for (place, port) in (1..).zip(&node.ports) {
+            let neighbour = self.neighbour(port);
+            let _ = writeln!(
+                text,
+                "ip link set dev \"${{{place}:?{name}}}\" down\nip link set dev \"${place}\" address {mac} mtu {mtu} up",
+                name = port.name,
+                mac = port.mac
+            );
+            for address in [neighbour.v4.to_string(), neighbour.v6.to_string()] {
+                let _ = writeln!(
+                    text,
+                    "ip neighbour replace {address} lladdr {} dev \"${place}\" nud permanent",
+                    neighbour.mac
+                );
+            }
+        }
+        let (v4, v6) = (node.address.v4(), node.address.v6());
+        let _ = writeln!(text, "ip address replace {v4}/32 dev lo");
+        let _ = writeln!(text, "ip address replace {v6}/128 dev lo nodad");
+        let route = |command: String| {
+            // By the machine's names of its interfaces.
+            let command = (1..)
+                .zip(&node.ports)
+                .fold(command, |command, (place, port)| {
+                    command.replace(
+                        &format!(" dev {} ", port.name),
+                        &format!(" dev \"${place}\" "),
+                    )
+                });
+            format!("ip {}\n", command.replacen("route add", "route replace", 1))
+        };
+        for it in &own.routes.v4 {
+            text += &route(RouteCommand(node, it, &own.metrics).to_string());
+        }
+        for it in &own.routes.v6 {
+            text += &route(RouteCommand(node, it, &own.metrics).to_string());
+        }
+        text
+    }
+}
+
+fn names(node: &Node) -> Vec<&str> {
+    node.ports.iter().map(|port| port.name.as_str()).collect()
+}
+
+/// What `ip` makes in the namespace of a machine, when its ports are there.
+pub(crate) fn of_ip(plan: &Plan, node: &Node) -> Vec<String> {
+    let mtu = plan.settings.mtu;
+    let ports = node.ports.iter().enumerate();
+    let lines = ports.flat_map(|(place, port)| {
+        let tap = tap(place);
+        [
+            format!("tuntap add dev {tap} mode tap"),
+            format!("link set dev {tap} address {} mtu {mtu} up", port.mac),
+        ]
+    });
+    lines.collect()
+}
+
+/// What `tc` then does there.
+pub(crate) fn of_tc(node: &Node) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (place, port) in node.ports.iter().enumerate() {
+        let tap = tap(place);
+        for (from, to) in [(&tap, &port.name), (&port.name, &tap)] {
+            // A scheme may have made it.
+            lines.push(format!("qdisc replace dev {from} clsact"));
+            // Of the classifiers that can match everything, small kernels have this one.
+            lines.push(format!(
+                "filter add dev {from} ingress protocol all u32 match u32 0 0 action mirred egress redirect dev {to}"
+            ));
+        }
+    }
+    lines
+}
+
+/// Joins the ports of a machine with its taps.
+pub(crate) fn join(plan: &Plan, node: &Node, own: &NodePlan, namespace: &File) -> Result<()> {
+    if !own.is_machine {
+        return Ok(());
+    }
+    for (program, lines) in [("ip", of_ip(plan, node)), ("tc", of_tc(node))] {
+        let output = tc::feed(program, &node.name, namespace, &lines)?;
+        let Some(output) = output else {
+            return invalid(format!(
+                "{} cannot be a machine of its own: there is no {program}; apt-get install iproute2",
+                node.name
+            ));
+        };
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let (number, message) = tc::complaint(&said);
+            let line = number.and_then(|number| lines.get(number - 1));
+            return Err(Error::Invalid(format!(
+                "{}: `{program} {}`: {message}",
+                node.name,
+                line.unwrap_or(&lines[0])
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Settings;
+    use crate::processes::Process;
+
+    fn plan() -> Plan {
+        let fabric = "rack:hosts=3".parse::<weft_topo::Spec>().unwrap();
+        Plan::new("x", &fabric.topology(), Settings::default()).unwrap()
+    }
+
+    #[test]
+    fn only_a_host_is_a_machine_and_none_with_a_process() {
+        let refused = |plan: &mut Plan, name: &str| {
+            let error = plan.set_machines(&[name.to_owned()]).unwrap_err();
+            error.to_string()
+        };
+        let mut plan = plan();
+        for name in ["tor0", "h3", ""] {
+            let said = refused(&mut plan, name);
+            assert!(
+                said.starts_with(&format!("`{name}` is no host of rack")),
+                "{said}"
+            );
+        }
+        let process = Process {
+            node: "h1".into(),
+            words: vec!["arbiter".into()],
+        };
+        plan.set_processes(vec![process]).unwrap();
+        assert_eq!(
+            refused(&mut plan, "h1"),
+            "h1 cannot be a machine of its own: `arbiter` is to run there"
+        );
+        plan.set_machines(&["h2".into()]).unwrap();
+        let machines: Vec<&str> = plan.machines().map(|node| node.name.as_str()).collect();
+        assert_eq!(machines, ["h2"]);
+    }
+
+    #[test]
+    fn inside_it_has_what_the_hosts_namespace_would_have() {
+        let plan = plan();
+        let node = plan.topology.node(plan.topology.find("h2").unwrap());
+        let text = plan.inside(node);
+        let mac = node.ports[0].mac;
+        for line in [
+            "sysctl -q -w 'net.ipv6.conf.default.addr_gen_mode=1'".to_owned(),
+            "sysctl -q -w net/ipv6/conf/\"$1\"/addr_gen_mode=1".to_owned(),
+            format!("ip link set dev \"$1\" address {mac} mtu 1500 up"),
+            format!("ip address replace {}/32 dev lo", node.address.v4()),
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        assert!(!text.contains("dev tor0"), "{text}");
+        assert_eq!(text.matches(" dev \"$1\" onlink").count(), 2, "{text}");
+    }
+}
