@@ -299,7 +299,8 @@ Examples:
   cargo xtask vm -- sh -c 'tc qdisc add dev lo root pfabric && tc -s qdisc show dev lo'
   cargo xtask vm --seed 7 --file scenario.sh:/root/s.sh --out result -- sh /root/s.sh
   cargo xtask vm --clock model --package redis -- weft lab rack:hosts=2 --on h0 redis-server redis-cli -h h0 ping
-  cargo xtask vm --clock real --cpus 4 -- iperf3 --version")]
+  cargo xtask vm --clock real --cpus 4 -- iperf3 --version
+  weft exec h3 cargo xtask vm --clock real --tap tap0 -- sh -c 'modprobe virtio_net && ip link'")]
 pub(crate) struct Vm {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -321,6 +322,10 @@ pub(crate) struct Vm {
     /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it needs
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
     pub(crate) out_size: u32,
+    /// An interface of the guest: a tap device of this network namespace, as `weft up --host h3=tap` makes them
+    /// (repeatable; --clock real). The guest's driver is virtio_net
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    pub(crate) tap: Vec<String>,
     /// Set a variable in the guest's environment (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<OsString>,
@@ -350,6 +355,16 @@ Examples:
 pub(crate) struct Lab {
     #[command(flatten)]
     pub(crate) vm: Vm,
+}
+
+/// As the kernel takes a device's name, and QEMU one of its own.
+fn device(text: &str) -> Result<String, &'static str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    match begins && text.len() < 16 && text.chars().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("expected a device's name, such as tap0"),
+    }
 }
 
 /// A PCI device's memory is a power of two.

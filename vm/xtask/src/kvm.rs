@@ -52,6 +52,7 @@ fn probe(built: &Built) -> bool {
         cpus: 1,
         memory_mib: 512,
         out_mib: 16,
+        taps: Vec::new(),
         append: Vec::new(),
         terminal: Terminal::File,
     };

@@ -96,6 +96,8 @@ pub(crate) struct Machine {
     /// More of the kernel's command line.
     pub(crate) append: Vec<String>,
     pub(crate) terminal: Terminal,
+    /// Tap devices of this network namespace, each of which is an interface of the guest.
+    pub(crate) taps: Vec<String>,
 }
 
 /// The kernel's command line. An oops must end the run, with the log so far. Mitigations, audit,
@@ -158,6 +160,12 @@ fn arguments(machine: &Machine) -> Vec<String> {
         "-object memory-backend-file,id=out,share=on,mem-path={PLACE}/{SHARED_MEMORY},size={}M",
         machine.out_mib
     ));
+    for tap in &machine.taps {
+        // Each packet by itself, with its checksum: who is between the guests sees what a wire would.
+        push(&format!(
+            "-netdev tap,id={tap},ifname={tap},script=no,downscript=no,vnet_hdr=off -device virtio-net-pci,netdev={tap}"
+        ));
+    }
     push("-device ivshmem-plain,memdev=out -append");
     let append = [&[KERNEL_ARGUMENTS.to_owned()][..], &machine.append]
         .concat()
@@ -180,7 +188,22 @@ mod tests {
             out_mib: 64,
             append,
             terminal,
+            taps: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_tap_device_is_an_interface_without_offloads() {
+        let machine = Machine {
+            taps: vec!["tap0".into(), "tap1".into()],
+            ..machine(Clock::Tcg)
+        };
+        let line = arguments(&machine).join(" ");
+        assert_eq!(
+            line.matches("vnet_hdr=off -device virtio-net-pci").count(),
+            2
+        );
+        assert!(line.contains("ifname=tap1,"), "{line}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod tests {
             cpus,
             memory_mib: 512,
             out_mib: 64,
+            taps: Vec::new(),
             append: vec!["a=1".to_owned()],
             terminal: Terminal::File,
         };

@@ -57,6 +57,11 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
                        --, or take --clock real";
         return Err(Failure::setup(message).into());
     }
+    if !vm.tap.is_empty() && clock != ClockKind::Real {
+        let message =
+            "what comes by a tap device comes in the time of others: --tap takes --clock real";
+        return Err(Failure::setup(message).into());
+    }
     let mut built = build::all(cache, &vm.target.request(), &[clock.kernel()])?;
     let terminal = if interactive {
         Terminal::Interactive
@@ -66,6 +71,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     let machine = Machine {
         out_mib: vm.out_size,
         terminal,
+        taps: vm.tap.clone(),
         ..machine(&built, clock, &vm.hardware)?
     };
     if vm.dry_run {
@@ -152,6 +158,7 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
         out_mib: 256,
         append: hardware.append.clone(),
         terminal: Terminal::File,
+        taps: Vec::new(),
     })
 }
 
