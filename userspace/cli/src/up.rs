@@ -2,6 +2,8 @@
 
 //! `weft up`.
 
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weft_ebpf::SwitchConfig;
 use weft_net::{Plan, machine};
+use weft_topo::Kind;
 
 use weft_lab::fabric::Fabric;
 
@@ -24,6 +27,9 @@ Either all of it is there afterwards, or nothing. `weft down` removes it, also a
 A host that is a machine of its own (--host h3=tap) has its port, wire and qdiscs in the fabric, and no addresses there:
 these are for the VM that opens the tap device beside the port. What else the VM has to have is a script, whose file is
 told. Packets are to be single there: no segmentation offload (vnet_hdr=off, for QEMU).
+
+A fabric can be over several machines: each weaves its part (--part 2 --parts ADDRESS,ADDRESS) of the same topology, and
+links between parts are VXLAN tunnels between these addresses. Racks stay whole.
 
 Examples:
   weft up fat-tree:k=4 --scheme dctcp --dilation 1000
@@ -44,6 +50,17 @@ pub(crate) struct Args {
     /// A host that is a machine of its own (repeatable)
     #[arg(long = "host", value_name = "NAME=tap", value_parser = machine)]
     machines: Vec<String>,
+    /// The addresses of the machines that the fabric is over, in their order
+    #[arg(
+        long,
+        value_name = "ADDRESS,…",
+        value_delimiter = ',',
+        requires = "part"
+    )]
+    parts: Vec<IpAddr>,
+    /// Which of them this machine is, from 1
+    #[arg(long, value_name = "N", requires = "parts")]
+    part: Option<NonZeroUsize>,
     /// Print ip, tc, sysctl and weft-tag commands that do the same, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -61,6 +78,9 @@ struct Woven<'a> {
     hosts: usize,
     switches: usize,
     links: usize,
+    /// Links that lead to other machines.
+    #[serde(skip_serializing_if = "is_zero")]
+    tunnels: usize,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Processes>,
@@ -85,6 +105,10 @@ fn machine(text: &str) -> Result<String, &'static str> {
     name.map(str::to_owned).ok_or(expected)
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// What runs on its nodes.
 #[derive(Serialize)]
 struct Processes {
@@ -97,21 +121,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let fabric = Fabric::new(&args.fabric.options(&args.scheme))?;
     let mut plan = testbed::plan(&args.testbed, &fabric)?;
     testbed::set_machines(&mut plan, &args.machines)?;
+    if let Some(part) = args.part {
+        testbed::set_part(&mut plan, &args.parts, part)?;
+    }
     if args.dry_run {
         output::print(script(&plan, &fabric).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
     let begun = std::time::Instant::now();
     let (testbed, processes) = testbed::weave(&plan, &fabric.scheme)?;
-    let hosts = fabric.topology.hosts().count();
+    let here = |kind: Kind| {
+        let ids = fabric.topology.ids().filter(|&id| plan.is_here(id));
+        ids.filter(|&id| fabric.topology.node(id).kind == kind)
+            .count()
+    };
     let woven = Woven {
         testbed: &args.testbed,
         topology: &fabric.title,
         scheme: &fabric.scheme.name,
         dilation: fabric.dilation.get(),
-        hosts,
-        switches: fabric.topology.nodes().len() - hosts,
-        links: fabric.topology.links().len(),
+        hosts: here(Kind::Host),
+        switches: here(Kind::Switch),
+        links: plan.links().0,
+        tunnels: plan.links().1,
         seconds: begun.elapsed().as_secs_f64(),
         processes: (!processes.is_empty()).then(|| Processes {
             count: processes.len(),
@@ -130,8 +162,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output::json(&woven)?;
     } else {
         output::print(format!(
-            "{}: {} hosts, {} switches, {} links, {} ({:.2} s)",
-            woven.testbed, woven.hosts, woven.switches, woven.links, woven.scheme, woven.seconds
+            "{}: {} hosts, {} switches, {} links, {}{} ({:.2} s)",
+            woven.testbed,
+            woven.hosts,
+            woven.switches,
+            woven.links,
+            match woven.tunnels {
+                0 => String::new(),
+                tunnels => format!("{tunnels} to other machines, "),
+            },
+            woven.scheme,
+            woven.seconds
         ))?;
         if let Some(Processes { count, logs }) = &woven.processes {
             output::print(format!(
@@ -174,7 +215,9 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
             text += &format!("weft-tag attach --cgroup {group}\n");
         }
     }
-    for node in plan.topology().nodes() {
+    let topology = plan.topology();
+    for node in topology.ids().filter(|&id| plan.is_here(id)) {
+        let node = topology.node(node);
         let role = match programs.at(node) {
             None => continue,
             Some(Attachment::Host(config)) => {

@@ -237,6 +237,7 @@ fn what_is_no_number_is_answered_with_the_option() {
             "cannot be used with '--time <TIME>'",
         ),
         ("up", "<TOPOLOGY>"),
+        ("up rack --part 1", "required arguments were not provided"),
         (
             "up rack --host h1",
             "expected a host that is reached by a tap device, such as h3=tap",

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +107,15 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
 /// If there is no such host, or a process of the scheme is to run on it.
 pub fn set_machines(plan: &mut Plan, hosts: &[String]) -> Result<()> {
     plan.set_machines(hosts).map_err(explain)
+}
+
+/// Leaves all to other machines but one part of the nodes, by its number from 1.
+///
+/// # Errors
+///
+/// If there is no such part, or the fabric cannot be divided so.
+pub fn set_part(plan: &mut Plan, machines: &[IpAddr], part: NonZeroUsize) -> Result<()> {
+    plan.set_part(machines, part.get() - 1).map_err(explain)
 }
 
 /// The file of a scheme that says what a node's ports get.

@@ -3,12 +3,14 @@
 //! A plan as a shell script of `ip`, `tc` and `sysctl` that makes the same.
 
 use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
 
 use weft_topo::{Node, Port, Route};
 
 use crate::layout::Layout;
 use crate::machine;
 use crate::metrics::RouteMetrics;
+use crate::netlink::VXLAN_UDP_PORT;
 use crate::plan::{self, NodePlan, Plan};
 use crate::processes::{self, MARK};
 
@@ -64,7 +66,7 @@ impl Display for Commands<'_> {
             // Its settings come with it. One that is built in is no module.
             writeln!(f, "modprobe -q tcp_{name} || :")?;
         }
-        for (_, (node, own)) in nodes() {
+        for (_, (node, own)) in nodes().filter(|(_, (_, own))| own.is_here) {
             let namespace = plan.namespace(node);
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             writeln!(f, "ip netns add {namespace}")?;
@@ -87,10 +89,14 @@ impl Display for Commands<'_> {
             for (index, port) in node.ports.iter().enumerate() {
                 if plan.makes_link(place, index) {
                     write_link(f, plan, node, index, port)?;
+                } else if let (true, Some(machine)) =
+                    (plan.nodes[place].is_here, plan.elsewhere(port.peer))
+                {
+                    write_tunnel(f, plan, node, index, machine)?;
                 }
             }
         }
-        for (_, (node, own)) in nodes() {
+        for (_, (node, own)) in nodes().filter(|(_, (_, own))| own.is_here) {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             write_node(f, plan, node, own)?;
         }
@@ -132,23 +138,41 @@ fn write_link(
     index: usize,
     port: &Port,
 ) -> fmt::Result {
-    let end = |f: &mut Formatter<'_>, node: &Node, index: usize| {
-        let (mtu, length) = (plan.settings.mtu, plan.settings.tx_queue_length);
-        let segments = plan.settings.gso_max_segments;
-        let Port { name, mac, .. } = &node.ports[index];
-        let index = plan.device_index(node, index);
-        write!(
-            f,
-            "name {name} index {index} address {mac} mtu {mtu} txqueuelen {length} \
-             gso_max_segs {segments} numtxqueues 1 numrxqueues 1"
-        )
-    };
     let peer = plan.topology.node(port.peer);
     write!(f, "ip -n {} link add ", plan.namespace(node))?;
-    end(f, node, index)?;
+    write_end(f, plan, node, index)?;
     write!(f, " type veth peer ")?;
-    end(f, peer, port.peer_port)?;
+    write_end(f, plan, peer, port.peer_port)?;
     writeln!(f, " netns {}", plan.namespace(peer))
+}
+
+fn write_tunnel(
+    f: &mut Formatter<'_>,
+    plan: &Plan,
+    node: &Node,
+    index: usize,
+    machine: IpAddr,
+) -> fmt::Result {
+    write!(f, "ip link add ")?;
+    write_end(f, plan, node, index)?;
+    let network = plan.network(node.ports[index].link);
+    writeln!(
+        f,
+        " netns {} type vxlan id {network} remote {machine} dstport {VXLAN_UDP_PORT} nolearning",
+        plan.namespace(node)
+    )
+}
+
+fn write_end(f: &mut Formatter<'_>, plan: &Plan, node: &Node, index: usize) -> fmt::Result {
+    let (mtu, length) = (plan.settings.mtu, plan.settings.tx_queue_length);
+    let segments = plan.settings.gso_max_segments;
+    let Port { name, mac, .. } = &node.ports[index];
+    let index = plan.device_index(node, index);
+    write!(
+        f,
+        "name {name} index {index} address {mac} mtu {mtu} txqueuelen {length} \
+         gso_max_segs {segments} numtxqueues 1 numrxqueues 1"
+    )
 }
 
 fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -> fmt::Result {

@@ -33,6 +33,7 @@
 //! | `metrics`     | what a host's routes say besides their next hops        |
 //! | `commands`    | the same as a shell script                              |
 //! | [`machine`]   | hosts that are machines of their own                    |
+//! | `part`        | fabrics over several machines                           |
 //! | `modules`     | loads kernel modules by their files                     |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `tc`          | the lines of `tc` files that only `tc` reads            |
@@ -61,6 +62,7 @@ mod modules;
 mod namespace;
 mod netlink;
 mod orphans;
+mod part;
 mod plan;
 pub mod probe;
 mod processes;

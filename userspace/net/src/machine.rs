@@ -11,7 +11,7 @@ use weft_topo::{Kind, Node};
 
 use crate::commands::RouteCommand;
 use crate::error::{Error, Result, invalid};
-use crate::plan::{NodePlan, Plan};
+use crate::plan::Plan;
 use crate::tc;
 
 /// The tap device beside the port at a place.
@@ -50,7 +50,7 @@ impl Plan {
     pub fn machines(&self) -> impl Iterator<Item = &Node> {
         let nodes = self.topology.nodes().iter().zip(&self.nodes);
         nodes
-            .filter(|(_, own)| own.is_machine)
+            .filter(|(_, own)| own.is_machine && own.is_here)
             .map(|(node, _)| node)
     }
 
@@ -164,10 +164,11 @@ pub(crate) fn of_tc(node: &Node) -> Vec<String> {
 }
 
 /// Joins the ports of a machine with its taps.
-pub(crate) fn join(plan: &Plan, node: &Node, own: &NodePlan, namespace: &File) -> Result<()> {
-    if !own.is_machine {
+pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
+    if !plan.nodes[node].is_machine {
         return Ok(());
     }
+    let node = &plan.topology.nodes()[node];
     for (program, lines) in [("ip", of_ip(plan, node)), ("tc", of_tc(node))] {
         let output = tc::feed(program, &node.name, namespace, &lines)?;
         let Some(output) = output else {

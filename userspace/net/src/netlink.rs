@@ -33,6 +33,14 @@ const DATAGRAM: usize = 32 * 1024;
 const ANSWER: usize = 64 * 1024;
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+// IFLA_VXLAN_… of linux/if_link.h.
+const VXLAN_ID: u16 = 1;
+const VXLAN_GROUP: u16 = 2;
+const VXLAN_LEARNING: u16 = 7;
+const VXLAN_PORT: u16 = 15;
+const VXLAN_GROUP6: u16 = 16;
+/// IANA's for VXLAN.
+pub(crate) const VXLAN_UDP_PORT: u16 = 4789;
 const VETH_INFO_PEER: u16 = 1;
 const RTNH_F_ONLINK: u8 = 4;
 /// `TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`.
@@ -63,6 +71,18 @@ pub(crate) struct End<'a> {
     pub(crate) mtu: u32,
     pub(crate) tx_queue_length: u32,
     pub(crate) gso_max_segments: u32,
+}
+
+impl End<'_> {
+    fn fill(&self, out: &mut Attributes) {
+        out.text(libc::IFLA_IFNAME, self.name);
+        out.bytes(libc::IFLA_ADDRESS, &self.mac.0);
+        out.u32(libc::IFLA_MTU, self.mtu);
+        out.u32(libc::IFLA_TXQLEN, self.tx_queue_length);
+        out.u32(libc::IFLA_GSO_MAX_SEGS, self.gso_max_segments);
+        out.u32(libc::IFLA_NUM_TX_QUEUES, 1);
+        out.u32(libc::IFLA_NUM_RX_QUEUES, 1);
+    }
 }
 
 /// Requests that are to be sent.
@@ -102,29 +122,46 @@ impl Batch {
     /// has one queue, whatever the number of processors, so that what the root qdisc is does not
     /// depend on the machine.
     pub(crate) fn add_veth(&mut self, ours: &End<'_>, theirs: &End<'_>, there: RawFd) {
-        let fill = |out: &mut Attributes, end: &End<'_>| {
-            out.text(libc::IFLA_IFNAME, end.name);
-            out.bytes(libc::IFLA_ADDRESS, &end.mac.0);
-            out.u32(libc::IFLA_MTU, end.mtu);
-            out.u32(libc::IFLA_TXQLEN, end.tx_queue_length);
-            out.u32(libc::IFLA_GSO_MAX_SEGS, end.gso_max_segments);
-            out.u32(libc::IFLA_NUM_TX_QUEUES, 1);
-            out.u32(libc::IFLA_NUM_RX_QUEUES, 1);
-        };
         self.request(
             libc::RTM_NEWLINK,
             CREATE,
             &link_header(ours.index, 0, 0),
             |out| {
-                fill(out, ours);
+                ours.fill(out);
                 out.nest(libc::IFLA_LINKINFO, |info| {
                     info.bytes(libc::IFLA_INFO_KIND, b"veth");
                     info.nest(libc::IFLA_INFO_DATA, |data| {
                         data.nest(VETH_INFO_PEER, |peer| {
                             peer.0.extend(link_header(theirs.index, 0, 0));
-                            fill(peer, theirs);
+                            theirs.fill(peer);
                             peer.u32(libc::IFLA_NET_NS_FD, there as u32);
                         });
+                    });
+                });
+            },
+        );
+    }
+
+    /// Creates a VXLAN device that is down, in the namespace `there`: what goes out by it goes to a machine, and what
+    /// comes from there with the same identifier comes in by it.
+    pub(crate) fn add_vxlan(&mut self, end: &End<'_>, network: u32, machine: IpAddr, there: RawFd) {
+        self.request(
+            libc::RTM_NEWLINK,
+            CREATE,
+            &link_header(end.index, 0, 0),
+            |out| {
+                end.fill(out);
+                out.u32(libc::IFLA_NET_NS_FD, there as u32);
+                out.nest(libc::IFLA_LINKINFO, |info| {
+                    info.bytes(libc::IFLA_INFO_KIND, b"vxlan");
+                    info.nest(libc::IFLA_INFO_DATA, |data| {
+                        data.u32(VXLAN_ID, network);
+                        match machine {
+                            IpAddr::V4(address) => data.bytes(VXLAN_GROUP, &address.octets()),
+                            IpAddr::V6(address) => data.bytes(VXLAN_GROUP6, &address.octets()),
+                        }
+                        data.bytes(VXLAN_PORT, &VXLAN_UDP_PORT.to_be_bytes());
+                        data.u8(VXLAN_LEARNING, 0);
                     });
                 });
             },

@@ -10,6 +10,7 @@ use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
 use crate::metrics::RouteMetrics;
+use crate::part::Parts;
 use crate::processes::Process;
 use crate::qdisc::{Command, Handle, Object};
 
@@ -172,6 +173,8 @@ pub struct Plan {
     pub(crate) processes: Vec<Process>,
     pub(crate) modules: Vec<PathBuf>,
     pub(crate) nodes: Vec<NodePlan>,
+    /// `None`: all of it is woven here.
+    pub(crate) parts: Option<Parts>,
 }
 
 /// What there is in one namespace, apart from what the topology says.
@@ -183,6 +186,8 @@ pub(crate) struct NodePlan {
     pub(crate) metrics: RouteMetrics,
     /// Of each port, in the order of [`Node::ports`].
     pub(crate) qdiscs: Vec<Vec<Command>>,
+    /// Whether it is woven here, and not by another machine (`crate::part`).
+    pub(crate) is_here: bool,
     /// Whether it is a machine of its own (`crate::machine`).
     pub(crate) is_machine: bool,
 }
@@ -254,6 +259,7 @@ impl Plan {
                     },
                     routes,
                     qdiscs: vec![Vec::new(); node.ports.len()],
+                    is_here: true,
                     is_machine: false,
                 }
             });
@@ -264,6 +270,7 @@ impl Plan {
             settings,
             processes: Vec::new(),
             modules: Vec::new(),
+            parts: None,
         })
     }
 
@@ -373,10 +380,13 @@ impl Plan {
     }
 
     /// The links that are made in a node's namespace, by its ports: those to nodes with fewer
-    /// ports, so that there are few and long batches.
+    /// ports, so that there are few and long batches. None to another machine.
     pub(crate) fn makes_link(&self, node: usize, port: usize) -> bool {
         let here = &self.topology.nodes()[node];
         let port = &here.ports[port];
+        if !(self.nodes[node].is_here && self.is_here(port.peer)) {
+            return false;
+        }
         let rank = |ports: usize, index: usize| (ports, index);
         let there = port.peer.index();
         rank(here.ports.len(), node) > rank(self.topology.nodes()[there].ports.len(), there)

@@ -2,9 +2,10 @@
 
 //! Builds what a plan says, or leaves nothing.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::mount::{MsFlags, mount};
@@ -20,7 +21,7 @@ use crate::modules;
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
 use crate::plan::{DEFAULT_CONTROL, LOOPBACK, Plan, Sysctl};
-use crate::processes::Processes;
+use crate::processes::{Process, Processes};
 use crate::qdisc::Command;
 use crate::tc;
 use crate::testbed::{Record, Testbed};
@@ -85,7 +86,12 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
         write(&layout.inside(&node.name), plan.inside(node).as_bytes())?;
     }
     let unfinished = Testbed::open(&plan.testbed)?;
-    let processes = Processes::start(&unfinished, &layout, &plan.processes)?;
+    let here = |process: &&Process| {
+        let node = plan.topology.find(&process.node);
+        node.is_some_and(|node| plan.is_here(node))
+    };
+    let own: Vec<Process> = plan.processes.iter().filter(here).cloned().collect();
+    let processes = Processes::start(&unfinished, &layout, &own)?;
     let record = Record {
         title: plan.topology.title().to_owned(),
         scheme: plan.settings.scheme.clone(),
@@ -149,34 +155,46 @@ fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .map_err(|error| Error::system(format!("writing {}", path.display()), error))
 }
 
-/// All but the hook; gives a descriptor of each node's namespace. The calling thread ends up in one
-/// of them.
-fn build(plan: &Plan, layout: &Layout) -> Result<Vec<File>> {
-    let (mut namespaces, mut sockets) = (Vec::new(), Vec::new());
-    for node in 0..plan.nodes.len() {
+/// The namespace of a node that is woven here, and a socket in it.
+struct Woven {
+    node: usize,
+    namespace: File,
+    socket: Socket,
+}
+
+/// All but the hook; gives a descriptor of each node's namespace, by the node's place. The calling thread ends up
+/// in one of them.
+fn build(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, File)>> {
+    let mut outside =
+        Socket::open().map_err(|error| Error::system("opening a netlink socket", error))?;
+    let mut all = Vec::new();
+    for node in (0..plan.nodes.len()).filter(|&node| plan.nodes[node].is_here) {
         let (namespace, socket) = make_namespace(plan, layout, node)?;
-        namespaces.push(namespace);
-        sockets.push(socket);
+        all.push(Woven {
+            node,
+            namespace,
+            socket,
+        });
     }
-    for (node, socket) in sockets.iter_mut().enumerate() {
-        make_links(plan, node, &namespaces, socket)?;
-    }
-    for (node, socket) in sockets.iter_mut().enumerate() {
-        configure(plan, node, &namespaces[node], socket)?;
-    }
-    for (node, socket) in plan.topology.nodes().iter().zip(&mut sockets) {
-        wait_until_operational(node, socket)?;
-    }
-    for ((node, own), namespace) in plan
-        .topology
-        .nodes()
+    let descriptors: BTreeMap<usize, RawFd> = all
         .iter()
-        .zip(&plan.nodes)
-        .zip(&namespaces)
-    {
-        machine::join(plan, node, own, namespace)?;
+        .map(|it| (it.node, it.namespace.as_raw_fd()))
+        .collect();
+    for it in &mut all {
+        make_links(plan, it.node, &descriptors, &mut it.socket)?;
+        make_tunnels(plan, it.node, &descriptors, &mut outside)?;
     }
-    Ok(namespaces)
+    for it in &mut all {
+        configure(plan, it.node, &it.namespace, &mut it.socket)?;
+    }
+    for it in &mut all {
+        wait_until_operational(plan, it.node, &mut it.socket)?;
+    }
+    for it in &all {
+        machine::join(plan, it.node, &it.namespace)?;
+    }
+    let namespaces = all.into_iter().map(|it| (it.node, it.namespace));
+    Ok(namespaces.collect())
 }
 
 fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, Socket)> {
@@ -264,6 +282,7 @@ fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
 #[derive(Clone, Copy)]
 enum Step {
     Link(usize),
+    Tunnel(usize),
     Qdisc(usize, usize),
     Up(usize),
     Loopback,
@@ -273,7 +292,24 @@ enum Step {
     RouteV6(usize),
 }
 
-fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket) -> Result<()> {
+/// The end of a link as its device.
+fn end<'a>(plan: &Plan, node: &'a Node, port: usize) -> End<'a> {
+    End {
+        name: &node.ports[port].name,
+        index: plan.device_index(node, port),
+        mac: node.ports[port].mac,
+        mtu: plan.settings.mtu,
+        tx_queue_length: plan.settings.tx_queue_length,
+        gso_max_segments: plan.settings.gso_max_segments,
+    }
+}
+
+fn make_links(
+    plan: &Plan,
+    node: usize,
+    namespaces: &BTreeMap<usize, RawFd>,
+    socket: &mut Socket,
+) -> Result<()> {
     let here = &plan.topology.nodes()[node];
     let (mut batch, mut steps) = (Batch::default(), Vec::new());
     for (index, port) in here.ports.iter().enumerate() {
@@ -281,20 +317,29 @@ fn make_links(plan: &Plan, node: usize, namespaces: &[File], socket: &mut Socket
             continue;
         }
         let peer = plan.topology.node(port.peer);
-        let ends = [(here, index), (peer, port.peer_port)].map(|(node, index)| End {
-            name: &node.ports[index].name,
-            index: plan.device_index(node, index),
-            mac: node.ports[index].mac,
-            mtu: plan.settings.mtu,
-            tx_queue_length: plan.settings.tx_queue_length,
-            gso_max_segments: plan.settings.gso_max_segments,
-        });
-        batch.add_veth(
-            &ends[0],
-            &ends[1],
-            namespaces[port.peer.index()].as_raw_fd(),
-        );
+        let ends = (end(plan, here, index), end(plan, peer, port.peer_port));
+        batch.add_veth(&ends.0, &ends.1, namespaces[&port.peer.index()]);
         steps.push(Step::Link(index));
+    }
+    send(plan, node, socket, &mut batch, &steps)
+}
+
+/// The ends of a node's links that lead to other machines. Their packets go by the namespace that they are made in, the
+/// caller's.
+fn make_tunnels(
+    plan: &Plan,
+    node: usize,
+    namespaces: &BTreeMap<usize, RawFd>,
+    socket: &mut Socket,
+) -> Result<()> {
+    let here = &plan.topology.nodes()[node];
+    let (mut batch, mut steps) = (Batch::default(), Vec::new());
+    for (index, port) in here.ports.iter().enumerate() {
+        if let Some(machine) = plan.elsewhere(port.peer) {
+            let network = plan.network(port.link);
+            batch.add_vxlan(&end(plan, here, index), network, machine, namespaces[&node]);
+            steps.push(Step::Tunnel(index));
+        }
     }
     send(plan, node, socket, &mut batch, &steps)
 }
@@ -385,6 +430,7 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
     let port = |index: usize| &here.ports[index].name;
     let what = match step {
         Step::Link(index) => format!("ip link add {} type veth", port(index)),
+        Step::Tunnel(index) => format!("ip link add {} type vxlan", port(index)),
         Step::Qdisc(index, place) => format!("tc {}", own.qdiscs[index][place]),
         Step::Up(index) => format!("ip link set {} up", port(index)),
         Step::Loopback => "ip link set lo up".to_owned(),
@@ -422,13 +468,21 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
 
 /// The end of a link that came up first learns of the other's in the background, and drops packets
 /// until then.
-fn wait_until_operational(node: &Node, socket: &mut Socket) -> Result<()> {
+fn wait_until_operational(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
+    let node = &plan.topology.nodes()[node];
+    // A tunnel never says.
+    let silent: Vec<u32> = (0..node.ports.len())
+        .filter(|&port| !plan.is_here(node.ports[port].peer))
+        .map(|port| plan.device_index(node, port))
+        .collect();
     let begun = Instant::now();
     let (mut request, mut buffer) = (Batch::links(), Vec::new());
     let netlink = |error| Error::system(format!("{}: netlink", node.name), error);
     loop {
         let mut waiting = Vec::new();
-        let each = |link: &[u8]| waiting.extend(not_operational(link));
+        let each = |link: &[u8]| {
+            waiting.extend(not_operational(link).filter(|index| !silent.contains(index)));
+        };
         socket
             .ask(&mut request, &mut buffer, each)
             .map_err(netlink)?;
@@ -464,8 +518,9 @@ fn not_operational(link: &[u8]) -> Option<u32> {
     (!up).then_some(index)
 }
 
-fn call(plan: &Plan, namespaces: &[File], hook: &mut Hook<'_>) -> Result<()> {
-    for (node, namespace) in plan.topology.nodes().iter().zip(namespaces) {
+fn call(plan: &Plan, namespaces: &[(usize, File)], hook: &mut Hook<'_>) -> Result<()> {
+    for (node, namespace) in namespaces {
+        let node = &plan.topology.nodes()[*node];
         namespace::visit(namespace, || {
             for (index, port) in node.ports.iter().enumerate() {
                 let index = plan.device_index(node, index);

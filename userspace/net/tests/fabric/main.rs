@@ -6,6 +6,7 @@
 mod isolation;
 mod kill;
 mod machines;
+mod parts;
 mod processes;
 mod state;
 mod tests;

@@ -17,6 +17,7 @@ use weft_net::{Error, Plan, Settings, Sysctl, Testbed, down, list, up};
 
 use crate::kill;
 use crate::machines::*;
+use crate::parts::*;
 use crate::processes::*;
 use crate::state::{assert_nothing_left, everything, json, names, plan, plan_with, run, topology};
 
@@ -58,6 +59,8 @@ pub(crate) const TESTS: &[Test] = tests![
     the_commands_start_the_same_and_down_ends_it,
     a_machine_of_its_own_is_a_host_like_the_others,
     the_commands_make_machines_too,
+    parts_on_two_machines_are_one_fabric,
+    the_commands_make_a_part_too,
 ];
 
 fn killed() {

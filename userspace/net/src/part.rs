@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A fabric over several machines: each weaves its part of the nodes, and a link to a node of another part is a
+//! VXLAN device (RFC 7348) in place of a veth pair's end, with a network identifier of its own.
+//!
+//! Racks stay whole and are divided evenly, in their order. A switch without hosts is where most of the switches
+//! below it are; one that has as many of several parts, as a spine does, is in each part in turn.
+
+use std::net::IpAddr;
+
+use weft_topo::{Kind, NodeId, Topology};
+
+use crate::error::{Result, invalid};
+use crate::plan::Plan;
+
+/// As VXLAN's identifiers are 24 bits, and of links 16 are enough.
+const LINK_BITS: u32 = 16;
+
+/// Where the parts are.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    /// Of each part, the machine's address.
+    pub(crate) machines: Vec<IpAddr>,
+    /// Of each node, its part.
+    pub(crate) of: Vec<usize>,
+    /// That which is woven here.
+    pub(crate) own: usize,
+}
+
+impl Plan {
+    /// Leaves all to others but one part of the nodes: `machines` has the address of each part's machine, and `own`,
+    /// from 0, says which one this is. All of them plan the same topology, with the same names.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such part, an address is said twice, some part would have no rack, or a link would need an
+    /// identifier beyond VXLAN's.
+    pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
+        if own >= machines.len() {
+            return invalid(format!(
+                "there is no part {} of {}",
+                own + 1,
+                machines.len()
+            ));
+        }
+        let twice = |(place, address): (usize, &IpAddr)| machines[..place].contains(address);
+        if let Some((_, address)) = machines.iter().enumerate().find(|it| twice(*it)) {
+            return invalid(format!("two parts cannot both be at {address}"));
+        }
+        if machines.iter().any(IpAddr::is_ipv4) && machines.iter().any(IpAddr::is_ipv6) {
+            return invalid("machines of one fabric have addresses of one family");
+        }
+        if self.topology.links().len() >= 1 << LINK_BITS {
+            return invalid("a fabric of more than 65,535 links cannot be divided");
+        }
+        let of = divided(&self.topology, machines.len())?;
+        for (node, own_part) in self.nodes.iter_mut().zip(&of) {
+            node.is_here = *own_part == own;
+        }
+        self.parts = Some(Parts {
+            machines: machines.to_vec(),
+            of,
+            own,
+        });
+        Ok(())
+    }
+
+    /// Whether a node is woven here, and not by another machine.
+    ///
+    /// # Panics
+    ///
+    /// If it is none of the topology's.
+    pub fn is_here(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_here
+    }
+
+    /// How many links there are between nodes of this part, and how many lead from it to others.
+    pub fn links(&self) -> (usize, usize) {
+        let ends = self.topology.links().iter().map(|link| {
+            let here = link.ends.iter().filter(|(node, _)| self.is_here(*node));
+            here.count()
+        });
+        ends.fold((0, 0), |(inside, out), ends| {
+            (
+                inside + usize::from(ends == 2),
+                out + usize::from(ends == 1),
+            )
+        })
+    }
+
+    /// Where the machine is that weaves a node; `None`: here.
+    pub(crate) fn elsewhere(&self, node: NodeId) -> Option<IpAddr> {
+        let parts = self.parts.as_ref()?;
+        let part = parts.of[node.index()];
+        (part != parts.own).then(|| parts.machines[part])
+    }
+
+    /// The identifier of a link that leads from one machine to another: another for each link of a testbed, and for
+    /// most testbeds' links, too.
+    pub(crate) fn network(&self, link: usize) -> u32 {
+        // FNV-1a (G. Fowler, L. Noll, P. Vo), folded to what is left of 24 bits.
+        let name = self.testbed.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        let folded = ((name >> 24) ^ (name >> 16) ^ (name >> 8) ^ name) & 0xff;
+        (folded << LINK_BITS) | (link as u32 + 1)
+    }
+}
+
+/// The part of each node.
+fn divided(topology: &Topology, parts: usize) -> Result<Vec<usize>> {
+    let nodes = topology.nodes();
+    let has_hosts = |id: NodeId| {
+        let ports = topology.node(id).ports.iter();
+        ports
+            .map(|port| topology.node(port.peer))
+            .any(|it| it.kind == Kind::Host)
+    };
+    let racks: Vec<NodeId> = topology.switches().filter(|&id| has_hosts(id)).collect();
+    if racks.len() < parts {
+        return invalid(format!(
+            "{} cannot be divided into {parts}: racks stay whole, and it has {}",
+            topology.title(),
+            racks.len()
+        ));
+    }
+    let mut found: Vec<Option<usize>> = vec![None; nodes.len()];
+    for (place, rack) in racks.iter().enumerate() {
+        found[rack.index()] = Some(place * parts / racks.len());
+    }
+    for host in topology.hosts() {
+        let switch = topology.node(host).ports.first();
+        found[host.index()] = Some(
+            switch
+                .and_then(|port| found[port.peer.index()])
+                .unwrap_or(0),
+        );
+    }
+    // From the lowest layer up, as they are in order.
+    let mut turns = 0;
+    for id in topology.ids() {
+        if found[id.index()].is_some() {
+            continue;
+        }
+        let mut below = vec![0; parts];
+        for port in &topology.node(id).ports {
+            if let Some(part) = found[port.peer.index()] {
+                below[part] += 1;
+            }
+        }
+        let most = below.iter().max().copied().unwrap_or(0);
+        let places: Vec<usize> = (0..parts).filter(|&part| below[part] == most).collect();
+        found[id.index()] = Some(places[turns % places.len()]);
+        turns += usize::from(places.len() > 1);
+    }
+    Ok(found.into_iter().map(|part| part.unwrap_or(0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::plan::Settings;
+
+    fn topology(spec: &str) -> Topology {
+        spec.parse::<weft_topo::Spec>().unwrap().topology()
+    }
+
+    fn machines(count: u8) -> Vec<IpAddr> {
+        (1..=count).map(|n| [192, 0, 2, n].into()).collect()
+    }
+
+    #[test]
+    fn pods_stay_together_and_the_core_is_shared() {
+        let topology = topology("fat-tree:k=4");
+        let of = divided(&topology, 2).unwrap();
+        let part = |name: &str| of[topology.find(name).unwrap().index()];
+        for (names, expected) in [
+            (["h0", "h7", "edge3", "agg0", "agg3"], 0),
+            (["h8", "h15", "edge4", "agg4", "agg7"], 1),
+        ] {
+            assert_eq!(names.map(part), [expected; 5], "{names:?}");
+        }
+        assert_eq!(["core0", "core1", "core2", "core3"].map(part), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn every_node_is_in_one_part_and_every_part_has_a_rack() {
+        for spec in [
+            "leaf-spine:leaves=5,spines=3,hosts=2",
+            "fat-tree:k=6",
+            "dumbbell",
+        ] {
+            let topology = topology(spec);
+            for parts in 1..=2 {
+                let of = divided(&topology, parts).unwrap();
+                let used: BTreeSet<usize> = of.iter().copied().collect();
+                assert_eq!(used, (0..parts).collect(), "{spec}");
+                for host in topology.hosts() {
+                    let rack = topology.node(host).ports[0].peer;
+                    assert_eq!(of[host.index()], of[rack.index()], "{spec}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_link_have_one_identifier_and_no_other_link_has_it() {
+        let topology = topology("fat-tree:k=4");
+        let plan = |own| {
+            let mut plan = Plan::new("two", &topology, Settings::default()).unwrap();
+            plan.set_part(&machines(2), own).unwrap();
+            plan
+        };
+        let (one, other) = (plan(0), plan(1));
+        let all = 0..topology.links().len();
+        // Each of the 8 aggregation switches has one of its 2 links to the core there.
+        assert_eq!((one.links(), other.links()), ((20, 8), (20, 8)));
+        let networks: BTreeSet<u32> = all.clone().map(|link| one.network(link)).collect();
+        assert_eq!(networks.len(), all.len());
+        assert!(
+            all.clone()
+                .all(|link| one.network(link) == other.network(link))
+        );
+        assert!(
+            networks
+                .iter()
+                .all(|network| (1..1 << 24).contains(network))
+        );
+        for id in topology.ids() {
+            assert_ne!(one.is_here(id), other.is_here(id));
+            assert_eq!(one.elsewhere(id).is_none(), one.is_here(id));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_one_sentence() {
+        let refused = |spec: &str, machines: &[IpAddr], own| {
+            let mut plan = Plan::new("x", &topology(spec), Settings::default()).unwrap();
+            plan.set_part(machines, own).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused("rack:hosts=4", &machines(2), 0),
+            "rack:hosts=4 cannot be divided into 2: racks stay whole, and it has 1"
+        );
+        assert_eq!(
+            refused("fat-tree:k=4", &machines(2), 2),
+            "there is no part 3 of 2"
+        );
+        let twice = [machines(1), machines(1)].concat();
+        assert_eq!(
+            refused("fat-tree:k=4", &twice, 0),
+            "two parts cannot both be at 192.0.2.1"
+        );
+        let mixed = [machines(1)[0], "2001:db8::1".parse().unwrap()];
+        assert!(refused("fat-tree:k=4", &mixed, 0).contains("one family"));
+    }
+}
