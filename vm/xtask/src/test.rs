@@ -100,8 +100,7 @@ fn clocks(clock: TestClock) -> &'static [ClockKind] {
 
 fn under_virtme(cache: &Cache, test: &Test) -> Result<u8> {
     let built = build::all(cache, &test.target.request(), &[Kernel::Stock])?;
-    let command = guests::command(&built.programs.selftests, test.filter.as_deref());
-    let output = virtme::run(&built, &command, &test.hardware, &mut print)?;
+    let output = virtme::run(&built, test.filter.as_deref(), &test.hardware, &mut print)?;
     let mut tally = ktap::parse(&output);
     if let Some(log) = console::trouble(&output) {
         println!("the guest's kernel is in trouble; its log:\n{log}");

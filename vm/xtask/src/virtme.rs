@@ -32,6 +32,9 @@ pub(crate) const STAGE: Stage = Stage {
 /// systemd-sysv: without a `poweroff` the guest's init ends and the kernel panics. bsdutils:
 /// `script`, because vng wants a terminal.
 const PACKAGES: [&str; 4] = ["virtme-ng", "udev", "systemd-sysv", "bsdutils"];
+/// What runs the tests by the kernel's habits, and where it is in the guest.
+const MAKEFILE: &str = include_str!("../../../selftests/Makefile");
+const SELFTESTS: &str = "usr/share/weft/selftests";
 const POLL: Duration = Duration::from_millis(50);
 
 /// virtme-ng, installed if need be.
@@ -47,14 +50,14 @@ fn ensure(built: &Built) -> Result<Entry> {
     )
 }
 
-/// Runs a command under virtme-ng and returns all that it and the kernel printed, which `seen` is
+/// Runs the qdiscs' selftests, or those that `filter` says, under virtme-ng and returns all that it and the kernel printed, which `seen` is
 /// given as it comes.
 ///
 /// # Errors
 /// If virtme-ng cannot be installed or started; a [`Failure`] if it hangs.
 pub(crate) fn run(
     built: &Built,
-    command: &[String],
+    filter: Option<&str>,
     hardware: &Hardware,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<String> {
@@ -66,16 +69,20 @@ pub(crate) fn run(
     )?;
     let root = built.base.rootfs.path().join("root");
     let enter = Enter::layered(&root, &[&layer::place(&installed)], directory.path())?;
-    built.add_to_tree(&directory.path().join("data"))?;
+    let tree = directory.path().join("data");
+    built.add_to_tree(&tree)?;
+    fs::create_dir_all(tree.join(SELFTESTS))?;
+    fs::write(tree.join(SELFTESTS).join("Makefile"), MAKEFILE)?;
     let kernel = &built.base.resolution.kernel;
     let image = built.base.resolution.image();
     let vng = format!(
         "vng --verbose --force-9p --run {image} --disable-kvm --user root --memory {}M --cpus 1 \
          --qemu-opts='-icount shift={},sleep=off' \
-         --append 'oops=panic panic=-1 tsc=reliable' -- {}",
+         --append 'oops=panic panic=-1 tsc=reliable' -- \
+         make -C /{SELFTESTS} run_tests WEFT_SELFTESTS=/usr/bin/weft-selftests FILTER={}",
         hardware.memory,
         hardware.shift,
-        command.join(" ")
+        filter.unwrap_or_default()
     );
     let script = format!("depmod {kernel} && exec script -qec \"{vng}\" /dev/null");
     let output = directory.path().join("output");
