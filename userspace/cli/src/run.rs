@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
-use weft_lab::experiment::{named, names};
+use weft_lab::experiment::{Experiment, named, names};
 use weft_lab::results;
 use weft_lab::run::{each_once, file};
 use weft_topo::spec::KINDS;
@@ -22,15 +22,7 @@ use crate::progress::{self, Shown};
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(experiment) = named(&args.fabric.topology)? {
-        let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
-        if let Some(id) = args.said.iter().find(unfit) {
-            let option = if id == "settings" { "set" } else { id };
-            return usage(format!(
-                "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
-                option.replace('_', "-"),
-                experiment.name
-            ));
-        }
+        check_words(&experiment, args)?;
         return experiments::perform(&experiment, args);
     }
     mistyped(&args.fabric.topology)?;
@@ -112,6 +104,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Refuses options that say what an experiment says itself.
+pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
+    let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
+    let Some(id) = args.said.iter().find(unfit) else {
+        return Ok(());
+    };
+    let option = if id == "settings" { "set" } else { id };
+    usage(format!(
+        "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
+        option.replace('_', "-"),
+        experiment.name
+    ))
 }
 
 /// Refuses what is neither topology nor file, but nearly an experiment's name.

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 use weft_lab::error::usage;
+use weft_lab::experiment::{self, Asked, Experiment};
 use weft_lab::run::{each_once, file};
 use weft_lab::words::quoted;
 
@@ -19,12 +20,14 @@ use crate::output;
 /// Runs of a sweep for other machines: independent of each other, and the same bytes wherever they are run
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Several values make a sweep: --load 0.2,0.4, --set buffer=24,48, several --scheme and --seed, and --also TOPOLOGY.
+Several values make a sweep: --load 0.2,0.4, --set buffer=24,48, several --scheme and --seed, and --also TOPOLOGY. An
+experiment is one, too, and judged where its results have been gathered.
 
 Examples:
   weft sweep plan fat-tree:k=4 --dilation 1000 --scheme dctcp,pfabric --load 0.2,0.4,0.6 --seed 1,2,3,4,5 > Makefile
   make -j 8 && weft compare results/*/*.jsonl
-  weft sweep plan rack:hosts=8 --load 0.3,0.6 --seed 1,2,3,4,5 --format slurm > job.sh && sbatch job.sh")]
+  weft sweep plan --format slurm rack:hosts=8 --load 0.3,0.6 --seed 1,2,3,4,5 > job.sh && sbatch job.sh
+  weft sweep plan --format slurm shoot-out > job.sh && sbatch --wait job.sh && weft run shoot-out --judge")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -156,22 +159,80 @@ struct Planned {
     command: String,
 }
 
+/// Runs, and what is made of their results.
+struct Plan {
+    runs: Vec<Planned>,
+    gathered_by: String,
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Action::Plan { format, words } = &args.action;
-    let runs = planned(words)?;
+    let args = arguments::Args::parse(words)?;
+    let not_planned = [
+        "dry_run", "json", "quiet", "again", "judge", "pictures", "testbed",
+    ];
+    if let Some(option) = args.said_of(&not_planned) {
+        return usage(format!("--{option} is not a plan's"));
+    }
+    let plan = match experiment::named(&args.fabric.topology)? {
+        Some(experiment) => of_experiment(&experiment, &args)?,
+        None => of_run(&args)?,
+    };
     output::print(match format {
-        Format::Make => makefile(&runs),
-        Format::Slurm => slurm(&runs),
+        Format::Make => makefile(&plan),
+        Format::Slurm => slurm(&plan),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn planned(words: &[String]) -> Result<Vec<Planned>> {
-    let args = arguments::Args::parse(words)?;
-    if let Some(option) = args.said_of(&[
-        "dry_run", "json", "quiet", "scale", "again", "judge", "testbed",
-    ]) {
-        return usage(format!("--{option} is not a plan's"));
+fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan> {
+    crate::run::check_words(experiment, args)?;
+    let asked = Asked {
+        scale: args.experiment.scale,
+        seeds: args.said_of(&["seed"]).map(|_| args.seed.clone()),
+        out: args.out.clone(),
+        testbed: args.testbed.clone(),
+    };
+    let runs = experiment::plan(experiment, &asked, &arguments::of_words)?;
+    let mut gathered_by = format!("weft run {}", quoted(&args.fabric.topology));
+    let said = [
+        ("scale", asked.scale.map(|it| it.to_string())),
+        (
+            "seed",
+            asked.seeds.map(|seeds| {
+                seeds
+                    .iter()
+                    .map(u64::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            }),
+        ),
+        (
+            "out",
+            args.said_of(&["out"])
+                .map(|_| quoted(&args.out.display().to_string()).to_string()),
+        ),
+    ];
+    for (option, value) in said {
+        if let Some(value) = value {
+            gathered_by += &format!(" --{option} {value}");
+        }
+    }
+    Ok(Plan {
+        runs: runs
+            .iter()
+            .map(|planned| Planned {
+                file: planned.file.clone(),
+                command: format!("{} --quiet", planned.command()),
+            })
+            .collect(),
+        gathered_by: gathered_by + " --judge",
+    })
+}
+
+fn of_run(args: &arguments::Args) -> Result<Plan> {
+    if let Some(option) = args.said_of(&["scale"]) {
+        return usage(format!("--{option} is for experiments"));
     }
     let mut runs: Vec<Planned> = Vec::new();
     for variant in args.variants()? {
@@ -196,7 +257,14 @@ fn planned(words: &[String]) -> Result<Vec<Planned>> {
             }
         }
     }
-    Ok(runs)
+    let files: Vec<String> = runs
+        .iter()
+        .map(|run| run.file.display().to_string())
+        .collect();
+    Ok(Plan {
+        gathered_by: format!("weft compare {}", files.join(" ")),
+        runs,
+    })
 }
 
 /// Where two runs on one machine would be in each other's way: each testbed has a name of its own.
@@ -204,14 +272,15 @@ fn with_testbed(command: &str, number: &str) -> String {
     format!("{command} --testbed sweep{number}")
 }
 
-fn makefile(runs: &[Planned]) -> String {
+fn makefile(plan: &Plan) -> String {
+    let runs = &plan.runs;
     let path = |path: &Path| path.display().to_string().replace('$', "$$");
     let files: Vec<String> = runs.iter().map(|run| path(&run.file)).collect();
     let mut text = format!(
         "# {} runs, each the same bytes wherever it is made; what is there is not made again.\n\
-         # Gathered by: weft compare {}\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
+         # Gathered by: {}\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
         runs.len(),
-        files.join(" "),
+        plan.gathered_by.replace('$', "$$"),
         files.join(" \\\n  ")
     );
     for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
@@ -222,12 +291,14 @@ fn makefile(runs: &[Planned]) -> String {
     text
 }
 
-fn slurm(runs: &[Planned]) -> String {
+fn slurm(plan: &Plan) -> String {
+    let runs = &plan.runs;
     let last = runs.len().saturating_sub(1);
     let mut text = format!(
         "#!/bin/sh\n#SBATCH --array=0-{last}\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n\
-         # {} runs, each the same bytes wherever it is made.\ncase \"$SLURM_ARRAY_TASK_ID\" in\n",
-        runs.len()
+         # {} runs, each the same bytes wherever it is made.\n# Gathered by: {}\ncase \"$SLURM_ARRAY_TASK_ID\" in\n",
+        runs.len(),
+        plan.gathered_by
     );
     for (number, run) in runs.iter().enumerate() {
         let command = with_testbed(&run.command, &number.to_string());

@@ -136,3 +136,33 @@ fn results_of_another_run_are_not_replaced() {
         "weft: results/droptail-seed1.jsonl is there, and no result: --out names another folder\n";
     assert_eq!(refused("run rack:hosts=4 --flows 10"), said);
 }
+
+#[test]
+fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
+    let folder = files::folder("sweep-experiment");
+    let asked = "mg1-ps --seed 1,2 --out there";
+    let planned = printed(&folder, &format!("sweep plan --format slurm {asked}"));
+    let run = printed(&folder, &format!("run {asked} --dry-run"));
+    assert!(run.lines().count() > 1);
+    for (number, command) in run.lines().enumerate() {
+        let line = format!("{number}) {command} --quiet --testbed sweep{number} ;;");
+        assert!(planned.lines().any(|it| it == line), "{line}: {planned}");
+    }
+    let gathered = "# Gathered by: weft run mg1-ps --seed 1,2 --out there --judge";
+    assert!(planned.lines().any(|it| it == gathered), "{planned}");
+    for (words, cure) in [
+        (
+            "mg1-ps --load 0.3",
+            "weft experiments export mg1-ps mine.toml",
+        ),
+        ("mg1-ps --judge", "--judge is not a plan's"),
+        ("rack --scale 2", "--scale is for experiments"),
+    ] {
+        let output = weft(&folder, &format!("sweep plan {words}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains(cure),
+            "{words}: {said}"
+        );
+    }
+}
