@@ -43,7 +43,7 @@ pub trait Shared: Sized {
     /// Whether it has datagrams.
     const DATAGRAMS: bool = false;
 
-    /// Whether it sees each packet that comes to a device with a qdisc of its kind.
+    /// Whether it sees each packet that comes to a device with a qdisc of its kind that looks at them.
     const ARRIVALS: bool = false;
 
     /// Why there is no memory.

@@ -86,7 +86,7 @@ pub trait Qdisc: Sized + Send + 'static {
     fn prepare(current: Option<&Self::Config>, config: &Self::Config) -> Result<Self::Prepared>;
 
     /// Whether its device's packets are shown to what it shares, if that is to see any that come
-    /// (`ARRIVALS`).
+    /// (`ARRIVALS`). It is asked when the qdisc is added, and what a `change` may change says nothing about it.
     fn sees_arrivals(_config: &Self::Config) -> bool {
         true
     }

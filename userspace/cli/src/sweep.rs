@@ -157,6 +157,8 @@ pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
 struct Planned {
     file: PathBuf,
     command: String,
+    /// Whether it is judged where its results are gathered, and may be what `weft run` calls INVALID.
+    is_judged: bool,
 }
 
 /// Runs, and what is made of their results.
@@ -210,7 +212,7 @@ fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan
         (
             "out",
             args.said_of(&["out"])
-                .map(|_| quoted(&args.out.display().to_string()).to_string()),
+                .map(|_| quoted(&args.out.display().to_string())),
         ),
     ];
     for (option, value) in said {
@@ -224,6 +226,7 @@ fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan
             .map(|planned| Planned {
                 file: planned.file.clone(),
                 command: format!("{} --quiet", planned.command()),
+                is_judged: true,
             })
             .collect(),
         gathered_by: gathered_by + " --judge",
@@ -253,7 +256,11 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
                 let command = all.fold("weft run".to_owned(), |text, word| {
                     text + " " + &quoted(word)
                 });
-                runs.push(Planned { file, command });
+                runs.push(Planned {
+                    file,
+                    command,
+                    is_judged: false,
+                });
             }
         }
     }
@@ -267,9 +274,16 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
     })
 }
 
-/// Where two runs on one machine would be in each other's way: each testbed has a name of its own.
-fn with_testbed(command: &str, number: &str) -> String {
-    format!("{command} --testbed sweep{number}")
+/// Where two runs on one machine would be in each other's way: each testbed has a name of its own. An experiment may
+/// allow what a run by itself has status 1 for: there the file is what counts.
+fn line(run: &Planned, number: usize) -> String {
+    let command = format!("{} --testbed sweep{number}", run.command);
+    if run.is_judged {
+        let file = run.file.display().to_string();
+        format!("{command} || {{ [ $? = 1 ] && [ -s {} ]; }}", quoted(&file))
+    } else {
+        command
+    }
 }
 
 fn makefile(plan: &Plan) -> String {
@@ -284,7 +298,7 @@ fn makefile(plan: &Plan) -> String {
         files.join(" \\\n  ")
     );
     for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
-        let command = with_testbed(&run.command, &number.to_string()).replace('$', "$$");
+        let command = line(run, number).replace('$', "$$");
         // A String takes everything.
         let _ = write!(text, "\n{file}:\n\t{command}\n");
     }
@@ -301,7 +315,7 @@ fn slurm(plan: &Plan) -> String {
         plan.gathered_by
     );
     for (number, run) in runs.iter().enumerate() {
-        let command = with_testbed(&run.command, &number.to_string());
+        let command = line(run, number);
         let _ = writeln!(text, "{number}) {command} ;;");
     }
     text + "*) echo \"there is no run $SLURM_ARRAY_TASK_ID\" >&2; exit 2 ;;\nesac"

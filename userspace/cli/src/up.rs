@@ -142,8 +142,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         dilation: fabric.dilation.get(),
         hosts: here(Kind::Host),
         switches: here(Kind::Switch),
-        links: plan.links().0,
-        tunnels: plan.links().1,
+        links: plan.links_here_and_out().0,
+        tunnels: plan.links_here_and_out().1,
         seconds: begun.elapsed().as_secs_f64(),
         processes: (!processes.is_empty()).then(|| Processes {
             count: processes.len(),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use weft_load::arrivals::Process;
-use weft_load::collective::Collective;
+use weft_load::collective::{self, Collective};
 use weft_load::deadlines::Deadlines;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
@@ -259,7 +259,12 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
 impl Traffic {
     /// Whether a seed decides anything.
     pub(crate) fn is_random(&self) -> bool {
-        matches!(self.background, Some(Origin::Drawn(_))) || self.incasts.is_some()
+        let background = match &self.background {
+            Some(Origin::Drawn(_)) => true,
+            Some(Origin::Collective(it)) => it.kind == collective::Kind::Replicate,
+            _ => false,
+        };
+        background || self.incasts.is_some()
     }
 
     /// The workload on a fabric (not slowed), and how results name it.

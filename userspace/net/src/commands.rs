@@ -43,7 +43,15 @@ impl Plan {
 impl Display for Commands<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let plan = self.0;
-        let nodes = || plan.topology.nodes().iter().zip(&plan.nodes).enumerate();
+        let here = || {
+            let ids = plan.topology.ids().filter(|&id| plan.is_here(id));
+            ids.map(|id| {
+                (
+                    id.index(),
+                    (plan.topology.node(id), &plan.nodes[id.index()]),
+                )
+            })
+        };
         writeln!(f, "#!/bin/sh")?;
         writeln!(
             f,
@@ -66,7 +74,7 @@ impl Display for Commands<'_> {
             // Its settings come with it. One that is built in is no module.
             writeln!(f, "modprobe -q tcp_{name} || :")?;
         }
-        for (_, (node, own)) in nodes().filter(|(_, (_, own))| own.is_here) {
+        for (_, (node, own)) in here() {
             let namespace = plan.namespace(node);
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             writeln!(f, "ip netns add {namespace}")?;
@@ -85,18 +93,16 @@ impl Display for Commands<'_> {
             }
         }
         writeln!(f, "\n# links")?;
-        for (place, (node, _)) in nodes() {
+        for (place, (node, _)) in here() {
             for (index, port) in node.ports.iter().enumerate() {
                 if plan.makes_link(place, index) {
                     write_link(f, plan, node, index, port)?;
-                } else if let (true, Some(machine)) =
-                    (plan.nodes[place].is_here, plan.elsewhere(port.peer))
-                {
+                } else if let Some(machine) = plan.elsewhere(port.peer) {
                     write_tunnel(f, plan, node, index, machine)?;
                 }
             }
         }
-        for (_, (node, own)) in nodes().filter(|(_, (_, own))| own.is_here) {
+        for (_, (node, own)) in here() {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             write_node(f, plan, node, own)?;
         }
@@ -189,6 +195,10 @@ fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -
         }
         for line in machine::of_tc(node) {
             writeln!(f, "tc -n {namespace} {line}")?;
+        }
+        writeln!(f, "# To be run in the machine:")?;
+        for line in plan.inside(node).lines() {
+            writeln!(f, "#   {line}")?;
         }
         return Ok(());
     }

@@ -7,6 +7,7 @@
 //! | `/run/weft/TESTBED`            | a tmpfs of its own: all goes with one unmount              |
 //! | `/run/weft/TESTBED/ns/NODE`    | the node's network namespace, mounted                      |
 //! | `/run/weft/TESTBED/hosts`      | what its hosts see as `/etc/hosts`                         |
+//! | `/run/weft/TESTBED/inside-HOST.sh` | what a host that is a machine of its own has to run    |
 //! | `/run/weft/TESTBED/log/*.log`  | what its processes say                                     |
 //! | `/run/weft/TESTBED/record.json`| what it is; there only when it is complete                 |
 //! | `/run/netns/weft-TESTBED-NODE` | a symbolic link to the namespace, for `ip netns`           |

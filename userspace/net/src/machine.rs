@@ -12,11 +12,22 @@ use weft_topo::{Kind, Node};
 use crate::commands::RouteCommand;
 use crate::error::{Error, Result, invalid};
 use crate::plan::Plan;
+use crate::qdisc::Command;
 use crate::tc;
+
+/// Qdiscs of hosts that say and hear something in their namespace.
+const TALKS: [&str; 2] = ["bfc", "fastpass"];
+const TAP: &str = "tap";
 
 /// The tap device beside the port at a place.
 pub fn tap(port: usize) -> String {
-    format!("tap{port}")
+    format!("{TAP}{port}")
+}
+
+/// Whether a device is such a tap and no port: ports have the names of nodes.
+pub(crate) fn is_tap(device: &str) -> bool {
+    let number = device.strip_prefix(TAP);
+    number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
 impl Plan {
@@ -25,7 +36,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If there is no such host, or one of the plan's processes is to run on it.
+    /// If there is no such host, one of the plan's processes is to run on it, or a qdisc of its port is one end of
+    /// something whose other end would be in the machine.
     pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
         for host in hosts {
             let found = self.topology.find(host);
@@ -41,6 +53,17 @@ impl Plan {
                     "{host} cannot be a machine of its own: `{process}` is to run there"
                 ));
             }
+            let mut kinds = self.nodes[node.index()]
+                .qdiscs
+                .iter()
+                .flatten()
+                .filter_map(Command::qdisc);
+            if let Some(kind) = kinds.find(|kind| TALKS.contains(kind)) {
+                return invalid(format!(
+                    "{host} cannot be a machine of its own under a scheme whose hosts have {kind}: it talks to others, which \
+                     would hear it and answer the machine"
+                ));
+            }
             self.nodes[node.index()].is_machine = true;
         }
         Ok(())
@@ -48,10 +71,9 @@ impl Plan {
 
     /// The hosts that are.
     pub fn machines(&self) -> impl Iterator<Item = &Node> {
-        let nodes = self.topology.nodes().iter().zip(&self.nodes);
-        nodes
-            .filter(|(_, own)| own.is_machine && own.is_here)
-            .map(|(node, _)| node)
+        let here = self.topology.ids().filter(|&id| self.is_here(id));
+        here.filter(|id| self.nodes[id.index()].is_machine)
+            .map(|id| self.topology.node(id))
     }
 
     /// A script for `sh` that gives a machine what the host of a fabric has: run inside as root, with the names of
@@ -69,17 +91,22 @@ impl Plan {
             self.topology.title(),
             names(node).join(" ")
         );
+        if let Some(name) = own.metrics.congestion_control() {
+            // Its settings come with it. One that is built in is no module.
+            let _ = writeln!(text, "modprobe -q tcp_{name} || :");
+        }
+        let _ = writeln!(text, "ip link set dev lo up");
         for sysctl in &own.sysctls {
             let optional = if sysctl.is_optional() { "-e " } else { "" };
             let (key, value) = (sysctl.key(), sysctl.value());
             let _ = writeln!(text, "sysctl -q {optional}-w '{key}={value}'");
             // Its interfaces are there already, and keep what was the default when they came.
-            if let Some((before, after)) = key.split_once(".default.") {
+            if let Some((before, after)) = key.split_once(".conf.default.") {
                 for place in 1..=node.ports.len() {
                     let path = |part: &str| part.replace('.', "/");
                     let _ = writeln!(
                         text,
-                        "sysctl -q {optional}-w {}/\"${place}\"/{}={value}",
+                        "sysctl -q {optional}-w {}/conf/\"${place}\"/'{}={value}'",
                         path(before),
                         path(after)
                     );
@@ -196,6 +223,7 @@ mod tests {
     use super::*;
     use crate::plan::Settings;
     use crate::processes::Process;
+    use crate::qdisc;
 
     fn plan() -> Plan {
         let fabric = "rack:hosts=3".parse::<weft_topo::Spec>().unwrap();
@@ -225,6 +253,15 @@ mod tests {
             refused(&mut plan, "h1"),
             "h1 cannot be a machine of its own: `arbiter` is to run there"
         );
+        let line = |words: &str| qdisc::parse("lines", &format!("qdisc add dev tor0 root {words}"));
+        let mut paused = self::plan();
+        paused
+            .set_qdiscs(|node, _, _| match node.kind {
+                Kind::Host => line("bfc th 1k"),
+                Kind::Switch => Ok(Vec::new()),
+            })
+            .unwrap();
+        assert!(refused(&mut paused, "h1").contains("whose hosts have bfc"));
         plan.set_machines(&["h2".into()]).unwrap();
         let machines: Vec<&str> = plan.machines().map(|node| node.name.as_str()).collect();
         assert_eq!(machines, ["h2"]);
@@ -238,7 +275,7 @@ mod tests {
         let mac = node.ports[0].mac;
         for line in [
             "sysctl -q -w 'net.ipv6.conf.default.addr_gen_mode=1'".to_owned(),
-            "sysctl -q -w net/ipv6/conf/\"$1\"/addr_gen_mode=1".to_owned(),
+            "sysctl -q -w net/ipv6/conf/\"$1\"/'addr_gen_mode=1'".to_owned(),
             format!("ip link set dev \"$1\" address {mac} mtu 1500 up"),
             format!("ip address replace {}/32 dev lo", node.address.v4()),
         ] {

@@ -18,7 +18,7 @@ const LINK_BITS: u32 = 16;
 
 /// Where the parts are.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Division {
     /// Of each part, the machine's address.
     pub(crate) machines: Vec<IpAddr>,
     /// Of each node, its part.
@@ -28,13 +28,13 @@ pub(crate) struct Parts {
 }
 
 impl Plan {
-    /// Leaves all to others but one part of the nodes: `machines` has the address of each part's machine, and `own`,
-    /// from 0, says which one this is. All of them plan the same topology, with the same names.
+    /// Leaves all to others but one part of the nodes, with their processes: `machines` has the address of each part's
+    /// machine, and `own`, from 0, says which one this is. All of them plan the same topology, with the same names.
     ///
     /// # Errors
     ///
-    /// If there is no such part, an address is said twice, some part would have no rack, or a link would need an
-    /// identifier beyond VXLAN's.
+    /// If there is no such part, an address is said twice, some part would have no rack, a link would need an
+    /// identifier beyond VXLAN's, or there is a qdisc that needs one clock for all hosts.
     pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
         if own >= machines.len() {
             return invalid(format!(
@@ -53,11 +53,22 @@ impl Plan {
         if self.topology.links().len() >= 1 << LINK_BITS {
             return invalid("a fabric of more than 65,535 links cannot be divided");
         }
-        let of = divided(&self.topology, machines.len())?;
-        for (node, own_part) in self.nodes.iter_mut().zip(&of) {
-            node.is_here = *own_part == own;
+        let mut kinds = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.qdiscs.iter().flatten());
+        if kinds.any(|command| command.qdisc() == Some("fastpass")) {
+            return invalid(
+                "fastpass has one clock for all hosts, so its fabric is on one machine",
+            );
         }
-        self.parts = Some(Parts {
+        let of = divided(&self.topology, machines.len())?;
+        let topology = &self.topology;
+        self.processes.retain(|process| {
+            let node = topology.find(&process.node);
+            node.is_some_and(|node| of[node.index()] == own)
+        });
+        self.division = Some(Division {
             machines: machines.to_vec(),
             of,
             own,
@@ -71,11 +82,11 @@ impl Plan {
     ///
     /// If it is none of the topology's.
     pub fn is_here(&self, node: NodeId) -> bool {
-        self.nodes[node.index()].is_here
+        self.elsewhere(node).is_none()
     }
 
     /// How many links there are between nodes of this part, and how many lead from it to others.
-    pub fn links(&self) -> (usize, usize) {
+    pub fn links_here_and_out(&self) -> (usize, usize) {
         let ends = self.topology.links().iter().map(|link| {
             let here = link.ends.iter().filter(|(node, _)| self.is_here(*node));
             here.count()
@@ -90,9 +101,9 @@ impl Plan {
 
     /// Where the machine is that weaves a node; `None`: here.
     pub(crate) fn elsewhere(&self, node: NodeId) -> Option<IpAddr> {
-        let parts = self.parts.as_ref()?;
-        let part = parts.of[node.index()];
-        (part != parts.own).then(|| parts.machines[part])
+        let division = self.division.as_ref()?;
+        let part = division.of[node.index()];
+        (part != division.own).then(|| division.machines[part])
     }
 
     /// The identifier of a link that leads from one machine to another: another for each link of a testbed, and for
@@ -216,7 +227,8 @@ mod tests {
         let (one, other) = (plan(0), plan(1));
         let all = 0..topology.links().len();
         // Each of the 8 aggregation switches has one of its 2 links to the core there.
-        assert_eq!((one.links(), other.links()), ((20, 8), (20, 8)));
+        let links = [&one, &other].map(Plan::links_here_and_out);
+        assert_eq!(links, [(20, 8), (20, 8)]);
         let networks: BTreeSet<u32> = all.clone().map(|link| one.network(link)).collect();
         assert_eq!(networks.len(), all.len());
         assert!(

@@ -10,7 +10,7 @@ use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
 use crate::metrics::RouteMetrics;
-use crate::part::Parts;
+use crate::part::Division;
 use crate::processes::Process;
 use crate::qdisc::{Command, Handle, Object};
 
@@ -174,7 +174,7 @@ pub struct Plan {
     pub(crate) modules: Vec<PathBuf>,
     pub(crate) nodes: Vec<NodePlan>,
     /// `None`: all of it is woven here.
-    pub(crate) parts: Option<Parts>,
+    pub(crate) division: Option<Division>,
 }
 
 /// What there is in one namespace, apart from what the topology says.
@@ -186,8 +186,6 @@ pub(crate) struct NodePlan {
     pub(crate) metrics: RouteMetrics,
     /// Of each port, in the order of [`Node::ports`].
     pub(crate) qdiscs: Vec<Vec<Command>>,
-    /// Whether it is woven here, and not by another machine (`crate::part`).
-    pub(crate) is_here: bool,
     /// Whether it is a machine of its own (`crate::machine`).
     pub(crate) is_machine: bool,
 }
@@ -259,7 +257,6 @@ impl Plan {
                     },
                     routes,
                     qdiscs: vec![Vec::new(); node.ports.len()],
-                    is_here: true,
                     is_machine: false,
                 }
             });
@@ -270,7 +267,7 @@ impl Plan {
             settings,
             processes: Vec::new(),
             modules: Vec::new(),
-            parts: None,
+            division: None,
         })
     }
 
@@ -380,11 +377,11 @@ impl Plan {
     }
 
     /// The links that are made in a node's namespace, by its ports: those to nodes with fewer
-    /// ports, so that there are few and long batches. None to another machine.
+    /// ports, so that there are few and long batches. None to another machine; the node is here.
     pub(crate) fn makes_link(&self, node: usize, port: usize) -> bool {
         let here = &self.topology.nodes()[node];
         let port = &here.ports[port];
-        if !(self.nodes[node].is_here && self.is_here(port.peer)) {
+        if self.elsewhere(port.peer).is_some() {
             return false;
         }
         let rank = |ports: usize, index: usize| (ports, index);

@@ -6,6 +6,7 @@ use std::io;
 
 use crate::attributes::{self, u32_at, u64_at};
 use crate::error::{Error, Result};
+use crate::machine;
 use crate::namespace;
 use crate::netlink::{Batch, Socket};
 use crate::plan::LOOPBACK;
@@ -128,12 +129,13 @@ impl StatsReader {
     }
 }
 
-/// Index and name; `lo` is no port.
+/// Index and name; `lo` is no port, nor is a machine's tap.
 fn port_of(link: &[u8]) -> Option<(u32, String)> {
     let index = u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
     let mut attributes = attributes::read(link.get(LINK_HEADER..)?);
     let (_, name) = attributes.find(|&(kind, _)| kind == libc::IFLA_IFNAME)?;
-    Some((index, text(name)?.to_owned()))
+    let name = text(name)?;
+    (!machine::is_tap(name)).then(|| (index, name.to_owned()))
 }
 
 fn stats_of<'a>(

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout};
+use crate::machine;
 use crate::namespace;
 use crate::plan::check_name;
 use crate::processes::{Process, Processes};
@@ -173,7 +174,8 @@ impl Testbed {
             Ok::<_, Errno>(names.map(String::from).collect::<Vec<_>>())
         })?;
         let listed = listed.map_err(|errno| Error::system(format!("{node}: its ports"), errno))?;
-        Ok(listed.into_iter().filter(|name| name != "lo").collect())
+        let is_port = |name: &String| name != "lo" && !machine::is_tap(name);
+        Ok(listed.into_iter().filter(is_port).collect())
     }
 
     /// A descriptor of a node's namespace, which keeps it alive.

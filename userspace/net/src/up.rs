@@ -21,7 +21,7 @@ use crate::modules;
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
 use crate::plan::{DEFAULT_CONTROL, LOOPBACK, Plan, Sysctl};
-use crate::processes::{Process, Processes};
+use crate::processes::Processes;
 use crate::qdisc::Command;
 use crate::tc;
 use crate::testbed::{Record, Testbed};
@@ -86,12 +86,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
         write(&layout.inside(&node.name), plan.inside(node).as_bytes())?;
     }
     let unfinished = Testbed::open(&plan.testbed)?;
-    let here = |process: &&Process| {
-        let node = plan.topology.find(&process.node);
-        node.is_some_and(|node| plan.is_here(node))
-    };
-    let own: Vec<Process> = plan.processes.iter().filter(here).cloned().collect();
-    let processes = Processes::start(&unfinished, &layout, &own)?;
+    let processes = Processes::start(&unfinished, &layout, &plan.processes)?;
     let record = Record {
         title: plan.topology.title().to_owned(),
         scheme: plan.settings.scheme.clone(),
@@ -168,7 +163,8 @@ fn build(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, File)>> {
     let mut outside =
         Socket::open().map_err(|error| Error::system("opening a netlink socket", error))?;
     let mut all = Vec::new();
-    for node in (0..plan.nodes.len()).filter(|&node| plan.nodes[node].is_here) {
+    for node in plan.topology.ids().filter(|&id| plan.is_here(id)) {
+        let node = node.index();
         let (namespace, socket) = make_namespace(plan, layout, node)?;
         all.push(Woven {
             node,

@@ -12,7 +12,9 @@ use super::ticks::{Scale, Ticks};
 /// Width and height on a wide page.
 const SIZE: (f64, f64) = (460.0, 290.0);
 /// Of letters.
-const LETTERS: f64 = 13.0;
+pub(super) const LETTERS: f64 = 13.0;
+/// For names of values of y.
+const ROOM: f64 = 76.0;
 const LINE: f64 = 1.8;
 const MARKER: f64 = 3.6;
 /// How much of its colour a band has.
@@ -177,8 +179,18 @@ type Drawn<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ticks, Ticks>>
 /// Draws two axes, of which each says what it shows.
 pub(super) fn axes<'a, 'b>(
     area: &'a Area<'b>,
+    x: (Ticks, &Axis),
+    y: (Ticks, &Axis),
+) -> Result<Drawn<'a, 'b>> {
+    axes_with_room(area, x, y, ROOM)
+}
+
+/// The same, with so much room for the names of values of y.
+pub(super) fn axes_with_room<'a, 'b>(
+    area: &'a Area<'b>,
     (x, of_x): (Ticks, &Axis),
     (y, of_y): (Ticks, &Axis),
+    room: f64,
 ) -> Result<Drawn<'a, 'b>> {
     // The library divides by 1.24.
     let letters = ("sans-serif", LETTERS * SCALE * 1.24)
@@ -189,7 +201,7 @@ pub(super) fn axes<'a, 'b>(
         .margin_right(px(16.0))
         .margin_top(px(8.0))
         .x_label_area_size(px(44.0))
-        .y_label_area_size(px(76.0))
+        .y_label_area_size(px(room))
         .build_cartesian_2d(x, y)
         .map_err(failed)?;
     chart

@@ -7,14 +7,19 @@ use anyhow::Result;
 use plotters::prelude::*;
 use weft_lab::experiment::FilledTable;
 
-use super::chart::{Axis, axes, failed, px};
+use super::chart::{Area, Axis, LETTERS, axes_with_room, failed, px};
 use super::palette::{INK, SCALE, STYLES};
 use super::ticks::{self, Scale, Ticks};
 
-/// Width of a panel, height of a row, and what axes need.
-const WIDTH: f64 = 300.0;
+/// Width of a panel without the names of its rows, height of a row, and what axes and title need.
+const WIDTH: f64 = 220.0;
 const ROW: f64 = 20.0;
 const AXES: f64 = 70.0;
+const TITLE: f64 = 24.0;
+/// Of a letter, about, over its height; and of a digit beside an axis.
+const LETTER: f64 = 0.6;
+/// What is left of a panel's names where they are only the first's to show.
+const EDGE: f64 = 12.0;
 const DOT: f64 = 4.0;
 const WHISKER: f64 = 2.0;
 /// From such a quotient of the largest to the least on, an axis has factors and no differences.
@@ -32,20 +37,32 @@ pub(crate) fn picture(table: &FilledTable) -> Result<Option<String>> {
     if columns.is_empty() {
         return Ok(None);
     }
+    let names: Vec<String> = table.rows.iter().map(|row| row.labels.join(" ")).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let room = longest.unwrap_or(0) as f64 * LETTERS * LETTER + EDGE;
+    let others = (WIDTH + EDGE) * (columns.len() - 1) as f64;
     let size = (
-        px(WIDTH * columns.len() as f64),
-        px(AXES + ROW * table.rows.len() as f64),
+        px(room + WIDTH + others),
+        px(TITLE + AXES + ROW * table.rows.len() as f64),
     );
     let mut svg = String::new();
-    let area =
+    let whole =
         SVGBackend::with_string(&mut svg, (size.0 as u32, size.1 as u32)).into_drawing_area();
     // It may come to stand on a dark page.
-    area.fill(&WHITE).map_err(failed)?;
-    for (&column, panel) in columns.iter().zip(area.split_evenly((1, columns.len()))) {
-        draw(table, column, &panel)?;
+    whole.fill(&WHITE).map_err(failed)?;
+    let letters = ("sans-serif", LETTERS * SCALE * 1.24)
+        .into_font()
+        .color(&INK);
+    let area = whole.titled(&table.title, letters).map_err(failed)?;
+    let (first, mut rest) = area.split_horizontally(px(room + WIDTH));
+    draw(table, columns[0], Some((&names, room)), &first)?;
+    for &column in &columns[1..] {
+        let (panel, right) = rest.split_horizontally(px(WIDTH + EDGE));
+        draw(table, column, None, &panel)?;
+        rest = right;
     }
     area.present().map_err(failed)?;
-    drop(area);
+    drop((first, rest, area, whole));
     let drawn = format!("width=\"{}\" height=\"{}\"", size.0, size.1);
     let (width, height) = (f64::from(size.0) / SCALE, f64::from(size.1) / SCALE);
     let shown = format!("width=\"{width}\" height=\"{height}\"");
@@ -78,7 +95,13 @@ fn scale(table: &FilledTable, column: usize) -> Scale {
     }
 }
 
-fn draw(table: &FilledTable, column: usize, area: &super::chart::Area<'_>) -> Result<()> {
+/// A panel; with the names of the rows and room for them, if it is to show them.
+fn draw(
+    table: &FilledTable,
+    column: usize,
+    names: Option<(&[String], f64)>,
+    area: &Area<'_>,
+) -> Result<()> {
     let scale = scale(table, column);
     let Some(x) = Ticks::new(scale, figures(table, column)) else {
         return Ok(());
@@ -91,14 +114,18 @@ fn draw(table: &FilledTable, column: usize, area: &super::chart::Area<'_>) -> Re
         reaches: Vec::new(),
     };
     let top = table.rows.len() - 1;
-    let names: Vec<String> = table.rows.iter().map(|row| row.labels.join(" ")).collect();
+    let (names, room) = names.map_or((Vec::new(), EDGE), |(names, room)| (names.to_vec(), room));
     let of_y = Axis {
         label: String::new(),
         scale: Scale::Linear,
-        name: Box::new(move |y| names[top - (y as usize).min(top)].clone()),
+        name: Box::new(move |y| {
+            let name = names.get(top - (y as usize).min(top));
+            name.cloned().unwrap_or_default()
+        }),
         reaches: Vec::new(),
     };
-    let mut chart = axes(area, (x, &of_x), (Ticks::rows(table.rows.len()), &of_y))?;
+    let rows = Ticks::rows(table.rows.len());
+    let mut chart = axes_with_room(area, (x, &of_x), (rows, &of_y), room)?;
     let colour = STYLES[0].colour;
     for (place, row) in table.rows.iter().enumerate() {
         let Some(cell) = row.cells[column] else {
@@ -148,10 +175,21 @@ mod tests {
         ]);
         let svg = picture(&table).unwrap().unwrap();
         assert_eq!(svg.matches("<circle").count(), 5);
-        for name in ["fat-tree scheme0", "fat-tree scheme2", "mean", "loss (%)"] {
-            assert!(svg.contains(name), "{name}");
+        // The names of rows are the first panel's to show.
+        for name in [
+            "fat-tree scheme0",
+            "fat-tree scheme2",
+            "mean",
+            "loss (%)",
+            "Slowdown",
+        ] {
+            assert_eq!(svg.matches(&format!("\n{name}\n")).count(), 1, "{name}");
         }
-        assert!(svg.contains("width=\"600\" height=\"130\""), "{svg:.200}");
+        // 16 letters of 7.8, two panels and three edges.
+        assert!(
+            svg.contains("width=\"588.75\" height=\"154\""),
+            "{svg:.200}"
+        );
         assert_eq!(
             [0, 1].map(|column| scale(&table, column)),
             [Scale::Log, Scale::Linear]
@@ -161,12 +199,7 @@ mod tests {
     #[test]
     fn a_column_without_figures_has_no_panel_and_a_table_without_no_picture() {
         let half = table(&[[None, Some(1.0)], [None, Some(2.0)]]);
-        assert!(
-            picture(&half)
-                .unwrap()
-                .unwrap()
-                .contains("width=\"300\" height=\"110\"")
-        );
+        assert!(picture(&half).unwrap().unwrap().contains(" height=\"134\""));
         assert_eq!(picture(&table(&[[None, None]])).unwrap(), None);
         assert_eq!(picture(&table(&[])).unwrap(), None);
     }

@@ -2,7 +2,7 @@
 
 //! How evenly hosts send, from the samples of their ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_load::record::{Flow, PortSample};
 
@@ -10,8 +10,8 @@ use super::port::{Level, Place};
 use crate::experiment::found::Done;
 
 /// From one sample to the next, the standard deviation of what hosts sent that had a flow under way all
-/// that time, over their mean, and for how many ns. Where fewer than two had, or none sent anything, there is nothing
-/// to tell.
+/// that time, over their mean, and for how many ns. Where fewer than two had, none sent anything, or one was not
+/// looked at, there is nothing to tell.
 pub(super) fn unevenness(done: &Done<'_>, place: Place<'_>) -> Vec<Level> {
     let topology = done.topology();
     let hosts: BTreeMap<&str, u32> = (0..)
@@ -41,17 +41,18 @@ fn of(
         if *begin < after || *end > until {
             continue;
         }
-        let is_sending = |host: u32| {
-            flows.iter().any(|flow| {
-                let ends = flow.fct_ns.map_or(u64::MAX, |ns| flow.start_ns + ns);
-                flow.src == host && flow.start_ns <= *begin && ends >= *end
-            })
-        };
-        let sent: Vec<f64> = now
+        let under_way = flows.iter().filter(|flow| {
+            let ends = flow.fct_ns.map_or(u64::MAX, |ns| flow.start_ns + ns);
+            flow.start_ns <= *begin && ends >= *end
+        });
+        let senders: BTreeSet<u32> = under_way.map(|flow| flow.src).collect();
+        let sent = senders
             .iter()
-            .filter(|(host, _)| is_sending(**host))
-            .filter_map(|(host, sent)| Some((sent - before.get(host)?) as f64))
-            .collect();
+            .map(|host| Some((now.get(host)? - before.get(host)?) as f64));
+        // Of those alone that were looked at it would be another figure.
+        let Some(sent) = sent.collect::<Option<Vec<f64>>>() else {
+            continue;
+        };
         let n = sent.len() as f64;
         let mean = sent.iter().sum::<f64>() / n;
         if sent.len() >= 2 && mean > 0.0 {
@@ -111,6 +112,18 @@ mod tests {
             [(0.0, 100.0)],
             "only what is within the time"
         );
+    }
+
+    #[test]
+    fn where_a_sender_was_not_looked_at_nothing_is_told() {
+        let hosts = BTreeMap::from([("h0", 0), ("h1", 1), ("h2", 2)]);
+        let flows = [0, 1, 2].map(|src| flow(src, 0, None));
+        let samples = [
+            samples(0, &[("h0", 0), ("h1", 0), ("h2", 0)]),
+            samples(100, &[("h0", 90), ("h1", 10)]),
+        ]
+        .concat();
+        assert_eq!(of(&hosts, &flows, &samples, ALL), []);
     }
 
     #[test]
