@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Asked, Done, Experiment, Found, Judgement, Planned};
+use weft_lab::experiment::{self, Done, Experiment, Found, Judgement, Planned};
 
 use crate::arguments::run::{self, Args};
 use crate::output;
@@ -37,12 +37,7 @@ struct Command<'a> {
 ///
 /// If the description is not as it must be, or a run fails.
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
-    let asked = Asked {
-        scale: args.experiment.scale,
-        seeds: args.said_of(&["seed"]).map(|_| args.seed.clone()),
-        out: args.out.clone(),
-        testbed: args.testbed.clone(),
-    };
+    let asked = args.asked();
     let plan = experiment::plan(experiment, &asked, &run::of_words)?;
     let mut found: Vec<Found> = plan.iter().map(experiment::find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Asked, Experiment};
+use weft_lab::experiment::{self, Experiment};
 use weft_lab::run::{each_once, file};
 use weft_lab::words::quoted;
 
@@ -189,12 +189,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn of_experiment(experiment: &Experiment, args: &arguments::Args) -> Result<Plan> {
     crate::run::check_words(experiment, args)?;
-    let asked = Asked {
-        scale: args.experiment.scale,
-        seeds: args.said_of(&["seed"]).map(|_| args.seed.clone()),
-        out: args.out.clone(),
-        testbed: args.testbed.clone(),
-    };
+    let asked = args.asked();
     let runs = experiment::plan(experiment, &asked, &arguments::of_words)?;
     let mut gathered_by = format!("weft run {}", quoted(&args.fabric.topology));
     let said = [

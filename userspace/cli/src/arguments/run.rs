@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
 use weft_lab::error::usage;
+use weft_lab::experiment::Asked;
 use weft_lab::fault::Fault;
 use weft_lab::run::Run;
 use weft_load::engine::{Connections, Since};
@@ -113,6 +114,16 @@ pub(crate) const OF_EXPERIMENTS: [&str; 10] = [
 pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 4] = ["scale", "again", "judge", "pictures"];
 
 impl Args {
+    /// What is asked of an experiment.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            scale: self.experiment.scale,
+            seeds: self.said_of(&["seed"]).map(|_| self.seed.clone()),
+            out: self.out.clone(),
+            testbed: self.testbed.clone(),
+        }
+    }
+
     /// Reads the words after `weft run`.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use nix::sched::{CloneFlags, unshare};
 use weft_net::machine::tap;
 use weft_net::{Testbed, down, up};
 
-use crate::state::{everything, plan, run};
+use crate::state::{addresses, everything, plan, run};
 
 /// Attaches to a tap device of the thread's namespace; makes it if there is none.
 fn open_tap(name: &str) -> File {
@@ -124,16 +124,11 @@ pub(crate) fn a_machine_of_its_own_is_a_host_like_the_others() {
     let mut plan = plan("machines", "rack:hosts=3");
     plan.set_machines(&["h1".into(), "h2".into()]).unwrap();
     let testbed = up(&plan, None).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let addresses = |name: &str| -> [IpAddr; 2] {
-        let topology = plan.topology();
-        let address = topology.node(topology.find(name).expect("a node")).address;
-        [address.v4().into(), address.v6().into()]
-    };
     let machines = ["h1", "h2"].map(|name| {
         let script = std::fs::read_to_string(testbed.inside(name)).expect("a script");
-        Machine::start(&testbed, name, &script, addresses(name))
+        Machine::start(&testbed, name, &script, addresses(&plan, name))
     });
-    for (family, address) in addresses("h0").into_iter().enumerate() {
+    for (family, address) in addresses(&plan, "h0").into_iter().enumerate() {
         let host = testbed.enter("h0", || UdpSocket::bind((address, 0)));
         let host = host.expect("a node").expect("its own address");
         host.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -13,7 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 use weft_net::{Plan, Testbed, down, up};
 
-use crate::state::{assert_nothing_left, everything, plan, run};
+use crate::state::{addresses, assert_nothing_left, everything, plan, run};
 
 const FABRIC: &str = "leaf-spine:leaves=2,spines=2,hosts=2";
 const MACHINES: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
@@ -34,12 +34,6 @@ fn part(own: usize) -> Plan {
     plan.set_part(&machines, own)
         .unwrap_or_else(|wrong| panic!("{wrong}"));
     plan
-}
-
-fn addresses(plan: &Plan, name: &str) -> [IpAddr; 2] {
-    let topology = plan.topology();
-    let address = topology.node(topology.find(name).expect("a node")).address;
-    [address.v4().into(), address.v6().into()]
 }
 
 fn bound(testbed: &Testbed, host: &str, address: IpAddr) -> UdpSocket {

@@ -3,6 +3,7 @@
 //! What there is, by iproute2.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -31,6 +32,13 @@ pub(crate) fn plan_with(testbed: &str, spec: &str, lines: &str) -> Plan {
 
 pub(crate) fn plan(testbed: &str, spec: &str) -> Plan {
     plan_with(testbed, spec, SHAPER)
+}
+
+/// A node's, in both families.
+pub(crate) fn addresses(plan: &Plan, node: &str) -> [IpAddr; 2] {
+    let topology = plan.topology();
+    let address = topology.node(topology.find(node).expect("a node")).address;
+    [address.v4().into(), address.v6().into()]
 }
 
 /// Runs a command line; gives back what it prints.

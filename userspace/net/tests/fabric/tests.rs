@@ -19,7 +19,9 @@ use crate::kill;
 use crate::machines::*;
 use crate::parts::*;
 use crate::processes::*;
-use crate::state::{assert_nothing_left, everything, json, names, plan, plan_with, run, topology};
+use crate::state::{
+    addresses, assert_nothing_left, everything, json, names, plan, plan_with, run, topology,
+};
 
 type Test = (&'static str, fn());
 
@@ -100,12 +102,6 @@ fn exchange(testbed: &Testbed, from: (&str, IpAddr), to: (&str, IpAddr), bytes: 
     receiver.send_to(b"back", source).unwrap();
     let (length, source) = sender.recv_from(&mut buffer).unwrap();
     assert_eq!((length, source.ip()), (4, to.1));
-}
-
-fn addresses(plan: &Plan, node: &str) -> [IpAddr; 2] {
-    let topology = plan.topology();
-    let address = topology.node(topology.find(node).expect("a node")).address;
-    [address.v4().into(), address.v6().into()]
 }
 
 fn far_hosts_reach_each_other_over_both_families() {
