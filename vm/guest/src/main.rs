@@ -7,8 +7,10 @@
 //! talks on `ttyS1`. A failure of init itself is printed and ends PID 1, which the kernel answers
 //! with a panic and the host reports as such.
 
+mod limits;
 mod mounts;
 mod output;
+mod randomness;
 mod session;
 
 use std::time::Duration;
@@ -28,20 +30,22 @@ fn main() -> Result<()> {
     );
     mounts::set_up().context("setting up the guest")?;
     let mut region = output::Region::open().context("opening what leads out of the guest")?;
+    let content =
+        std::fs::read(request::PATH).with_context(|| format!("reading {}", request::PATH))?;
+    let request =
+        Request::decode(&content).with_context(|| format!("{} is malformed", request::PATH))?;
     if matches!(region, output::Region::File(_)) {
         // Timers are only exact from the first tick on, which this kernel, booting in no time, has not
         // seen yet.
         std::thread::sleep(TICKS);
+        limits::set(request.memory_mib).context("setting limits of memory")?;
+        randomness::begin_anew()?;
     }
     region.write_header(Header {
         state: State::Running,
         status: 0,
         length: 0,
     })?;
-    let content =
-        std::fs::read(request::PATH).with_context(|| format!("reading {}", request::PATH))?;
-    let request =
-        Request::decode(&content).with_context(|| format!("{} is malformed", request::PATH))?;
     let status = session::run(&request).context("running the command")?;
     output::save_kernel_log().context("saving the kernel log")?;
     region.hand_out(status)?;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
-//! another run.
+//! another run; and, where work takes no time, a guest with more files in it is no other run.
 
-use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
@@ -16,6 +19,15 @@ use crate::vm;
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
 /// Where it is in the guest.
 const PLACE: &str = "root/scenario.sh";
+/// How many files more another image has, of some MB each.
+const BALLAST_FILES: usize = 3;
+/// Of memory, which files in the guest take, too.
+const OF_MEMORY: &str = "slabinfo";
+
+/// The parts of what leaves the guest.
+const OUTPUT: &str = "output";
+const LOG: &str = "kernel log";
+const FILES: &str = "files";
 
 /// All that leaves the guest.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,11 +39,7 @@ impl From<Outcome> for Trace {
     fn from(outcome: Outcome) -> Self {
         let log = outcome.kernel_log.into_bytes();
         Self {
-            parts: [
-                ("output", outcome.console),
-                ("kernel log", log),
-                ("files", outcome.tar),
-            ],
+            parts: [(OUTPUT, outcome.console), (LOG, log), (FILES, outcome.tar)],
         }
     }
 }
@@ -48,20 +56,80 @@ impl Trace {
             None => format!("{name}: one is longer"),
         })
     }
+
+    /// The same, but for the kernel's log and files that tell how much memory there is.
+    fn difference_but_for_memory(&self, other: &Self) -> Result<Option<String>> {
+        let (a, b) = (self.but_for_memory()?, other.but_for_memory()?);
+        let mut names = a.keys().chain(b.keys());
+        Ok(names.find(|name| a.get(*name) != b.get(*name)).cloned())
+    }
+
+    /// The output and files, by name.
+    fn but_for_memory(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let mut all = BTreeMap::new();
+        for (name, bytes) in &self.parts {
+            match *name {
+                FILES => {
+                    let mut archive = tar::Archive::new(bytes.as_slice());
+                    for entry in archive.entries().context("reading the guest's files")? {
+                        let mut entry = entry?;
+                        let name = entry.path()?.display().to_string();
+                        let mut content = Vec::new();
+                        entry.read_to_end(&mut content)?;
+                        all.insert(name, content);
+                    }
+                }
+                OUTPUT => {
+                    all.insert(OUTPUT.to_owned(), bytes.clone());
+                }
+                _ => {}
+            }
+        }
+        all.retain(|name, _| !name.ends_with(OF_MEMORY));
+        Ok(all)
+    }
 }
 
-/// The seeds of `runs` runs that must be the same, and of one that must not.
-pub(crate) fn seeds(seed: u64, runs: u32) -> impl Iterator<Item = u64> {
-    // The last one is the odd one out.
-    (0..runs).map(move |_| seed).chain([seed.wrapping_add(1)])
+/// How a run differs from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variation {
+    seed: u64,
+    /// The guest has files that nobody opens.
+    ballast: bool,
 }
 
-/// What came of the runs of [`seeds`], in their order.
+/// Runs that must be the same, the last of them under the model clock with another image; and one that
+/// must not.
+pub(crate) fn variations(clock: ClockKind, seed: u64, runs: u32) -> Vec<Variation> {
+    let one = Variation {
+        seed,
+        ballast: false,
+    };
+    let mut all = vec![one; runs as usize];
+    if clock == ClockKind::Model {
+        all.push(Variation {
+            ballast: true,
+            ..one
+        });
+    }
+    all.push(Variation {
+        seed: seed.wrapping_add(1),
+        ..one
+    });
+    all
+}
+
+/// What came of [`variations`], in their order.
 pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> Tally {
     let mut tally = Tally::default();
-    let runs = traces.len().saturating_sub(1);
+    let image = clock == ClockKind::Model;
+    let runs = traces.len().saturating_sub(1 + usize::from(image));
+    let beside = match image {
+        true => ", one with another image",
+        false => "",
+    };
     let name = format!(
-        "determinism: {runs} runs with one seed, one with another; {}",
+        "determinism: {runs} runs with one seed{beside}, one with another; {}",
         clock.described()
     );
     progress::note(&name);
@@ -72,10 +140,11 @@ pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> 
             return tally;
         }
     };
-    let Some((other, [first, same @ ..])) = traces.split_last() else {
+    let [first, rest @ ..] = traces.as_slice() else {
         tally.fail(format!("{name}: no runs"));
         return tally;
     };
+    let (same, others) = rest.split_at(runs.saturating_sub(1));
     let differences: Vec<_> = same
         .iter()
         .filter_map(|trace| first.difference(trace))
@@ -87,7 +156,16 @@ pub(crate) fn judge(clock: ClockKind, seed: u64, traces: Vec<Result<Trace>>) -> 
             differences.len()
         )),
     }
-    match first.difference(other) {
+    if let (true, [other, ..]) = (image, others) {
+        match first.difference_but_for_memory(other) {
+            Ok(None) => tally.pass(),
+            Ok(Some(difference)) => {
+                tally.fail(format!("another image is no other run: {difference}"));
+            }
+            Err(error) => tally.fail(format!("another image's files: {error:#}")),
+        }
+    }
+    match others.last().and_then(|other| first.difference(other)) {
         Some(_) => tally.pass(),
         None => tally.fail("another seed is another run"),
     }
@@ -102,16 +180,22 @@ pub(crate) fn scenario(
     built: &Built,
     clock: ClockKind,
     hardware: &Hardware,
-    seed: u64,
+    variation: Variation,
 ) -> Result<Trace> {
     let hardware = Hardware {
-        seed,
+        seed: variation.seed,
         ..hardware.clone()
     };
     let machine = vm::machine(built, clock, &hardware)?;
     let command = ["sh".to_owned(), format!("/{PLACE}")];
+    let workspace = build::workspace();
+    let mut files = vec![(workspace.join(SCENARIO), PLACE.to_owned())];
+    if variation.ballast {
+        let ballast = |n| (built.programs.weft.clone(), format!("root/ballast-{n}"));
+        files.extend((0..BALLAST_FILES).map(ballast));
+    }
     let run = Run {
-        files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
+        files,
         ..Run::new(machine, command, hardware.timeout())
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
@@ -130,9 +214,9 @@ mod tests {
     fn trace(output: &str, log: &str) -> Trace {
         Trace {
             parts: [
-                ("output", output.into()),
-                ("kernel log", log.into()),
-                ("files", Vec::new()),
+                (OUTPUT, output.into()),
+                (LOG, log.into()),
+                (FILES, Vec::new()),
             ],
         }
     }
@@ -141,16 +225,62 @@ mod tests {
     fn runs_with_one_seed_are_the_same_and_with_another_are_not() {
         let judged = |outputs: &[&str]| {
             let traces = outputs.iter().map(|output| Ok(trace(output, "")));
-            let tally = judge(ClockKind::Model, 1, traces.collect());
+            let tally = judge(ClockKind::Virtual, 1, traces.collect());
             (tally.passed, tally.failed)
         };
         assert_eq!(judged(&["a", "a", "a", "b"]), (2, 0));
         assert_eq!(judged(&["a", "a", "b", "c"]), (1, 1));
         assert_eq!(judged(&["a", "a", "a", "a"]), (1, 1));
         assert_eq!(judged(&[]), (0, 1));
-        assert_eq!(seeds(7, 2).collect::<Vec<_>>(), [7, 7, 8]);
+        let seeds = |clock| {
+            let all = variations(clock, 7, 2).into_iter();
+            all.map(|run| (run.seed, run.ballast)).collect::<Vec<_>>()
+        };
+        let (one, other) = ((7, false), (8, false));
+        assert_eq!(seeds(ClockKind::Virtual), [one, one, other]);
+        assert_eq!(seeds(ClockKind::Model), [one, one, (7, true), other]);
         let failed = judge(ClockKind::Model, 1, vec![Ok(trace("a", "")), bail_out()]);
         assert_eq!((failed.passed, failed.failed), (0, 1));
+    }
+
+    #[test]
+    fn another_image_may_differ_in_memory_only() {
+        let with = |output: &str, log: &str, files: [(&str, &str); 2]| {
+            let mut archive = tar::Builder::new(Vec::new());
+            for (name, content) in files {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                archive
+                    .append_data(&mut header, name, content.as_bytes())
+                    .unwrap();
+            }
+            let mut trace = trace(output, log);
+            trace.parts[2].1 = archive.into_inner().unwrap();
+            trace
+        };
+        let judged = |image| {
+            let one = || with("a", "l", [("slabinfo", "1"), ("tcp", "2")]);
+            let other = trace("b", "l");
+            let traces = [one(), one(), image, other].map(Ok);
+            let tally = judge(ClockKind::Model, 1, traces.into());
+            (tally.passed, tally.failed)
+        };
+        assert_eq!(
+            judged(with("a", "m", [("slabinfo", "3"), ("tcp", "2")])),
+            (3, 0)
+        );
+        assert_eq!(
+            judged(with("a", "l", [("slabinfo", "1"), ("tcp", "3")])),
+            (2, 1)
+        );
+        assert_eq!(
+            judged(with("c", "l", [("slabinfo", "1"), ("tcp", "2")])),
+            (2, 1)
+        );
+        assert_eq!(
+            judged(with("a", "l", [("slabinfo", "1"), ("udp", "2")])),
+            (2, 1)
+        );
     }
 
     fn bail_out() -> Result<Trace> {

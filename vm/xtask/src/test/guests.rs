@@ -13,7 +13,7 @@ use super::applications::{self, Applications};
 use super::print;
 use crate::build::{Built, Kernel};
 use crate::cli::{ClockKind, Test, TestClock};
-use crate::determinism::{self, Trace};
+use crate::determinism::{self, Trace, Variation};
 use crate::guest::{self, Run};
 use crate::ktap::{self, Tally};
 use crate::parallel;
@@ -33,7 +33,7 @@ enum Job<'a> {
     /// A test program. What it prints goes to the channel, which is closed when it has ended.
     Program(&'a Path, Mutex<Option<mpsc::Sender<Vec<u8>>>>),
     /// The scenario, with a seed.
-    Scenario(u64),
+    Scenario(Variation),
 }
 
 /// What came of it.
@@ -72,9 +72,9 @@ pub(super) fn run(
         let filter = test.filter.as_deref().unwrap_or_default();
         progress::note(&format!("no guest test's name contains `{filter}`"));
     }
-    let seeds = |clock| determinism::seeds(test.hardware.seed, runs(test, clock));
     for &clock in repeated(test, clocks) {
-        jobs.extend(seeds(clock).map(|seed| (clock, Job::Scenario(seed))));
+        let all = determinism::variations(clock, test.hardware.seed, runs(test, clock));
+        jobs.extend(all.into_iter().map(|run| (clock, Job::Scenario(run))));
     }
     let outcomes = std::thread::scope(|scope| {
         let run = || parallel::map(&jobs, at_a_time(clocks), |job, _| Ok(one(built, test, job)));
@@ -173,8 +173,8 @@ fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outco
             });
             Outcome::Program(tally, begun.elapsed())
         }
-        Job::Scenario(seed) => {
-            Outcome::Scenario(determinism::scenario(built, *clock, &test.hardware, *seed))
+        Job::Scenario(run) => {
+            Outcome::Scenario(determinism::scenario(built, *clock, &test.hardware, *run))
         }
     }
 }
