@@ -38,7 +38,7 @@ fn main() -> Result<()> {
         // Timers are only exact from the first tick on, which this kernel, booting in no time, has not
         // seen yet.
         std::thread::sleep(TICKS);
-        limits::set(request.memory_mib).context("setting limits of memory")?;
+        limits::set().context("setting limits of memory")?;
         randomness::begin_anew()?;
     }
     region.write_header(Header {

@@ -3,7 +3,7 @@
 //! The request: one file in the initramfs, `/etc/weft/request`.
 //!
 //! Each field is terminated by a NUL byte, which no argument, environment value or terminal name
-//! can contain, so nothing needs quoting: memory, rows, columns, `TERM`, the number of environment
+//! can contain, so nothing needs quoting: rows, columns, `TERM`, the number of environment
 //! variables, each of them as `NAME=VALUE`, then the arguments of the command. No arguments means
 //! an interactive shell.
 
@@ -20,8 +20,6 @@ pub const CLOCK: &str = "WEFT_CLOCK";
 /// What init is to run, and on what kind of terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Memory that the guest was given, in MiB; 0 = unknown.
-    pub memory_mib: u32,
     /// Lines of the terminal, 0 = unknown.
     pub rows: u16,
     /// Columns of the terminal, 0 = unknown.
@@ -38,16 +36,11 @@ impl Request {
     /// The file's content.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let numbers = [
-            self.memory_mib.to_string(),
-            self.rows.to_string(),
-            self.columns.to_string(),
-        ];
+        let numbers = [self.rows.to_string(), self.columns.to_string()];
         let count = self.environment.len().to_string();
         let head = [
             numbers[0].as_bytes(),
             numbers[1].as_bytes(),
-            numbers[2].as_bytes(),
             self.terminal.as_bytes(),
             count.as_bytes(),
         ];
@@ -67,7 +60,6 @@ impl Request {
     pub fn decode(content: &[u8]) -> Option<Self> {
         let mut fields = content.strip_suffix(&[0])?.split(|byte| *byte == 0);
         let mut text = || std::str::from_utf8(fields.next()?).ok();
-        let memory_mib = text()?.parse().ok()?;
         let rows = text()?.parse().ok()?;
         let columns = text()?.parse().ok()?;
         let terminal = text()?.to_owned();
@@ -80,7 +72,6 @@ impl Request {
         }
         let command = rest.split_off(count);
         Some(Self {
-            memory_mib,
             rows,
             columns,
             terminal,
@@ -96,7 +87,6 @@ mod tests {
 
     fn sample() -> Request {
         Request {
-            memory_mib: 1024,
             rows: 24,
             columns: 80,
             terminal: "xterm".into(),

@@ -53,12 +53,11 @@ impl Run {
         timeout: Duration,
     ) -> Self {
         Self {
+            machine,
             request: Request {
-                memory_mib: machine.memory_mib,
                 command: command.into_iter().map(Into::into).collect(),
                 ..Request::default()
             },
-            machine,
             files: Vec::new(),
             timeout,
             cancel: None,
