@@ -21,6 +21,7 @@
 //! for the subjects called *ranked* `hold` gives each packet a random one.
 
 mod pktgen;
+mod requests;
 mod subjects;
 
 use std::fs;
@@ -50,6 +51,9 @@ struct Arguments {
     /// Only qdiscs whose name contains one of these, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// What requests cost about a qdisc that has packets, in place of packets.
+    #[arg(long)]
+    requests: bool,
     /// Where the results go, as JSON.
     #[arg(long, default_value = "/out/bench.json")]
     json: String,
@@ -68,10 +72,17 @@ struct Figure {
 }
 
 #[derive(Serialize)]
-struct Results {
+struct Results<F> {
     kernel: String,
     size: u32,
-    figures: Vec<Figure>,
+    figures: Vec<F>,
+}
+
+impl<F: Serialize> Results<F> {
+    fn write(&self, path: &str) -> Result<()> {
+        fs::write(path, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("cannot write {path}"))
+    }
 }
 
 const DEVICE: &str = "bench0";
@@ -95,6 +106,14 @@ fn main() -> Result<()> {
         .trim()
         .to_owned();
     run("modprobe", ["pktgen"])?;
+    if arguments.requests {
+        let results = Results {
+            kernel,
+            size: requests::SIZE,
+            figures: requests::measure(&arguments.only)?,
+        };
+        return results.write(&arguments.json);
+    }
     let mut figures = Vec::new();
     println!(
         "{:<28}{:>9}{:>8}{:>14}{:>14}",
@@ -127,8 +146,7 @@ fn main() -> Result<()> {
         size: arguments.size,
         figures,
     };
-    fs::write(&arguments.json, serde_json::to_vec_pretty(&results)?)
-        .with_context(|| format!("cannot write {}", arguments.json))
+    results.write(&arguments.json)
 }
 
 /// Measures one figure.
@@ -147,11 +165,11 @@ fn measure(
     };
     let parent = match backlog {
         Some(backlog) => {
-            device.hold(backlog, subject)?;
+            device.hold(backlog, subject.priorities, subject.txtime_ns)?;
             "parent 1:1"
         }
         None if subject.txtime_ns != 0 => {
-            device.hold(0, subject)?;
+            device.hold(0, subject.priorities, subject.txtime_ns)?;
             "parent 1:1"
         }
         None => "root",
@@ -244,10 +262,9 @@ impl Dummy {
     }
 
     /// Puts `hold` at the root.
-    fn hold(&self, backlog: u32, subject: &Subject) -> Result<()> {
+    fn hold(&self, backlog: u32, priorities: u32, txtime_ns: u64) -> Result<()> {
         let command = format!(
-            "qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} random_priority {} txtime {}ns",
-            subject.priorities, subject.txtime_ns
+            "qdisc add dev {DEVICE} root handle 1: hold backlog {backlog} random_priority {priorities} txtime {txtime_ns}ns"
         );
         run("tc", command.split_whitespace())
     }

@@ -7,18 +7,26 @@ mod clocks;
 mod hops;
 mod ns3;
 mod qdisc;
+mod requests;
 mod usage;
 mod weave;
 
 use std::fs;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::build;
+use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{Bench, BenchKind};
+use crate::guest::{self, Run};
 use crate::progress;
+use crate::qemu::Machine;
+use crate::transfer;
+
+/// Where `weft-bench` leaves its figures, in `/out`.
+const FIGURES: &str = "bench.json";
 
 /// Runs a benchmark.
 ///
@@ -31,6 +39,7 @@ pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
         BenchKind::Hops(options) => hops::run(cache, options),
         BenchKind::Ns3(options) => ns3::run(cache, options),
         BenchKind::Qdisc(options) => qdisc::run(cache, options),
+        BenchKind::Requests(options) => requests::run(cache, options),
         BenchKind::Weave(options) => weave::run(cache, options),
     }
 }
@@ -57,6 +66,34 @@ fn tell<T: Serialize>(
         print!("{}", table(report));
     }
     Ok(0)
+}
+
+/// Runs `weft-bench` in a guest: the JSON that it writes.
+fn weft_bench(
+    built: &Built,
+    machine: Machine,
+    options: Vec<String>,
+    timeout: Duration,
+    what: &str,
+) -> Result<Vec<u8>> {
+    let mut command = vec![
+        "weft-bench".to_owned(),
+        "--json".to_owned(),
+        format!("/out/{FIGURES}"),
+    ];
+    command.extend(options);
+    let run = Run::new(machine, command, timeout);
+    let mut printed = Vec::new();
+    let outcome = progress::step(what, || {
+        guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
+    })?;
+    ensure!(
+        outcome.status == 0,
+        "weft-bench failed in the guest (status {}):\n{}",
+        outcome.status,
+        String::from_utf8_lossy(&printed)
+    );
+    transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")
 }
 
 /// The date in UTC, as in 2026-01-31.

@@ -70,6 +70,7 @@ impl Command {
                 BenchKind::Hops(bench) => &bench.target,
                 BenchKind::Ns3(bench) => &bench.target,
                 BenchKind::Qdisc(bench) => &bench.target,
+                BenchKind::Requests(bench) => &bench.target,
                 BenchKind::Weave(bench) => &bench.target,
             },
         };
@@ -443,6 +444,7 @@ pub(crate) enum BenchKind {
     Hops(BenchHops),
     Ns3(BenchNs3),
     Qdisc(BenchQdisc),
+    Requests(BenchRequests),
     Weave(BenchWeave),
 }
 
@@ -629,6 +631,31 @@ pub(crate) struct BenchQdisc {
     /// Packets measured for each figure
     #[arg(long, default_value_t = 20_000)]
     pub(crate) packets: u64,
+    /// Only qdiscs whose name contains this, or one of several separated by commas
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) only: Option<String>,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side by side
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Who has a network namespace can make them; some of their work is under the qdisc's lock. SECURITY.md has the figures.
+
+Examples:
+  cargo xtask bench requests
+  cargo xtask bench requests --only pfabric,fq_codel
+  cargo xtask bench requests --save --json > requests.json")]
+pub(crate) struct BenchRequests {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Only qdiscs whose name contains this, or one of several separated by commas
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
@@ -851,6 +878,9 @@ pub(crate) struct Package {
     /// Install, upgrade, run and purge them
     #[arg(long)]
     pub(crate) test: bool,
+    /// With --test: the suite whose newer kernel comes as an upgrade
+    #[arg(long, value_name = "SUITE", default_value = "sid", value_parser = suite_name, requires = "test")]
+    pub(crate) next: String,
     /// Print their paths as JSON
     #[arg(long)]
     pub(crate) json: bool,

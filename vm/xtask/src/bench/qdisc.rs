@@ -8,14 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchQdisc, ClockKind};
-use crate::guest::{self, Run};
-use crate::progress;
 use crate::qemu::Clock;
-use crate::transfer;
 use crate::vm;
-
-/// Where the guest's program leaves its figures, in `/out`.
-const FIGURES: &str = "bench.json";
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;
@@ -99,36 +93,21 @@ fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Mea
     }
     // The generator, the qdisc and the device are one thread of work.
     machine.cpus = 1;
-    let mut command = vec![
-        "weft-bench".to_owned(),
-        "--json".into(),
-        format!("/out/{FIGURES}"),
-    ];
-    command.extend(["--packets".into(), options.packets.to_string()]);
+    let mut command = vec!["--packets".to_owned(), options.packets.to_string()];
     if clock == ClockKind::Real {
         command.extend(["--rounds".into(), REAL_ROUNDS.to_string()]);
     }
     if let Some(only) = &options.only {
         command.extend(["--only".into(), only.clone()]);
     }
-    let run = Run::new(machine, command, options.hardware.timeout());
     let what = match clock {
         ClockKind::Real => "qdiscs in real time",
         _ => "qdiscs in virtual time",
     };
-    let mut printed = Vec::new();
-    let outcome = progress::step(what, || {
-        guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
-    })?;
-    ensure!(
-        outcome.status == 0,
-        "weft-bench failed in the guest (status {}):\n{}",
-        outcome.status,
-        String::from_utf8_lossy(&printed)
-    );
-    let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")?;
+    let carried = machine.clock;
+    let figures = super::weft_bench(built, machine, command, options.hardware.timeout(), what)?;
     let measured = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
-    Ok((measured, run.machine.clock))
+    Ok((measured, carried))
 }
 
 /// Puts each figure beside its twin.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bench requests`: what requests about a qdisc cost that has packets, or has reserved much.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::build::{self, Kernel};
+use crate::cache::Cache;
+use crate::cli::{BenchRequests, ClockKind};
+use crate::qemu::Clock;
+use crate::vm;
+
+/// What `weft-bench --requests` writes.
+#[derive(Deserialize)]
+struct Measured {
+    kernel: String,
+    figures: Vec<Figure>,
+}
+
+/// A `tc` process.
+#[derive(Deserialize, Serialize)]
+struct Figure {
+    qdisc: String,
+    options: String,
+    /// `add`, `show`, `delete` or `narrow`.
+    request: String,
+    /// Packets in the qdisc.
+    waiting: u32,
+    /// In virtual time, which is instructions.
+    ns: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    date: String,
+    kernel: String,
+    suite: String,
+    figures: Vec<Figure>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the guest cannot be built or run.
+pub(crate) fn run(cache: &Cache, options: &BenchRequests) -> Result<u8> {
+    let built = build::all(cache, &options.target.request(), &[Kernel::Stock])?;
+    let mut machine = vm::machine(&built, ClockKind::Virtual, &options.hardware)?;
+    if let Clock::Virtual { shift, .. } = &mut machine.clock {
+        // So that a nanosecond is an instruction.
+        *shift = 0;
+    }
+    machine.cpus = 1;
+    let mut command = vec!["--requests".to_owned()];
+    if let Some(only) = &options.only {
+        command.extend(["--only".to_owned(), only.clone()]);
+    }
+    let timeout = options.hardware.timeout();
+    let figures = super::weft_bench(&built, machine, command, timeout, "requests")?;
+    let measured: Measured =
+        serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
+    let report = Report {
+        date: super::today()?,
+        kernel: measured.kernel,
+        suite: options.target.suite.clone(),
+        figures: measured.figures,
+    };
+    let name = format!("requests-{}-{}", report.date, report.kernel);
+    super::tell(&report, &name, (options.save, options.json), table)
+}
+
+/// A row for each qdisc, its options and what waits: thousands of instructions of each request.
+fn table(report: &Report) -> String {
+    const REQUESTS: [&str; 4] = ["add", "show", "delete", "narrow"];
+    let mut rows: Vec<(&str, &str, u32)> = Vec::new();
+    for figure in &report.figures {
+        let row = (
+            figure.qdisc.as_str(),
+            figure.options.as_str(),
+            figure.waiting,
+        );
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let mut text = format!(
+        "Linux {} ({}), {}: thousands of instructions of a tc process\n\n{:<9} {:>7}",
+        report.kernel, report.suite, report.date, "qdisc", "waiting"
+    );
+    for request in REQUESTS {
+        text += &format!(" {request:>7}");
+    }
+    text += "  options\n";
+    for row in rows {
+        text += &format!("{:<9} {:>7}", row.0, row.2);
+        for request in REQUESTS {
+            let mut of_row = report.figures.iter().filter(|figure| {
+                (
+                    figure.qdisc.as_str(),
+                    figure.options.as_str(),
+                    figure.waiting,
+                ) == row
+            });
+            text += &match of_row.find(|figure| figure.request == request) {
+                Some(figure) => format!(" {:>7}", figure.ns / 1000),
+                None => format!(" {:>7}", "-"),
+            };
+        }
+        text += &format!("  {}\n", row.1);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_row_for_what_waits_and_a_column_for_each_request() {
+        let figure = |request: &str, waiting, ns| Figure {
+            qdisc: "fq".to_owned(),
+            options: "limit 9".to_owned(),
+            request: request.to_owned(),
+            waiting,
+            ns,
+        };
+        let report = Report {
+            date: "2026-01-31".to_owned(),
+            kernel: "7.2".to_owned(),
+            suite: "forky".to_owned(),
+            figures: vec![
+                figure("add", 0, 1_234_567),
+                figure("show", 0, 2_000_000),
+                figure("add", 10_000, 3_999_999),
+            ],
+        };
+        let table = table(&report);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[2],
+            "qdisc     waiting     add    show  delete  narrow  options"
+        );
+        assert_eq!(
+            lines[3],
+            "fq              0    1234    2000       -       -  limit 9"
+        );
+        assert_eq!(
+            lines[4],
+            "fq          10000    3999       -       -       -  limit 9"
+        );
+    }
+}
