@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! A fresh Debian of the suite: what the packages say they depend on and a kernel's source, nothing
-//! else of ours, and the kernel's headers downloaded but not yet installed.
+//! else of ours, and the kernel's headers downloaded but not yet installed; also those of the kernel
+//! that comes next, with its source.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,16 +21,26 @@ pub(crate) const STAGE: Stage = Stage {
 };
 
 /// `$1` in a hook of mmdebstrap's is the root; the rest stands in the words of the hook.
-fn hook(resolution: &Resolution, dependencies: &str) -> String {
+fn hook(resolution: &Resolution, next: &Resolution, dependencies: &str) -> String {
     let (kernel, version) = (&resolution.kernel, &resolution.version);
     format!(
-        "apt() {{ chroot \"$1\" env DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends \
-         \"$2\" \"$3\" $4; }}\n\
+        "apt() {{ root=\"$1\" && shift &&\n\
+         chroot \"$root\" env DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends \"$@\"; }}\n\
          apt \"$1\" satisfy '{dependencies}' &&\n\
          apt \"$1\" install '{source}={version}' &&\n\
          chroot \"$1\" apt-get clean &&\n\
-         apt \"$1\" install 'linux-headers-{kernel}={version}' --download-only",
-        source = resolution.source_package
+         apt \"$1\" install 'linux-headers-{kernel}={version}' --download-only &&\n\
+         printf '%s\\n' '{sources}' >\"$1/etc/apt/sources.list.d/next.list\" &&\n\
+         printf 'APT::Default-Release \"%s\";\\n' '{suite}' >\"$1/etc/apt/apt.conf.d/next\" &&\n\
+         apt \"$1\" update &&\n\
+         apt \"$1\" install '{next_source}={next_version}' --download-only &&\n\
+         apt \"$1\" install 'linux-headers-{next_kernel}={next_version}' --download-only",
+        source = resolution.source_package,
+        suite = resolution.suite,
+        sources = next.sources.join("\n"),
+        next_source = next.source_package,
+        next_version = next.version,
+        next_kernel = next.kernel,
     )
 }
 
@@ -37,9 +48,14 @@ fn hook(resolution: &Resolution, dependencies: &str) -> String {
 ///
 /// # Errors
 /// If the archive has not got what they depend on.
-pub(super) fn ensure(cache: &Cache, resolution: &Resolution, debs: &Entry) -> Result<Entry> {
+pub(super) fn ensure(
+    cache: &Cache,
+    resolution: &Resolution,
+    next: &Resolution,
+    debs: &Entry,
+) -> Result<Entry> {
     let dependencies = dependencies(debs)?;
-    let hook = hook(resolution, &dependencies);
+    let hook = hook(resolution, next, &dependencies);
     let key = Key::new(&hook)
         .with(&resolution.suite)
         .with(rootfs::preferences(resolution))

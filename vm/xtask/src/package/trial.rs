@@ -19,6 +19,7 @@ use crate::guest::{self, Run};
 use crate::interrupt::Temporary;
 use crate::process;
 use crate::progress;
+use crate::suite::{self, Resolution};
 use crate::vm;
 
 const SCRIPT: &str = include_str!("trial.sh");
@@ -34,7 +35,8 @@ pub(super) fn run(cache: &Cache, package: &Package, base: &Base, debs: &Entry) -
     let old = format!("{new}~old");
     let before = super::debs(cache, base, Some(&old))?;
     let resolution = &base.resolution;
-    let root = fresh::ensure(cache, resolution, debs)?;
+    let next = next(cache, package, resolution)?;
+    let root = fresh::ensure(cache, resolution, &next, debs)?;
     let place = cache.file(format!("run/{}.package", std::process::id()));
     let directory = Temporary::new(place)?;
     progress::step("packages installed, upgraded, purged", || {
@@ -46,12 +48,37 @@ pub(super) fn run(cache: &Cache, package: &Package, base: &Base, debs: &Entry) -
             .with_writable(directory.path(), "/mnt/build")
             .script(SCRIPT);
         command.env("DEBIAN_FRONTEND", "noninteractive");
-        log.run(command.args([&resolution.kernel, &old, &new]))
+        command.args([&resolution.kernel, &old, &new]);
+        log.run(command.args([&next.kernel, &next.version, &next.source_package]))
     })?;
     let installed = directory.path().join("installed");
     progress::step("what they installed, in a guest", || {
         in_guest(cache, package, &installed)
     })
+}
+
+/// The kernel that comes as an upgrade.
+fn next(cache: &Cache, package: &Package, now: &Resolution) -> Result<Resolution> {
+    let mut request = package.target.request();
+    request.suite.clone_from(&package.next);
+    request.kernel = None;
+    let next = suite::resolve(cache, &request)?;
+    ensure!(
+        next.kernel != now.kernel,
+        "{} has no newer kernel than {}; --next names another suite",
+        package.next,
+        now.kernel
+    );
+    ensure!(
+        next.rustc_text == now.rustc_text,
+        "{} of {} was built by {}, {} by {}, and one machine has one; --next names another suite",
+        next.kernel,
+        package.next,
+        next.rustc_text,
+        now.kernel,
+        now.rustc_text
+    );
+    Ok(next)
 }
 
 fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {

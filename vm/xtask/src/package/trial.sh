@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs inside a fresh root filesystem, writable: installs, upgrades and purges the packages, as a person would.
-# usage: trial.sh RELEASE OLD-VERSION VERSION
+# usage: trial.sh RELEASE OLD-VERSION VERSION NEXT-RELEASE NEXT-KERNEL'S-VERSION NEXT-KERNEL'S-SOURCE
 # reads /mnt/old/*.deb and /mnt/new/*.deb; writes /mnt/build/installed, what a machine then has of them
-release=$1 old=$2 new=$3
+release=$1 old=$2 new=$3 next=$4 next_version=$5 next_source=$6
 
 say() {
 	echo "== $*"
@@ -14,13 +14,20 @@ files() {
 	find / -xdev \( -path /var/lib/dpkg -o -path /var/cache/apt -o -path /var/lib/apt -o -path /var/log \) -prune -o \
 		-print | sort
 }
-# That all modules are there, of a version.
+# That DKMS has built nothing. $*: for which kernel. (`set -e` takes no notice of what `!` stands before.)
+none_installed() {
+	dkms status -m weft "$@" >/tmp/status
+	if grep installed /tmp/status; then
+		exit 1
+	fi
+}
+# That all modules are there, of a version $1 for a kernel $2.
 installed() {
 	dkms status
-	dkms status -m weft -v "$1" -k "$release" | grep -q ': installed'
+	dkms status -m weft -v "$1" -k "$2" | grep -q ': installed'
 	# The kernel itself is not installed, so modprobe has no index of its modules.
 	ls /usr/src/weft-"$1"/*/sch_*.rs /usr/src/weft-"$1"/*/tcp_*.rs | sed 's|.*/||; s|\.rs$||' | while read -r module; do
-		modinfo --field description "/lib/modules/$release/updates/dkms/$module.ko"*
+		modinfo --field description "/lib/modules/$2/updates/dkms/$module.ko"*
 	done
 }
 
@@ -38,16 +45,16 @@ apt install /mnt/old/weft_*.deb /mnt/old/weft-dkms_*.deb >/tmp/said 2>&1 || { ca
 cat /tmp/said
 grep -q 'weft has no modules for Linux 6.12-plain: it was built without Rust' /tmp/said
 rm -r /lib/modules/6.12-plain
-! dkms status -m weft | grep -q installed
+none_installed
 
 say "a kernel that comes has them built"
 apt install "linux-headers-$release"
-installed "$old"
+installed "$old" "$release"
 time_of_metadata=$(stat -c %Y "/var/cache/weft-dkms/$release/from")
 
 say "an upgrade builds them anew, with the same metadata"
 apt install /mnt/new/weft_*.deb /mnt/new/weft-dkms_*.deb
-installed "$new"
+installed "$new" "$release"
 [ ! -e "/usr/src/weft-$old" ]
 [ "$time_of_metadata" = "$(stat -c %Y "/var/cache/weft-dkms/$release/from")" ]
 weft --version
@@ -89,13 +96,25 @@ mkdir /mnt/build/installed
 	fi
 done
 
+say "a newer kernel whose headers come first has none, and says why"
+apt install "linux-headers-$next=$next_version" >/tmp/said 2>&1 || { cat /tmp/said; exit 1; }
+cat /tmp/said
+grep -q "weft has no modules for Linux $next: .* Do: apt install $next_source=$next_version" /tmp/said
+none_installed -k "$next"
+
+say "its source comes, and with it the modules"
+apt install "$next_source=$next_version"
+installed "$new" "$next"
+installed "$new" "$release"
+
 say "a purge leaves nothing"
 apt purge weft weft-dkms
 files >/tmp/after
 # What is new, but for what the kernel's headers and DKMS itself brought.
 comm -13 /tmp/before /tmp/after >/tmp/new
 xargs -d '\n' dpkg-query --search </tmp/new 2>&1 >/dev/null | sed -n 's/^dpkg-query: no path found matching pattern //p' |
-	grep -v -e '^/var/lib/dkms/mok\.' -e "^/usr/lib/modules/$release/modules\." >/tmp/left || :
+	grep -v -e '^/var/lib/dkms/mok\.' -e "^/usr/lib/modules/$release/modules\." \
+		-e "^/usr/lib/modules/$next/modules\." >/tmp/left || :
 cat /tmp/left
 [ ! -s /tmp/left ]
 comm -23 /tmp/before /tmp/after | grep -v 6.12-plain >/tmp/lost || :
