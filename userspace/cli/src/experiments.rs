@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Done, Experiment, Found, Judgement, Planned};
+use weft_lab::experiment::{self, Beside, Done, Experiment, Found, Judgement, Planned};
 
 use crate::arguments::run::{self, Args};
 use crate::output;
@@ -37,6 +37,16 @@ struct Command<'a> {
 ///
 /// If the description is not as it must be, or a run fails.
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
+    let kept = experiment::kept(experiment)?;
+    if args.experiment.kept {
+        return match kept {
+            Some(kept) => tell(&kept, args),
+            None => usage(format!(
+                "nothing is kept of {}: without --kept it is run",
+                experiment.name
+            )),
+        };
+    }
     let asked = args.asked();
     let plan = experiment::plan(experiment, &asked, &run::of_words)?;
     let mut found: Vec<Found> = plan.iter().map(experiment::find).collect::<Result<_>>()?;
@@ -69,19 +79,46 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     }
     experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
+    let status = tell(&judgement, args)?;
+    if let Some(kept) = &kept
+        && !args.quiet
+    {
+        eprintln!("{}", beside(&judgement.beside(kept), &experiment.name));
+    }
+    Ok(status)
+}
+
+/// Prints and draws it.
+fn tell(judgement: &Judgement, args: &Args) -> Result<ExitCode> {
     if let Some(folder) = &args.experiment.pictures {
-        draw(&judgement, folder)?;
+        draw(judgement, folder)?;
     }
     if args.json {
-        output::json(&judgement)?;
+        output::json(judgement)?;
     } else {
-        output::print(judgement::text(&judgement))?;
+        output::print(judgement::text(judgement))?;
     }
     Ok(if judgement.holds {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Whether it is the same as what is kept, in a line.
+fn beside(beside: &Beside, experiment: &str) -> String {
+    let Beside { same, others, new } = beside;
+    let all = same + others.len();
+    let mut line = format!(
+        "{same} of {all} results are the same to the byte as those of `weft run {experiment} --kept`"
+    );
+    if let Some(first) = others.first() {
+        line += &format!("; {first} is the first that is not");
+    }
+    if *new > 0 {
+        line += &format!("; of {new} none is kept");
+    }
+    line
 }
 
 /// A picture of each table that has figures.

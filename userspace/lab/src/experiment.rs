@@ -11,6 +11,7 @@
 //! | `measure`       | what is measured                                                     |
 //! | `figure`        | the same of a run                                                    |
 //! | `judge`         | claims and tables over all runs                                      |
+//! | `kept`          | judgements that weft brings, and whether results are those of one    |
 //!
 //! `userspace/experiments/README.md` describes the files, and has what each gave.
 
@@ -19,11 +20,13 @@ mod figure;
 mod found;
 mod ideal;
 mod judge;
+mod kept;
 mod measure;
 mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
-pub use found::{Done, Found, find};
+pub use found::{Done, Found, Results, find};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Row, RunState, Verdict};
+pub use kept::{Beside, kept};
 pub use plan::{Asked, Planned, plan};

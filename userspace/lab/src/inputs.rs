@@ -69,7 +69,8 @@ pub(crate) fn hashes(
     Ok(all.map(|(name, hash)| (name.to_owned(), hex(&hash))).into())
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// In hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // A String takes everything.
         let _ = write!(text, "{byte:02x}");

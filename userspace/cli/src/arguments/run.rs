@@ -107,11 +107,12 @@ pub(crate) struct Args {
 
 /// Options that say which of several runs it is, or where and how it is done, but not what: they go
 /// with an experiment, and none of its runs has its own.
-pub(crate) const OF_EXPERIMENTS: [&str; 10] = [
-    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "pictures",
+pub(crate) const OF_EXPERIMENTS: [&str; 11] = [
+    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "kept",
+    "pictures",
 ];
 /// Those of them that go with nothing else.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 4] = ["scale", "again", "judge", "pictures"];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 5] = ["scale", "again", "judge", "kept", "pictures"];
 
 impl Args {
     /// What is asked of an experiment.
@@ -297,6 +298,9 @@ pub(crate) struct Options {
     /// Run nothing: judge the results that there are
     #[arg(long, conflicts_with_all = ["again", "dry_run"])]
     pub(crate) judge: bool,
+    /// Run nothing: what weft's own runs gave, of which each run's hash is kept
+    #[arg(long, conflicts_with_all = ["again", "dry_run", "judge", "scale", "seed", "out"])]
+    pub(crate) kept: bool,
     /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,

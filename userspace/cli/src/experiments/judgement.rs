@@ -78,7 +78,7 @@ fn of_what(judgement: &Judgement) -> String {
 }
 
 fn row(claim: &Judged) -> Vec<String> {
-    let unit = match claim.unit {
+    let unit = match claim.unit.as_str() {
         "" => String::new(),
         unit => format!(" {unit}"),
     };

@@ -78,6 +78,39 @@ fn what_an_experiment_runs() {
     assert_eq!(kept, names.len(), "a golden file of no experiment");
 }
 
+/// What was found of it by weft's own runs, if that is kept.
+fn kept(name: &str) -> Option<String> {
+    let output = weft(Path::new("."), &["run", name, "--kept"]);
+    match output.status.code() {
+        // 1: a claim does not hold.
+        Some(0 | 1) => Some(printed(&output)),
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("nothing is kept of"), "{name}: {said}");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_documentation_has_what_is_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let mut found = 0;
+    for name in names() {
+        let Some(text) = kept(&name) else {
+            continue;
+        };
+        let block = format!("```console\n{text}```\n");
+        assert!(
+            readme.contains(&block),
+            "{name}: not as in the README:\n{text}"
+        );
+        found += 1;
+    }
+    assert!(found > 0);
+}
+
 #[test]
 fn an_experiment_is_shown_and_exported_as_it_is() {
     let folder = files::folder("experiments-export");

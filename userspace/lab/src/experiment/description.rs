@@ -18,7 +18,7 @@ use super::measure::Measure;
 use crate::error::usage;
 use crate::gates;
 
-static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
+pub(super) static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
 
 /// An experiment.
 #[derive(Clone, Debug)]

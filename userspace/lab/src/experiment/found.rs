@@ -3,26 +3,34 @@
 //! The results that are there, and whether they are those of the plan.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::fs;
 
 use anyhow::{Context as _, Result};
+use sha2::{Digest as _, Sha256};
 use weft_load::framing::Framing;
 use weft_load::record::{Gate, Limit, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
 use super::plan::Planned;
+use crate::inputs::hex;
 use crate::trial::Best;
 
 /// What there is of a run.
 pub enum Found {
     /// It is done.
-    Done(Box<Recorded>),
+    Done(Box<Results>),
     /// Nothing.
     Missing,
     /// A file that is not this run's: one sentence.
     Other(String),
+}
+
+/// A run's results.
+pub struct Results {
+    pub(crate) run: Recorded,
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub(crate) sha256: String,
 }
 
 /// Looks for a run's results.
@@ -32,19 +40,22 @@ pub enum Found {
 /// If a file is there and cannot be read.
 pub fn find(planned: &Planned) -> Result<Found> {
     let path = planned.file.display().to_string();
-    let file = match File::open(&planned.file) {
-        Ok(file) => file,
+    let content = match fs::read(&planned.file) {
+        Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Missing),
         Err(error) => return Err(error).with_context(|| path.clone()),
     };
-    let run = match Recorded::read(&path, BufReader::new(file)) {
+    let run = match Recorded::read(&path, content.as_slice()) {
         Ok(run) => run,
         Err(weft_load::Error::Io(error)) => return Err(error).with_context(|| path.clone()),
         Err(error) => return Ok(Found::Other(error.to_string())),
     };
     Ok(match fault(planned, &run) {
         Some(why) => Found::Other(format!("{path} {why}")),
-        None => Found::Done(Box::new(run)),
+        None => Found::Done(Box::new(Results {
+            run,
+            sha256: hex(&Sha256::digest(&content)),
+        })),
     })
 }
 
@@ -84,15 +95,18 @@ pub struct Done<'a> {
     /// Those of the plan, but for the scheme if it is the ideal's.
     pub(crate) values: BTreeMap<String, Value>,
     pub(crate) run: Recorded,
+    /// Empty if nothing has run.
+    pub(crate) sha256: String,
 }
 
 impl<'a> Done<'a> {
     /// What came of a planned run.
-    pub fn new(planned: &'a Planned, run: Recorded) -> Self {
+    pub fn new(planned: &'a Planned, results: Results) -> Self {
         Self {
             planned,
             values: planned.values.clone(),
-            run,
+            run: results.run,
+            sha256: results.sha256,
         }
     }
 

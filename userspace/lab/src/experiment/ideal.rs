@@ -45,6 +45,7 @@ pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
             planned: run.planned,
             values,
             run: ideal,
+            sha256: String::new(),
         });
     }
     done.append(&mut ideals);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weft_load::record::OfferedLoad;
 
 use super::description::{Claim, Experiment, Table, Value, Where};
@@ -22,7 +22,7 @@ use crate::results::{Estimate, deviation, difference, estimate, quotient};
 type Values = BTreeMap<String, Value>;
 
 /// What came of an experiment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Judgement {
     /// The experiment's name.
     pub experiment: String,
@@ -49,7 +49,7 @@ pub struct Judgement {
 }
 
 /// A claim beside what was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// What is claimed.
     pub says: String,
@@ -60,7 +60,7 @@ pub struct Judged {
     /// In the group of runs that is farthest from what is asked.
     pub measured: Option<Estimate>,
     /// Empty for a number.
-    pub unit: &'static str,
+    pub unit: String,
     /// What tells that group from the others that the claim is about.
     pub at: Values,
     /// What follows.
@@ -68,7 +68,7 @@ pub struct Judged {
 }
 
 /// What is to be said of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All that it is about is within its limits, with all of the interval.
@@ -84,7 +84,7 @@ pub enum Verdict {
 }
 
 /// A table, filled in.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct FilledTable {
     /// One line.
     pub title: String,
@@ -95,7 +95,7 @@ pub struct FilledTable {
 }
 
 /// A table's row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Row {
     /// What tells it from the others.
     pub labels: Vec<String>,
@@ -104,12 +104,14 @@ pub struct Row {
 }
 
 /// Whether a run is to be believed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RunState {
     /// Its results' file.
     pub file: String,
     /// What runs it.
     pub command: String,
+    /// SHA-256 of that file, in hexadecimal digits.
+    pub sha256: String,
     /// Whether it passed all gates.
     pub valid: bool,
     /// The gates that it did not pass.
@@ -252,6 +254,7 @@ impl Judgement {
                 RunState {
                     file: run.planned.file.display().to_string(),
                     command: run.planned.command(),
+                    sha256: run.sha256.clone(),
                     valid: reasons.is_empty(),
                     reasons,
                 }
@@ -425,9 +428,9 @@ fn judged(
         },
         measured: worst.map(|(figure, ..)| figure),
         unit: if claim.over.is_some() {
-            ""
+            String::new()
         } else {
-            measure.unit()
+            measure.unit().to_owned()
         },
         at,
         verdict,

@@ -2,7 +2,7 @@
 
 //! What several seeds come to, and how far off it may be.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weft_load::record::Flow;
 use weft_load::statistics::{
     Blocks, Bounds, blocks_of_run, deviation_interval, mean_interval, middle,
@@ -12,7 +12,7 @@ use weft_load::statistics::{
 const LEVEL: f64 = 0.95;
 
 /// A figure and its 95 % confidence interval; of one seed there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The figure.
     pub value: f64,

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Judgements that weft brings. Runs take hours, and what they leave is large, so what is kept of them is
+//! what was found, and the hash of each run's results: whoever runs them again sees whether they are the same
+//! to the byte.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::description::{BUILT_IN, Experiment};
+use super::judge::{Judgement, RunState};
+
+/// Results beside those that a kept judgement rests on.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// How many are the same to the byte.
+    pub same: usize,
+    /// The files of those that are not.
+    pub others: Vec<String>,
+    /// How many the kept judgement has none of.
+    pub new: usize,
+}
+
+/// The kept judgement of an experiment, if weft brings it as it is, and one.
+///
+/// # Errors
+///
+/// If the file is not as this version writes it.
+pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
+    let path = format!("kept/{}.json", experiment.name);
+    let Some(file) = BUILT_IN.get_file(&path) else {
+        return Ok(None);
+    };
+    // A person's own of the same name, or changed, is another.
+    let own = BUILT_IN.get_file(format!("{}.toml", experiment.name));
+    if own.is_none_or(|file| file.contents() != experiment.text.as_bytes()) {
+        return Ok(None);
+    }
+    let judgement = serde_json::from_slice(file.contents()).with_context(|| path)?;
+    Ok(Some(judgement))
+}
+
+/// The run's, wherever its results are: the folder of runs and the file.
+fn place(run: &RunState) -> Option<(&str, &str)> {
+    let path = Path::new(&run.file);
+    let folder = path.parent()?.file_name()?;
+    folder.to_str().zip(path.file_name()?.to_str())
+}
+
+impl Judgement {
+    /// Whether its results are those of a kept one.
+    pub fn beside(&self, kept: &Self) -> Beside {
+        let hashes: BTreeMap<_, _> = kept
+            .runs
+            .iter()
+            .map(|run| (place(run), &run.sha256))
+            .collect();
+        let mut beside = Beside {
+            same: 0,
+            others: Vec::new(),
+            new: 0,
+        };
+        for run in &self.runs {
+            match hashes.get(&place(run)) {
+                Some(hash) if **hash == run.sha256 => beside.same += 1,
+                Some(_) => beside.others.push(run.file.clone()),
+                None => beside.new += 1,
+            }
+        }
+        beside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::names;
+    use super::*;
+
+    fn judgement(runs: &[(&str, &str)]) -> Judgement {
+        Judgement {
+            experiment: "x".to_owned(),
+            title: String::new(),
+            source: String::new(),
+            holds: true,
+            missing: 0,
+            seeds: vec![1],
+            flows: None,
+            offered: None,
+            claims: Vec::new(),
+            tables: Vec::new(),
+            runs: runs
+                .iter()
+                .map(|(file, sha256)| RunState {
+                    file: (*file).to_owned(),
+                    command: String::new(),
+                    sha256: (*sha256).to_owned(),
+                    valid: true,
+                    reasons: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn results_are_found_again_wherever_they_are() {
+        let kept = judgement(&[
+            ("results/x/load-0.2/bfc-seed1.jsonl", "a"),
+            ("results/x/load-0.2/bfc-seed2.jsonl", "b"),
+            ("results/x/load-0.4/bfc-seed1.jsonl", "c"),
+        ]);
+        let runs = judgement(&[
+            ("/tmp/x/load-0.2/bfc-seed1.jsonl", "a"),
+            ("/tmp/x/load-0.4/bfc-seed1.jsonl", "b"),
+            ("/tmp/x/load-0.4/bfc-seed3.jsonl", "a"),
+        ]);
+        let expected = Beside {
+            same: 1,
+            others: vec!["/tmp/x/load-0.4/bfc-seed1.jsonl".to_owned()],
+            new: 1,
+        };
+        assert_eq!(runs.beside(&kept), expected);
+    }
+
+    #[test]
+    fn what_is_kept_can_be_read_and_is_whole() {
+        for name in names() {
+            let experiment = Experiment::find(name).unwrap();
+            let Some(kept) = kept(&experiment).unwrap() else {
+                continue;
+            };
+            assert_eq!((kept.experiment.as_str(), kept.missing), (name, 0));
+            assert!(kept.runs.iter().all(|run| run.sha256.len() == 64), "{name}");
+            let place = |run| place(run).is_some();
+            assert!(kept.runs.iter().all(place), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_experiment_that_was_changed_is_another() {
+        for name in names() {
+            let mut experiment = Experiment::find(name).unwrap();
+            experiment.text += "# changed\n";
+            assert!(kept(&experiment).unwrap().is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_is_no_experiment() {
+        for file in BUILT_IN.get_dir("kept").iter().flat_map(|dir| dir.files()) {
+            let name = file.path().file_stem().and_then(|it| it.to_str());
+            assert!(name.is_some_and(|name| names().contains(&name)), "{file:?}");
+        }
+    }
+}
