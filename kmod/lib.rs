@@ -67,7 +67,7 @@ pub fn qdisc(kind: &str) -> Option<&'static common::mechanism::Qdisc> {
 
 // The tests name the crate as fuzz targets do, which compile some of the same files.
 #[cfg(test)]
-extern crate self as weft_core;
+extern crate self as weft_mechanisms;
 
 #[cfg(test)]
 mod tests;

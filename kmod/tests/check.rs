@@ -4,14 +4,14 @@
 //! for which it does not; `corpus.rs` replays those it has kept.
 
 use super::message::written;
-use weft_core::bfc;
-use weft_core::common::flow;
-use weft_core::common::nla::{Attributes, HEADER};
-use weft_core::common::options::Configuration as _;
-use weft_core::dibs::options as dibs;
-use weft_core::hold::options as hold;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::bfc;
+use weft_mechanisms::common::flow;
+use weft_mechanisms::common::nla::{Attributes, HEADER};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::dibs::options as dibs;
+use weft_mechanisms::hold::options as hold;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 /// Runs every decoder over `bytes`.
 ///
@@ -92,7 +92,7 @@ fn bfc_options(bytes: &[u8]) {
 }
 
 fn dibs_header(bytes: &[u8]) {
-    use weft_core::dibs::ip::{cap_ttl, set_ce, Ecn, Header};
+    use weft_mechanisms::dibs::ip::{cap_ttl, set_ce, Ecn, Header};
     for protocol in [0x0800, 0x86dd] {
         let header = Header::read(protocol, bytes, false);
         assert!(header.len as usize <= bytes.len());
@@ -123,7 +123,7 @@ fn dibs_options(bytes: &[u8]) {
 }
 
 fn fastpass_frame(bytes: &[u8]) {
-    use weft_core::fastpass::frame::{
+    use weft_mechanisms::fastpass::frame::{
         encode, encode_report, encode_reset, Frame, Kind, ENTRIES, MAX_SIZE, MOST,
     };
     if let Ok(frame) = Frame::decode(bytes) {
@@ -175,8 +175,8 @@ fn hold_options(bytes: &[u8]) {
 }
 
 fn pase_message(bytes: &[u8]) {
-    use weft_core::pase::message::{Message, Says, MAX_HOLD};
-    use weft_core::pase::MAX_RATE;
+    use weft_mechanisms::pase::message::{Message, Says, MAX_HOLD};
+    use weft_mechanisms::pase::MAX_RATE;
     if let Ok(message) = Message::decode(bytes) {
         let (rate, hold) = match message.says {
             Says::Ask { flow, .. } => (flow.demand, 1),
@@ -247,25 +247,25 @@ fn statistics(bytes: &[u8]) {
         Some(stats) => assert_eq!(stats.to_bytes(), bytes[..QueueStats::SIZE]),
         None => assert!(bytes.len() < QueueStats::SIZE || kind != Some(QueueStats::KIND)),
     }
-    match weft_core::pfabric::stats::Stats::from_bytes(bytes) {
+    match weft_mechanisms::pfabric::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(
             stats.to_bytes(),
-            bytes[..weft_core::pfabric::stats::Stats::SIZE]
+            bytes[..weft_mechanisms::pfabric::stats::Stats::SIZE]
         ),
-        None => assert!(bytes.len() < weft_core::pfabric::stats::Stats::SIZE),
+        None => assert!(bytes.len() < weft_mechanisms::pfabric::stats::Stats::SIZE),
     }
-    match weft_core::dibs::stats::Stats::from_bytes(bytes) {
+    match weft_mechanisms::dibs::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(
             stats.to_bytes(),
-            bytes[..weft_core::dibs::stats::Stats::SIZE]
+            bytes[..weft_mechanisms::dibs::stats::Stats::SIZE]
         ),
-        None => assert!(bytes.len() < weft_core::dibs::stats::Stats::SIZE),
+        None => assert!(bytes.len() < weft_mechanisms::dibs::stats::Stats::SIZE),
     }
-    match weft_core::wire::stats::Stats::from_bytes(bytes) {
+    match weft_mechanisms::wire::stats::Stats::from_bytes(bytes) {
         Some(stats) => assert_eq!(
             stats.to_bytes(),
-            bytes[..weft_core::wire::stats::Stats::SIZE]
+            bytes[..weft_mechanisms::wire::stats::Stats::SIZE]
         ),
-        None => assert!(bytes.len() < weft_core::wire::stats::Stats::SIZE),
+        None => assert!(bytes.len() < weft_mechanisms::wire::stats::Stats::SIZE),
     }
 }

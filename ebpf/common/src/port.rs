@@ -3,9 +3,9 @@
 //! What a program is told about the device to which it belongs, and what the loader has to put
 //! back when it leaves.
 
-pub use weft_core::common::rank::{Fallback, Policy};
+pub use weft_mechanisms::common::rank::{Fallback, Policy};
 
-weft_core::named! {
+weft_mechanisms::named! {
     /// What the device belongs to.
     Role {
         /// A host: packets are tagged on their way out and lose the tag on their way in.
@@ -15,7 +15,7 @@ weft_core::named! {
     }
 }
 
-weft_core::named! {
+weft_mechanisms::named! {
     /// Whether a switch gives each packet a hash of its own, so that the packets of a flow take
     /// all paths of a multipath route.
     Spray {
@@ -31,7 +31,7 @@ weft_core::named! {
     }
 }
 
-weft_core::named! {
+weft_mechanisms::named! {
     /// Which of a host's packets get a tag.
     Tagged {
         /// Those with payload of a TCP or UDP socket.

@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use aya::Ebpf;
 use aya::maps::{Array, Map, MapData};
 use aya::programs::{ProgramError, ProgramInfo, SchedClassifier};
-use weft_core::common::tag;
 use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray, Tagged};
 use weft_ebpf_common::{map, program};
+use weft_mechanisms::common::tag;
 
 use crate::bpf;
 use crate::counters::Counters;

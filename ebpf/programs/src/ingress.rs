@@ -4,7 +4,7 @@
 
 use aya_ebpf::{EbpfContext as _, bindings::__sk_buff, macros::classifier, programs::TcContext};
 use weft_ebpf_common::counter::Counter;
-use weft_core::common::tag::{self, IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_HEADER, Malformed, SIZE, Tag};
+use weft_mechanisms::common::tag::{self, IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_HEADER, Malformed, SIZE, Tag};
 
 use crate::{
     maps,

@@ -4,7 +4,7 @@
 //! the packet.
 
 use aya_ebpf::{bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_NET, programs::TcContext};
-use weft_core::common::tag::{IPV4_HEADER, IPV6_HEADER};
+use weft_mechanisms::common::tag::{IPV4_HEADER, IPV6_HEADER};
 
 /// The loader attaches to Ethernet devices only.
 pub(crate) const ETHERNET_HEADER: usize = 14;

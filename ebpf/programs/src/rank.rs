@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The rank of a packet: which bytes of its flow it holds. What the policy makes of that is
-//! [`weft_core`'s](weft_core::common::rank).
+//! [`weft_mechanisms`'s](weft_mechanisms::common::rank).
 
 use core::ptr;
 
@@ -11,7 +11,7 @@ use aya_ebpf::{
     helpers::generated::{bpf_ktime_get_ns, bpf_sk_fullsock, bpf_skc_to_tcp_sock, bpf_tcp_sock},
     programs::TcContext,
 };
-use weft_core::common::rank::{self, Basis, Rules, Said};
+use weft_mechanisms::common::rank::{self, Basis, Rules, Said};
 use weft_ebpf_common::{
     Flow,
     counter::Counter,

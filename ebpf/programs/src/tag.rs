@@ -15,7 +15,7 @@ use weft_ebpf_common::{
     counter::Counter,
     port::{Port, Tagged},
 };
-use weft_core::common::tag::{self, IPV4_HEADER, SIZE, Tag};
+use weft_mechanisms::common::tag::{self, IPV4_HEADER, SIZE, Tag};
 
 use crate::{
     maps,

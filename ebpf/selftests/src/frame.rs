@@ -3,7 +3,7 @@
 //! Taking captured frames apart, without trust in the programs under test.
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::{self, Tag};
+use weft_mechanisms::common::tag::{self, Tag};
 
 /// Behind the Ethernet header.
 const IP: usize = 14;

@@ -20,13 +20,13 @@
 use crate::{Heap, Packet, Random, Table};
 use std::collections::VecDeque;
 use std::hint::black_box;
-use weft_core::bfc::egress::{Arrival, Egress, Memory, Scheduler, Shape, Threshold, Tuning};
-use weft_core::bfc::elision::Elision;
-use weft_core::bfc::fifo::{self, Note};
-use weft_core::bfc::flows::Assign;
-use weft_core::bfc::switch::{Link, PortMemory, Room, Switch};
-use weft_core::common::ports::MAX_PORTS;
-use weft_core::common::share::{Share, ALPHA_1};
+use weft_mechanisms::bfc::egress::{Arrival, Egress, Memory, Scheduler, Shape, Threshold, Tuning};
+use weft_mechanisms::bfc::elision::Elision;
+use weft_mechanisms::bfc::fifo::{self, Note};
+use weft_mechanisms::bfc::flows::Assign;
+use weft_mechanisms::bfc::switch::{Link, PortMemory, Room, Switch};
+use weft_mechanisms::common::ports::MAX_PORTS;
+use weft_mechanisms::common::share::{Share, ALPHA_1};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "bfc",

@@ -2,9 +2,9 @@
 //! What a packet costs in each algorithm, in instructions, as the backlog grows.
 //!
 //! ```text
-//! cargo bench -p weft-core              # all tables
-//! cargo bench -p weft-core -- bfc       # one
-//! cargo bench -p weft-core -- time      # of an arbitrator of 100,000 flows, in µs on this machine
+//! cargo bench -p weft-mechanisms              # all tables
+//! cargo bench -p weft-mechanisms -- bfc       # one
+//! cargo bench -p weft-mechanisms -- time      # of an arbitrator of 100,000 flows, in µs on this machine
 //! ```
 //!
 //! The profile asks for what the kernel builds with. Instructions are counted by valgrind's
@@ -20,7 +20,7 @@ use std::env;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::process::{Command, ExitCode};
-use weft_core::heap::Heap;
+use weft_mechanisms::heap::Heap;
 
 /// A table.
 struct Table {

@@ -10,8 +10,8 @@
 use crate::{Heap, Random, Table};
 use std::fs;
 use std::hint::black_box;
-use weft_core::pase::arbiter::{Arbiter, Link};
-use weft_core::pase::Flow;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link};
+use weft_mechanisms::pase::Flow;
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "pase",

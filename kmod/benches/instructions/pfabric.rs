@@ -31,7 +31,7 @@
 
 use crate::{Heap, Packet, Random, Table};
 use std::hint::black_box;
-use weft_core::pfabric::queue::{Limits, PFabric};
+use weft_mechanisms::pfabric::queue::{Limits, PFabric};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "pfabric",

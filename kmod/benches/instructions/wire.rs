@@ -23,8 +23,8 @@ use crate::Table;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroU64;
-use weft_core::wire::line::Params;
-use weft_core::wire::link::{Ends, Link};
+use weft_mechanisms::wire::line::Params;
+use weft_mechanisms::wire::link::{Ends, Link};
 
 pub(crate) const TABLE: Table = Table {
     algorithm: "wire",

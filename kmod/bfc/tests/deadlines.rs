@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_core::bfc::deadlines::Deadlines;
-use weft_core::heap::Heap;
+use weft_mechanisms::bfc::deadlines::Deadlines;
+use weft_mechanisms::heap::Heap;
 
 fn deadlines(ports: u16) -> Deadlines<Heap> {
     let Ok(deadlines) = Deadlines::new(ports);

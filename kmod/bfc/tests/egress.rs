@@ -4,17 +4,17 @@
 use super::rig::{
     from, hash, local, set, share, Rig, BDP, HRTT, LINK, MTU, REFRESH, SHAPE, TUNING,
 };
-use weft_core::bfc::egress::{
+use weft_mechanisms::bfc::egress::{
     Arrival, Cause, Scheduler, Shape, Threshold, Tuning, CONTROL, CONTROL_LIMIT,
 };
-use weft_core::bfc::elision::Elision;
-use weft_core::bfc::fifo::Note;
-use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::Rules;
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::Link;
-use weft_core::common::share::ALPHA_1;
+use weft_mechanisms::bfc::elision::Elision;
+use weft_mechanisms::bfc::fifo::Note;
+use weft_mechanisms::bfc::flows::Assign;
+use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::neighbour::Rules;
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::bfc::switch::Link;
+use weft_mechanisms::common::share::ALPHA_1;
 
 /// Device 1 is where packets come from, port 1 (device 2) where they go.
 const EGRESS: usize = 1;
@@ -734,7 +734,7 @@ fn rates_and_times_at_their_ends_do_not_overflow() {
             ..TUNING
         };
         let mut rig = Rig::with(&[(SHAPE, tuning)]);
-        let link = weft_core::bfc::switch::Link {
+        let link = weft_mechanisms::bfc::switch::Link {
             hrtt,
             refresh: REFRESH,
             ..super::rig::LINK
@@ -783,7 +783,7 @@ fn an_impossible_shape_is_made_possible() {
         let mut rig = Rig::new(0);
         let place = super::rig::join(&mut rig.switch, 1, 1, &super::rig::LINK, 0, 0).unwrap();
         let mut port =
-            weft_core::bfc::egress::Egress::new(super::rig::memory(&shape), TUNING, place, 0);
+            weft_mechanisms::bfc::egress::Egress::new(super::rig::memory(&shape), TUNING, place, 0);
         for rank in 0..10 {
             let arrival = Arrival {
                 rank,

@@ -2,7 +2,7 @@
 //! The set of ingress ports whose packets cause no backpressure.
 
 use proptest::prelude::*;
-use weft_core::bfc::elision::{Elision, MAX_ELIDED};
+use weft_mechanisms::bfc::elision::{Elision, MAX_ELIDED};
 
 #[test]
 fn nothing_is_elided_unless_it_is_said() {

@@ -3,9 +3,9 @@
 
 use super::rig::{from, local, set, Rig, HRTT, SHAPE, TUNING};
 use std::collections::BTreeSet;
-use weft_core::bfc::egress::{Arrival, Shape, Tuning, MAX_CLASSES, MAX_DATA_QUEUES};
-use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::Tell;
+use weft_mechanisms::bfc::egress::{Arrival, Shape, Tuning, MAX_CLASSES, MAX_DATA_QUEUES};
+use weft_mechanisms::bfc::flows::Assign;
+use weft_mechanisms::bfc::ingress::Tell;
 
 const STICKY: u64 = 2 * HRTT;
 
@@ -145,7 +145,7 @@ fn with_a_table_of_100_times_the_queues_index_collisions_are_rare() {
     // "the probability of index collisions is less than 1%" for as many flows as queues.
     let mut rig = Rig::new(1);
     let (mut flows, mut shared) = (0_u32, 0_u32);
-    let mut random = weft_core::common::xorshift::Xorshift32::new(1);
+    let mut random = weft_mechanisms::common::xorshift::Xorshift32::new(1);
     for _ in 0..1000 {
         let mut queues = BTreeSet::new();
         for _ in 0..31 {

@@ -3,7 +3,7 @@
 //! Pause frames: byte by byte as documented, and nothing else is one.
 
 use proptest::prelude::*;
-use weft_core::bfc::frame::{
+use weft_mechanisms::bfc::frame::{
     Frame, Malformed, Message, ETHERTYPE, GROUP, MAX_HOLD, MAX_QUEUE, MAX_SIZE, WORDS,
 };
 

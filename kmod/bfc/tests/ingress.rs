@@ -4,9 +4,9 @@
 use super::rig::set;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_core::bfc::ingress::{Counters, Ingress, Tell, HOLD, QUIET};
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::heap::Heap;
+use weft_mechanisms::bfc::ingress::{Counters, Ingress, Tell, HOLD, QUIET};
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::heap::Heap;
 
 const REFRESH: u64 = 20_000;
 

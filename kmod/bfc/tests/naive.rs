@@ -7,14 +7,14 @@
 
 use super::rig::{from, share, Rig, HRTT, LINK, REFRESH, TUNING};
 use std::collections::{BTreeMap, VecDeque};
-use weft_core::bfc::egress::{Arrival, Cause, Scheduler, Shape, Threshold, Tuning};
-use weft_core::bfc::elision::Elision;
-use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::Rules;
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::Link;
-use weft_core::common::share::ALPHA_1;
+use weft_mechanisms::bfc::egress::{Arrival, Cause, Scheduler, Shape, Threshold, Tuning};
+use weft_mechanisms::bfc::elision::Elision;
+use weft_mechanisms::bfc::flows::Assign;
+use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::neighbour::Rules;
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::bfc::switch::Link;
+use weft_mechanisms::common::share::ALPHA_1;
 
 /// Upstream queues in a scenario, 0 among them.
 const UPSTREAM: u16 = 5;

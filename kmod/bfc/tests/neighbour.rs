@@ -2,13 +2,13 @@
 //! Who is the neighbour, what it wants, and for how long.
 
 use super::rig::set;
-use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::times::Times;
-use weft_core::heap::Heap;
+use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::neighbour::{Heard, Rules, Verdict};
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::bfc::times::Times;
+use weft_mechanisms::heap::Heap;
 
-type Neighbour = weft_core::bfc::neighbour::Neighbour<Heap>;
+type Neighbour = weft_mechanisms::bfc::neighbour::Neighbour<Heap>;
 
 fn nobody() -> Neighbour {
     let Ok(times) = Times::new(100);

@@ -5,12 +5,12 @@
 use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
 use std::ffi::CStr;
-use weft_core::bfc::options::{
+use weft_mechanisms::bfc::options::{
     attr, Assign, Config, Devices, Options, Scheduler, MAX_ALPHA, MAX_ENTRIES, STICKY_AUTO,
 };
-use weft_core::bfc::KIND;
-use weft_core::common::nla::{Refusal, RefusalKind};
-use weft_core::common::options::Configuration as _;
+use weft_mechanisms::bfc::KIND;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind};
+use weft_mechanisms::common::options::Configuration as _;
 
 /// The least that makes a qdisc: the paper's link, 100 Gbit/s and 2 µs.
 fn least() -> Options {

@@ -4,7 +4,7 @@
 use super::rig::set;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use weft_core::bfc::queue_set::{QueueSet, MAX_QUEUES};
+use weft_mechanisms::bfc::queue_set::{QueueSet, MAX_QUEUES};
 
 /// Numbers at the edges of words as likely as others.
 fn queue() -> impl Strategy<Value = u16> {

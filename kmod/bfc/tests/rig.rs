@@ -4,18 +4,18 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use weft_core::bfc::egress::{
+use weft_mechanisms::bfc::egress::{
     Arrival, Cause, Census, Egress, Memory, QueueState, Scheduler, Shape, Threshold, Tuning,
 };
-use weft_core::bfc::elision::Elision;
-use weft_core::bfc::fifo::{Fifo, Note};
-use weft_core::bfc::flows::Assign;
-use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::{Heard, Rules, Verdict};
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Frame, Link, PortMemory, Room};
-use weft_core::common::share::Share;
-use weft_core::heap::Heap;
+use weft_mechanisms::bfc::elision::Elision;
+use weft_mechanisms::bfc::fifo::{Fifo, Note};
+use weft_mechanisms::bfc::flows::Assign;
+use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::neighbour::{Heard, Rules, Verdict};
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::bfc::switch::{Frame, Link, PortMemory, Room};
+use weft_mechanisms::common::share::Share;
+use weft_mechanisms::heap::Heap;
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.
@@ -58,7 +58,7 @@ impl Fifo for List {
     }
 }
 
-pub(crate) type Switch = weft_core::bfc::switch::Switch<Heap>;
+pub(crate) type Switch = weft_mechanisms::bfc::switch::Switch<Heap>;
 pub(crate) type Port = Egress<List, Heap>;
 
 /// The paper's link: 100 Gbit/s, 1-hop RTT 2 µs, so that a 1-hop BDP is 25,000 bytes.
@@ -112,7 +112,7 @@ pub(crate) fn join(
     link: &Link,
     sequence: u64,
     now: u64,
-) -> Result<weft_core::bfc::switch::Place, weft_core::bfc::switch::Refused> {
+) -> Result<weft_mechanisms::bfc::switch::Place, weft_mechanisms::bfc::switch::Refused> {
     if let Some(ports) = switch.wanted_room() {
         let Ok(room) = Room::new(ports);
         drop(switch.grow(room));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Deficit round robin: fair in bytes, one packet per turn at least.
 
-use weft_core::bfc::rounds::{Rounds, Turn};
+use weft_mechanisms::bfc::rounds::{Rounds, Turn};
 
 struct Queue {
     turn: Turn,

@@ -3,7 +3,7 @@
 //! Statistics of the `bfc` qdisc: a fixed layout.
 
 use proptest::prelude::*;
-use weft_core::bfc::stats::{QueueStats, Stats};
+use weft_mechanisms::bfc::stats::{QueueStats, Stats};
 
 #[test]
 fn the_layout_never_changes() {

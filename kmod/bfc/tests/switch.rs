@@ -4,13 +4,13 @@
 use super::rig::{
     empty_switch, from, join, set, Rig, BDP, HRTT, LINK, MTU, REFRESH, SHAPE, TUNING,
 };
-use weft_core::bfc::egress::Threshold;
-use weft_core::bfc::ingress::Tell;
-use weft_core::bfc::neighbour::{Heard, Verdict};
-use weft_core::bfc::queue_set::QueueSet;
-use weft_core::bfc::switch::{Link, Place, Refused, Room};
-use weft_core::common::ports::MAX_PORTS;
-use weft_core::heap::Heap;
+use weft_mechanisms::bfc::egress::Threshold;
+use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::neighbour::{Heard, Verdict};
+use weft_mechanisms::bfc::queue_set::QueueSet;
+use weft_mechanisms::bfc::switch::{Link, Place, Refused, Room};
+use weft_mechanisms::common::ports::MAX_PORTS;
+use weft_mechanisms::heap::Heap;
 
 #[test]
 fn a_port_is_found_by_its_device_however_many_there_are() {
@@ -88,7 +88,7 @@ fn the_buffer_is_shared_and_each_packet_gives_back_what_it_took() {
         match rig.enqueue(flow as usize % 2, &from(0, 0, flow)) {
             Ok(_) => queued += 1,
             Err(cause) => {
-                assert_eq!(cause, weft_core::bfc::egress::Cause::Buffer);
+                assert_eq!(cause, weft_mechanisms::bfc::egress::Cause::Buffer);
                 break;
             }
         }
@@ -314,7 +314,7 @@ fn sequence_numbers_rise_over_a_restart() {
 
 #[test]
 fn memory_that_a_port_does_not_need_is_left_to_the_caller() {
-    use weft_core::bfc::switch::PortMemory;
+    use weft_mechanisms::bfc::switch::PortMemory;
     let mut switch = empty_switch();
     join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();
     let Ok(mut memory) = PortMemory::<Heap>::new(32);
@@ -340,7 +340,7 @@ fn th_is_one_hop_bdp_at_the_queue_drain_rate() {
     rig.hear(2, Tell::State(set(&[1, 2, 3])));
     rig.dequeue(1);
     assert_eq!(threshold(&rig), BDP);
-    let fixed = weft_core::bfc::egress::Tuning {
+    let fixed = weft_mechanisms::bfc::egress::Tuning {
         threshold: Threshold::Fixed(77),
         ..TUNING
     };

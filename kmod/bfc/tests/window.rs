@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
-use weft_core::bfc::window::{Params, Phase, Window, LARGEST};
+use weft_mechanisms::bfc::window::{Params, Phase, Window, LARGEST};
 
 fn flow(bdp: u32, rtt_target_us: u32) -> Window {
     Window::new(Params { bdp, rtt_target_us })

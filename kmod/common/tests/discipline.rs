@@ -2,9 +2,9 @@
 //! What holds for every queueing discipline: a packet that goes in comes out once.
 
 use proptest::prelude::*;
-use weft_core::common::discipline::{Discipline, Fate, Next};
-use weft_core::heap::Heap;
-use weft_core::pfabric::queue::{Arrival, Limits, PFabric};
+use weft_mechanisms::common::discipline::{Discipline, Fate, Next};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pfabric::queue::{Arrival, Limits, PFabric};
 
 #[derive(Clone, Copy, Debug)]
 enum Step<A> {

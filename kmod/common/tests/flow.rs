@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use weft_core::common::flow::{Key, HEADERS};
-use weft_core::common::tag::Tag;
+use weft_mechanisms::common::flow::{Key, HEADERS};
+use weft_mechanisms::common::tag::Tag;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use weft_core::common::flow_table::{FlowLinks, FlowTable};
-use weft_core::heap::Heap;
+use weft_mechanisms::common::flow_table::{FlowLinks, FlowTable};
+use weft_mechanisms::heap::Heap;
 
 thread_local! {
     /// Slots looked at on this thread.

@@ -2,7 +2,7 @@
 //! A header is never found outside of its packet, whatever the numbers are.
 
 use proptest::prelude::*;
-use weft_core::common::header::{linear_from, within};
+use weft_mechanisms::common::header::{linear_from, within};
 
 #[test]
 fn a_header_inside() {

@@ -2,7 +2,7 @@
 //! Every lateness is in the bucket its documentation says.
 
 use proptest::prelude::*;
-use weft_core::common::histogram::{Lateness, BUCKETS};
+use weft_mechanisms::common::histogram::{Lateness, BUCKETS};
 
 fn recorded(latenesses: &[u64]) -> Lateness {
     let mut lateness = Lateness::new();

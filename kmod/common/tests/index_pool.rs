@@ -2,8 +2,8 @@
 //! Every index is given out once, up to the last.
 
 use std::collections::BTreeSet;
-use weft_core::common::index_pool::{IndexPool, MAX_CAPACITY};
-use weft_core::heap::Heap;
+use weft_mechanisms::common::index_pool::{IndexPool, MAX_CAPACITY};
+use weft_mechanisms::heap::Heap;
 
 fn pool(capacity: u32) -> IndexPool<Heap> {
     let Ok(pool) = IndexPool::new(capacity);

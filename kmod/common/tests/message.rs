@@ -2,7 +2,7 @@
 
 //! What the tests share: a message to write attributes into, and one to make by hand.
 
-use weft_core::common::nla::{NoRoom, Sink, HEADER};
+use weft_mechanisms::common::nla::{NoRoom, Sink, HEADER};
 
 /// A message with room for so many bytes.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use super::message::{attribute, attributes};
 use proptest::prelude::*;
-use weft_core::common::nla::{
+use weft_mechanisms::common::nla::{
     read_u32, read_u64, read_u8, say_once, Attributes, Refusal, RefusalKind,
 };
 

@@ -3,10 +3,10 @@
 
 use super::message::{attribute, attributes};
 use proptest::prelude::*;
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::nla::{Refusal, RefusalKind, TYPE_MASK};
-use weft_core::common::options::{Row, Unit, LACKS, PAD};
-use weft_core::QDISCS;
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind, TYPE_MASK};
+use weft_mechanisms::common::options::{Row, Unit, LACKS, PAD};
+use weft_mechanisms::QDISCS;
 
 /// Options that a configuration may lack.
 const OPTIONAL: [(&str, &str); 1] = [("bfc", "incast")];

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_core::common::ports::{Ports as PortsOf, MAX_PORTS};
-use weft_core::heap::Heap;
+use weft_mechanisms::common::ports::{Ports as PortsOf, MAX_PORTS};
+use weft_mechanisms::heap::Heap;
 
 /// Each with a name, for telling whose state it is.
 type Ports = PortsOf<Heap, u32>;

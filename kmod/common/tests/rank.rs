@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::cell::Cell;
-use weft_core::common::rank::{
+use weft_mechanisms::common::rank::{
     self, before, rank, stream_offset, Basis, Fallback, Policy, Ranked, Rules, Said, NO_DEADLINE,
 };
 

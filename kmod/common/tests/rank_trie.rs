@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use weft_core::common::rank_trie::{RankLinks, RankTrie};
-use weft_core::heap::Heap;
+use weft_mechanisms::common::rank_trie::{RankLinks, RankTrie};
+use weft_mechanisms::heap::Heap;
 
 #[derive(Clone, Default)]
 struct Slot(RankLinks);
@@ -75,8 +75,9 @@ impl Both {
             .unwrap();
         assert_eq!(packets.next(), None);
         let first = |queue: Option<(&u32, &VecDeque<u16>)>| queue.map(|(_, queue)| queue[0]);
-        let at =
-            |place: Option<weft_core::common::rank_trie::Place>| place.map(|place| place.first());
+        let at = |place: Option<weft_mechanisms::common::rank_trie::Place>| {
+            place.map(|place| place.first())
+        };
         assert_eq!(at(self.trie.first()), first(self.model.first_key_value()));
         assert_eq!(at(self.trie.last()), first(self.model.last_key_value()));
         for (&rank, queue) in &self.model {

@@ -3,7 +3,7 @@
 //! The tag: what is written is read back, order is kept, and no bytes do harm.
 
 use proptest::prelude::*;
-use weft_core::common::tag::*;
+use weft_mechanisms::common::tag::*;
 
 /// The Internet checksum of a header whose checksum is right is 0.
 fn checksum(header: &[u8]) -> u16 {

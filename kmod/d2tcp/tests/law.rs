@@ -2,8 +2,8 @@
 //! The law against the paper's, in floating point, and against Linux's DCTCP where there is no deadline.
 
 use proptest::prelude::*;
-use weft_core::d2tcp::law::{imminence, Law, Pace, Task, LEAST, LEAST_WINDOW, MOST};
-use weft_core::d2tcp::power::EXPONENT_ONE;
+use weft_mechanisms::d2tcp::law::{imminence, Law, Pace, Task, LEAST, LEAST_WINDOW, MOST};
+use weft_mechanisms::d2tcp::power::EXPONENT_ONE;
 
 const PACKET: u64 = 1448;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The power against that of floating point.
 
-use weft_core::d2tcp::power::{power, EXPONENT_ONE, ONE};
+use weft_mechanisms::d2tcp::power::{power, EXPONENT_ONE, ONE};
 
 fn naive(base: u32, exponent: u32) -> f64 {
     let base = f64::from(base) / f64::from(ONE);

@@ -2,7 +2,7 @@
 //! What is read and written in headers, against the plain sum of RFC 791.
 
 use proptest::prelude::*;
-use weft_core::dibs::ip::{cap_ttl, set_ce, Ecn, Header, Reach};
+use weft_mechanisms::dibs::ip::{cap_ttl, set_ce, Ecn, Header, Reach};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;

@@ -6,11 +6,11 @@
 #![allow(dead_code)] // each user takes its part
 
 use std::collections::BTreeMap;
-use weft_core::common::share::ALPHA_1;
-use weft_core::dibs::ip::{Ecn, Reach};
-use weft_core::dibs::options::{Config, Options, Policy};
-use weft_core::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
-use weft_core::heap::Heap;
+use weft_mechanisms::common::share::ALPHA_1;
+use weft_mechanisms::dibs::ip::{Ecn, Reach};
+use weft_mechanisms::dibs::options::{Config, Options, Policy};
+use weft_mechanisms::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
+use weft_mechanisms::heap::Heap;
 
 /// Ports of the model's switch; a device is a number and 1.
 const PORTS: u16 = 6;

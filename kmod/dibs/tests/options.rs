@@ -4,11 +4,11 @@
 
 use super::message::{attribute, attributes, written};
 use std::ffi::CStr;
-use weft_core::common::nla::{Refusal, RefusalKind};
-use weft_core::common::options::Configuration as _;
-use weft_core::dibs::options::{attr, Config, Options, Policy, DEFAULT_ALPHA};
-use weft_core::dibs::stats::Stats;
-use weft_core::dibs::KIND;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::dibs::options::{attr, Config, Options, Policy, DEFAULT_ALPHA};
+use weft_mechanisms::dibs::stats::Stats;
+use weft_mechanisms::dibs::KIND;
 
 fn everything() -> Options {
     Options {

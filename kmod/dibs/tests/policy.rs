@@ -2,9 +2,9 @@
 //! Which port is chosen, how often; and when a packet is detoured before its port is full.
 
 use proptest::prelude::*;
-use weft_core::common::xorshift::Xorshift32;
-use weft_core::dibs::options::Policy;
-use weft_core::dibs::policy::{chance, occupancy, Choice, ONE};
+use weft_mechanisms::common::xorshift::Xorshift32;
+use weft_mechanisms::dibs::options::Policy;
+use weft_mechanisms::dibs::policy::{chance, occupancy, Choice, ONE};
 
 /// Ports: number, device, bytes.
 type Offers = [(u16, u32, u64)];

@@ -4,10 +4,12 @@
 use super::naive::Scenario;
 use crate::tests::corpus::replay;
 use proptest::prelude::*;
-use weft_core::dibs::ip::{Ecn, Reach};
-use weft_core::dibs::options::{Config, Options, Policy};
-use weft_core::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch as Of, Terms};
-use weft_core::heap::Heap;
+use weft_mechanisms::dibs::ip::{Ecn, Reach};
+use weft_mechanisms::dibs::options::{Config, Options, Policy};
+use weft_mechanisms::dibs::switch::{
+    places, Arrival, Cause, Decision, Reason, Switch as Of, Terms,
+};
+use weft_mechanisms::heap::Heap;
 
 type Switch = Of<Heap>;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Who is which endpoint, and which packets are the control protocol's.
 
-use weft_core::common::tag::Tag;
-use weft_core::fastpass::address::{arrival, sort, Addresses, Arrival, Sort};
+use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::fastpass::address::{arrival, sort, Addresses, Arrival, Sort};
 
 fn v4(text: &str) -> u32 {
     text.parse::<std::net::Ipv4Addr>().unwrap().into()

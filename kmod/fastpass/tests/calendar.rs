@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::fastpass::calendar::{Calendar, Entry, HORIZON};
-use weft_core::heap::Heap;
+use weft_mechanisms::heap::Heap;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

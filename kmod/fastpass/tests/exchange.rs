@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
-use weft_core::fastpass::endpoint::Endpoint;
-use weft_core::fastpass::frame::{Entry, MAX_SIZE};
-use weft_core::fastpass::session::{Demands, Session};
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::endpoint::Endpoint;
+use weft_mechanisms::fastpass::frame::{Entry, MAX_SIZE};
+use weft_mechanisms::fastpass::session::{Demands, Session};
+use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
 /// More than a packet has room for.

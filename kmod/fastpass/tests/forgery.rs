@@ -2,11 +2,11 @@
 //! What is not genuine changes nothing, and what asks for too much is refused.
 
 use super::exchange::Wanted;
-use weft_core::fastpass::endpoint::{self, Endpoint, Granted};
-use weft_core::fastpass::frame::{encode, Count, Frame, Head, Kind, Slot, MAX_SIZE};
-use weft_core::fastpass::session::{self, Session};
-use weft_core::fastpass::MAX_OUTSTANDING;
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::endpoint::{self, Endpoint, Granted};
+use weft_mechanisms::fastpass::frame::{encode, Count, Frame, Head, Kind, Slot, MAX_SIZE};
+use weft_mechanisms::fastpass::session::{self, Session};
+use weft_mechanisms::fastpass::MAX_OUTSTANDING;
+use weft_mechanisms::heap::Heap;
 
 const TIMEOUT: u64 = 1000;
 const HEEDED: session::Received = session::Received::Heeded { refused: 0 };

@@ -2,11 +2,11 @@
 //! Control packets: byte by byte as documented, and nothing else is one.
 
 use proptest::prelude::*;
-use weft_core::fastpass::frame::{
+use weft_mechanisms::fastpass::frame::{
     encode, encode_report, encode_reset, Count, Entry, Frame, Head, Kind, Malformed, Slot, ENTRIES,
     MAX_SIZE, MOST,
 };
-use weft_core::fastpass::siphash;
+use weft_mechanisms::fastpass::siphash;
 
 const NONCE: u64 = 0x0123_4567_89ab_cdef;
 

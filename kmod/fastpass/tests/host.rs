@@ -12,7 +12,7 @@ use crate::fastpass::calendar::HORIZON;
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next, Terms};
 use crate::fastpass::session::{Demands as _, Session};
-use weft_core::heap::Heap;
+use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
 /// More than a packet of the protocol has room for.

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
-use weft_core::fastpass::frame::{Entry, ENTRIES, MAX_SIZE};
-use weft_core::fastpass::host::{Host, Terms};
-use weft_core::fastpass::ledger::{Ledger, ROUNDS};
-use weft_core::fastpass::session::{Demands, Received, Session};
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::frame::{Entry, ENTRIES, MAX_SIZE};
+use weft_mechanisms::fastpass::host::{Host, Terms};
+use weft_mechanisms::fastpass::ledger::{Ledger, ROUNDS};
+use weft_mechanisms::fastpass::session::{Demands, Received, Session};
+use weft_mechanisms::heap::Heap;
 
 use super::exchange::Random;
 
@@ -254,13 +254,13 @@ fn who_forges_a_report_is_not_heeded() {
     assert!(host.arrive(2, 500));
     exchange(&mut host, &mut session, 10_000, &mut heard);
     let mut bytes = [0; MAX_SIZE];
-    let head = weft_core::fastpass::frame::Head {
-        kind: weft_core::fastpass::frame::Kind::Report,
+    let head = weft_mechanisms::fastpass::frame::Head {
+        kind: weft_mechanisms::fastpass::frame::Kind::Report,
         endpoint: 1,
         word: 5,
     };
     let entries = [Entry::default(); 3];
-    let len = weft_core::fastpass::frame::encode_report(&mut bytes, head, 12345, 1, &entries);
+    let len = weft_mechanisms::fastpass::frame::encode_report(&mut bytes, head, 12345, 1, &entries);
     let received = session.receive(10_000, &bytes[..len], 99, &mut heard);
     assert_eq!(received, Received::Unsynchronised);
     assert!(heard.0.is_empty());

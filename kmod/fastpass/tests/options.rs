@@ -4,11 +4,11 @@
 
 use super::message::{attribute, attributes, written};
 use std::ffi::CStr;
-use weft_core::common::nla::{Refusal, RefusalKind};
-use weft_core::common::options::Configuration as _;
-use weft_core::fastpass::options::{attr, Config, Options};
-use weft_core::fastpass::stats::Stats;
-use weft_core::fastpass::KIND;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::fastpass::options::{attr, Config, Options};
+use weft_mechanisms::fastpass::stats::Stats;
+use weft_mechanisms::fastpass::KIND;
 
 const FIRST: u32 = 0x0a00_0002;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! SipHash-2-4: the vectors of its authors' reference implementation.
 
-use weft_core::fastpass::siphash::hash;
+use weft_mechanisms::fastpass::siphash::hash;
 
 const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 

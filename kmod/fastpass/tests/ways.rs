@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Control packets find a way that is good, and keep it.
 
-use weft_core::fastpass::ways::Ways;
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::ways::Ways;
+use weft_mechanisms::heap::Heap;
 
 use super::exchange::Random;
 

@@ -4,8 +4,8 @@
 
 use super::message::{attributes, written};
 use proptest::prelude::*;
-use weft_core::common::options::Configuration as _;
-use weft_core::hold::options::{Config, Options, KIND};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::hold::options::{Config, Options, KIND};
 
 #[test]
 fn the_numbers_of_the_netlink_interface_never_change() {

@@ -3,9 +3,9 @@
 
 use super::naive::Naive;
 use proptest::prelude::*;
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
-use weft_core::pase::{Flow, Verdict, MAX_RATE};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
+use weft_mechanisms::pase::{Flow, Verdict, MAX_RATE};
 
 const LINK: Link = Link {
     rate: 100,

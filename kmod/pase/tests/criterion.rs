@@ -2,7 +2,7 @@
 //! What is urgent by each criterion.
 
 use proptest::prelude::*;
-use weft_core::pase::criterion::{About, Criterion};
+use weft_mechanisms::pase::criterion::{About, Criterion};
 
 const SHORT: About = About {
     remaining: 10,

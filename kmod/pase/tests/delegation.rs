@@ -2,10 +2,10 @@
 //! A link divided among its children.
 
 use proptest::prelude::*;
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::{Arbiter, Link};
-use weft_core::pase::delegation::{Delegation, MAX_CHILDREN};
-use weft_core::pase::{Flow, MAX_RATE};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link};
+use weft_mechanisms::pase::delegation::{Delegation, MAX_CHILDREN};
+use weft_mechanisms::pase::{Flow, MAX_RATE};
 
 fn delegation(children: u32, rate: u64) -> Delegation<Heap> {
     let Ok(delegation) = Delegation::new(children, rate);

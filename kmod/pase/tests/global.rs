@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use weft_core::heap::Heap;
-use weft_core::pase::global::{Global, Way};
-use weft_core::pase::local::FLOWS;
-use weft_core::pase::message::{Message, Says, PATH};
-use weft_core::pase::{Flow, Verdict};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::global::{Global, Way};
+use weft_mechanisms::pase::local::FLOWS;
+use weft_mechanisms::pase::message::{Message, Says, PATH};
+use weft_mechanisms::pase::{Flow, Verdict};
 
 /// The time of day at the start.
 const START: u64 = 1_000_000;

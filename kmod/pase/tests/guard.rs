@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use weft_core::pase::guard::Guard;
+use weft_mechanisms::pase::guard::Guard;
 
 /// "When a flow moves to a higher priority queue, we wait for the ACKs of already sent packets to be
 /// received before sending packets with the updated priority."

@@ -2,11 +2,11 @@
 //! Window, guard and probes of one flow together.
 
 use std::num::{NonZeroU16, NonZeroU32};
-use weft_core::common::window::Ack;
-use weft_core::pase::host::Host;
-use weft_core::pase::probe::{Answer, Timeout};
-use weft_core::pase::window::Params;
-use weft_core::pase::Verdict;
+use weft_mechanisms::common::window::Ack;
+use weft_mechanisms::pase::host::Host;
+use weft_mechanisms::pase::probe::{Answer, Timeout};
+use weft_mechanisms::pase::window::Params;
+use weft_mechanisms::pase::Verdict;
 
 fn flow(queue: u8) -> Host {
     let params = Params {

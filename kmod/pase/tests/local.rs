@@ -2,11 +2,11 @@
 //! A host's own arbitrator.
 
 use proptest::prelude::*;
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::Link;
-use weft_core::pase::criterion::{About, Criterion};
-use weft_core::pase::local::{demand, flow, Local, FLOWS};
-use weft_core::pase::{Verdict, MAX_RATE};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::Link;
+use weft_mechanisms::pase::criterion::{About, Criterion};
+use weft_mechanisms::pase::local::{demand, flow, Local, FLOWS};
+use weft_mechanisms::pase::{Verdict, MAX_RATE};
 
 /// 1 Gbit/s.
 const LINK: Link = Link {

@@ -2,8 +2,8 @@
 //! Messages: byte by byte as documented, and nothing else is one.
 
 use proptest::prelude::*;
-use weft_core::pase::message::{Malformed, Message, Says, Sequence, MAX_HOLD, SIZE};
-use weft_core::pase::{Flow, Verdict, MAX_RATE};
+use weft_mechanisms::pase::message::{Malformed, Message, Says, Sequence, MAX_HOLD, SIZE};
+use weft_mechanisms::pase::{Flow, Verdict, MAX_RATE};
 
 fn message(says: Says) -> Message {
     Message {

@@ -2,8 +2,8 @@
 //! The naive arbitrator, a list that is sorted each time; and what strict priority over a whole fabric
 //! gives, by one who knows all of it.
 
-use weft_core::pase::arbiter::{Link, EXPIRED_AT_ONCE};
-use weft_core::pase::{Flow, Verdict};
+use weft_mechanisms::pase::arbiter::{Link, EXPIRED_AT_ONCE};
+use weft_mechanisms::pase::{Flow, Verdict};
 
 /// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of its last updates.
 pub(super) struct Naive {

@@ -4,10 +4,10 @@
 
 use super::naive::strict_priority;
 use proptest::prelude::*;
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::{Arbiter, Link};
-use weft_core::pase::path::climb;
-use weft_core::pase::{Flow, Verdict, TOP};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link};
+use weft_mechanisms::pase::path::climb;
+use weft_mechanisms::pase::{Flow, Verdict, TOP};
 
 const QUEUES: u8 = 8;
 const LIFETIME: u64 = 1_000;

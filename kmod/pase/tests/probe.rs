@@ -2,7 +2,7 @@
 //! The sentences of §3.2, "Loss Recovery", one by one.
 
 use proptest::prelude::*;
-use weft_core::pase::probe::{Answer, Probing, Timeout};
+use weft_mechanisms::pase::probe::{Answer, Probing, Timeout};
 
 /// "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout based
 /// retransmissions)."

@@ -4,9 +4,9 @@
 
 use proptest::prelude::*;
 use std::num::{NonZeroU16, NonZeroU32};
-use weft_core::common::window::{Ack, WindowLaw};
-use weft_core::pase::window::{Params, Phase, Window, ALPHA_ONE, LARGEST};
-use weft_core::pase::{Verdict, MAX_RATE};
+use weft_mechanisms::common::window::{Ack, WindowLaw};
+use weft_mechanisms::pase::window::{Params, Phase, Window, ALPHA_ONE, LARGEST};
+use weft_mechanisms::pase::{Verdict, MAX_RATE};
 
 const PACKET: u16 = 1_000;
 

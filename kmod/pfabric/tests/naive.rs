@@ -7,8 +7,8 @@
 #![allow(dead_code)] // each user takes its part
 
 use std::rc::Rc;
-use weft_core::heap::Heap;
-use weft_core::pfabric::queue::{Counters, Limits, PFabric};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric};
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.

@@ -5,10 +5,10 @@
 use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
 use std::ffi::CStr;
-use weft_core::common::nla::{Refusal, RefusalKind};
-use weft_core::common::options::Configuration as _;
-use weft_core::pfabric::options::{attr, Config, Options, DEFAULT_LIMIT, KIND, MAX_LIMIT};
-use weft_core::pfabric::stats::Stats;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::pfabric::options::{attr, Config, Options, DEFAULT_LIMIT, KIND, MAX_LIMIT};
+use weft_mechanisms::pfabric::stats::Stats;
 
 fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refusal {
     Refusal {

@@ -5,9 +5,9 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
-use weft_core::common::store::Store;
-use weft_core::heap::Heap;
-use weft_core::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS};
+use weft_mechanisms::common::store::Store;
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS};
 
 /// Packets are their names.
 type Queue<P = &'static str> = PFabric<P, Heap>;

@@ -3,7 +3,7 @@
 //! naive model.
 
 use proptest::prelude::*;
-use weft_core::pfabric::rate::{Params, Phase, RateControl, Resend};
+use weft_mechanisms::pfabric::rate::{Params, Phase, RateControl, Resend};
 
 fn flow(initial_window: u32, max_window: u32, probe_threshold: u32) -> RateControl {
     RateControl::new(Params {

@@ -6,7 +6,7 @@ use crate::tests::corpus::replay;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use proptest::test_runner::{Config, TestRunner};
-use weft_core::pfabric::queue::Limits;
+use weft_mechanisms::pfabric::queue::Limits;
 
 const PACKETS: [u32; 5] = [1, 2, 7, 24, 200];
 /// None; two full-sized packets; the paper's 36 kB.

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::num::NonZeroU64;
-use weft_core::wire::line::{Params, Transmission, Wire};
+use weft_mechanisms::wire::line::{Params, Transmission, Wire};
 
 const NS_PER_S: u128 = 1_000_000_000;
 

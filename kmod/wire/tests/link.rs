@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 
 use proptest::prelude::*;
-use weft_core::common::xorshift::Xorshift32;
-use weft_core::wire::line::Params;
-use weft_core::wire::link::{arrival, Ends, Link, BATCH};
+use weft_mechanisms::common::xorshift::Xorshift32;
+use weft_mechanisms::wire::line::Params;
+use weft_mechanisms::wire::link::{arrival, Ends, Link, BATCH};
 
 /// A packet: when it arrives (ns), its length (bytes) and its rank.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,13 @@ use super::message::{attribute, attributes, written, Message};
 use proptest::prelude::*;
 use std::ffi::CStr;
 
-use weft_core::common::nla::{NoRoom, Refusal, RefusalKind};
-use weft_core::common::options::Configuration as _;
-use weft_core::wire::options::{
+use weft_mechanisms::common::nla::{NoRoom, Refusal, RefusalKind};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::wire::options::{
     attr, Config, Options, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK,
     MIN_RATE,
 };
-use weft_core::wire::stats::{Stats, LATENESS_BUCKETS};
+use weft_mechanisms::wire::stats::{Stats, LATENESS_BUCKETS};
 
 fn refusal(kind: RefusalKind, attr: Option<u16>, message: &'static CStr) -> Refusal {
     Refusal {

@@ -4,8 +4,8 @@
 //! test: every operation looks at the whole queue.
 
 use anyhow::Result;
-use weft_core::common::nla::Refusal;
-use weft_core::pfabric::options::Config;
+use weft_mechanisms::common::nla::Refusal;
+use weft_mechanisms::pfabric::options::Config;
 
 /// A packet as a queue sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

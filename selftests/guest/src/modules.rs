@@ -16,7 +16,7 @@ fn modules() -> Result<Vec<String>> {
         let name = module?.file_name().to_string_lossy().into_owned();
         let ours = |prefix| {
             let mechanism = name.strip_prefix(prefix)?;
-            let known = weft_core::qdisc(mechanism).is_some() || mechanism == "selftest";
+            let known = weft_mechanisms::qdisc(mechanism).is_some() || mechanism == "selftest";
             known.then_some(())
         };
         if ours("sch_").or_else(|| ours("tcp_")).is_some() {

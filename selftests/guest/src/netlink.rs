@@ -25,7 +25,7 @@ use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
-use weft_core::common::nla::{Attributes, NoRoom, Sink};
+use weft_mechanisms::common::nla::{Attributes, NoRoom, Sink};
 
 use weft_ktap::Namespace;
 
@@ -133,7 +133,7 @@ pub(crate) struct Qdisc {
     pub(crate) app: Vec<u8>,
 }
 
-/// Collects attributes, as weft-core writes them.
+/// Collects attributes, as weft-mechanisms writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nest(pub(crate) Vec<u8>);
 
@@ -428,7 +428,7 @@ impl<'a> Message<'a> {
                     NLMSGERR_ATTR_OFFS => {
                         let offset = read_u32(value, 0).context("a truncated offset")? as usize;
                         let attr = read_u16(sent, offset + 2).context("an offset out of range")?;
-                        refused.attr = Some(attr & weft_core::common::nla::TYPE_MASK);
+                        refused.attr = Some(attr & weft_mechanisms::common::nla::TYPE_MASK);
                     }
                     _ => {}
                 }

@@ -3,11 +3,11 @@
 //! Several namespaces, links between them, and routes: hosts and switches.
 
 use anyhow::{Context as _, Result};
-use weft_core::bfc;
-use weft_core::bfc::options::Options as BfcOptions;
-use weft_core::bfc::stats::Stats;
-use weft_core::wire::options as wire;
 use weft_ktap::Namespace;
+use weft_mechanisms::bfc;
+use weft_mechanisms::bfc::options::Options as BfcOptions;
+use weft_mechanisms::bfc::stats::Stats;
+use weft_mechanisms::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
 use crate::packets::{Receiver, Sender, Way};

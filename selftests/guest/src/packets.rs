@@ -15,8 +15,8 @@ use nix::sys::socket::{
 // The former expands to the latter.
 use nix::{setsockopt_impl, sockopt_impl};
 
-use weft_core::common::tag::{self, Tag};
 use weft_ktap::Namespace;
+use weft_mechanisms::common::tag::{self, Tag};
 
 use crate::model::Packet;
 

@@ -3,8 +3,8 @@
 //! A neighbour that pauses, as a test tells it to.
 
 use anyhow::{Context as _, Result};
-use weft_core::bfc::frame::{ETHERTYPE, Frame, GROUP, MAX_SIZE, Message, WORDS};
 use weft_ktap::Namespace;
+use weft_mechanisms::bfc::frame::{ETHERTYPE, Frame, GROUP, MAX_SIZE, Message, WORDS};
 
 use crate::packets::{self, Receiver, Sender};
 

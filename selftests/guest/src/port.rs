@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::bfc;
-use weft_core::common::mechanism;
-use weft_core::common::options::Configuration as _;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::bfc;
+use weft_mechanisms::common::mechanism;
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, Qdisc, QdiscRequest, Verb, Veth};
 use crate::packets::{Receiver, Sender};
@@ -226,14 +226,15 @@ impl Port {
     pub(crate) fn pfabric(
         &mut self,
         handle: Handle,
-    ) -> Result<(pfabric::Config, weft_core::pfabric::stats::Stats)> {
+    ) -> Result<(pfabric::Config, weft_mechanisms::pfabric::stats::Stats)> {
         let qdisc = self.find(handle)?;
         ensure!(qdisc.kind == pfabric::KIND, "{handle:?} is {}", qdisc.kind);
         let config = pfabric::Config::parse(&qdisc.options);
         let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
         Ok((
             config,
-            weft_core::pfabric::stats::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+            weft_mechanisms::pfabric::stats::Stats::from_bytes(&qdisc.app)
+                .context("short statistics")?,
         ))
     }
 
@@ -248,14 +249,15 @@ impl Port {
     pub(crate) fn wire(
         &mut self,
         handle: Handle,
-    ) -> Result<(wire::Config, weft_core::wire::stats::Stats)> {
+    ) -> Result<(wire::Config, weft_mechanisms::wire::stats::Stats)> {
         let qdisc = self.find(handle)?;
         ensure!(qdisc.kind == wire::KIND, "{handle:?} is {}", qdisc.kind);
         let config = wire::Config::parse(&qdisc.options);
         let config = config.map_err(|refusal| anyhow::anyhow!("{:?}", refusal.message))?;
         Ok((
             config,
-            weft_core::wire::stats::Stats::from_bytes(&qdisc.app).context("short statistics")?,
+            weft_mechanisms::wire::stats::Stats::from_bytes(&qdisc.app)
+                .context("short statistics")?,
         ))
     }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
-use weft_core::wire::options as wire;
+use weft_mechanisms::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, QdiscRequest, Verb, Veth};
 use crate::packets::Receiver;

@@ -8,7 +8,7 @@
 //!
 //! Where fewer ways are left than packets want, who has to wait is drawn anew in each timeslot.
 
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::Allocation;
 use crate::fabric::Component;

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::routes::Ways;
 

@@ -10,7 +10,7 @@
 //! # What is known
 //!
 //! Of each pair of endpoints and each path, a **cell**: how many packets the sender has sent, and how many of these did not come, by
-//! totals that both say ([`ledger`](weft_core::fastpass::ledger)). A sample of the sender's is compared with a report of the
+//! totals that both say ([`ledger`](weft_mechanisms::fastpass::ledger)). A sample of the sender's is compared with a report of the
 //! receiver's whose time is later by what packets may be under way.
 //!
 //! # When somebody decides
@@ -38,7 +38,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::fastpass::frame::Entry;
+use weft_mechanisms::fastpass::frame::Entry;
 
 use crate::fabric::{Component, Direction, Fabric};
 

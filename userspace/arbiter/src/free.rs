@@ -10,7 +10,7 @@
 //! the timeslot of its receiver's link in which it will be there: its [lag](Lags) later. What a batch has
 //! taken of those that begin after its end, the next one has not.
 
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::{Invalid, MAX_BATCH, MAX_ENDPOINTS};
 

@@ -30,8 +30,8 @@ use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Counters, Policy, Service, Settings};
 use weft_arbiter::watch::{Change, Watch};
 use weft_arbiter::{Invalid, Lags, MAX_BATCH};
-use weft_core::fastpass::address::{Addresses, MAX_ENDPOINTS};
-use weft_core::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
+use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
+use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
 use weft_words::quantity;
 
 use crate::datagrams::Datagrams;

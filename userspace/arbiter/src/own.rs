@@ -7,8 +7,8 @@
 //! leaves as many timeslots of the next batch: those to send in at that time of a batch at which it tells
 //! the endpoints of another one, those to receive in evenly spread, as endpoints ask when they like.
 
-use weft_core::common::on_wire;
-use weft_core::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
+use weft_mechanisms::common::on_wire;
+use weft_mechanisms::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
 
 use crate::MAX_BATCH;
 

@@ -13,7 +13,7 @@
 //!
 //! Around what has failed, [`detours`](crate::detours) are made of these paths.
 
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::detours::Detours;
 use crate::fabric::Component;

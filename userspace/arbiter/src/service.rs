@@ -21,10 +21,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
-use weft_core::fastpass::address::Addresses;
-use weft_core::fastpass::frame::{Entry, Frame, Kind, MAX_SIZE};
-use weft_core::fastpass::session::{Demands, Received, Session};
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::frame::{Entry, Frame, Kind, MAX_SIZE};
+use weft_mechanisms::fastpass::session::{Demands, Received, Session};
+use weft_mechanisms::heap::Heap;
 
 use crate::fabric::Fabric;
 use crate::faults::{Fault, Faults, Times};

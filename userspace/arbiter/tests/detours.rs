@@ -14,11 +14,11 @@ use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::routes::{Routes, Ways};
 use weft_arbiter::service::{Service, Settings};
 use weft_arbiter::{Allocation, Allocator as _, Lags};
-use weft_core::fastpass::address::Addresses;
-use weft_core::fastpass::endpoint::Endpoint;
-use weft_core::fastpass::frame::{ENTRIES, Entry, MAX_SIZE};
-use weft_core::fastpass::ledger::Ledger;
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::endpoint::Endpoint;
+use weft_mechanisms::fastpass::frame::{ENTRIES, Entry, MAX_SIZE};
+use weft_mechanisms::fastpass::ledger::Ledger;
+use weft_mechanisms::heap::Heap;
 
 use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT, WAYS};
 use random::Random;

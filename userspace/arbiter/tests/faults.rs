@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use weft_arbiter::fabric::{Component, Direction, Fabric};
 use weft_arbiter::faults::{Fault, Faults, Times};
 use weft_arbiter::routes::Ways;
-use weft_core::fastpass::address::Addresses;
-use weft_core::fastpass::frame::{ENTRIES, Entry};
-use weft_core::fastpass::ledger::Ledger;
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::frame::{ENTRIES, Entry};
+use weft_mechanisms::fastpass::ledger::Ledger;
+use weft_mechanisms::heap::Heap;
 
 use random::Random;
 

@@ -11,10 +11,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use weft_arbiter::routes::{Routes, Ways};
 use weft_arbiter::service::{Policy, Service, Settings};
 use weft_arbiter::{Invalid, Lags};
-use weft_core::fastpass::address::Addresses;
-use weft_core::fastpass::endpoint::{Endpoint, Received};
-use weft_core::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
-use weft_core::heap::Heap;
+use weft_mechanisms::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::endpoint::{Endpoint, Received};
+use weft_mechanisms::fastpass::frame::{Count, Head, Kind, MAX_SIZE, encode};
+use weft_mechanisms::heap::Heap;
 
 use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT};
 use random::Random;

@@ -149,7 +149,7 @@ impl Fault {
                         "tc qdisc add dev {0} clsact 2>/dev/null || :\n\
                          tc filter add dev {0} ingress pref 1 protocol {1:#x} matchall action pass random netrand drop {one_of}",
                         port.name,
-                        weft_core::bfc::frame::ETHERTYPE,
+                        weft_mechanisms::bfc::frame::ETHERTYPE,
                     )?;
                 }
             }

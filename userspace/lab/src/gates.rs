@@ -2,8 +2,8 @@
 
 //! What a run must pass to be believed.
 
-use weft_core::wire::stats::LATENESS_BUCKETS;
 use weft_load::record::{Gate, Limit};
+use weft_mechanisms::wire::stats::LATENESS_BUCKETS;
 
 /// How late the wires' timers were: counts of log2 buckets, as `wire` has them.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,11 +3,11 @@
 //! What ports say of themselves.
 
 use anyhow::Result;
-use weft_core::bfc;
-use weft_core::dibs;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
 use weft_load::record::{Backpressure, Detours};
+use weft_mechanisms::bfc;
+use weft_mechanisms::dibs;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 use weft_net::QdiscStats;
 use weft_net::qdisc::Handle;
 
@@ -192,7 +192,7 @@ impl PortReading {
         match qdisc.kind {
             "prio" => self.first_band = Some(Handle(qdisc.handle.0 | 1)),
             wire::KIND => {
-                let Some(stats) = weft_core::wire::stats::Stats::from_bytes(qdisc.app) else {
+                let Some(stats) = weft_mechanisms::wire::stats::Stats::from_bytes(qdisc.app) else {
                     return;
                 };
                 self.is_wire = true;
@@ -210,7 +210,7 @@ impl PortReading {
                 };
             }
             pfabric::KIND => {
-                if let Some(stats) = weft_core::pfabric::stats::Stats::from_bytes(qdisc.app) {
+                if let Some(stats) = weft_mechanisms::pfabric::stats::Stats::from_bytes(qdisc.app) {
                     self.evictions = stats.evicted;
                     self.weighed_drops = stats.evicted + stats.rejected;
                     self.dropped_bytes = stats.evicted_bytes + stats.rejected_bytes;
@@ -391,14 +391,14 @@ mod tests {
 
     #[test]
     fn what_is_in_flight_is_in_no_queue() {
-        let stats = weft_core::wire::stats::Stats {
+        let stats = weft_mechanisms::wire::stats::Stats {
             busy_ns: 5,
             in_flight: 3,
             in_flight_bytes: 4500,
             late_count: 1,
             late_sum_ns: 7,
             late_max_ns: 7,
-            late_histogram: [0; weft_core::wire::stats::LATENESS_BUCKETS],
+            late_histogram: [0; weft_mechanisms::wire::stats::LATENESS_BUCKETS],
             in_flight_limit: 1_061_076,
             held: 0,
         };

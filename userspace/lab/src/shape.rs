@@ -109,7 +109,7 @@ mod tests {
             };
             assert_eq!(Shape::of(&topology), expected, "{text}");
             // So hosts are the endpoints, in their order.
-            let addresses = weft_core::fastpass::address::Addresses {
+            let addresses = weft_mechanisms::fastpass::address::Addresses {
                 first: expected.first.into(),
                 hosts,
                 racks,

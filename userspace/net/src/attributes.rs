@@ -2,7 +2,7 @@
 
 //! Netlink attributes: written one behind the other, and read.
 
-use weft_core::common::nla::{HEADER, NoRoom, Sink, TYPE_MASK};
+use weft_mechanisms::common::nla::{HEADER, NoRoom, Sink, TYPE_MASK};
 
 /// Bytes to which attributes are added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Attributes {
     }
 }
 
-/// As weft-core writes options.
+/// As weft-mechanisms writes options.
 impl Sink for Attributes {
     fn put(&mut self, kind: u16, payload: &[u8]) -> Result<(), NoRoom> {
         self.bytes(kind, payload);

@@ -467,7 +467,7 @@ fn check_qdiscs(node: &Node, port: &Port, commands: &[Command]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::bfc::options::{Devices, Options};
+    use weft_mechanisms::bfc::options::{Devices, Options};
 
     use super::*;
     use crate::qdisc;

@@ -115,7 +115,9 @@ impl Part<'_> {
     /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's name.
     pub fn is_own(&self) -> bool {
         match self {
-            Self::Qdisc(name) | Self::CongestionControl(name) => weft_core::qdisc(name).is_some(),
+            Self::Qdisc(name) | Self::CongestionControl(name) => {
+                weft_mechanisms::qdisc(name).is_some()
+            }
             Self::Veth | Self::Classifier(_) => false,
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::common::nla;
+use weft_mechanisms::common::nla;
 use weft_net::qdisc::{self, Command, QdiscCommand};
 
 fn one(words: &str) -> QdiscCommand {
@@ -85,7 +85,7 @@ fn options_are_the_bytes_that_tc_sends() {
         }
     }
     kinds.dedup();
-    let stock = qdisc::kinds().filter(|kind| weft_core::qdisc(kind).is_none());
+    let stock = qdisc::kinds().filter(|kind| weft_mechanisms::qdisc(kind).is_none());
     assert_eq!(stock.count(), kinds.len(), "{kinds:?} are not all");
 }
 
@@ -93,8 +93,8 @@ fn options_are_the_bytes_that_tc_sends() {
 fn wires_and_pfabric_are_what_their_modules_parse() {
     let wire = one("wire rate 10mbit delay 200us overhead 24 mpu 84 slack 60us limit 1mb");
     assert_eq!(
-        weft_core::wire::options::Options::parse(wire.options().unwrap()),
-        Ok(weft_core::wire::options::Options {
+        weft_mechanisms::wire::options::Options::parse(wire.options().unwrap()),
+        Ok(weft_mechanisms::wire::options::Options {
             rate: Some(1_250_000),
             delay: Some(200_000),
             overhead: Some(24),
@@ -105,8 +105,8 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
     );
     let pfabric = one("pfabric limit 36 limit_bytes 48k nostarvation");
     assert_eq!(
-        weft_core::pfabric::options::Options::parse(pfabric.options().unwrap()),
-        Ok(weft_core::pfabric::options::Options {
+        weft_mechanisms::pfabric::options::Options::parse(pfabric.options().unwrap()),
+        Ok(weft_mechanisms::pfabric::options::Options {
             limit: Some(36),
             limit_bytes: Some(49_152),
             starvation_prevention: Some(false),
@@ -116,7 +116,7 @@ fn wires_and_pfabric_are_what_their_modules_parse() {
 
 #[test]
 fn bfc_is_what_its_module_parses() {
-    use weft_core::bfc::options::{Assign, Devices, Options, Scheduler};
+    use weft_mechanisms::bfc::options::{Assign, Devices, Options, Scheduler};
     let all = one(
         "bfc rate 10mbit hrtt 2ms th 3k queues 64 factor 25 assign stochastic classes 4 incast 9 \
          sample 50% sticky 5us limit 1k buffer 12m refresh 30us quantum 1514 alpha 1/8 hold 3ms watchdog 2s",

@@ -6,9 +6,9 @@
 use std::hint::black_box;
 
 use divan::Bencher;
-use weft_core::common::xorshift::Xorshift32;
-use weft_core::pase::Flow;
-use weft_core::pase::message::{Message, PATH, Says};
+use weft_mechanisms::common::xorshift::Xorshift32;
+use weft_mechanisms::pase::Flow;
+use weft_mechanisms::pase::message::{Message, PATH, Says};
 use weft_pase::arbitrators::{Arbitrators, Peer, Rules};
 use weft_pase::tree::Tree;
 use weft_topo::Spec;

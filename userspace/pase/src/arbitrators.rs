@@ -5,7 +5,7 @@
 //! A host asks those at its switch once for all links of its flow's way but its own. They ask, at the same
 //! time, those above for the sender's half and those of the receiver's rack for the other, which asks those
 //! above it; each link is asked from the bottom up with what the one below gave (§1, and
-//! [`weft_core::pase::path`]).
+//! [`weft_mechanisms::pase::path`]).
 //!
 //! ```text
 //!       h ──ask──▶ its rack ──ask──▶ the rack that has the pod's trunk          sender's half, up
@@ -20,11 +20,11 @@
 
 use std::collections::HashMap;
 
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::{Arbiter, Link};
-use weft_core::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
-use weft_core::pase::path::onward;
-use weft_core::pase::{Flow, MAX_RATE, Verdict};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link};
+use weft_mechanisms::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
+use weft_mechanisms::pase::path::onward;
+use weft_mechanisms::pase::{Flow, MAX_RATE, Verdict};
 
 use crate::delegated::Delegated;
 use crate::tree::{Half, Step, Tree};

@@ -15,9 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::heap::Heap;
-use weft_core::pase::delegation::Delegation;
-use weft_core::pase::message::Sequence;
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::delegation::Delegation;
+use weft_mechanisms::pase::message::Sequence;
 
 use crate::tree::{Half, Trunk};
 

@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use weft_core::pase::message::{FRAMES, SIZE};
+use weft_mechanisms::pase::message::{FRAMES, SIZE};
 
 /// A packet socket for PASE's frames, on all devices of the network namespace.
 pub struct Frames(OwnedFd);

@@ -10,7 +10,7 @@
 //! | `delegated` | trunks that several racks share |
 //! | [`frames`] | how hosts' messages come and go |
 //!
-//! The law, Algorithm 1, and the messages are [`weft_core::pase`].
+//! The law, Algorithm 1, and the messages are [`weft_mechanisms::pase`].
 
 pub mod arbitrators;
 mod delegated;

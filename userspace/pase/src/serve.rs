@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weft_core::pase::message::Message;
+use weft_mechanisms::pase::message::Message;
 use weft_pase::arbitrators::{Arbitrators, Out, Peer, Rules};
 use weft_pase::frames::Frames;
 use weft_pase::tree::Tree;

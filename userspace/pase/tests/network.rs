@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use weft_core::heap::Heap;
-use weft_core::pase::arbiter::{Arbiter, Link};
-use weft_core::pase::message::{Message, PATH, Says};
-use weft_core::pase::path::climb;
-use weft_core::pase::{Flow, Verdict};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link};
+use weft_mechanisms::pase::message::{Message, PATH, Says};
+use weft_mechanisms::pase::path::climb;
+use weft_mechanisms::pase::{Flow, Verdict};
 use weft_pase::arbitrators::{Arbitrators, Peer, Rules};
 use weft_pase::tree::{Half, Tree};
 use weft_topo::Spec;

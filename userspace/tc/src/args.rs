@@ -2,7 +2,7 @@
 
 //! The command line behind the qdisc's name, and what is said of a wrong one.
 
-use weft_core::common::nla::Refusal;
+use weft_mechanisms::common::nla::Refusal;
 
 /// What is wrong with a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::nla::{HEADER, NoRoom, Sink};
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::nla::{HEADER, NoRoom, Sink};
 use weft_words::quantity::exact;
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ macro_rules! export {
         })*
     };
 }
-weft_core::for_qdiscs!(export);
+weft_mechanisms::for_qdiscs!(export);
 
 /// The qdisc that `tc` calls for, and `tc`'s functions; a message on standard error where it lacks one.
 ///
@@ -116,7 +116,7 @@ weft_core::for_qdiscs!(export);
 unsafe fn called(util: *const QdiscUtil) -> Option<(&'static Qdisc, &'static Tc)> {
     // SAFETY: the caller vouches for it; `id` is a static string, to which `tc` does not write.
     let id = unsafe { CStr::from_ptr((*util).id) };
-    let qdisc = weft_core::qdisc(id.to_str().ok()?)?;
+    let qdisc = weft_mechanisms::qdisc(id.to_str().ok()?)?;
     Some((qdisc, Tc::of_this_process(qdisc)?))
 }
 

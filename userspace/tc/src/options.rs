@@ -7,9 +7,9 @@ use crate::size;
 use crate::tc::{Output, Units};
 use std::ffi::CString;
 use std::net::Ipv4Addr;
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::nla::{Attributes, NoRoom, Refusal, Sink};
-use weft_core::common::options::{Row, Unit};
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::nla::{Attributes, NoRoom, Refusal, Sink};
+use weft_mechanisms::common::options::{Row, Unit};
 
 /// Columns that a usage has room in.
 const COLUMNS: usize = 80;
@@ -68,7 +68,7 @@ struct Bytes(Vec<u8>);
 
 impl Sink for Bytes {
     fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), NoRoom> {
-        let header = weft_core::common::nla::HEADER;
+        let header = weft_mechanisms::common::nla::HEADER;
         let length = u16::try_from(header + payload.len()).map_err(|_| NoRoom)?;
         self.0.extend(length.to_ne_bytes());
         self.0.extend(attr.to_ne_bytes());

@@ -5,8 +5,8 @@
 use crate::size;
 use crate::tc::Output;
 use std::ffi::CString;
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::statistics::{Figure, Table, Unit};
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::statistics::{Figure, Table, Unit};
 
 /// Dumped statistics lack figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -318,7 +318,7 @@ impl Built<'_> {
             )?;
         }
         // `tc` looks for a library of each name.
-        for kind in weft_core::QDISCS.iter().map(|qdisc| qdisc.kind) {
+        for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
             fs::copy(&self.programs.plugin, plugins.join(format!("q_{kind}.so")))?;
         }
         Ok(())
@@ -365,7 +365,7 @@ impl Built<'_> {
         }
         let plugin = fs::read(&self.programs.plugin)?;
         // `tc` looks for a library of each name.
-        for kind in weft_core::QDISCS.iter().map(|qdisc| qdisc.kind) {
+        for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
             archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
         }
         let (release, modules) = self.modules(kernel)?;

@@ -3,8 +3,8 @@
 //! Frames that no sender of ours would send, at a host and at a switch.
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::{Tag, find_in_packet};
 use weft_ebpf::{Attacher, Counter, HostConfig, Object, SwitchConfig};
+use weft_mechanisms::common::tag::{Tag, find_in_packet};
 
 use crate::capture::Capture;
 use crate::fabric::{Version, address, link};

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_core::common::tag::Tag;
 use weft_ebpf::{Attacher, Counter, Hook, HostConfig, Spray, SwitchConfig, port};
+use weft_mechanisms::common::tag::Tag;
 
 use crate::capture::Capture;
 use crate::fabric::{Path, Version};

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::{Tag, find_in_packet};
 use weft_ebpf::{Counter, Counters, Gso, Hook, HostConfig, Policy, SwitchConfig, Tagged, port};
+use weft_mechanisms::common::tag::{Tag, find_in_packet};
 
 use crate::capture::Capture;
 use crate::fabric::{Path, Version};

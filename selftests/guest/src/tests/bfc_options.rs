@@ -4,13 +4,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use nix::errno::Errno;
-use weft_core::bfc::KIND;
-use weft_core::bfc::options::{
+use weft_ktap::{Context, tests};
+use weft_mechanisms::bfc::KIND;
+use weft_mechanisms::bfc::options::{
     Assign, Config, DEFAULT_ALPHA, DEFAULT_BUFFER, DEFAULT_HOLD, Devices, Options, STICKY_AUTO,
     Scheduler, attr,
 };
-use weft_core::common::options::Configuration as _;
-use weft_ktap::{Context, tests};
+use weft_mechanisms::common::options::Configuration as _;
 
 use super::options::{HANDLE, Kind, Why, attribute, expect};
 use crate::netlink::{Handle, Nest, QdiscRequest, Verb};

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::bfc::frame::{Frame, GROUP, Message};
-use weft_core::bfc::options::{
+use weft_ktap::{Context, tests};
+use weft_mechanisms::bfc::frame::{Frame, GROUP, Message};
+use weft_mechanisms::bfc::options::{
     ALPHA_OFF, Assign, MAX_ENTRIES, MAX_FACTOR, MAX_HOLD, Options, Scheduler,
 };
-use weft_core::bfc::stats::QueueStats;
-use weft_core::common::tag::{self, Tag};
-use weft_ktap::{Context, tests};
+use weft_mechanisms::bfc::stats::QueueStats;
+use weft_mechanisms::common::tag::{self, Tag};
 
 use crate::model::Packet;
 use crate::netlink::Handle;

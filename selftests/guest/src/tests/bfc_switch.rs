@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_core::bfc::frame::{Frame, GROUP, Message};
-use weft_core::bfc::options::{
+use weft_ktap::{Context, tests};
+use weft_mechanisms::bfc::frame::{Frame, GROUP, Message};
+use weft_mechanisms::bfc::options::{
     ALPHA_OFF, Assign, Devices, MAX_FACTOR, MAX_HOLD, MIN_REFRESH, Options,
 };
-use weft_core::common::tag::Tag;
-use weft_core::wire::options as wire;
-use weft_ktap::{Context, tests};
+use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::wire::options as wire;
 
 use crate::model::Packet;
 use crate::modules;

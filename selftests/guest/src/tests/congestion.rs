@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
-use weft_core::wire::options::Options;
+use weft_mechanisms::wire::options::Options;
 
 use crate::modules;
 use crate::netlink::Handle;

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::Tag;
-use weft_core::dibs::KIND;
-use weft_core::dibs::stats::Stats;
 use weft_ktap::{Context, tests};
+use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::dibs::KIND;
+use weft_mechanisms::dibs::stats::Stats;
 
 use crate::model::Packet;
 use crate::modules;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::sys::socket::{setsockopt, sockopt};
-use weft_core::common::mechanism;
+use weft_mechanisms::common::mechanism;
 
 use crate::faults::Faults;
 use crate::modules;
@@ -179,7 +179,7 @@ fn each_kind(
     mut step: impl FnMut(Faults, &mut Subject) -> Result<Tally>,
 ) -> Result<()> {
     let faults = Faults::prepare()?;
-    for qdisc in weft_core::QDISCS {
+    for qdisc in weft_mechanisms::QDISCS {
         let name = || qdisc.kind;
         let mut subject = Subject::new(qdisc).with_context(name)?;
         let tally = step(faults, &mut subject).with_context(name)?;

@@ -14,12 +14,12 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::Tag;
-use weft_core::fastpass::KIND;
-use weft_core::fastpass::frame::{Head, Kind, MAX_SIZE, encode, encode_reset};
-use weft_core::fastpass::options::DEFAULT_PORT;
-use weft_core::fastpass::stats::Stats;
 use weft_ktap::{Context, tests};
+use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::fastpass::KIND;
+use weft_mechanisms::fastpass::frame::{Head, Kind, MAX_SIZE, encode, encode_reset};
+use weft_mechanisms::fastpass::options::DEFAULT_PORT;
+use weft_mechanisms::fastpass::stats::Stats;
 
 use crate::model::Packet;
 use crate::network::{Link, Network};

@@ -4,9 +4,9 @@
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::options::Configuration as _;
-use weft_core::fastpass::KIND;
-use weft_core::fastpass::options::{Config, Options, attr};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::fastpass::KIND;
+use weft_mechanisms::fastpass::options::{Config, Options, attr};
 
 use super::options::{Kind, Why, attribute, expect};
 use crate::netlink::{Nest, Verb};

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::tag::Tag;
+use weft_mechanisms::common::tag::Tag;
 
 use crate::model::Packet;
 use crate::netlink::Handle;

@@ -4,12 +4,12 @@
 
 use anyhow::{Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use weft_core::bfc::options as bfc;
-use weft_core::common::nla::Sink as _;
-use weft_core::common::tag::Tag;
-use weft_core::fastpass::options as fastpass;
-use weft_core::pfabric::options::MAX_LIMIT;
-use weft_core::wire::options::Options;
+use weft_mechanisms::bfc::options as bfc;
+use weft_mechanisms::common::nla::Sink as _;
+use weft_mechanisms::common::tag::Tag;
+use weft_mechanisms::fastpass::options as fastpass;
+use weft_mechanisms::pfabric::options::MAX_LIMIT;
+use weft_mechanisms::wire::options::Options;
 
 use crate::meter::Memory;
 use crate::model::Packet;
@@ -222,7 +222,7 @@ fn fastpass_deleted_with_packets_waiting(cx: &Context) -> Result<()> {
     let handle = Handle::new(1, 0);
     let mut waiting = 0;
     repeat(cx, CYCLES, |cycle| {
-        let kind = weft_core::fastpass::KIND;
+        let kind = weft_mechanisms::fastpass::KIND;
         port.qdisc(Verb::Add, kind, Handle::ROOT, handle, options.clone())?;
         for _ in 0..16 {
             sender.send(&random_packet(&mut random))?;
@@ -296,7 +296,7 @@ fn refused_requests(cx: &Context) -> Result<()> {
             Vec::new(),
         );
         ensure!(result.is_err());
-        for qdisc in weft_core::QDISCS {
+        for qdisc in weft_mechanisms::QDISCS {
             let unknown = Nest::of(|nest| nest.put(UNKNOWN, &[0; 4]));
             let result = port.qdisc(
                 Verb::Add,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
-use weft_core::common::mechanism;
-use weft_core::wire::options::Options;
+use weft_mechanisms::common::mechanism;
+use weft_mechanisms::wire::options::Options;
 
 use crate::blaster::Blaster;
 use crate::model::Packet;
@@ -104,7 +104,7 @@ fn options_change_under_traffic(cx: &Context) -> Result<()> {
     let mut random = Random::new(1);
     for _ in 0..100 {
         pause();
-        let options = weft_core::pfabric::options::Options {
+        let options = weft_mechanisms::pfabric::options::Options {
             limit: Some(random.between(1, 100)),
             limit_bytes: random.choose(&[None, Some(0), Some(1), Some(20_000)]),
             starvation_prevention: Some(random.one_in(2)),
@@ -382,7 +382,7 @@ fn a_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
 }
 
 fn each_qdiscs_module_is_removed_only_when_nobody_uses_it(_: &Context) -> Result<()> {
-    for mechanism::Qdisc { kind, example, .. } in weft_core::QDISCS {
+    for mechanism::Qdisc { kind, example, .. } in weft_mechanisms::QDISCS {
         let module = format!("sch_{kind}");
         let port = Port::new()?;
         port.tc(&format!(

@@ -4,8 +4,8 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
-use weft_core::common::nla::{Refusal, RefusalKind, Sink as _};
-use weft_core::common::options::Configuration;
+use weft_mechanisms::common::nla::{Refusal, RefusalKind, Sink as _};
+use weft_mechanisms::common::options::Configuration;
 
 use crate::netlink::{Handle, Nest, Refused, Verb};
 use crate::port::{INDEX, Port};

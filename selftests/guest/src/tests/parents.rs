@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::bfc::options::Options;
-use weft_core::common::mechanism;
-use weft_core::wire::options as wire;
+use weft_mechanisms::bfc::options::Options;
+use weft_mechanisms::common::mechanism;
+use weft_mechanisms::wire::options as wire;
 
 use crate::model::Packet;
 use crate::netlink::{Handle, Qdisc};
@@ -111,7 +111,7 @@ fn ensure_empty(qdiscs: &[Qdisc]) -> Result<()> {
 fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
     // What htb, drr and qfq say of one that holds packets back for their time.
     cx.expect_kernel_message("non-work-conserving");
-    for qdisc in weft_core::QDISCS {
+    for qdisc in weft_mechanisms::QDISCS {
         let (mut all, mut lost) = (0, 0);
         for (parent, make) in TREES {
             let name = || format!("{} under {parent}", qdisc.kind);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::options::Configuration as _;
-use weft_core::pfabric::options::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::pfabric::options::{Config, DEFAULT_LIMIT, KIND, MAX_LIMIT, Options, attr};
 
 use super::options::{HANDLE, Kind, Why, attribute, expect};
 use crate::model::Packet;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_core::pfabric::options::{Config, Options};
+use weft_mechanisms::pfabric::options::{Config, Options};
 
 use crate::clock::monotonic;
 use crate::model::{self, Packet};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
-use weft_core::bfc::frame::Message;
-use weft_core::bfc::stats::Stats;
+use weft_mechanisms::bfc::frame::Message;
+use weft_mechanisms::bfc::stats::Stats;
 
 use crate::model::Packet;
 use crate::netlink::Handle;
@@ -422,7 +422,7 @@ fn refuses(port: &Port, said: &str, words: &str) -> Result<()> {
         stderr.trim()
     );
     let text = port.tc("-j qdisc show dev {v}")?;
-    let mut kinds = weft_core::QDISCS.iter().map(|qdisc| qdisc.kind);
+    let mut kinds = weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind);
     ensure!(
         !kinds.any(|kind| text.contains(&format!("\"{kind}\""))),
         "`{said}` left {text}"

@@ -3,8 +3,8 @@
 //! TCP through `wire` and `pfabric`: whatever they drop and reorder, the data arrives.
 
 use anyhow::{Result, ensure};
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 use crate::netlink::{Handle, Nest, Netlink, QdiscRequest, Verb};
 use crate::port::{FAR_IP, INDEX, NEAR_IP, Port, limit, rate};

@@ -4,8 +4,8 @@
 
 use anyhow::{Result, ensure};
 use nix::errno::Errno;
-use weft_core::common::options::Configuration as _;
-use weft_core::wire::options::{
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::wire::options::{
     Config, KIND, MAX_DELAY, MAX_LIMIT, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MAX_SLACK, MIN_RATE,
     Options, attr,
 };

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::wire::options::{self as wire, Options};
+use weft_mechanisms::wire::options::{self as wire, Options};
 
 use super::wire_timing::{
     DISTURBED, FILL, LENS, NS, WIRE, after, change, ensure_in_order, ensure_near, fill, gaps_of,
@@ -110,7 +110,8 @@ impl Chain {
         for (netlink, _) in &mut self.nodes[..wires] {
             let qdiscs = netlink.qdiscs(Self::TO_NEXT)?;
             let wire = qdiscs.iter().find(|qdisc| qdisc.kind == wire::KIND);
-            let stats = wire.and_then(|wire| weft_core::wire::stats::Stats::from_bytes(&wire.app));
+            let stats =
+                wire.and_then(|wire| weft_mechanisms::wire::stats::Stats::from_bytes(&wire.app));
             latest.push(stats.context("a node without a wire")?.late_max_ns);
         }
         Ok(latest)

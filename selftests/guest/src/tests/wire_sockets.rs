@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
-use weft_core::wire::options::Options;
+use weft_mechanisms::wire::options::Options;
 
 use crate::clock;
 use crate::netlink::Handle;

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::wire::options::{self as wire, Options};
+use weft_mechanisms::wire::options::{self as wire, Options};
 
 use crate::clock;
 use crate::model::Packet;

@@ -5,7 +5,7 @@
 use weft_arbiter::Lags;
 use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Policy, Settings};
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 pub(crate) const TIMESLOT: u64 = 1000;
 pub(crate) const LEAD: u64 = 20_000;

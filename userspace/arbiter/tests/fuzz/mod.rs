@@ -6,7 +6,7 @@
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;
 use weft_arbiter::{Allocator, Lags, MAX_BATCH};
-use weft_core::fastpass::address::Addresses;
+use weft_mechanisms::fastpass::address::Addresses;
 
 /// What was tried.
 #[derive(Debug, Default)]

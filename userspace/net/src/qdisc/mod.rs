@@ -218,7 +218,9 @@ const KINDS: &[(&str, Encode)] = &[
 /// The kinds whose options are known, in alphabetical order.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     let stock = KINDS.iter().map(|&(name, _)| name);
-    let own = weft_core::QDISCS.iter().filter(|qdisc| !qdisc.for_tests);
+    let own = weft_mechanisms::QDISCS
+        .iter()
+        .filter(|qdisc| !qdisc.for_tests);
     let mut kinds: Vec<_> = stock.chain(own.map(|qdisc| qdisc.kind)).collect();
     kinds.sort_unstable();
     kinds.into_iter()
@@ -228,7 +230,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
     let stock = KINDS.iter().find(|(kind, _)| *kind == name);
     let stock = stock.map(|&(kind, encode)| (kind, Kind::Stock(encode)));
-    let own = || weft_core::qdisc(name).filter(|qdisc| !qdisc.for_tests);
+    let own = || weft_mechanisms::qdisc(name).filter(|qdisc| !qdisc.for_tests);
     stock.or_else(|| own().map(|qdisc| (qdisc.kind, Kind::Own(qdisc))))
 }
 
@@ -236,7 +238,7 @@ fn kind_of(name: &str) -> Option<(&'static str, Kind)> {
 #[derive(Clone, Copy)]
 enum Kind {
     Stock(Encode),
-    Own(&'static weft_core::common::mechanism::Qdisc),
+    Own(&'static weft_mechanisms::common::mechanism::Qdisc),
 }
 
 /// The commands in `text`, which is what `tc -b` takes: a command a line; `#` and what follows is a

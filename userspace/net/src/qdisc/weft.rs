@@ -4,8 +4,8 @@
 
 use std::cell::RefCell;
 
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::options::Unit;
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::options::Unit;
 use weft_tc::args::Complaint;
 use weft_tc::options;
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
-use weft_core::pase::message::{Message, PATH, Says};
-use weft_core::pase::{Flow, Verdict};
 use weft_ktap::{Context, Namespace, tests};
 use weft_load::record::{Recorded, measured};
+use weft_mechanisms::pase::message::{Message, PATH, Says};
+use weft_mechanisms::pase::{Flow, Verdict};
 
 use crate::folder::Folder;
 use crate::machine::shell;

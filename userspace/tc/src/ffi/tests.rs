@@ -5,8 +5,8 @@
 
 use super::*;
 use std::cell::RefCell;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 /// `enum output_type` of iproute2's `include/json_print.h`.
 const FP: c_uint = 1;
@@ -324,7 +324,10 @@ fn dump(put: impl FnOnce(&mut Request<'_>) -> Result<(), NoRoom>) -> Vec<u8> {
 fn a_request_is_a_nest_of_what_was_said() {
     let mut buffer = Buffer::of_length(EMPTY);
     let command = "limit 2 limit_bytes 3600 nostarvation";
-    assert_eq!(request(&weft_core::pfabric::QDISC, command, &mut buffer), 0);
+    assert_eq!(
+        request(&weft_mechanisms::pfabric::QDISC, command, &mut buffer),
+        0
+    );
     let said = pfabric::Options {
         limit: Some(20),
         limit_bytes: Some(36_000),
@@ -334,7 +337,10 @@ fn a_request_is_a_nest_of_what_was_said() {
 
     let mut buffer = Buffer::of_length(EMPTY);
     let command = "rate 125000 delay 200000 overhead 2 mpu 6 slack 60000 limit 100";
-    assert_eq!(request(&weft_core::wire::QDISC, command, &mut buffer), 0);
+    assert_eq!(
+        request(&weft_mechanisms::wire::QDISC, command, &mut buffer),
+        0
+    );
     let said = wire::Options {
         rate: Some(1_250_000),
         delay: Some(200_000),
@@ -349,7 +355,10 @@ fn a_request_is_a_nest_of_what_was_said() {
 #[test]
 fn a_request_that_says_nothing_is_an_empty_nest() {
     let mut buffer = Buffer::of_length(EMPTY);
-    assert_eq!(request(&weft_core::pfabric::QDISC, "", &mut buffer), 0);
+    assert_eq!(
+        request(&weft_mechanisms::pfabric::QDISC, "", &mut buffer),
+        0
+    );
     assert_eq!(options(&buffer), []);
 }
 
@@ -358,7 +367,7 @@ fn of_a_wrong_command_line_nothing_is_requested() {
     for command in ["limit 0", "limit x", "foo", "limit 1 help"] {
         let mut buffer = Buffer::of_length(EMPTY);
         assert_eq!(
-            request(&weft_core::pfabric::QDISC, command, &mut buffer),
+            request(&weft_mechanisms::pfabric::QDISC, command, &mut buffer),
             -1,
             "{command}"
         );
@@ -370,10 +379,13 @@ fn of_a_wrong_command_line_nothing_is_requested() {
 fn a_negative_time_is_none() {
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
-        request(&weft_core::wire::QDISC, "delay -1", &mut buffer),
+        request(&weft_mechanisms::wire::QDISC, "delay -1", &mut buffer),
         -1
     );
-    assert_eq!(request(&weft_core::wire::QDISC, "delay 1", &mut buffer), 0);
+    assert_eq!(
+        request(&weft_mechanisms::wire::QDISC, "delay 1", &mut buffer),
+        0
+    );
 }
 
 #[test]
@@ -382,7 +394,7 @@ fn a_message_without_room_is_a_failure() {
         let mut buffer = Buffer::of_length(REQUEST_MAX as usize - free);
         let expected = if free < 12 { -1 } else { 0 };
         assert_eq!(
-            request(&weft_core::pfabric::QDISC, "limit 1", &mut buffer),
+            request(&weft_mechanisms::pfabric::QDISC, "limit 1", &mut buffer),
             expected,
             "{free}"
         );
@@ -400,7 +412,7 @@ fn options_are_printed_by_tcs_functions() {
         limit: Some(0),
     };
     let dump = dump(|sink| said.put(sink));
-    options::print(&weft_core::wire::QDISC, &dump, &TC).unwrap();
+    options::print(&weft_mechanisms::wire::QDISC, &dump, &TC).unwrap();
     let expected = [
         "text rate ",
         "rate: rate of 1250000",
@@ -426,7 +438,7 @@ fn truths_are_printed_by_tcs_functions() {
         starvation_prevention: Some(true),
     };
     let dump = dump(|sink| said.put(sink));
-    options::print(&weft_core::pfabric::QDISC, &dump, &TC).unwrap();
+    options::print(&weft_mechanisms::pfabric::QDISC, &dump, &TC).unwrap();
     let expected = [
         "limit: 24",
         "text limit 24p ",
@@ -439,11 +451,11 @@ fn truths_are_printed_by_tcs_functions() {
 
 #[test]
 fn arrays_are_printed_by_tcs_functions() {
-    let stats = weft_core::wire::stats::Stats {
+    let stats = weft_mechanisms::wire::stats::Stats {
         late_histogram: std::array::from_fn(|bucket| bucket as u64),
-        ..weft_core::wire::stats::Stats::default()
+        ..weft_mechanisms::wire::stats::Stats::default()
     };
-    statistics::print(&weft_core::wire::QDISC, &stats.to_bytes(), &TC).unwrap();
+    statistics::print(&weft_mechanisms::wire::QDISC, &stats.to_bytes(), &TC).unwrap();
     let calls = PRINTED.take();
     let open = calls
         .iter()
@@ -460,23 +472,23 @@ fn arrays_are_printed_by_tcs_functions() {
 
 #[test]
 fn devices_and_strings_are_tcs() {
-    use weft_core::bfc;
-    use weft_core::common::options::Configuration as _;
+    use weft_mechanisms::bfc;
+    use weft_mechanisms::common::options::Configuration as _;
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
-        request(&weft_core::bfc::QDISC, "elide eth8", &mut buffer),
+        request(&weft_mechanisms::bfc::QDISC, "elide eth8", &mut buffer),
         -1
     );
     let mut buffer = Buffer::of_length(EMPTY);
     assert_eq!(
-        request(&weft_core::bfc::QDISC, "th 1 elide eth7", &mut buffer),
+        request(&weft_mechanisms::bfc::QDISC, "th 1 elide eth7", &mut buffer),
         0
     );
     let said = bfc::options::Options::parse(options(&buffer)).unwrap();
     assert_eq!(said.elide.unwrap().indices(), [7]);
     let config = bfc::options::Config::new(&said).unwrap();
     let dump = dump(|sink| config.put(sink));
-    options::print(&weft_core::bfc::QDISC, &dump, &TC).unwrap();
+    options::print(&weft_mechanisms::bfc::QDISC, &dump, &TC).unwrap();
     let calls = PRINTED.take();
     for call in ["scheduler: \"fq\"", "text elide eth7 "] {
         assert!(calls.iter().any(|other| other == call), "{calls:?}");
@@ -512,7 +524,7 @@ fn a_process_that_is_no_tc_is_told_which_function_it_lacks() {
 
 #[test]
 fn tc_finds_what_struct_qdisc_util_holds() {
-    for qdisc in weft_core::QDISCS {
+    for qdisc in weft_mechanisms::QDISCS {
         let name = CString::new(qdisc.kind).unwrap();
         // SAFETY: nobody writes to it in this process.
         let util = unsafe { &*util(&name) };

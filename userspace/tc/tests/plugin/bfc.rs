@@ -3,20 +3,20 @@
 //! `tc qdisc … bfc …`, and `tc -s class show`.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use weft_core::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
-use weft_core::bfc::stats::{QueueStats, Stats};
-use weft_core::common::nla::Refusal;
-use weft_core::common::options::Configuration as _;
+use weft_mechanisms::bfc::options::{Assign, Config, Devices, Options, STICKY_AUTO, Scheduler};
+use weft_mechanisms::bfc::stats::{QueueStats, Stats};
+use weft_mechanisms::common::nla::Refusal;
+use weft_mechanisms::common::options::Configuration as _;
 use weft_tc::args::Complaint;
 
 use weft_tc::statistics::TooShort;
 
 fn usage() -> String {
-    weft_tc::options::usage(&weft_core::bfc::QDISC)
+    weft_tc::options::usage(&weft_mechanisms::bfc::QDISC)
 }
 
 fn said(command: &str) -> Options {
-    Options::parse(&request(&weft_core::bfc::QDISC, command).unwrap()).unwrap()
+    Options::parse(&request(&weft_mechanisms::bfc::QDISC, command).unwrap()).unwrap()
 }
 
 fn devices(indices: &[u32]) -> Option<Devices> {
@@ -33,7 +33,7 @@ fn dump(config: Config) -> Vec<u8> {
 
 #[test]
 fn nothing_said_is_nothing_requested() {
-    assert_eq!(request(&weft_core::bfc::QDISC, ""), Ok(vec![]));
+    assert_eq!(request(&weft_mechanisms::bfc::QDISC, ""), Ok(vec![]));
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn options_come_in_any_order() {
     let one = "rate 10mbit hrtt 2us queues 64 elide eth1 classes 2";
     let other = "classes 2 elide eth1 hrtt 2us queues 64 rate 10mbit";
     assert_eq!(
-        request(&weft_core::bfc::QDISC, one),
-        request(&weft_core::bfc::QDISC, other)
+        request(&weft_mechanisms::bfc::QDISC, one),
+        request(&weft_mechanisms::bfc::QDISC, other)
     );
 }
 
@@ -296,15 +296,18 @@ fn values_out_of_range_are_refused_as_the_kernel_would() {
     ] {
         let error = format!("Error: {sentence}.\n");
         assert_eq!(
-            complaint(&weft_core::bfc::QDISC, command),
+            complaint(&weft_mechanisms::bfc::QDISC, command),
             error,
             "{command}"
         );
     }
     let many: Vec<String> = (1..=65).map(|index| format!("elide eth{index}")).collect();
     let error = "Error: At most 64 devices can be elided.\n";
-    assert_eq!(complaint(&weft_core::bfc::QDISC, &many.join(" ")), error);
-    assert!(request(&weft_core::bfc::QDISC, &many[..64].join(" ")).is_ok());
+    assert_eq!(
+        complaint(&weft_mechanisms::bfc::QDISC, &many.join(" ")),
+        error
+    );
+    assert!(request(&weft_mechanisms::bfc::QDISC, &many[..64].join(" ")).is_ok());
 }
 
 #[test]
@@ -347,17 +350,20 @@ fn an_illegal_value_is_named_with_what_is_expected() {
     ] {
         let (option, value) = command.split_once(' ').unwrap();
         let error = format!("Illegal \"{option}\": \"{value}\" is not {expected}\n");
-        assert_eq!(complaint(&weft_core::bfc::QDISC, command), error);
+        assert_eq!(complaint(&weft_mechanisms::bfc::QDISC, command), error);
     }
 }
 
 #[test]
 fn help_is_the_usage_and_an_unknown_word_is_asked_about() {
-    assert_eq!(complaint(&weft_core::bfc::QDISC, "help"), usage());
-    assert_eq!(complaint(&weft_core::bfc::QDISC, "th 1 help"), usage());
+    assert_eq!(complaint(&weft_mechanisms::bfc::QDISC, "help"), usage());
+    assert_eq!(
+        complaint(&weft_mechanisms::bfc::QDISC, "th 1 help"),
+        usage()
+    );
     for word in ["foo", "queue", "Queues", "5"] {
         assert_eq!(
-            complaint(&weft_core::bfc::QDISC, word),
+            complaint(&weft_mechanisms::bfc::QDISC, word),
             format!("What is \"{word}\"?\n{}", usage())
         );
     }
@@ -388,7 +394,7 @@ fn an_option_without_its_value_is_incomplete() {
     ] {
         assert!(
             matches!(
-                request(&weft_core::bfc::QDISC, option),
+                request(&weft_mechanisms::bfc::QDISC, option),
                 Err(Complaint::Incomplete { .. })
             ),
             "{option}"
@@ -408,7 +414,7 @@ fn an_option_given_twice_is_refused_but_elide() {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
         assert_eq!(
-            request(&weft_core::bfc::QDISC, command),
+            request(&weft_mechanisms::bfc::QDISC, command),
             Err(twice),
             "{command}"
         );
@@ -418,7 +424,7 @@ fn an_option_given_twice_is_refused_but_elide() {
 #[test]
 fn options_are_shown_as_they_are_given() {
     let config = Config::new(&said("rate 10mbit hrtt 2us")).unwrap();
-    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "rate 10000000bit hrtt 2000ns queues 32 factor 100 assign dynamic scheduler fq \
@@ -436,7 +442,7 @@ fn options_are_shown_as_they_are_given() {
     let everything = "th 3kb queues 128 factor 25 assign stochastic classes 4 incast 7 sample 50 \
         sticky 5us limit 1kb buffer 2kb refresh 30us quantum 1514 elide eth3 elide eth9 alpha 3/4 hold 20us watchdog 7us";
     let config = Config::new(&said(everything)).unwrap();
-    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(config));
     assert_eq!(
         text,
         "th 3Kb queues 128 factor 25 assign stochastic scheduler fq classes 4 incast 7 sample 50% \
@@ -452,7 +458,7 @@ fn options_are_shown_as_they_are_given() {
             + r#""elide":["eth3", "eth9"],"alpha":"3/4","hold":20000,"watchdog":7000}"#,
     );
     let off = Config::new(&said("th 3kb alpha off hold 1s")).unwrap();
-    let (text, json) = shown(&weft_core::bfc::QDISC, &dump(off));
+    let (text, json) = shown(&weft_mechanisms::bfc::QDISC, &dump(off));
     assert!(text.ends_with("refresh 1000000ns alpha off "), "{text}");
     assert!(json.contains(r#""alpha":"off""#), "{json}");
 }
@@ -462,7 +468,7 @@ fn of_a_malformed_dump_nothing_is_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
-        weft_tc::options::print(&weft_core::bfc::QDISC, &[], &printed),
+        weft_tc::options::print(&weft_mechanisms::bfc::QDISC, &[], &printed),
         Err(lacking)
     );
     assert_eq!(
@@ -508,7 +514,7 @@ fn every_statistic_of_a_port_is_shown() {
         dropped_share: 32,
         released: 33,
     };
-    let (text, json) = statistics(&weft_core::bfc::QDISC, &stats.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_mechanisms::bfc::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  queues occupied 4 active 3 paused 2 for 16ns flows 6 collisions 7\n  \
@@ -541,14 +547,14 @@ fn every_statistic_of_a_queue_is_shown() {
         paused: 1,
         paused_ns: 2_000,
     };
-    let (text, json) = statistics(&weft_core::bfc::QDISC, &queue.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_mechanisms::bfc::QDISC, &queue.to_bytes()).unwrap();
     assert_eq!(text, "  queue 5 class 1 paused paused_for 2000ns");
     assert_eq!(
         json,
         r#"{"number":5,"class":1,"paused":true,"paused_ns":2000}"#
     );
     let control = QueueStats::default();
-    let (text, _) = statistics(&weft_core::bfc::QDISC, &control.to_bytes()).unwrap();
+    let (text, _) = statistics(&weft_mechanisms::bfc::QDISC, &control.to_bytes()).unwrap();
     assert_eq!(text, "  control frames paused_for 0ns");
 }
 
@@ -559,20 +565,20 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
         assert_eq!(
-            statistics(&weft_core::bfc::QDISC, &whole[..length]),
+            statistics(&weft_mechanisms::bfc::QDISC, &whole[..length]),
             Err(TooShort { needed })
         );
     }
     assert_eq!(
-        statistics(&weft_core::bfc::QDISC, &whole),
-        statistics(&weft_core::bfc::QDISC, &whole[..needed])
+        statistics(&weft_mechanisms::bfc::QDISC, &whole),
+        statistics(&weft_mechanisms::bfc::QDISC, &whole[..needed])
     );
-    assert!(statistics(&weft_core::bfc::QDISC, &whole).is_ok());
+    assert!(statistics(&weft_mechanisms::bfc::QDISC, &whole).is_ok());
 }
 
 #[test]
 fn alpha_is_a_number_or_a_fraction_in_lowest_terms_and_read_as_it_is_shown() {
-    use weft_core::bfc::options::{ALPHA_1, DEFAULT_ALPHA, MAX_ALPHA};
+    use weft_mechanisms::bfc::options::{ALPHA_1, DEFAULT_ALPHA, MAX_ALPHA};
     for (word, parts) in [
         ("1/128", 1),
         ("2/256", 1),
@@ -588,12 +594,15 @@ fn alpha_is_a_number_or_a_fraction_in_lowest_terms_and_read_as_it_is_shown() {
     for word in [
         "1/3", "1/0", "0/0", "1/256", "1/", "/2", "1/2/2", "0.5", "-1",
     ] {
-        let lines = complaint(&weft_core::bfc::QDISC, &format!("alpha {word}"));
+        let lines = complaint(&weft_mechanisms::bfc::QDISC, &format!("alpha {word}"));
         assert!(lines.starts_with("Illegal \"alpha\""), "{word}: {lines}");
     }
     let base = Config::new(&said("th 1")).unwrap();
     for alpha in (0..=MAX_ALPHA).filter(|&alpha| alpha != DEFAULT_ALPHA) {
-        let (text, _) = shown(&weft_core::bfc::QDISC, &dump(Config { alpha, ..base }));
+        let (text, _) = shown(
+            &weft_mechanisms::bfc::QDISC,
+            &dump(Config { alpha, ..base }),
+        );
         let (_, shown) = text.split_once("alpha ").unwrap();
         let word = shown.split(' ').next().unwrap();
         assert_eq!(said(&format!("alpha {word}")).alpha, Some(alpha), "{word}");

@@ -3,16 +3,16 @@
 //! hold's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, complaint, request, shown, statistics};
-use weft_core::common::options::Configuration as _;
-use weft_core::hold::options::{Config, Options};
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::hold::options::{Config, Options};
 use weft_tc::args::Complaint;
 
 fn usage() -> String {
-    weft_tc::options::usage(&weft_core::hold::QDISC)
+    weft_tc::options::usage(&weft_mechanisms::hold::QDISC)
 }
 
 fn said(command: &str) -> Options {
-    Options::parse(&request(&weft_core::hold::QDISC, command).unwrap()).unwrap()
+    Options::parse(&request(&weft_mechanisms::hold::QDISC, command).unwrap()).unwrap()
 }
 
 fn dump(config: Config) -> Vec<u8> {
@@ -58,21 +58,21 @@ fn what_is_wrong_is_named() {
         ("txtime x", "Illegal \"txtime\": \"x\" is not a time\n"),
     ] {
         assert_eq!(
-            complaint(&weft_core::hold::QDISC, command),
+            complaint(&weft_mechanisms::hold::QDISC, command),
             lines,
             "{command}"
         );
     }
-    assert_eq!(complaint(&weft_core::hold::QDISC, "help"), usage());
+    assert_eq!(complaint(&weft_mechanisms::hold::QDISC, "help"), usage());
     assert_eq!(
-        complaint(&weft_core::hold::QDISC, "foo"),
+        complaint(&weft_mechanisms::hold::QDISC, "foo"),
         format!("What is \"foo\"?\n{}", usage())
     );
     for option in ["backlog", "random_priority", "txtime"] {
         assert!(usage().contains(option), "{option}");
         assert!(
             matches!(
-                request(&weft_core::hold::QDISC, option),
+                request(&weft_mechanisms::hold::QDISC, option),
                 Err(Complaint::Incomplete { .. })
             ),
             "{option}"
@@ -80,7 +80,10 @@ fn what_is_wrong_is_named() {
         let value = "2".to_owned();
         let twice = Complaint::Duplicate { option, value };
         assert_eq!(
-            request(&weft_core::hold::QDISC, &format!("{option} 1 {option} 2")),
+            request(
+                &weft_mechanisms::hold::QDISC,
+                &format!("{option} 1 {option} 2")
+            ),
             Err(twice)
         );
     }
@@ -89,7 +92,7 @@ fn what_is_wrong_is_named() {
 #[test]
 fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() {
     let (text, json) = shown(
-        &weft_core::hold::QDISC,
+        &weft_mechanisms::hold::QDISC,
         &dump(Config::new(&Options::default()).unwrap()),
     );
     assert_eq!(text, "backlog 0p ");
@@ -100,7 +103,7 @@ fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() 
         random_priority: 0xffff,
         txtime: 1000,
     };
-    let (text, json) = shown(&weft_core::hold::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::hold::QDISC, &dump(config));
     assert_eq!(text, "backlog 24p random_priority 0xffff txtime 1000ns ");
     assert_eq!(
         json,
@@ -111,5 +114,8 @@ fn options_are_shown_as_they_are_given_and_those_that_do_nothing_only_in_json() 
 #[test]
 fn there_are_no_statistics() {
     let nothing = (String::new(), "{}".to_owned());
-    assert_eq!(statistics(&weft_core::hold::QDISC, &[1; 100]), Ok(nothing));
+    assert_eq!(
+        statistics(&weft_mechanisms::hold::QDISC, &[1; 100]),
+        Ok(nothing)
+    );
 }

@@ -5,16 +5,16 @@
 use crate::recorded_tc::{Message, complaint, shown, statistics};
 use std::fs;
 use std::path::Path;
-use weft_core::QDISCS;
-use weft_core::bfc::options as bfc;
-use weft_core::bfc::stats::{QueueStats, Stats};
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::nla::Sink;
-use weft_core::common::options::{Configuration, Row, Unit};
-use weft_core::dibs::options as dibs;
-use weft_core::fastpass::options as fastpass;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::QDISCS;
+use weft_mechanisms::bfc::options as bfc;
+use weft_mechanisms::bfc::stats::{QueueStats, Stats};
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::nla::Sink;
+use weft_mechanisms::common::options::{Configuration, Row, Unit};
+use weft_mechanisms::dibs::options as dibs;
+use weft_mechanisms::fastpass::options as fastpass;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 const BFC: &str = include_str!("../../../../kmod/bfc/tc-bfc.8");
 const DIBS: &str = include_str!("../../../../kmod/dibs/tc-dibs.8");
@@ -152,8 +152,8 @@ fn explained(qdisc: &'static Qdisc, config: &impl Configuration, stats: &[&[u8]]
 #[test]
 fn the_fields_in_json_are_explained() {
     let config = pfabric::Config::new(&pfabric::Options::default()).unwrap();
-    let stats = weft_core::pfabric::stats::Stats::default().to_bytes();
-    let counts = explained(&weft_core::pfabric::QDISC, &config, &[&stats]);
+    let stats = weft_mechanisms::pfabric::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::pfabric::QDISC, &config, &[&stats]);
     assert_eq!(counts, [3, 8]);
 
     let options = bfc::Options {
@@ -166,13 +166,13 @@ fn the_fields_in_json_are_explained() {
         Stats::default().to_bytes(),
         QueueStats::default().to_bytes(),
     );
-    let counts = explained(&weft_core::bfc::QDISC, &config, &[&stats, &queue]);
+    let counts = explained(&weft_mechanisms::bfc::QDISC, &config, &[&stats, &queue]);
     // Nineteen options, four of them words.
     assert_eq!(counts, [23, 33, 4]);
 
     let config = dibs::Config::new(&dibs::Options::default()).unwrap();
-    let stats = weft_core::dibs::stats::Stats::default().to_bytes();
-    let counts = explained(&weft_core::dibs::QDISC, &config, &[&stats]);
+    let stats = weft_mechanisms::dibs::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::dibs::QDISC, &config, &[&stats]);
     // Ten options, two of them words.
     assert_eq!(counts, [12, 19]);
 
@@ -185,8 +185,8 @@ fn the_fields_in_json_are_explained() {
         ..fastpass::Options::default()
     };
     let config = fastpass::Config::new(&options).unwrap();
-    let stats = [0; weft_core::fastpass::stats::Stats::SIZE];
-    let counts = explained(&weft_core::fastpass::QDISC, &config, &[&stats]);
+    let stats = [0; weft_mechanisms::fastpass::stats::Stats::SIZE];
+    let counts = explained(&weft_mechanisms::fastpass::QDISC, &config, &[&stats]);
     // Nineteen options, four of them addresses.
     assert_eq!(counts, [23, 26]);
 
@@ -198,8 +198,8 @@ fn the_fields_in_json_are_explained() {
         slack: 0,
         limit: 0,
     };
-    let stats = weft_core::wire::stats::Stats::default().to_bytes();
-    let counts = explained(&weft_core::wire::QDISC, &config, &[&stats]);
+    let stats = weft_mechanisms::wire::stats::Stats::default().to_bytes();
+    let counts = explained(&weft_mechanisms::wire::QDISC, &config, &[&stats]);
     assert_eq!(counts, [6, 10]);
 }
 
@@ -244,7 +244,7 @@ fn what_tc_refuses_is_explained() {
         "elide X",
         "X",
     ] {
-        assert_explains(BFC, &complaint(&weft_core::bfc::QDISC, command));
+        assert_explains(BFC, &complaint(&weft_mechanisms::bfc::QDISC, command));
     }
     for command in [
         "ttl 256",
@@ -261,10 +261,13 @@ fn what_tc_refuses_is_explained() {
         "ranks X",
         "X",
     ] {
-        assert_explains(DIBS, &complaint(&weft_core::dibs::QDISC, command));
+        assert_explains(DIBS, &complaint(&weft_mechanisms::dibs::QDISC, command));
     }
     for command in ["limit 0", "limit X", "limit_bytes X", "X"] {
-        assert_explains(PFABRIC, &complaint(&weft_core::pfabric::QDISC, command));
+        assert_explains(
+            PFABRIC,
+            &complaint(&weft_mechanisms::pfabric::QDISC, command),
+        );
     }
     for command in [
         "rate 0bps",
@@ -281,7 +284,7 @@ fn what_tc_refuses_is_explained() {
         "limit X",
         "X",
     ] {
-        assert_explains(WIRE, &complaint(&weft_core::wire::QDISC, command));
+        assert_explains(WIRE, &complaint(&weft_mechanisms::wire::QDISC, command));
     }
 }
 
@@ -385,8 +388,8 @@ fn what_the_kernel_refuses_is_explained() {
 #[test]
 fn the_pages_are_those_of_their_qdiscs() {
     let pages = [
-        (BFC, weft_core::bfc::KIND),
-        (DIBS, weft_core::dibs::KIND),
+        (BFC, weft_mechanisms::bfc::KIND),
+        (DIBS, weft_mechanisms::dibs::KIND),
         (PFABRIC, pfabric::KIND),
         (WIRE, wire::KIND),
     ];

@@ -3,20 +3,20 @@
 //! pfabric's command line and what is printed of it.
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
-use weft_core::common::nla::Refusal;
-use weft_core::common::options::Configuration as _;
-use weft_core::pfabric::options::{Config, Options};
-use weft_core::pfabric::stats::Stats;
+use weft_mechanisms::common::nla::Refusal;
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::pfabric::options::{Config, Options};
+use weft_mechanisms::pfabric::stats::Stats;
 use weft_tc::args::Complaint;
 
 use weft_tc::statistics::TooShort;
 
 fn usage() -> String {
-    weft_tc::options::usage(&weft_core::pfabric::QDISC)
+    weft_tc::options::usage(&weft_mechanisms::pfabric::QDISC)
 }
 
 fn said(command: &str) -> Options {
-    Options::parse(&request(&weft_core::pfabric::QDISC, command).unwrap()).unwrap()
+    Options::parse(&request(&weft_mechanisms::pfabric::QDISC, command).unwrap()).unwrap()
 }
 
 fn dump(config: Config) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn a_limit_out_of_range_is_refused_in_the_kernels_words() {
         "18446744073709551615",
     ] {
         assert_eq!(
-            complaint(&weft_core::pfabric::QDISC, &format!("limit {limit}")),
+            complaint(&weft_mechanisms::pfabric::QDISC, &format!("limit {limit}")),
             "Error: Limit must be between 1 and 65536 packets.\n",
             "{limit}",
         );
@@ -75,20 +75,20 @@ fn a_limit_out_of_range_is_refused_in_the_kernels_words() {
 #[test]
 fn an_illegal_value_is_named_with_what_is_expected() {
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "limit many"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "limit many"),
         "Illegal \"limit\": \"many\" is not a number of packets\n",
     );
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "limit_bytes 4294967296"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "limit_bytes 4294967296"),
         "Illegal \"limit_bytes\": \"4294967296\" is not a size of at most 4294967295 bytes\n",
     );
 }
 
 #[test]
 fn help_is_the_usage_wherever_it_stands_as_an_option() {
-    assert_eq!(complaint(&weft_core::pfabric::QDISC, "help"), usage());
+    assert_eq!(complaint(&weft_mechanisms::pfabric::QDISC, "help"), usage());
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "limit 5 help"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "limit 5 help"),
         usage()
     );
     for option in [
@@ -103,18 +103,21 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
 #[test]
 fn an_unknown_word_is_asked_about() {
     let what = |word| format!("What is \"{word}\"?\n{}", usage());
-    assert_eq!(complaint(&weft_core::pfabric::QDISC, "foo"), what("foo"));
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "limit 5 6"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "foo"),
+        what("foo")
+    );
+    assert_eq!(
+        complaint(&weft_mechanisms::pfabric::QDISC, "limit 5 6"),
         what("6")
     );
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "lim 5"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "lim 5"),
         what("lim"),
         "no abbreviations"
     );
     assert_eq!(
-        complaint(&weft_core::pfabric::QDISC, "Limit 5"),
+        complaint(&weft_mechanisms::pfabric::QDISC, "Limit 5"),
         what("Limit")
     );
 }
@@ -124,7 +127,7 @@ fn an_option_without_its_value_is_incomplete() {
     for command in ["limit", "limit_bytes", "nostarvation limit 5 limit_bytes"] {
         assert!(
             matches!(
-                request(&weft_core::pfabric::QDISC, command),
+                request(&weft_mechanisms::pfabric::QDISC, command),
                 Err(Complaint::Incomplete { .. })
             ),
             "{command}"
@@ -144,7 +147,7 @@ fn an_option_given_twice_is_refused() {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
         assert_eq!(
-            request(&weft_core::pfabric::QDISC, command),
+            request(&weft_mechanisms::pfabric::QDISC, command),
             Err(twice),
             "{command}"
         );
@@ -158,7 +161,7 @@ fn options_are_shown_as_they_are_given_and_a_missing_byte_limit_only_in_json() {
         limit_bytes: 0,
         starvation_prevention: true,
     };
-    let (text, json) = shown(&weft_core::pfabric::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::pfabric::QDISC, &dump(config));
     assert_eq!(text, "limit 24p starvation ");
     assert_eq!(
         json,
@@ -170,7 +173,7 @@ fn options_are_shown_as_they_are_given_and_a_missing_byte_limit_only_in_json() {
         limit_bytes: 36 * 1024,
         starvation_prevention: false,
     };
-    let (text, json) = shown(&weft_core::pfabric::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::pfabric::QDISC, &dump(config));
     assert_eq!(text, "limit 600p limit_bytes 36Kb nostarvation ");
     assert_eq!(
         json,
@@ -183,7 +186,7 @@ fn of_a_malformed_dump_nothing_is_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
-        weft_tc::options::print(&weft_core::pfabric::QDISC, &[], &printed),
+        weft_tc::options::print(&weft_mechanisms::pfabric::QDISC, &[], &printed),
         Err(lacking)
     );
     assert_eq!(
@@ -204,7 +207,7 @@ fn every_statistic_is_shown() {
         highest_backlog: 24,
         highest_backlog_bytes: 35 * 1024,
     };
-    let (text, json) = statistics(&weft_core::pfabric::QDISC, &stats.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_mechanisms::pfabric::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  evicted 18000b 12p rejected 4Kb 3p overtaken 7p\n  flows 4 highest_backlog 35Kb 24p",
@@ -223,13 +226,13 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
         assert_eq!(
-            statistics(&weft_core::pfabric::QDISC, &whole[..length]),
+            statistics(&weft_mechanisms::pfabric::QDISC, &whole[..length]),
             Err(TooShort { needed })
         );
     }
     assert_eq!(
-        statistics(&weft_core::pfabric::QDISC, &whole),
-        statistics(&weft_core::pfabric::QDISC, &whole[..needed])
+        statistics(&weft_mechanisms::pfabric::QDISC, &whole),
+        statistics(&weft_mechanisms::pfabric::QDISC, &whole[..needed])
     );
-    assert!(statistics(&weft_core::pfabric::QDISC, &whole).is_ok());
+    assert!(statistics(&weft_mechanisms::pfabric::QDISC, &whole).is_ok());
 }

@@ -11,10 +11,10 @@ use crate::recorded_tc::Message;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use weft_core::common::nla::Sink;
-use weft_core::common::options::Configuration as _;
-use weft_core::pfabric::options as pfabric;
-use weft_core::wire::options as wire;
+use weft_mechanisms::common::nla::Sink;
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::pfabric::options as pfabric;
+use weft_mechanisms::wire::options as wire;
 
 /// The `tc` to test with. Users other than root often have no `/usr/sbin` in their path.
 fn tc() -> &'static Path {
@@ -87,22 +87,22 @@ fn help_prints_the_usage_as_a_failure() {
     assert_refused(
         "pfabric help",
         1,
-        &weft_tc::options::usage(&weft_core::pfabric::QDISC),
+        &weft_tc::options::usage(&weft_mechanisms::pfabric::QDISC),
     );
     assert_refused(
         "wire help",
         1,
-        &weft_tc::options::usage(&weft_core::wire::QDISC),
+        &weft_tc::options::usage(&weft_mechanisms::wire::QDISC),
     );
     assert_refused(
         "hold help",
         1,
-        &weft_tc::options::usage(&weft_core::hold::QDISC),
+        &weft_tc::options::usage(&weft_mechanisms::hold::QDISC),
     );
     assert_refused(
         "bfc help",
         1,
-        &weft_tc::options::usage(&weft_core::bfc::QDISC),
+        &weft_tc::options::usage(&weft_mechanisms::bfc::QDISC),
     );
 }
 
@@ -229,8 +229,12 @@ fn values_that_are_none_are_illegal() {
 #[test]
 fn unknown_words_are_asked_about() {
     let what = |qdisc| format!("What is \"foo\"?\n{}", weft_tc::options::usage(qdisc));
-    assert_refused("pfabric foo", 1, &what(&weft_core::pfabric::QDISC));
-    assert_refused("wire rate 1gbit foo", 1, &what(&weft_core::wire::QDISC));
+    assert_refused("pfabric foo", 1, &what(&weft_mechanisms::pfabric::QDISC));
+    assert_refused(
+        "wire rate 1gbit foo",
+        1,
+        &what(&weft_mechanisms::wire::QDISC),
+    );
 }
 
 #[test]
@@ -326,7 +330,7 @@ fn monitored(name: &str, flags: &str, message: &[u8]) -> (String, String) {
 }
 
 fn bytes_of(
-    put: impl FnOnce(&mut Message) -> Result<(), weft_core::common::nla::NoRoom>,
+    put: impl FnOnce(&mut Message) -> Result<(), weft_mechanisms::common::nla::NoRoom>,
 ) -> Vec<u8> {
     let mut message = Message::default();
     put(&mut message).unwrap();
@@ -339,7 +343,7 @@ fn some_pfabric() -> Vec<u8> {
         limit_bytes: 36 * 1024,
         starvation_prevention: true,
     };
-    let stats = weft_core::pfabric::stats::Stats {
+    let stats = weft_mechanisms::pfabric::stats::Stats {
         evicted: 12,
         rejected: 3,
         overtaken: 7,
@@ -365,14 +369,14 @@ fn some_wire() -> Vec<u8> {
         slack: 60_000,
         limit: 0,
     };
-    let mut stats = weft_core::wire::stats::Stats {
+    let mut stats = weft_mechanisms::wire::stats::Stats {
         busy_ns: 3_645_000,
         in_flight: 2,
         in_flight_bytes: 3000,
         late_count: 3,
         late_sum_ns: 3001,
         late_max_ns: 2001,
-        ..weft_core::wire::stats::Stats::default()
+        ..weft_mechanisms::wire::stats::Stats::default()
     };
     stats.late_histogram[0] = 1;
     stats.late_histogram[10] = 1;
@@ -385,7 +389,7 @@ fn some_wire() -> Vec<u8> {
 }
 
 fn some_bfc(statistics: &[u8]) -> Vec<u8> {
-    use weft_core::bfc::options::{Config, Devices, Options};
+    use weft_mechanisms::bfc::options::{Config, Devices, Options};
     let mut devices = Devices::NONE;
     // The loopback device, and one that is not there.
     assert!(devices.push(1) && devices.push(1 << 30));
@@ -401,7 +405,7 @@ fn some_bfc(statistics: &[u8]) -> Vec<u8> {
 
 #[test]
 fn tc_shows_a_bfc_qdisc_and_its_statistics() {
-    let stats = weft_core::bfc::stats::Stats {
+    let stats = weft_mechanisms::bfc::stats::Stats {
         threshold: 25_000,
         hrtt: 2_000,
         paused_ns: 1_500_000,
@@ -519,8 +523,8 @@ fn a_dump_that_cannot_be_read_is_reported_on_standard_error() {
             "{out}"
         );
         let needed = match kind {
-            "pfabric" => weft_core::pfabric::stats::Stats::SIZE,
-            _ => weft_core::wire::stats::Stats::SIZE,
+            "pfabric" => weft_mechanisms::pfabric::stats::Stats::SIZE,
+            _ => weft_mechanisms::wire::stats::Stats::SIZE,
         };
         let same = format!("is q_{kind}.so of the same release as the kernel module?");
         assert_eq!(

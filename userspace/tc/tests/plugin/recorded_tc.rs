@@ -4,8 +4,8 @@
 
 use std::cell::RefCell;
 use std::ffi::CStr;
-use weft_core::common::mechanism::Qdisc;
-use weft_core::common::nla::{HEADER, NoRoom, Sink};
+use weft_mechanisms::common::mechanism::Qdisc;
+use weft_mechanisms::common::nla::{HEADER, NoRoom, Sink};
 use weft_tc::args::Complaint;
 use weft_tc::statistics::TooShort;
 use weft_tc::tc::{Output, Units};

@@ -4,19 +4,19 @@
 
 use crate::recorded_tc::{Message, Printed, complaint, request, shown, statistics};
 
-use weft_core::common::nla::Refusal;
-use weft_core::common::options::Configuration as _;
-use weft_core::wire::options::{Config, Options};
-use weft_core::wire::stats::{LATENESS_BUCKETS, Stats};
+use weft_mechanisms::common::nla::Refusal;
+use weft_mechanisms::common::options::Configuration as _;
+use weft_mechanisms::wire::options::{Config, Options};
+use weft_mechanisms::wire::stats::{LATENESS_BUCKETS, Stats};
 use weft_tc::args::Complaint;
 use weft_tc::statistics::TooShort;
 
 fn usage() -> String {
-    weft_tc::options::usage(&weft_core::wire::QDISC)
+    weft_tc::options::usage(&weft_mechanisms::wire::QDISC)
 }
 
 fn said(command: &str) -> Options {
-    Options::parse(&request(&weft_core::wire::QDISC, command).unwrap()).unwrap()
+    Options::parse(&request(&weft_mechanisms::wire::QDISC, command).unwrap()).unwrap()
 }
 
 fn dump(config: Config) -> Vec<u8> {
@@ -99,7 +99,7 @@ fn a_value_out_of_range_is_refused_in_the_kernels_words() {
         ("limit 4294967295", limit),
     ] {
         assert_eq!(
-            complaint(&weft_core::wire::QDISC, command),
+            complaint(&weft_mechanisms::wire::QDISC, command),
             sentence,
             "{command}"
         );
@@ -135,7 +135,7 @@ fn an_illegal_value_is_named_with_what_is_expected() {
         ),
     ] {
         assert_eq!(
-            complaint(&weft_core::wire::QDISC, command),
+            complaint(&weft_mechanisms::wire::QDISC, command),
             sentence,
             "{command}"
         );
@@ -144,9 +144,9 @@ fn an_illegal_value_is_named_with_what_is_expected() {
 
 #[test]
 fn help_is_the_usage_wherever_it_stands_as_an_option() {
-    assert_eq!(complaint(&weft_core::wire::QDISC, "help"), usage());
+    assert_eq!(complaint(&weft_mechanisms::wire::QDISC, "help"), usage());
     assert_eq!(
-        complaint(&weft_core::wire::QDISC, "rate 10gbit help"),
+        complaint(&weft_mechanisms::wire::QDISC, "rate 10gbit help"),
         usage()
     );
     for option in [
@@ -164,12 +164,15 @@ fn help_is_the_usage_wherever_it_stands_as_an_option() {
 #[test]
 fn an_unknown_word_is_asked_about() {
     let what = |word| format!("What is \"{word}\"?\n{}", usage());
-    assert_eq!(complaint(&weft_core::wire::QDISC, "foo"), what("foo"));
+    assert_eq!(complaint(&weft_mechanisms::wire::QDISC, "foo"), what("foo"));
     assert_eq!(
-        complaint(&weft_core::wire::QDISC, "rate 10gbit 5"),
+        complaint(&weft_mechanisms::wire::QDISC, "rate 10gbit 5"),
         what("5")
     );
-    assert_eq!(complaint(&weft_core::wire::QDISC, "10gbit"), what("10gbit"));
+    assert_eq!(
+        complaint(&weft_mechanisms::wire::QDISC, "10gbit"),
+        what("10gbit")
+    );
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn an_option_without_its_value_is_incomplete() {
     for command in ["rate", "delay", "overhead", "rate 10gbit mpu", "slack"] {
         assert!(
             matches!(
-                request(&weft_core::wire::QDISC, command),
+                request(&weft_mechanisms::wire::QDISC, command),
                 Err(Complaint::Incomplete { .. })
             ),
             "{command}"
@@ -198,7 +201,7 @@ fn an_option_given_twice_is_refused() {
         let value = value.to_owned();
         let twice = Complaint::Duplicate { option, value };
         assert_eq!(
-            request(&weft_core::wire::QDISC, command),
+            request(&weft_mechanisms::wire::QDISC, command),
             Err(twice),
             "{command}"
         );
@@ -215,7 +218,7 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         slack: 0,
         limit: 0,
     };
-    let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::wire::QDISC, &dump(config));
     assert_eq!(text, "rate 10000000bit delay 0ns ");
     assert_eq!(
         json,
@@ -230,7 +233,7 @@ fn options_are_shown_as_they_are_given_and_those_that_are_0_only_in_json() {
         limit: 1 << 20,
         ..config
     };
-    let (text, json) = shown(&weft_core::wire::QDISC, &dump(config));
+    let (text, json) = shown(&weft_mechanisms::wire::QDISC, &dump(config));
     assert_eq!(
         text,
         "rate 10000000bit delay 200000ns overhead 24 mpu 1Kb slack 60000ns limit 1Mb "
@@ -246,7 +249,7 @@ fn of_a_malformed_dump_nothing_is_shown() {
     let printed = Printed::default();
     let lacking = Refusal::invalid(c"The dump lacks an attribute");
     assert_eq!(
-        weft_tc::options::print(&weft_core::wire::QDISC, &[], &printed),
+        weft_tc::options::print(&weft_mechanisms::wire::QDISC, &[], &printed),
         Err(lacking)
     );
     assert_eq!(
@@ -257,7 +260,8 @@ fn of_a_malformed_dump_nothing_is_shown() {
 
 #[test]
 fn a_wire_that_never_sent_has_no_lateness() {
-    let (text, json) = statistics(&weft_core::wire::QDISC, &Stats::default().to_bytes()).unwrap();
+    let (text, json) =
+        statistics(&weft_mechanisms::wire::QDISC, &Stats::default().to_bytes()).unwrap();
     assert_eq!(
         text,
         "  busy 0ns in_flight 0b 0p\n  lateness count 0 mean 0ns max 0ns",
@@ -290,7 +294,7 @@ fn every_statistic_is_shown_and_of_the_histogram_what_is_not_empty() {
     stats.late_histogram[0] = 5;
     stats.late_histogram[1] = 1;
     stats.late_histogram[14] = 7;
-    let (text, json) = statistics(&weft_core::wire::QDISC, &stats.to_bytes()).unwrap();
+    let (text, json) = statistics(&weft_mechanisms::wire::QDISC, &stats.to_bytes()).unwrap();
     assert_eq!(
         text,
         "  busy 1214400ns in_flight 15140b 10p held 3\n  \
@@ -313,7 +317,7 @@ fn each_bucket_is_named_by_its_upper_end_but_the_last() {
     for bucket in 0..LATENESS_BUCKETS {
         let mut stats = Stats::default();
         stats.late_histogram[bucket] = 1;
-        let (text, _) = statistics(&weft_core::wire::QDISC, &stats.to_bytes()).unwrap();
+        let (text, _) = statistics(&weft_mechanisms::wire::QDISC, &stats.to_bytes()).unwrap();
         // A count in bucket i is at least 2^(i-1) ns, and less than 2^i ns.
         let name = match bucket {
             0 => "0ns".to_owned(),
@@ -330,13 +334,13 @@ fn statistics_that_lack_a_field_are_refused_and_those_that_have_more_are_shown()
     let needed = Stats::SIZE;
     for length in [0, 1, Stats::SIZE - 1] {
         assert_eq!(
-            statistics(&weft_core::wire::QDISC, &whole[..length]),
+            statistics(&weft_mechanisms::wire::QDISC, &whole[..length]),
             Err(TooShort { needed })
         );
     }
     assert_eq!(
-        statistics(&weft_core::wire::QDISC, &whole),
-        statistics(&weft_core::wire::QDISC, &whole[..needed])
+        statistics(&weft_mechanisms::wire::QDISC, &whole),
+        statistics(&weft_mechanisms::wire::QDISC, &whole[..needed])
     );
-    assert!(statistics(&weft_core::wire::QDISC, &whole).is_ok());
+    assert!(statistics(&weft_mechanisms::wire::QDISC, &whole).is_ok());
 }

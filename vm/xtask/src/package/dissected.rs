@@ -10,11 +10,11 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use weft_core::bfc::frame as bfc;
-use weft_core::common::tag::{IPV6_DESTINATION_OPTIONS, Tag};
-use weft_core::fastpass::frame as fcp;
-use weft_core::pase::message::{self as pase, Message, Says};
-use weft_core::pase::{Flow, Verdict};
+use weft_mechanisms::bfc::frame as bfc;
+use weft_mechanisms::common::tag::{IPV6_DESTINATION_OPTIONS, Tag};
+use weft_mechanisms::fastpass::frame as fcp;
+use weft_mechanisms::pase::message::{self as pase, Message, Says};
+use weft_mechanisms::pase::{Flow, Verdict};
 
 use crate::build::Base;
 use crate::cache::{Cache, Entry};

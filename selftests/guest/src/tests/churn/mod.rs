@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_core::common::mechanism;
 use weft_ktap::{Context, tests};
+use weft_mechanisms::common::mechanism;
 
 use crate::port::Port;
 use crate::random::Random;
@@ -83,7 +83,7 @@ fn examples() -> Result<Vec<Example>> {
             options,
         })
     };
-    weft_core::QDISCS.iter().map(example).collect()
+    weft_mechanisms::QDISCS.iter().map(example).collect()
 }
 
 fn everything_comes_changes_and_goes_at_once(cx: &Context) -> Result<()> {

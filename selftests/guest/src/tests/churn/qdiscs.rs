@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use weft_core::bfc::options::MAX_QUEUES;
 use weft_ktap::Namespace;
+use weft_mechanisms::bfc::options::MAX_QUEUES;
 
 use super::{Example, Tally, pause};
 use crate::blaster::Blaster;

@@ -10,7 +10,7 @@
 //! ```
 
 use anyhow::Result;
-use weft_core::common::tag::Tag;
+use weft_mechanisms::common::tag::Tag;
 
 use super::{Example, Tally, pause};
 use crate::model::Packet;
