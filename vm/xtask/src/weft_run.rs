@@ -17,6 +17,11 @@ use crate::process;
 use crate::transfer;
 use crate::vm;
 
+/// The exit status of `weft run` whose results are not to be believed.
+const NOT_BELIEVED: u8 = 1;
+/// That of a process that was ended by SIGKILL.
+const KILLED: u8 = 128 + 9;
+
 /// What the guest left.
 pub(crate) struct Left {
     pub(crate) status: u8,
@@ -87,15 +92,30 @@ pub(crate) fn run(
         missing,
     } = wanted;
     let outcome = guest::run(built, &run, seen).with_context(|| (*name).to_owned())?;
-    let Some(file) = transfer::file(&outcome.tar, file)? else {
-        let output = String::from_utf8_lossy(&outcome.console);
-        let output = process::last_lines(&output, 30);
-        bail!("{name} {missing} (status {})\n{output}", outcome.status);
-    };
-    Ok(Left {
-        status: outcome.status,
-        file,
-    })
+    let left = transfer::file(&outcome.tar, file)?;
+    match whole(outcome.status, left) {
+        Some(file) => Ok(Left {
+            status: outcome.status,
+            file,
+        }),
+        None => {
+            let output = String::from_utf8_lossy(&outcome.console);
+            let output = process::last_lines(&output, 30);
+            let cure = match outcome.status {
+                KILLED => ": killed, most likely for want of memory; --memory gives more",
+                _ => "",
+            };
+            bail!(
+                "{name} {missing} (status {}{cure})\n{output}",
+                outcome.status
+            )
+        }
+    }
+}
+
+/// What a run left that came to its end. One that did not may leave a file, too, in which anything may be missing.
+fn whole(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    left.filter(|_| status <= NOT_BELIEVED)
 }
 
 /// How far it is, by what it printed.
@@ -142,6 +162,16 @@ fn told(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_no_result() {
+        let left = || Some(b"{}".to_vec());
+        assert_eq!(whole(0, left()), left());
+        assert_eq!(whole(1, left()), left());
+        assert_eq!(whole(KILLED, left()), None);
+        assert_eq!(whole(2, left()), None);
+        assert_eq!(whole(0, None), None);
+    }
 
     #[test]
     fn progress_is_read_from_what_the_guest_prints() {
