@@ -21,8 +21,8 @@ const SCENARIO: &str = "selftests/determinism/scenario.sh";
 const PLACE: &str = "root/scenario.sh";
 /// How many files more another image has, of some MB each.
 const BALLAST_FILES: usize = 3;
-/// Of memory, which files in the guest take, too.
-const OF_MEMORY: &str = "slabinfo";
+/// Files that tell of memory, which the guest's files take, too.
+const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
 
 /// The parts of what leaves the guest.
 const OUTPUT: &str = "output";
@@ -85,7 +85,7 @@ impl Trace {
                 _ => {}
             }
         }
-        all.retain(|name, _| !name.ends_with(OF_MEMORY));
+        all.retain(|name, _| !OF_MEMORY.iter().any(|of_memory| name.ends_with(of_memory)));
         Ok(all)
     }
 }
