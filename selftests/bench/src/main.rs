@@ -122,8 +122,7 @@ fn main() -> Result<()> {
     // The machine's own warm-up.
     measure(&SUBJECTS[0], None, 1, &arguments)?;
     for subject in SUBJECTS {
-        let only = &arguments.only;
-        if !only.is_empty() && !only.iter().any(|part| subject.name.contains(part)) {
+        if !wanted(&arguments.only, subject.name) {
             continue;
         }
         let mut empty = vec![(None, 1), (None, 64)];
@@ -147,6 +146,11 @@ fn main() -> Result<()> {
         figures,
     };
     results.write(&arguments.json)
+}
+
+/// Whether a qdisc is among those that were asked for; if none was, all are.
+fn wanted(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|part| name.contains(part))
 }
 
 /// Measures one figure.

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use crate::pktgen::Pktgen;
-use crate::{DEVICE, Dummy, run};
+use crate::{DEVICE, Dummy, run, wanted};
 
 /// What waits, in turn.
 const WAITING: [u32; 2] = [0, 10_000];
@@ -110,7 +110,7 @@ pub(crate) fn measure(only: &[String]) -> Result<Vec<Figure>> {
     // The machine's own warm-up.
     one(&ASKED[0], ASKED[0].roomy, 1)?;
     for asked in ASKED {
-        if !only.is_empty() && !only.iter().any(|part| asked.name.contains(part)) {
+        if !wanted(only, asked.name) {
             continue;
         }
         // Its module is loaded by then.

@@ -37,9 +37,8 @@ struct Command<'a> {
 ///
 /// If the description is not as it must be, or a run fails.
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
-    let kept = experiment::kept(experiment)?;
     if args.experiment.kept {
-        return match kept {
+        return match experiment::kept(experiment)? {
             Some(kept) => tell(&kept, args),
             None => usage(format!(
                 "nothing is kept of {}: without --kept it is run",
@@ -80,10 +79,10 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
     let status = tell(&judgement, args)?;
-    if let Some(kept) = &kept
-        && !args.quiet
+    if !args.quiet
+        && let Some(kept) = experiment::kept(experiment)?
     {
-        eprintln!("{}", beside(&judgement.beside(kept), &experiment.name));
+        eprintln!("{}", beside(&judgement.beside(&kept), &experiment.name));
     }
     Ok(status)
 }

@@ -30,10 +30,6 @@ fn main() -> Result<()> {
     );
     mounts::set_up().context("setting up the guest")?;
     let mut region = output::Region::open().context("opening what leads out of the guest")?;
-    let content =
-        std::fs::read(request::PATH).with_context(|| format!("reading {}", request::PATH))?;
-    let request =
-        Request::decode(&content).with_context(|| format!("{} is malformed", request::PATH))?;
     if matches!(region, output::Region::File(_)) {
         // Timers are only exact from the first tick on, which this kernel, booting in no time, has not
         // seen yet.
@@ -46,6 +42,10 @@ fn main() -> Result<()> {
         status: 0,
         length: 0,
     })?;
+    let content =
+        std::fs::read(request::PATH).with_context(|| format!("reading {}", request::PATH))?;
+    let request =
+        Request::decode(&content).with_context(|| format!("{} is malformed", request::PATH))?;
     let status = session::run(&request).context("running the command")?;
     output::save_kernel_log().context("saving the kernel log")?;
     region.hand_out(status)?;

@@ -12,18 +12,19 @@ mod usage;
 mod weave;
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
-use crate::cli::{Bench, BenchKind};
+use crate::cli::{Bench, BenchKind, ClockKind, Hardware};
 use crate::guest::{self, Run};
 use crate::progress;
-use crate::qemu::Machine;
+use crate::qemu::Clock;
 use crate::transfer;
+use crate::vm;
 
 /// Where `weft-bench` leaves its figures, in `/out`.
 const FIGURES: &str = "bench.json";
@@ -68,21 +69,32 @@ fn tell<T: Serialize>(
     Ok(0)
 }
 
-/// Runs `weft-bench` in a guest: the JSON that it writes.
-fn weft_bench(
+/// Runs `weft-bench` in a guest: what it writes, and what its clock was.
+fn weft_bench<T: DeserializeOwned>(
     built: &Built,
-    machine: Machine,
-    options: Vec<String>,
-    timeout: Duration,
+    clock: ClockKind,
+    hardware: &Hardware,
+    options: &[String],
+    only: Option<&String>,
     what: &str,
-) -> Result<Vec<u8>> {
+) -> Result<(T, Clock)> {
+    let mut machine = vm::machine(built, clock, hardware)?;
+    if let Clock::Virtual { shift, .. } = &mut machine.clock {
+        // So that a nanosecond is an instruction.
+        *shift = 0;
+    }
+    // The generator, the qdisc and the device are one thread of work.
+    machine.cpus = 1;
     let mut command = vec![
         "weft-bench".to_owned(),
         "--json".to_owned(),
         format!("/out/{FIGURES}"),
     ];
-    command.extend(options);
-    let run = Run::new(machine, command, timeout);
+    command.extend_from_slice(options);
+    if let Some(only) = only {
+        command.extend(["--only".to_owned(), only.clone()]);
+    }
+    let run = Run::new(machine, command, hardware.timeout());
     let mut printed = Vec::new();
     let outcome = progress::step(what, || {
         guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))
@@ -93,7 +105,9 @@ fn weft_bench(
         outcome.status,
         String::from_utf8_lossy(&printed)
     );
-    transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")
+    let figures = transfer::file(&outcome.tar, FIGURES)?.context("weft-bench left no figures")?;
+    let figures = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
+    Ok((figures, run.machine.clock))
 }
 
 /// The date in UTC, as in 2026-01-31.

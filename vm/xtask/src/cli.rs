@@ -67,10 +67,10 @@ impl Command {
             Self::Bench(bench) => match &bench.what {
                 BenchKind::Arbiter(_) => return Ok(()),
                 BenchKind::Clocks(bench) => &bench.target,
-                BenchKind::Hops(bench) => &bench.target,
+                BenchKind::Hops(bench) => &bench.figures.target,
                 BenchKind::Ns3(bench) => &bench.target,
-                BenchKind::Qdisc(bench) => &bench.target,
-                BenchKind::Requests(bench) => &bench.target,
+                BenchKind::Qdisc(bench) => &bench.figures.target,
+                BenchKind::Requests(bench) => &bench.figures.target,
                 BenchKind::Weave(bench) => &bench.target,
             },
         };
@@ -593,6 +593,21 @@ pub(crate) struct BenchNs3 {
     pub(crate) hardware: Hardware,
 }
 
+/// What figures are measured on, and what becomes of them.
+#[derive(Args, Debug)]
+pub(crate) struct Figures {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the figures in selftests/bench/results, under the date and the kernel
+    #[arg(long)]
+    pub(crate) save: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
 /// Processor time per data packet and hop under the model clock
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -601,18 +616,10 @@ Examples:
   cargo xtask bench hops --save")]
 pub(crate) struct BenchHops {
     #[command(flatten)]
-    pub(crate) target: Target,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) figures: Figures,
     /// Only points with these names, separated by commas (see selftests/bench)
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// Instructions per packet and packets per second, ours and stock qdiscs side by side
@@ -624,21 +631,13 @@ Examples:
   cargo xtask bench qdisc --save --json > bench.json")]
 pub(crate) struct BenchQdisc {
     #[command(flatten)]
-    pub(crate) target: Target,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) figures: Figures,
     /// Packets measured for each figure
     #[arg(long, default_value_t = 20_000)]
     pub(crate) packets: u64,
     /// Only qdiscs whose name contains this, or one of several separated by commas
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side by side
@@ -652,18 +651,10 @@ Examples:
   cargo xtask bench requests --save --json > requests.json")]
 pub(crate) struct BenchRequests {
     #[command(flatten)]
-    pub(crate) target: Target,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) figures: Figures,
     /// Only qdiscs whose name contains this, or one of several separated by commas
     #[arg(long, value_name = "NAMES")]
     pub(crate) only: Option<String>,
-    /// Keep the figures in selftests/bench/results, under the date and the kernel
-    #[arg(long)]
-    pub(crate) save: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// A workload on a fat-tree under several schemes, in virtual time: a comparison and a report

@@ -4,7 +4,6 @@
 //! another run; and, where work takes no time, a guest with more files in it is no other run.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use anyhow::{Context, Result, bail};
 
@@ -13,6 +12,7 @@ use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Outcome, Run};
 use crate::ktap::Tally;
 use crate::progress;
+use crate::transfer;
 use crate::vm;
 
 /// A short run with everything that could differ: timers, TCP, hashes, the random number generator.
@@ -24,11 +24,6 @@ const BALLAST_FILES: usize = 3;
 /// Files that tell of memory, which the guest's files take, too.
 const OF_MEMORY: [&str; 2] = ["slabinfo", "dmesg"];
 
-/// The parts of what leaves the guest.
-const OUTPUT: &str = "output";
-const LOG: &str = "kernel log";
-const FILES: &str = "files";
-
 /// All that leaves the guest.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Trace {
@@ -39,7 +34,11 @@ impl From<Outcome> for Trace {
     fn from(outcome: Outcome) -> Self {
         let log = outcome.kernel_log.into_bytes();
         Self {
-            parts: [(OUTPUT, outcome.console), (LOG, log), (FILES, outcome.tar)],
+            parts: [
+                ("output", outcome.console),
+                ("kernel log", log),
+                ("files", outcome.tar),
+            ],
         }
     }
 }
@@ -66,26 +65,10 @@ impl Trace {
 
     /// The output and files, by name.
     fn but_for_memory(&self) -> Result<BTreeMap<String, Vec<u8>>> {
-        let mut all = BTreeMap::new();
-        for (name, bytes) in &self.parts {
-            match *name {
-                FILES => {
-                    let mut archive = tar::Archive::new(bytes.as_slice());
-                    for entry in archive.entries().context("reading the guest's files")? {
-                        let mut entry = entry?;
-                        let name = entry.path()?.display().to_string();
-                        let mut content = Vec::new();
-                        entry.read_to_end(&mut content)?;
-                        all.insert(name, content);
-                    }
-                }
-                OUTPUT => {
-                    all.insert(OUTPUT.to_owned(), bytes.clone());
-                }
-                _ => {}
-            }
-        }
+        let [(name, output), _, (_, tar)] = &self.parts;
+        let mut all = transfer::files(tar).context("reading the guest's files")?;
         all.retain(|name, _| !OF_MEMORY.iter().any(|of_memory| name.ends_with(of_memory)));
+        all.insert((*name).to_owned(), output.clone());
         Ok(all)
     }
 }
@@ -214,9 +197,9 @@ mod tests {
     fn trace(output: &str, log: &str) -> Trace {
         Trace {
             parts: [
-                (OUTPUT, output.into()),
-                (LOG, log.into()),
-                (FILES, Vec::new()),
+                ("output", output.into()),
+                ("kernel log", log.into()),
+                ("files", Vec::new()),
             ],
         }
     }

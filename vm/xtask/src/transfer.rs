@@ -2,6 +2,7 @@
 
 //! The host's half of [`weft_guest::transfer`]: reads what the guest left in the shared memory.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -72,6 +73,22 @@ pub(crate) fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
+}
+
+/// All files of the tar, by name.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    for entry in tar::Archive::new(tar).entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.display().to_string();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content)?;
+        all.insert(name, content);
+    }
+    Ok(all)
 }
 
 /// Unpacks the tar into a directory.

@@ -157,10 +157,10 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
     let points: Vec<&Point> = POINTS.iter().filter(wanted).collect();
     let names = || POINTS.map(|point| point.name).join(", ");
     ensure!(!points.is_empty(), "--only: one or several of {}", names());
-    let built = build::all(cache, &options.target.request(), &[Kernel::Model])?;
+    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Model])?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for point in points {
-        match measure(&built, point, &options.hardware) {
+        match measure(&built, point, &options.figures.hardware) {
             Ok(figure) => {
                 progress::note(&format!("{}: {:.2} µs", point.name, figure.us_per_hop));
                 figures.push(figure);
@@ -180,7 +180,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
         figures,
     };
     let name = format!("hops-{}-{}", report.date, report.kernel);
-    let how = (options.save, options.json);
+    let how = (options.figures.save, options.figures.json);
     let status = super::tell(&report, &name, how, table)?;
     if !failed.is_empty() {
         eprintln!("failed: {}", failed.join(", "));

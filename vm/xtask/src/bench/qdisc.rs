@@ -2,14 +2,13 @@
 
 //! `cargo xtask bench qdisc`: what a packet costs.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchQdisc, ClockKind};
 use crate::qemu::Clock;
-use crate::vm;
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;
@@ -62,13 +61,13 @@ struct Report {
 /// # Errors
 /// If the guest cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
-    let built = build::all(cache, &options.target.request(), &[Kernel::Stock])?;
+    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
     let (exact, _) = measure(&built, options, ClockKind::Virtual)?;
     let (real, clock) = measure(&built, options, ClockKind::Real)?;
     let report = Report {
         date: super::today()?,
         kernel: exact.kernel,
-        suite: options.target.suite.clone(),
+        suite: options.figures.target.suite.clone(),
         real_clock: match clock {
             Clock::Kvm => "kvm",
             _ => "tcg",
@@ -80,34 +79,29 @@ pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
     if let Some(only) = &options.only {
         name += &format!("-{only}");
     }
-    let how = (options.save, options.json);
+    let how = (options.figures.save, options.figures.json);
     super::tell(&report, &name, how, table)
 }
 
 /// One run of the guest's program.
 fn measure(built: &Built, options: &BenchQdisc, clock: ClockKind) -> Result<(Measured, Clock)> {
-    let mut machine = vm::machine(built, clock, &options.hardware)?;
-    if let Clock::Virtual { shift, .. } = &mut machine.clock {
-        // So that a nanosecond is an instruction.
-        *shift = 0;
-    }
-    // The generator, the qdisc and the device are one thread of work.
-    machine.cpus = 1;
     let mut command = vec!["--packets".to_owned(), options.packets.to_string()];
     if clock == ClockKind::Real {
         command.extend(["--rounds".into(), REAL_ROUNDS.to_string()]);
-    }
-    if let Some(only) = &options.only {
-        command.extend(["--only".into(), only.clone()]);
     }
     let what = match clock {
         ClockKind::Real => "qdiscs in real time",
         _ => "qdiscs in virtual time",
     };
-    let carried = machine.clock;
-    let figures = super::weft_bench(built, machine, command, options.hardware.timeout(), what)?;
-    let measured = serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
-    Ok((measured, carried))
+    let only = options.only.as_ref();
+    super::weft_bench(
+        built,
+        clock,
+        &options.figures.hardware,
+        &command,
+        only,
+        what,
+    )
 }
 
 /// Puts each figure beside its twin.

@@ -2,14 +2,12 @@
 
 //! `cargo xtask bench requests`: what requests about a qdisc cost that has packets, or has reserved much.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchRequests, ClockKind};
-use crate::qemu::Clock;
-use crate::vm;
 
 /// What `weft-bench --requests` writes.
 #[derive(Deserialize)]
@@ -31,6 +29,13 @@ struct Figure {
     ns: u64,
 }
 
+impl Figure {
+    /// What tells its row in the table from others.
+    fn row(&self) -> (&str, &str, u32) {
+        (&self.qdisc, &self.options, self.waiting)
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     date: String,
@@ -44,29 +49,28 @@ struct Report {
 /// # Errors
 /// If the guest cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchRequests) -> Result<u8> {
-    let built = build::all(cache, &options.target.request(), &[Kernel::Stock])?;
-    let mut machine = vm::machine(&built, ClockKind::Virtual, &options.hardware)?;
-    if let Clock::Virtual { shift, .. } = &mut machine.clock {
-        // So that a nanosecond is an instruction.
-        *shift = 0;
-    }
-    machine.cpus = 1;
-    let mut command = vec!["--requests".to_owned()];
-    if let Some(only) = &options.only {
-        command.extend(["--only".to_owned(), only.clone()]);
-    }
-    let timeout = options.hardware.timeout();
-    let figures = super::weft_bench(&built, machine, command, timeout, "requests")?;
-    let measured: Measured =
-        serde_json::from_slice(&figures).context("reading weft-bench's figures")?;
+    let built = build::all(cache, &options.figures.target.request(), &[Kernel::Stock])?;
+    let (measured, _): (Measured, _) = super::weft_bench(
+        &built,
+        ClockKind::Virtual,
+        &options.figures.hardware,
+        &["--requests".to_owned()],
+        options.only.as_ref(),
+        "requests",
+    )?;
     let report = Report {
         date: super::today()?,
         kernel: measured.kernel,
-        suite: options.target.suite.clone(),
+        suite: options.figures.target.suite.clone(),
         figures: measured.figures,
     };
     let name = format!("requests-{}-{}", report.date, report.kernel);
-    super::tell(&report, &name, (options.save, options.json), table)
+    super::tell(
+        &report,
+        &name,
+        (options.figures.save, options.figures.json),
+        table,
+    )
 }
 
 /// A row for each qdisc, its options and what waits: thousands of instructions of each request.
@@ -74,11 +78,7 @@ fn table(report: &Report) -> String {
     const REQUESTS: [&str; 4] = ["add", "show", "delete", "narrow"];
     let mut rows: Vec<(&str, &str, u32)> = Vec::new();
     for figure in &report.figures {
-        let row = (
-            figure.qdisc.as_str(),
-            figure.options.as_str(),
-            figure.waiting,
-        );
+        let row = figure.row();
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -94,13 +94,7 @@ fn table(report: &Report) -> String {
     for row in rows {
         text += &format!("{:<9} {:>7}", row.0, row.2);
         for request in REQUESTS {
-            let mut of_row = report.figures.iter().filter(|figure| {
-                (
-                    figure.qdisc.as_str(),
-                    figure.options.as_str(),
-                    figure.waiting,
-                ) == row
-            });
+            let mut of_row = report.figures.iter().filter(|figure| figure.row() == row);
             text += &match of_row.find(|figure| figure.request == request) {
                 Some(figure) => format!(" {:>7}", figure.ns / 1000),
                 None => format!(" {:>7}", "-"),
