@@ -18,6 +18,7 @@
 //! | `signals`      | waiting for a command, whatever happens meanwhile                       |
 //! | [`testbed`]    | a fabric on this machine: its plan, weft's programs at its ports        |
 //! | `trial`        | flows on a woven fabric, from the first byte to the summary             |
+//! | `follow`       | where packets to a host come by                                         |
 //! | `ports`        | what ports say of themselves                                            |
 //! | [`live`]       | what ports do from one moment to the next, for people to look at        |
 //! | `gates`        | what a run must pass to be believed                                     |
@@ -32,6 +33,7 @@ pub mod error;
 pub mod experiment;
 pub mod fabric;
 pub mod fault;
+mod follow;
 mod gates;
 mod inputs;
 pub mod live;

@@ -390,6 +390,7 @@ mod tests {
             header: sample.header,
             flows: sample.flows,
             ports: sample.ports,
+            path: None,
             summary: Some(sample.summary),
         }
     }
@@ -433,6 +434,7 @@ mod tests {
                 header,
                 flows: Vec::new(),
                 ports: Vec::new(),
+                path: None,
                 summary: None,
             };
             Group::new(name.to_owned(), vec![run])
@@ -460,6 +462,7 @@ mod tests {
                 },
                 flows: Vec::new(),
                 ports: Vec::new(),
+                path: None,
                 summary: None,
             };
             Group::new(name.to_owned(), vec![run])

@@ -15,10 +15,12 @@ use weft_load::framing::Framing;
 use weft_load::generate::Workload;
 use weft_load::record::{FORMAT, Header, Reader, Record};
 use weft_net::{Plan, Process};
+use weft_topo::NodeId;
 
 use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
 use crate::fault::{Fault, Faults};
+use crate::follow;
 use crate::inputs;
 use crate::process;
 use crate::testbed::{self, ControlGroup, Sampled};
@@ -55,6 +57,8 @@ pub struct Run {
     pub sample: Option<Duration>,
     /// Whether every port is sampled each time, not only those of interest.
     pub sample_all: bool,
+    /// The host to which packets are followed, if any.
+    pub follow: Option<String>,
     /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
     /// takes for the largest flow, at least 10 s of the machine.
     pub patience: Option<Duration>,
@@ -75,6 +79,8 @@ pub struct Checked {
     framing: Framing,
     plan: Plan,
     faults: Faults,
+    /// To which packets are followed.
+    followed: Option<NodeId>,
 }
 
 impl Run {
@@ -89,12 +95,17 @@ impl Run {
             fault.check(&fabric, self.ipv6)?;
         }
         let framing = fabric.framing(self.ipv6)?;
+        let followed = self.follow.as_deref();
+        let followed = followed
+            .map(|name| follow::host(&fabric.topology, name))
+            .transpose()?;
         for &seed in seeds {
             self.traffic.workload(&fabric.topology, &framing, seed)?;
         }
         Ok(Checked {
             plan: testbed::plan(&self.testbed, &fabric)?,
             faults: Faults::new(&fabric, &self.faults)?,
+            followed,
             run: self,
             fabric,
             framing,
@@ -267,6 +278,8 @@ impl Checked {
                 None => Sampling::AtLeast(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
             },
             sample_all: run.sample_all,
+            follow: self.followed,
+            ipv6: run.ipv6,
             faults: &self.faults,
         };
         let hosts = testbed::hosts(&testbed, &fabric.topology, run.ipv6)?;

@@ -22,6 +22,7 @@ use weft_net::Testbed;
 use weft_topo::{NodeId, Topology, Wire};
 
 use crate::fault::{Faults, Running};
+use crate::follow::Following;
 use crate::gates::Measured;
 use crate::ports::{self, Continued, PortReading, Ports};
 use cpu::Cpu;
@@ -52,6 +53,10 @@ pub(crate) struct Trial<'a> {
     pub(crate) sample: Sampling,
     /// Whether every port is, not only those of interest.
     pub(crate) sample_all: bool,
+    /// To which host packets are followed.
+    pub(crate) follow: Option<NodeId>,
+    /// Whether hosts use IPv6.
+    pub(crate) ipv6: bool,
     pub(crate) faults: &'a Faults,
 }
 
@@ -240,7 +245,19 @@ impl Trial<'_> {
             cancel: Some(cancel),
             more: keeps_up.then_some(&mut more),
         };
-        let report = engine.run(flows, watch)?;
+        let (report, path) = std::thread::scope(|scope| {
+            let begin = |to| {
+                let fabric = (self.testbed, self.topology);
+                Following::begin(scope, fabric, (to, self.ipv6), self.dilation)
+            };
+            let following = self.follow.map(begin).transpose()?;
+            let report = engine.run(flows, watch)?;
+            let path = following.map(Following::end).transpose()?;
+            anyhow::Ok((report, path.flatten()))
+        })?;
+        if let Some(path) = path {
+            record::write(out, &Record::Path(path))?;
+        }
         let failures = failures()?;
         match unbegun {
             Some(error) => return Err(error),

@@ -6,10 +6,11 @@
 //! {"record":"header","format":1,"weft":"0.1.0","seed":1,…}
 //! {"record":"flow","id":0,"src":3,"dst":12,"class":"background","start_ns":17,"size":1460,…}
 //! {"record":"port","time_ns":1000000,"node":"edge0","port":"h0","backlog_packets":3,…}
+//! {"record":"path","to":"h0","packets":840,"detoured":31,"hops":[…],…}
 //! {"record":"summary","valid":true,"gates":[…],…}
 //! ```
 //!
-//! The header comes first, then flows and port samples in any order, the summary last; a file
+//! The header comes first, then flows, port samples and at most one path in any order, the summary last; a file
 //! without one is of a run that did not end. Times are fabric nanoseconds: those of the guest divided
 //! by [`Header::dilation`]. What could not be measured is `null`.
 //!
@@ -46,6 +47,8 @@ pub enum Record {
     Flow(Flow),
     /// How a port was doing.
     Port(PortSample),
+    /// Where a packet came by.
+    Path(PacketPath),
     /// What it comes to.
     Summary(Summary),
     /// A kind that a newer version writes.
@@ -330,6 +333,36 @@ pub struct Backpressure {
     /// Pauses that lapsed, as nothing was heard of the neighbour any more.
     #[serde(default)]
     pub lapsed: u64,
+}
+
+/// Of the packets to a host that were followed, the first of those that took the most hops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketPath {
+    /// The host.
+    pub to: String,
+    /// How many packets came to it, acknowledgements among them.
+    pub packets: u64,
+    /// Of these, how many took more hops than a shortest path has.
+    pub detoured: u64,
+    /// How many were missed at a node, as more came at a time than were kept: 0, or the path may be cut short.
+    pub missed: u64,
+    /// The nodes that it came by, from its ends at the bottom: hosts, their switches, and so on.
+    pub layers: Vec<Vec<String>>,
+    /// From its sender to the host.
+    pub hops: Vec<PathHop>,
+}
+
+/// From a node to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathHop {
+    /// When it came to `to`, ns after it came to the first switch.
+    pub after_ns: u64,
+    /// From this node,
+    pub from: String,
+    /// to this one.
+    pub to: String,
+    /// Whether it was no nearer to the host then.
+    pub detour: bool,
 }
 
 /// What a run comes to.

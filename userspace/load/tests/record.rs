@@ -119,6 +119,7 @@ fn what_is_written_is_read() {
         header: header(),
         flows,
         ports: vec![sample()],
+        path: None,
         summary: Some(summary),
     };
     assert_eq!(run, expected);

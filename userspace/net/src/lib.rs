@@ -42,6 +42,7 @@
 //! | `orphans`     | ends connections that no process has any more           |
 //! | `testbed`     | which there are; into their nodes                       |
 //! | `stats`       | what their qdiscs have counted                          |
+//! | `follow`      | packets on their way to a host, node by node            |
 //! | `layout`      | where a testbed is in the file system                   |
 //! | `namespace`   | threads in namespaces                                   |
 //! | `netlink`     | batches of requests, dumps                              |
@@ -55,6 +56,7 @@ mod attributes;
 mod commands;
 mod down;
 mod error;
+mod follow;
 mod layout;
 pub mod machine;
 mod metrics;
@@ -76,6 +78,7 @@ mod up;
 pub use commands::{Commands, ProcessCommands, quoted};
 pub use down::{Removed, down, kill};
 pub use error::{Error, Result};
+pub use follow::{Follower, Identity, Seen};
 pub use metrics::RouteMetrics;
 pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
 pub use processes::{Ended, Process, Processes, watch};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::topology::{Kind, Node, Topology};
+use crate::topology::{Kind, Node, NodeId, Topology};
 
 /// Between two rows, and the height of a node, in px.
 const ROW: f64 = 90.0;
@@ -36,18 +36,15 @@ impl Topology {
         text
     }
 
-    /// The layers from the bottom, each with its nodes' places: hosts, then switches in the order in
-    /// which the topology names them.
-    fn layers(&self) -> Vec<(&str, Vec<usize>)> {
-        let mut layers: Vec<(&str, Vec<usize>)> = Vec::new();
-        let hosts_first = [Kind::Host, Kind::Switch];
-        for kind in hosts_first {
-            let nodes = self.nodes().iter().enumerate();
-            for (place, node) in nodes.filter(|(_, node)| node.kind == kind) {
-                match layers.iter_mut().find(|(name, _)| *name == node.layer) {
-                    Some((_, nodes)) => nodes.push(place),
-                    None => layers.push((&node.layer, vec![place])),
-                }
+    /// The layers from the bottom by name, each with its nodes: hosts, then switches in the order in which the
+    /// topology names them.
+    pub fn layers(&self) -> Vec<(&str, Vec<NodeId>)> {
+        let mut layers: Vec<(&str, Vec<NodeId>)> = Vec::new();
+        for id in self.hosts().chain(self.switches()) {
+            let of_node = self.node(id).layer.as_str();
+            match layers.iter_mut().find(|(layer, _)| *layer == of_node) {
+                Some((_, nodes)) => nodes.push(id),
+                None => layers.push((of_node, vec![id])),
             }
         }
         layers
@@ -63,8 +60,8 @@ impl Topology {
         )?;
         for (layer, nodes) in self.layers() {
             write!(out, "  {{ rank=same; // {layer}\n   ")?;
-            for place in nodes {
-                let node = &self.nodes()[place];
+            for id in nodes {
+                let node = self.node(id);
                 let shape = match node.kind {
                     Kind::Host => " [shape=oval]",
                     Kind::Switch => "",
@@ -83,8 +80,8 @@ impl Topology {
 
     fn write_svg(&self, out: &mut String) -> fmt::Result {
         let layers = self.layers();
-        let widest = |nodes: &[usize]| {
-            let names = nodes.iter().map(|&place| self.nodes()[place].name.len());
+        let widest = |nodes: &[NodeId]| {
+            let names = nodes.iter().map(|&id| self.node(id).name.len());
             LETTER * (names.max().unwrap_or(0) + 2) as f64
         };
         let wanted = layers
@@ -101,14 +98,14 @@ impl Topology {
             escaped(self.title())
         )?;
         // The middle of each node, and its width.
-        let mut at: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
+        let mut at: BTreeMap<NodeId, (f64, f64, f64)> = BTreeMap::new();
         for (row, (_, nodes)) in layers.iter().enumerate() {
             let share = width / nodes.len() as f64;
             let y = MARGIN + height - HEIGHT / 2.0 - ROW * row as f64;
-            for (column, &place) in nodes.iter().enumerate() {
+            for (column, &id) in nodes.iter().enumerate() {
                 let x = MARGIN + share * (column as f64 + 0.5);
                 let node_width = widest(nodes).min(share * 0.9).max(LEAST.min(share));
-                at.insert(place, (x, y, node_width));
+                at.insert(id, (x, y, node_width));
             }
         }
         writeln!(
@@ -116,7 +113,7 @@ impl Topology {
             "<g fill=\"none\" stroke=\"currentColor\" stroke-opacity=\"0.45\">"
         )?;
         for link in self.links() {
-            let [a, b] = link.ends.map(|(id, _)| at[&id.index()]);
+            let [a, b] = link.ends.map(|(id, _)| at[&id]);
             let [from, to] = link.ends.map(|end| escaped(&self.end(end).to_string()));
             // Two of a row are joined by a bow above the others between them.
             let bow = if a.1 == b.1 { 0.6 * ROW } else { 0.0 };
@@ -128,9 +125,8 @@ impl Topology {
             )?;
         }
         writeln!(out, "</g>")?;
-        for (&place, &(x, y, node_width)) in &at {
-            let node = &self.nodes()[place];
-            write_node(out, node, x, y, node_width)?;
+        for (&id, &(x, y, node_width)) in &at {
+            write_node(out, self.node(id), x, y, node_width)?;
         }
         writeln!(out, "</svg>")
     }

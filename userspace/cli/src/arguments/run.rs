@@ -63,6 +63,10 @@ pub(crate) struct Args {
     /// Sample every port each time, not only those where something waits: how much each sends, over time
     #[arg(long)]
     sample_all: bool,
+    /// Follow the packets to a host: results have where the one came by that took the most hops, and how many took
+    /// more than a shortest path has
+    #[arg(long, value_name = "HOST")]
+    follow: Option<String>,
     /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
     /// times what the host link takes for the largest flow, at least 10 s of this machine)
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -201,6 +205,7 @@ impl Args {
             },
             sample: self.sample,
             sample_all: self.sample_all,
+            follow: self.follow.clone(),
             patience: self.patience,
             faults: self.fault.clone(),
             ipv6: self.ipv6,

@@ -2,6 +2,7 @@
 
 //! The report's figures: what is drawn, of which flows and ports.
 
+mod path;
 mod queues;
 mod sweeps;
 mod switches;
@@ -14,6 +15,7 @@ use super::chart::{Axis, Chart, Series, Shape};
 use super::ticks::{self, Scale};
 use weft_lab::results::Group;
 
+pub(super) use path::path;
 pub(super) use queues::queues;
 pub(super) use sweeps::sweeps;
 pub(super) use switches::held_by_switches;
@@ -255,6 +257,7 @@ mod tests {
             header: sample("dctcp", 1, 1, 2.0).header,
             flows,
             ports: Vec::new(),
+            path: None,
             summary: None,
         };
         Group::new("dctcp".into(), vec![run])

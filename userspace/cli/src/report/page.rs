@@ -36,6 +36,7 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
             figures::queues(groups)?,
             figures::held_by_switches(groups)?,
         ]);
+        drawn.extend(figures::path(groups));
     }
     let figures: Vec<Markup> = drawn.iter().map(figure).collect::<Result<_>>()?;
     // Its first line is about the source.

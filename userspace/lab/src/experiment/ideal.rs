@@ -97,6 +97,7 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
         header,
         flows,
         ports: Vec::new(),
+        path: None,
     })
 }
 

@@ -218,6 +218,7 @@ mod tests {
                 header,
                 flows,
                 ports,
+                path: None,
                 summary: None,
             }
         };

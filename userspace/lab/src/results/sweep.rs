@@ -243,6 +243,7 @@ mod tests {
             header,
             flows: sample.flows,
             ports: sample.ports,
+            path: None,
             summary: Some(sample.summary),
         };
         Group::new(format!("{scheme} {words}"), vec![run])

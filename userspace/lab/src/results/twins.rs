@@ -266,6 +266,7 @@ mod tests {
             header: sample.header,
             flows: sample.flows,
             ports: Vec::new(),
+            path: None,
             summary: Some(sample.summary),
         };
         run.header.clock = Some(clock.into());

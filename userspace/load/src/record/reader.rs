@@ -4,7 +4,7 @@
 
 use std::io::BufRead;
 
-use super::{FORMAT, Flow, Header, PortSample, Record, Summary};
+use super::{FORMAT, Flow, Header, PacketPath, PortSample, Record, Summary};
 use crate::error::{Error, Result};
 
 /// The records of a file, one by one; those of an unknown kind are passed over. It ends after the
@@ -113,6 +113,8 @@ pub struct Recorded {
     pub flows: Vec<Flow>,
     /// In the file's order.
     pub ports: Vec<PortSample>,
+    /// Where a packet came by, if packets were followed.
+    pub path: Option<PacketPath>,
     /// `None`: the run did not end.
     pub summary: Option<Summary>,
 }
@@ -143,6 +145,7 @@ impl Recorded {
             header,
             flows: Vec::new(),
             ports: Vec::new(),
+            path: None,
             summary: None,
         };
         while let Some(record) = reader.next().transpose()? {
@@ -155,6 +158,7 @@ impl Recorded {
                 }
                 Record::Flow(flow) => run.flows.push(flow),
                 Record::Port(sample) => run.ports.push(sample),
+                Record::Path(path) => run.path = Some(path),
                 Record::Summary(summary) => run.summary = Some(summary),
                 // The reader passes over it.
                 Record::Unknown => {}

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
@@ -51,6 +52,8 @@ pub(crate) const TESTS: &[Test] = tests![
     what_is_others_stays,
     a_command_sees_its_node_and_the_others_names,
     statistics_count_what_was_sent,
+    a_packet_is_seen_at_each_node_that_it_comes_to,
+    packets_that_nobody_reads_in_time_are_told,
     what_the_kernel_lacks_is_found_out,
     killed,
     a_process_is_on_its_node_from_up_to_down,
@@ -618,6 +621,94 @@ fn what_the_kernel_lacks_is_found_out() {
     let has = |part| probe::has(part).unwrap();
     assert!(has(Part::Qdisc("tbf")) && !has(Part::Qdisc("nonsense")));
     assert!(has(Part::Qdisc("clsact")) && !has(Part::Classifier("nonsense")));
+}
+
+fn a_packet_is_seen_at_each_node_that_it_comes_to() {
+    let plan = plan("followed", "fat-tree:k=4");
+    let testbed = build(&plan);
+    let topology = plan.topology();
+    let switches = topology.switches().map(|id| topology.node(id));
+    let names: Vec<&str> = switches
+        .map(|node| node.name.as_str())
+        .chain(["h15"])
+        .collect();
+    for (from, to) in addresses(&plan, "h0")
+        .into_iter()
+        .zip(addresses(&plan, "h15"))
+    {
+        let mut follower = testbed.follow(to, names.iter().copied()).unwrap();
+        exchange(&testbed, ("h0", from), ("h15", to), 1000);
+        exchange(
+            &testbed,
+            ("h1", addresses(&plan, "h1")[0]),
+            ("h2", addresses(&plan, "h2")[0]),
+            1000,
+        );
+        let (ends, end) = io::pipe().unwrap();
+        assert!(follower.wait(ends.as_fd()).unwrap());
+        let mut visits = Vec::new();
+        follower
+            .read(|seen| {
+                assert_eq!(seen.packet.source, from);
+                visits.push((seen.packet, seen.time_ns, seen.node.to_owned()));
+            })
+            .unwrap();
+        // What comes back is on its way to another; neighbours are known, so that nothing asks for them.
+        visits.sort();
+        assert_eq!(visits.len(), 6, "{visits:?}");
+        assert!(visits.iter().all(|(packet, ..)| *packet == visits[0].0));
+        let path: Vec<&str> = visits.iter().map(|(.., node)| node.as_str()).collect();
+        let layer = |name: &&str| topology.node(topology.find(name).unwrap()).layer.as_str();
+        let layers: Vec<&str> = path.iter().map(layer).collect();
+        assert_eq!(
+            layers,
+            ["edge", "agg", "core", "agg", "edge", "host"],
+            "{path:?}"
+        );
+        let are_neighbours = |pair: &[&str]| {
+            let [a, b] = [pair[0], pair[1]].map(|name| topology.find(name).unwrap());
+            topology.hops(a, b) == Some(1)
+        };
+        assert!(path.windows(2).all(are_neighbours), "{path:?}");
+        drop(end);
+        assert!(!follower.wait(ends.as_fd()).unwrap());
+        assert_eq!(follower.missed(), 0);
+    }
+    let unknown = testbed.follow(addresses(&plan, "h0")[0], ["h99"]);
+    assert!(matches!(unknown.err(), Some(Error::NoNode { .. })));
+    remove("followed");
+}
+
+fn packets_that_nobody_reads_in_time_are_told() {
+    let plan = plan_with("missed", "rack:hosts=2", "qdisc add dev DEV root pfifo");
+    let testbed = build(&plan);
+    let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);
+    let mut follower = testbed.follow(to, ["tor0"]).unwrap();
+    let sender = testbed
+        .enter("h0", || UdpSocket::bind((from, 0)).unwrap())
+        .unwrap();
+    // More than a socket keeps.
+    let mut sent = 0;
+    for _ in 0..40_000 {
+        sender.send_to(&[0; 1000], (to, 9)).unwrap();
+        sent += 1;
+    }
+    let (mut seen, begun) = (0, SystemTime::now());
+    // How many were missed is told with the next one.
+    while follower.missed() == 0 {
+        follower.read(|_| seen += 1).unwrap();
+        sender.send_to(&[0; 1000], (to, 9)).unwrap();
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(1));
+        let is_late = begun.elapsed().unwrap() > Duration::from_secs(10);
+        assert!(!is_late, "{seen} of {sent} were seen, and none was missed");
+    }
+    let missed = follower.missed();
+    assert!(
+        seen > 0 && seen + missed <= sent,
+        "{seen} seen, {missed} missed, {sent} sent"
+    );
+    remove("missed");
 }
 
 fn statistics_count_what_was_sent() {

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use weft_ktap::{Context, tests};
-use weft_load::record::{Flow, PortSample, Recorded, measured};
+use weft_load::record::{Flow, PathHop, PortSample, Recorded, measured};
 
 use crate::folder::Folder;
 use crate::weft::{refusal, require_programs, run, valid, weft};
@@ -22,6 +22,8 @@ tests![
     schemes_are_compared_on_the_same_flows_tags_or_not,
     #[once]
     marks_and_detours_are_in_the_results,
+    #[once]
+    a_packets_path_is_in_the_results,
 ];
 
 const SEEDS: [u64; 2] = [1, 2];
@@ -277,23 +279,82 @@ fn the_report_has_its_parts(folder: &Folder, files: &str) -> Result<()> {
     Ok(())
 }
 
-/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks alone.
-fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
-    const RUN: &str = "leaf-spine:leaves=3,spines=2,hosts=2,rate=1gbit,delay=10us --dilation 100 --only-incast \
+/// Incasts to one host.
+const INCASTS: &str = "leaf-spine:leaves=3,spines=2,hosts=2,rate=1gbit,delay=10us --dilation 100 --only-incast \
                        --incast 50x32kB@10 --incast-arrivals lognormal:0 --incast-to h5 --incast-senders 5 --flows 100 \
                        --warm-up 0";
+
+/// Results of incasts, and their file; whether they are to be believed is not the question.
+fn incasts(scheme: &str, options: &str, folder: &Folder) -> Result<(Recorded, PathBuf)> {
+    let results = folder.path().join("results");
+    let words = format!(
+        "run {INCASTS} {options} --scheme {scheme} --quiet --out {}",
+        results.display()
+    );
+    let output = crate::weft::command(&words).output()?;
+    let path = results.join(format!("{scheme}-seed1.jsonl"));
+    let file = File::open(&path).with_context(|| format!("{output:?}"))?;
+    let run = Recorded::read(scheme, BufReader::new(file))?;
+    Ok((run, path))
+}
+
+/// A packet that is detoured goes back and forth; else none takes more hops than it has to.
+fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
         let folder = Folder::new()?;
-        let results = folder.path().join("results");
-        // Whether it is to be believed is not the question.
-        let words = format!(
-            "run {RUN} --scheme {scheme} --quiet --out {}",
-            results.display()
+        let (run, file) = incasts(scheme, "--follow h5", &folder)?;
+        let path = run.path.as_ref().context("there is no path")?;
+        let hops: Vec<&str> = path.hops.iter().map(|hop| hop.to.as_str()).collect();
+        cx.note(format!(
+            "{scheme}: {} of {} packets; {hops:?}",
+            path.detoured, path.packets
+        ));
+        ensure!(path.missed == 0, "{} were missed", path.missed);
+        // 100 flows of 22 segments and more.
+        ensure!(path.packets >= 2_200, "{} packets", path.packets);
+        ensure!(
+            (path.detoured > 0) == detours && path.detoured < path.packets,
+            "{} of {} were detoured",
+            path.detoured,
+            path.packets
         );
-        let output = crate::weft::command(&words).output()?;
-        let path = results.join(format!("{scheme}-seed1.jsonl"));
-        let file = File::open(&path).with_context(|| format!("{output:?}"))?;
-        let run = Recorded::read(scheme, BufReader::new(file))?;
+        ensure!(
+            (hops.len() > 4) == detours && path.hops.iter().any(|hop| hop.detour) == detours,
+            "{:?}",
+            path.hops
+        );
+        let follow_each_other =
+            |pair: &[PathHop]| pair[0].to == pair[1].from && pair[0].after_ns < pair[1].after_ns;
+        ensure!(
+            path.hops.windows(2).all(follow_each_other)
+                && path.hops[0].from.starts_with('h')
+                && hops.last() == Some(&"h5"),
+            "{:?}",
+            path.hops
+        );
+        let page = folder.path().join("report.html");
+        weft(&format!(
+            "report {} --out {}",
+            file.display(),
+            page.display()
+        ))?;
+        let page = fs::read_to_string(page)?;
+        let title = format!("{} hops to h5", hops.len());
+        ensure!(
+            page.contains("<figure id=\"path\">") && page.contains(&title),
+            "it is not drawn"
+        );
+    }
+    let said = refusal(&format!("run {INCASTS} --follow leaf0"))?;
+    ensure!(said.contains("no host `leaf0`"), "{said}");
+    Ok(())
+}
+
+/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks alone.
+fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
+    for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
+        let folder = Folder::new()?;
+        let (run, path) = incasts(scheme, "", &folder)?;
         let summary = run.summary.as_ref().context("it did not end")?;
         // The last sample of a port has all of its run.
         let mut ports: BTreeMap<(&str, &str), &PortSample> = BTreeMap::new();

@@ -151,6 +151,7 @@ mod tests {
             header: sample.header,
             flows: Vec::new(),
             ports: samples.iter().map(port).collect(),
+            path: None,
             summary: None,
         }
     }

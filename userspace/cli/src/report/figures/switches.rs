@@ -176,6 +176,7 @@ mod tests {
             header: sample.header,
             flows: Vec::new(),
             ports: said.iter().map(port).collect(),
+            path: None,
             summary: None,
         }
     }

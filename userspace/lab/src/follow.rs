@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packets to a host, followed from node to node: the path of the one that took the most hops, as K. Zarifis et al.,
+//! DIBS, EuroSys 2014, Figure 1, has one.
+
+use std::collections::BTreeMap;
+use std::io::{PipeWriter, pipe};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::os::fd::AsFd as _;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use anyhow::{Context as _, Result};
+use weft_load::record::{PacketPath, PathHop};
+use weft_net::{Follower, Identity, Seen, Testbed};
+use weft_topo::{NodeId, Topology};
+
+use crate::error::usage;
+use crate::testbed;
+
+/// Packets that are remembered as long as they do not arrive: those that were dropped, mostly.
+const OPEN: usize = 100_000;
+
+/// When a packet came to which node, in ns of CLOCK_REALTIME.
+type Visits = Vec<(u64, NodeId)>;
+
+/// What is known of the packets to a host.
+pub(crate) struct Paths<'a> {
+    topology: &'a Topology,
+    to: NodeId,
+    open: BTreeMap<Identity, Visits>,
+    /// Where the longest came from, and where it came by.
+    longest: Option<(NodeId, Visits)>,
+    packets: u64,
+    detoured: u64,
+}
+
+impl<'a> Paths<'a> {
+    pub(crate) fn new(topology: &'a Topology, to: NodeId) -> Self {
+        Self {
+            topology,
+            to,
+            open: BTreeMap::new(),
+            longest: None,
+            packets: 0,
+            detoured: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, seen: &Seen<'_>) {
+        if let Some(node) = self.topology.find(seen.node) {
+            let visits = self.open.entry(seen.packet).or_default();
+            visits.push((seen.time_ns, node));
+        }
+    }
+
+    /// When all has been read that there was: who is at the host has been everywhere before.
+    pub(crate) fn settle(&mut self) {
+        let arrival = |visits: &Visits| visits.iter().copied().find(|(_, node)| *node == self.to);
+        let all = self.open.iter();
+        let mut arrived: Vec<(u64, Identity)> = all
+            .filter_map(|(packet, visits)| Some((arrival(visits)?.0, *packet)))
+            .collect();
+        arrived.sort_unstable();
+        for (_, packet) in arrived {
+            if let Some(mut visits) = self.open.remove(&packet) {
+                visits.sort_unstable();
+                self.count(packet.source, visits);
+            }
+        }
+        if self.open.len() > OPEN {
+            let mut last: Vec<u64> = self
+                .open
+                .values()
+                .filter_map(|it| Some(it.last()?.0))
+                .collect();
+            let (_, half, _) = last.select_nth_unstable(OPEN / 2);
+            let half = *half;
+            self.open
+                .retain(|_, visits| visits.last().is_some_and(|(time, _)| *time > half));
+        }
+    }
+
+    fn count(&mut self, source: IpAddr, visits: Visits) {
+        let mut hosts = self.topology.hosts();
+        let from = hosts.find(|&id| {
+            let address = self.topology.node(id).address;
+            source == IpAddr::V4(address.v4()) || source == IpAddr::V6(address.v6())
+        });
+        let Some(from) = from else { return };
+        self.packets += 1;
+        let direct = self.topology.hops(from, self.to).unwrap_or(0) as usize;
+        self.detoured += u64::from(visits.len() > direct);
+        let most = self.longest.as_ref().map_or(0, |(_, visits)| visits.len());
+        if visits.len() > most {
+            self.longest = Some((from, visits));
+        }
+    }
+
+    /// What came of it; `None` if no packet arrived.
+    pub(crate) fn end(mut self, missed: u64, dilation: NonZeroU32) -> Option<PacketPath> {
+        self.settle();
+        let (from, visits) = self.longest?;
+        let name = |id: NodeId| self.topology.node(id).name.clone();
+        let away = |id: NodeId| self.topology.hops(id, self.to).unwrap_or(0);
+        let begun_ns = visits.first()?.0;
+        let mut at = from;
+        let hops = visits.iter().map(|&(time_ns, to)| {
+            let hop = PathHop {
+                after_ns: (time_ns - begun_ns) / u64::from(dilation.get()),
+                from: name(at),
+                to: name(to),
+                detour: away(to) >= away(at),
+            };
+            at = to;
+            hop
+        });
+        let hops = hops.collect();
+        let came_by = |id: &NodeId| *id == from || visits.iter().any(|(_, node)| node == id);
+        let layers = self.topology.layers().into_iter().map(|(_, nodes)| {
+            let nodes = nodes.into_iter().filter(came_by);
+            nodes.map(name).collect::<Vec<_>>()
+        });
+        Some(PacketPath {
+            to: name(self.to),
+            packets: self.packets,
+            detoured: self.detoured,
+            missed,
+            layers: layers.filter(|layer| !layer.is_empty()).collect(),
+            hops,
+        })
+    }
+}
+
+/// A host that packets can be followed to.
+///
+/// # Errors
+///
+/// If there is none of that name: one sentence.
+pub(crate) fn host(topology: &Topology, name: &str) -> Result<NodeId> {
+    let mut hosts = topology.hosts();
+    match hosts.find(|&id| topology.node(id).name == name) {
+        Some(id) => Ok(id),
+        None => usage(format!(
+            "--follow: there is no host `{name}`; hosts are h0, h1, …"
+        )),
+    }
+}
+
+/// A thread that follows packets until it is ended.
+pub(crate) struct Following<'scope> {
+    thread: ScopedJoinHandle<'scope, Result<Option<PacketPath>>>,
+    /// Hung up, it ends.
+    end: PipeWriter,
+}
+
+impl<'scope> Following<'scope> {
+    /// Begins to follow packets to a host.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn begin<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        (testbed, topology): (&Testbed, &'env Topology),
+        (to, ipv6): (NodeId, bool),
+        dilation: NonZeroU32,
+    ) -> Result<Self> {
+        let node = topology.node(to);
+        let address = match ipv6 {
+            false => IpAddr::V4(node.address.v4()),
+            true => IpAddr::V6(node.address.v6()),
+        };
+        let switches = topology.switches().map(|id| topology.node(id));
+        let names = switches.chain([node]).map(|node| node.name.as_str());
+        let mut follower = testbed.follow(address, names).map_err(testbed::explain)?;
+        let (hung_up, end) = pipe().context("making a pipe")?;
+        let thread = scope.spawn(move || {
+            let mut paths = Paths::new(topology, to);
+            loop {
+                let goes_on = follower.wait(hung_up.as_fd())?;
+                read(&mut follower, &mut paths)?;
+                if !goes_on {
+                    return Ok(paths.end(follower.missed(), dilation));
+                }
+            }
+        });
+        Ok(Self { thread, end })
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    ///
+    /// If packets could not be read.
+    pub(crate) fn end(self) -> Result<Option<PacketPath>> {
+        drop(self.end);
+        let ended = self.thread.join();
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn read(follower: &mut Follower, paths: &mut Paths<'_>) -> Result<()> {
+    let read = follower.read(|seen| paths.add(&seen));
+    paths.settle();
+    read.map_err(testbed::explain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fabric() -> Topology {
+        "fat-tree:k=4"
+            .parse::<weft_topo::Spec>()
+            .unwrap()
+            .topology()
+    }
+
+    /// Has packets come by nodes at these times; each packet by its number, from h15.
+    fn seen(paths: &mut Paths<'_>, all: &[(u16, u64, &str)]) {
+        for &(number, time_ns, node) in all {
+            let source = paths
+                .topology
+                .node(host(paths.topology, "h15").unwrap())
+                .address;
+            let packet = Identity::of(IpAddr::V4(source.v4()), number);
+            paths.add(&Seen {
+                time_ns,
+                node,
+                packet,
+            });
+        }
+    }
+
+    #[test]
+    fn the_packet_of_most_hops_is_kept_with_its_detours() {
+        let topology = fabric();
+        let mut paths = Paths::new(&topology, host(&topology, "h0").unwrap());
+        // Read node by node, not as it was in time.
+        seen(
+            &mut paths,
+            &[(1, 5_000, "h0"), (1, 1_000, "edge7"), (1, 4_000, "edge0")],
+        );
+        seen(
+            &mut paths,
+            &[(1, 2_000, "agg6"), (1, 2_500, "core0"), (1, 3_000, "agg0")],
+        );
+        paths.settle();
+        assert_eq!((paths.packets, paths.detoured, paths.open.len()), (1, 0, 0));
+        let detoured = [
+            "edge7", "agg6", "core0", "agg0", "edge0", "agg1", "edge0", "agg0", "core1", "agg0",
+            "edge0", "h0",
+        ];
+        for (place, node) in detoured.iter().enumerate() {
+            seen(&mut paths, &[(2, 10_000 + 1_000 * place as u64, node)]);
+        }
+        // As long, but later; and one that never comes.
+        for (place, node) in detoured.iter().enumerate() {
+            seen(&mut paths, &[(3, 90_000 + 1_000 * place as u64, node)]);
+        }
+        seen(&mut paths, &[(4, 1, "edge7")]);
+        let path = paths.end(7, NonZeroU32::new(100).unwrap()).unwrap();
+        assert_eq!((path.packets, path.detoured, path.missed), (3, 2, 7));
+        let hops: Vec<String> = path
+            .hops
+            .iter()
+            .map(|hop| format!("{} {}-{} {}", hop.after_ns, hop.from, hop.to, hop.detour))
+            .collect();
+        assert_eq!(hops[0], "0 h15-edge7 false");
+        assert_eq!(hops[4], "40 agg0-edge0 false");
+        assert_eq!(hops[5], "50 edge0-agg1 true");
+        assert_eq!(hops[6], "60 agg1-edge0 false");
+        assert_eq!(hops[8], "80 agg0-core1 true");
+        assert_eq!(hops[11], "110 edge0-h0 false");
+        let layers: Vec<String> = path.layers.iter().map(|layer| layer.join(" ")).collect();
+        assert_eq!(
+            layers,
+            ["h0 h15", "edge0 edge7", "agg0 agg1 agg6", "core0 core1"]
+        );
+    }
+
+    #[test]
+    fn packets_that_never_arrive_do_not_fill_the_memory() {
+        let topology = fabric();
+        let mut paths = Paths::new(&topology, host(&topology, "h0").unwrap());
+        for time in 0..3 * OPEN as u64 {
+            let source = IpAddr::from((time as u128).to_be_bytes());
+            let packet = Identity::of(source, 0);
+            paths.add(&Seen {
+                time_ns: time,
+                node: "edge7",
+                packet,
+            });
+            if time % 1_000 == 0 {
+                paths.settle();
+            }
+        }
+        paths.settle();
+        assert!(paths.open.len() <= OPEN, "{}", paths.open.len());
+        // The latest are those that may still arrive.
+        assert!(paths.open.values().all(|visits| visits[0].0 > OPEN as u64));
+        assert_eq!(paths.end(0, NonZeroU32::MIN), None);
+    }
+
+    #[test]
+    fn who_is_no_host_is_not_followed() {
+        let error = host(&fabric(), "edge0").unwrap_err();
+        assert!(crate::error::is_usage(&error));
+        assert!(error.to_string().contains("no host `edge0`"), "{error}");
+    }
+}

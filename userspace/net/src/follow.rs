@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packets on their way to a host, seen at each node that they come to.
+
+use std::io::IoSliceMut;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+
+use crate::error::{Error, Result};
+use crate::namespace;
+use crate::testbed::Testbed;
+
+/// As much of a packet as tells it from others: the longest header of IP, and the shortest of TCP.
+const START: usize = 60 + TRANSPORT;
+const TRANSPORT: usize = 20;
+/// What a node's socket keeps for whoever reads it, in bytes of the kernel's memory: some 3,000 packets.
+const BUFFER: usize = 8 << 20;
+/// Of `struct ipv6hdr`.
+const IPV6_HEADER: usize = 40;
+
+/// What tells a packet from others, and is the same at all nodes: IPv4's identification, which a retransmission has
+/// anew, and the beginning of what IP carries, with TCP's ports, numbers and checksum. (Of IPv6 there is no
+/// identification: a segment that is sent again with the same timestamps is the same packet.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// Who sent it.
+    pub source: IpAddr,
+    identification: [u8; 2],
+    transport: [u8; TRANSPORT],
+}
+
+impl Identity {
+    /// One that only its number tells from others of the same source: for tests.
+    #[doc(hidden)]
+    pub fn of(source: IpAddr, number: u16) -> Self {
+        Self {
+            source,
+            identification: number.to_be_bytes(),
+            transport: [0; TRANSPORT],
+        }
+    }
+}
+
+/// A packet that has come to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen<'a> {
+    /// When, in ns of CLOCK_REALTIME.
+    pub time_ns: u64,
+    /// The node's name.
+    pub node: &'a str,
+    /// Which packet.
+    pub packet: Identity,
+}
+
+/// A socket in each node, which gets a copy of what comes there on its way to a host.
+pub struct Follower {
+    nodes: Vec<Ear>,
+    to: IpAddr,
+}
+
+struct Ear {
+    node: String,
+    socket: Socket,
+    /// Packets for which it had no room, as it said last.
+    missed: u32,
+}
+
+impl Testbed {
+    /// Follows packets to an address at these nodes from now on. What leaves a node is not seen there, but where it
+    /// comes to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
+    pub fn follow<'a>(
+        &self,
+        to: IpAddr,
+        nodes: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Follower> {
+        let names: Vec<&str> = nodes.into_iter().collect();
+        namespace::allow_files(names.len())?;
+        let ear = |node: &str| {
+            let socket = self.enter(node, || listen(to))?;
+            let socket = socket
+                .map_err(|error| Error::system(format!("{node}: following packets"), error))?;
+            Ok(Ear {
+                node: node.to_owned(),
+                socket,
+                missed: 0,
+            })
+        };
+        let nodes = names.into_iter().map(ear).collect::<Result<_>>()?;
+        Ok(Follower { nodes, to })
+    }
+}
+
+/// A socket that gets what comes to this namespace on its way to an address, from IP's header on.
+fn listen(to: IpAddr) -> std::io::Result<Socket> {
+    let protocol = match to {
+        IpAddr::V4(_) => libc::ETH_P_IP,
+        IpAddr::V6(_) => libc::ETH_P_IPV6,
+    };
+    let protocol = Protocol::from(i32::from((protocol as u16).to_be()));
+    let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
+    socket.set_nonblocking(true)?;
+    SockRef::from(&socket).attach_filter(&filter(to))?;
+    // Whoever may not have more than others has what they have.
+    if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+        socket.set_recv_buffer_size(BUFFER)?;
+    }
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+    setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    Ok(socket)
+}
+
+/// Lets the start of a packet through whose destination it is.
+fn filter(to: IpAddr) -> Vec<SockFilter> {
+    let (at, bytes) = match to {
+        IpAddr::V4(to) => (16, to.octets().to_vec()),
+        IpAddr::V6(to) => (24, to.octets().to_vec()),
+    };
+    let words: Vec<u32> = bytes
+        .chunks_exact(4)
+        .map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    let (load, equal, end) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    let mut program = Vec::new();
+    for (place, &word) in words.iter().enumerate() {
+        // To the last instruction: over two for each word that follows, and over the one that lets through.
+        let otherwise = 2 * (words.len() - 1 - place) + 1;
+        program.push(SockFilter::new(load as u16, 0, 0, at + 4 * place as u32));
+        program.push(SockFilter::new(equal as u16, 0, otherwise as u8, word));
+    }
+    program.push(SockFilter::new(end as u16, 0, 0, START as u32));
+    program.push(SockFilter::new(end as u16, 0, 0, 0));
+    program
+}
+
+impl Follower {
+    /// Waits until packets have come; false if `end` was hung up first.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn wait(&self, end: BorrowedFd<'_>) -> Result<bool> {
+        let sockets = self.nodes.iter().map(|ear| ear.socket.as_fd());
+        let mut all: Vec<PollFd<'_>> = sockets
+            .map(|socket| PollFd::new(socket, PollFlags::POLLIN))
+            .chain([PollFd::new(end, PollFlags::empty())])
+            .collect();
+        loop {
+            match poll(&mut all, PollTimeout::NONE) {
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(Error::system("waiting for packets to follow", errno)),
+                Ok(_) => return Ok(all.last().is_none_or(|end| end.any() != Some(true))),
+            }
+        }
+    }
+
+    /// Gives all packets that have come, node by node.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn read(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<()> {
+        let mut space = cmsg_space!(TimeSpec, u32);
+        for ear in &mut self.nodes {
+            loop {
+                let mut start = [0; START];
+                let mut parts = [IoSliceMut::new(&mut start)];
+                let descriptor = ear.socket.as_raw_fd();
+                let flags = MsgFlags::MSG_DONTWAIT;
+                let message = match recvmsg::<()>(descriptor, &mut parts, Some(&mut space), flags) {
+                    Err(Errno::EAGAIN) => break,
+                    Err(Errno::EINTR) => continue,
+                    // Its port was taken down by somebody.
+                    Err(Errno::ENETDOWN) => continue,
+                    Err(errno) => {
+                        return Err(Error::system(
+                            format!("{}: following packets", ear.node),
+                            errno,
+                        ));
+                    }
+                    Ok(message) => message,
+                };
+                let (length, mut time_ns) = (message.bytes, None);
+                for said in message.cmsgs().into_iter().flatten() {
+                    match said {
+                        ControlMessageOwned::ScmTimestampns(time) => {
+                            let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
+                            time_ns = u64::try_from(ns).ok();
+                        }
+                        ControlMessageOwned::RxqOvfl(missed) => ear.missed = missed,
+                        _ => {}
+                    }
+                }
+                let packet = identity(&start[..length], self.to);
+                if let Some((packet, time_ns)) = packet.zip(time_ns) {
+                    each(Seen {
+                        time_ns,
+                        node: &ear.node,
+                        packet,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many packets came for which there was no room, so far as it is known: a node tells it with the next packet.
+    pub fn missed(&self) -> u64 {
+        self.nodes.iter().map(|ear| u64::from(ear.missed)).sum()
+    }
+}
+
+/// Of a packet's start; `None` if it is cut off, or another's: what came before the filter was there.
+fn identity(start: &[u8], to: IpAddr) -> Option<Identity> {
+    let (source, destination, identification, header) = match to {
+        IpAddr::V4(_) => {
+            let ip: &[u8; 20] = start.first_chunk()?;
+            let address = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+            let header = 4 * usize::from(ip[0] & 0xf);
+            (address(12), address(16), [ip[4], ip[5]], header)
+        }
+        IpAddr::V6(_) => {
+            let ip: &[u8; IPV6_HEADER] = start.first_chunk()?;
+            let address = |at: usize| {
+                let octets: Option<[u8; 16]> = ip[at..].first_chunk().copied();
+                octets.map(IpAddr::from)
+            };
+            (address(8)?, address(24)?, [0; 2], IPV6_HEADER)
+        }
+    };
+    if destination != to {
+        return None;
+    }
+    // What is shorter ends in zeros.
+    let mut transport = [0; TRANSPORT];
+    for (to, from) in transport.iter_mut().zip(start.get(header..)?) {
+        *to = *from;
+    }
+    Some(Identity {
+        source,
+        identification,
+        transport,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 10.0.0.1 to 10.0.0.2, identification 7, with an option, then `transport`.
+    fn ipv4(transport: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0x46, 0, 0, 0, 0, 7, 0x40, 0, 64, 6, 0xaa, 0xbb];
+        packet.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend([1; 4]);
+        packet.extend(transport);
+        packet
+    }
+
+    #[test]
+    fn a_packet_is_the_same_when_it_has_been_marked_and_forwarded() {
+        let to = "10.0.0.2".parse().unwrap();
+        let first = ipv4(&[9; 40]);
+        let mut later = first.clone();
+        // Code point, time to live, checksum; and data that are past what is looked at.
+        (later[1], later[8], later[10]) = (3, 60, 0);
+        *later.last_mut().unwrap() = 0;
+        let identity = |packet: &[u8]| identity(packet, to).unwrap();
+        assert_eq!(identity(&first), identity(&later));
+        assert_eq!(
+            identity(&first).source,
+            "10.0.0.1".parse::<IpAddr>().unwrap()
+        );
+        // Sent again, and another segment.
+        let mut again = first.clone();
+        again[5] = 8;
+        assert_ne!(identity(&first), identity(&again));
+        assert_ne!(identity(&first), identity(&ipv4(&[8; 40])));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_for_others_is_no_packet() {
+        let to = "10.0.0.2".parse().unwrap();
+        for length in 0..24 {
+            assert!(identity(&ipv4(&[])[..length], to).is_none(), "{length}");
+        }
+        assert!(identity(&ipv4(&[]), to).is_some());
+        assert!(identity(&ipv4(&[1]), "10.0.0.3".parse().unwrap()).is_none());
+        let mut six = vec![0x60, 0, 0, 0, 0, 20, 6, 64];
+        six.extend([1; 16]);
+        six.extend([2; 16]);
+        six.extend([7; 20]);
+        let to = IpAddr::from([2; 16]);
+        assert_eq!(identity(&six, to).unwrap().source, IpAddr::from([1; 16]));
+        assert!(identity(&six[..39], to).is_none());
+    }
+
+    #[test]
+    fn the_filter_jumps_to_its_end_unless_all_words_are_alike() {
+        assert_eq!(filter("10.0.0.2".parse().unwrap()).len(), 4);
+        assert_eq!(filter("fd00::1".parse().unwrap()).len(), 10);
+    }
+}
