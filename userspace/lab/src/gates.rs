@@ -49,6 +49,8 @@ pub(crate) struct Measured {
     pub(crate) impossible: u64,
     pub(crate) unfinished: u64,
     pub(crate) buffer_limited: Option<f64>,
+    /// How often the memory of all sockets together became short.
+    pub(crate) memory_shortages: u64,
 }
 
 impl Measured {
@@ -100,6 +102,13 @@ impl Measured {
                 Limit::AtMost(1.0),
                 "%",
             ),
+            // What to do: a larger guest (`--memory`), or `net.ipv4.tcp_mem` of this machine.
+            Gate::new(
+                "TCP's memory short",
+                Some(self.memory_shortages as f64),
+                Limit::AtMost(0.0),
+                "times",
+            ),
             Gate::new(
                 "flows that did not end",
                 Some(self.unfinished as f64),
@@ -122,6 +131,7 @@ pub(crate) fn names() -> Vec<String> {
         impossible: 0,
         unfinished: 0,
         buffer_limited: None,
+        memory_shortages: 0,
     };
     measured.gates().into_iter().map(|gate| gate.name).collect()
 }
@@ -158,6 +168,7 @@ mod tests {
             impossible: 0,
             unfinished: 0,
             buffer_limited: None,
+            memory_shortages: 0,
         };
         let mean = |slack_ns| measured(slack_ns).gates().remove(0);
         assert!(!mean(0.0).ok && !mean(130_000.0).ok);
@@ -176,6 +187,7 @@ mod tests {
             impossible: 1,
             unfinished: 1,
             buffer_limited: None,
+            memory_shortages: 1,
         };
         assert!(measured.gates().iter().all(|gate| !gate.ok));
     }

@@ -3,6 +3,7 @@
 //! One run: flows on a woven fabric, from the first byte to the summary.
 
 mod cpu;
+mod memory;
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -210,6 +211,7 @@ impl Trial<'_> {
         let mut ports = Continued::new(ports);
         let before = ports.read()?;
         let cpu = Cpu::now()?;
+        let shortages = memory::shortages(self.testbed, self.topology)?;
         // An error in the loop's callback is kept until the loop is over.
         let mut failure = None;
         let mut last = before.clone();
@@ -267,6 +269,7 @@ impl Trial<'_> {
             return Err(error.context("sampling ports"));
         }
         let cpu_idle = cpu.idle_share_since()?;
+        let shortages = memory::shortages(self.testbed, self.topology)? - shortages;
         let after = ports.read()?;
         if every.is_some() {
             let sent = |port: &PortReading, before: &PortReading| port.busy_ns != before.busy_ns;
@@ -314,6 +317,7 @@ impl Trial<'_> {
             impossible,
             unfinished: unfinished as u64,
             buffer_limited: buffer_limited(&report.flows),
+            memory_shortages: shortages,
         };
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());
