@@ -3,7 +3,7 @@
 //! `weft run` of an experiment.
 
 pub(crate) mod catalogue;
-mod judgement;
+pub(crate) mod judgement;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use weft_lab::experiment::{self, Beside, Done, Experiment, Found, Judgement, Pla
 use crate::arguments::run::{self, Args};
 use crate::output;
 use crate::progress::{self, Shown};
-use crate::report::picture;
+use crate::report::{self, picture};
 
 /// A run as `--dry-run --json` tells of it.
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ struct Command<'a> {
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
     if args.experiment.kept {
         return match experiment::kept(experiment)? {
-            Some(kept) => tell(&kept, args),
+            Some(kept) => tell(experiment, &kept, args),
             None => usage(format!(
                 "nothing is kept of {}: without --kept it is run",
                 experiment.name
@@ -78,7 +78,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     }
     experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
-    let status = tell(&judgement, args)?;
+    let status = tell(experiment, &judgement, args)?;
     if !args.quiet
         && let Some(kept) = experiment::kept(experiment)?
     {
@@ -88,7 +88,11 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
 }
 
 /// Prints and draws it.
-fn tell(judgement: &Judgement, args: &Args) -> Result<ExitCode> {
+fn tell(experiment: &Experiment, judgement: &Judgement, args: &Args) -> Result<ExitCode> {
+    if let Some(path) = &args.experiment.page {
+        let page = report::of_experiment(experiment, judgement)?;
+        std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))?;
+    }
     if let Some(folder) = &args.experiment.pictures {
         draw(judgement, folder)?;
     }

@@ -5,6 +5,7 @@
 mod chart;
 mod dots;
 mod figures;
+mod judged;
 mod map;
 mod page;
 mod palette;
@@ -22,6 +23,7 @@ use weft_lab::error::usage;
 use weft_lab::results::Sweep;
 
 pub(crate) use dots::picture;
+pub(crate) use judged::page as of_experiment;
 
 /// One self-contained HTML file: tables and plots
 #[derive(Debug, clap::Args)]

@@ -171,7 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Action::Plan { format, words } = &args.action;
     let args = arguments::Args::parse(words)?;
     let not_planned = [
-        "dry_run", "json", "quiet", "again", "judge", "pictures", "testbed",
+        "dry_run", "json", "quiet", "again", "judge", "pictures", "page", "testbed",
     ];
     if let Some(option) = args.said_of(&not_planned) {
         return usage(format!("--{option} is not a plan's"));

@@ -111,12 +111,13 @@ pub(crate) struct Args {
 
 /// Options that say which of several runs it is, or where and how it is done, but not what: they go
 /// with an experiment, and none of its runs has its own.
-pub(crate) const OF_EXPERIMENTS: [&str; 11] = [
+pub(crate) const OF_EXPERIMENTS: [&str; 12] = [
     "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "kept",
-    "pictures",
+    "pictures", "page",
 ];
 /// Those of them that go with nothing else.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 5] = ["scale", "again", "judge", "kept", "pictures"];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 6] =
+    ["scale", "again", "judge", "kept", "pictures", "page"];
 
 impl Args {
     /// What is asked of an experiment.
@@ -309,6 +310,9 @@ pub(crate) struct Options {
     /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,
+    /// Write all of it as an HTML page: what was found, pictures, claims, and the command of each run
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -24,26 +24,13 @@ pub(crate) fn text(judgement: &Judgement) -> String {
             output::table(&table.head, rows)
         ));
     }
-    let rows = judgement.claims.iter().map(row);
+    let rows = judgement.claims.iter().map(|claim| row(claim).into());
     parts.push(output::list(
         ["claim", "paper", "asked", "measured", ""],
         rows,
     ));
-    let held = judgement
-        .claims
-        .iter()
-        .filter(|it| it.verdict == Verdict::Holds);
     parts.push(of_what(judgement));
-    let mut last = format!("{} of {} claims hold", held.count(), judgement.claims.len());
-    let undecided = judgement
-        .claims
-        .iter()
-        .filter(|it| it.verdict == Verdict::Undecided);
-    match undecided.count() {
-        0 => {}
-        1 => last += ", 1 is undecided",
-        more => last += &format!(", {more} are undecided"),
-    }
+    let mut last = count(judgement);
     if judgement.missing > 0 {
         let all = judgement.missing + judgement.runs.len();
         last += &format!("; {} of {all} runs have no results", judgement.missing);
@@ -57,8 +44,23 @@ pub(crate) fn text(judgement: &Judgement) -> String {
     parts.join("\n\n")
 }
 
+/// How many claims hold, and how many are undecided.
+pub(crate) fn count(judgement: &Judgement) -> String {
+    let of = |verdict| {
+        let claims = judgement.claims.iter();
+        claims.filter(|it| it.verdict == verdict).count()
+    };
+    let all = judgement.claims.len();
+    let held = format!("{} of {all} claims hold", of(Verdict::Holds));
+    match of(Verdict::Undecided) {
+        0 => held,
+        1 => held + ", 1 is undecided",
+        more => format!("{held}, {more} are undecided"),
+    }
+}
+
 /// Of how much the figures are.
-fn of_what(judgement: &Judgement) -> String {
+pub(crate) fn of_what(judgement: &Judgement) -> String {
     let seeds: Vec<String> = judgement.seeds.iter().map(u64::to_string).collect();
     let mut text = match seeds.len() {
         1 => format!("seed {}", seeds[0]),
@@ -77,7 +79,8 @@ fn of_what(judgement: &Judgement) -> String {
     text
 }
 
-fn row(claim: &Judged) -> Vec<String> {
+/// What is claimed, what the paper says, what is asked, what was measured, and the verdict.
+pub(crate) fn row(claim: &Judged) -> [String; 5] {
     let unit = match claim.unit.as_str() {
         "" => String::new(),
         unit => format!(" {unit}"),
@@ -100,7 +103,7 @@ fn row(claim: &Judged) -> Vec<String> {
         Verdict::Invalid => "INVALID",
     };
     let asked = format!("{}{unit}", claim.asked);
-    vec![
+    [
         claim.says.clone(),
         claim.paper.clone(),
         asked,

@@ -39,6 +39,27 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
         drawn.extend(figures::path(groups));
     }
     let figures: Vec<Markup> = drawn.iter().map(figure).collect::<Result<_>>()?;
+    let reasons: Vec<String> = groups.iter().flat_map(Group::reasons).collect();
+    let body = html! {
+        h1 { (title) }
+        p { (table::what_ran(groups)) }
+        (alarm(&reasons))
+        @for doubt in groups.iter().flat_map(Group::doubts) { p { "Too short: " (doubt) "." } }
+        @for figure in &figures { (figure) }
+        @if !all_fit {
+            p .quiet { "Flows by size and queues over time are in a report of fewer results: at most "
+                (palette::STYLES.len()) " columns." }
+        }
+        (comparison(groups))
+        (what_ran(groups, sweep.as_ref()))
+        (validity(groups))
+        (reproduce::section(groups))
+    };
+    Ok(whole(title, body))
+}
+
+/// A page that needs nothing else, around its body.
+pub(super) fn whole(title: &str, body: Markup) -> String {
     // Its first line is about the source.
     let style = include_str!("style.css")
         .split_once('\n')
@@ -53,34 +74,19 @@ pub(super) fn page(title: &str, groups: &[Group]) -> Result<String> {
                 title { (title) }
                 style { (PreEscaped(style)) (PreEscaped(palette::css())) }
             }
-            body {
-                h1 { (title) }
-                p { (table::what_ran(groups)) }
-                (alarm(groups))
-                @for doubt in groups.iter().flat_map(Group::doubts) { p { "Too short: " (doubt) "." } }
-                @for figure in &figures { (figure) }
-                @if !all_fit {
-                    p .quiet { "Flows by size and queues over time are in a report of fewer results: at most "
-                        (palette::STYLES.len()) " columns." }
-                }
-                (comparison(groups))
-                (what_ran(groups, sweep.as_ref()))
-                (validity(groups))
-                (reproduce::section(groups))
-            }
+            body { (body) }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
-/// Above all else: what is not to be believed.
-fn alarm(groups: &[Group]) -> Markup {
-    let reasons: Vec<String> = groups.iter().flat_map(Group::reasons).collect();
+/// Above all else: what is not to be believed, and why.
+pub(super) fn alarm(reasons: &[String]) -> Markup {
     html! {
         @if !reasons.is_empty() {
             div #invalid .alarm role="alert" {
                 p { strong { "INVALID" } ": not all of these numbers are the fabric's." }
-                ul { @for reason in &reasons { li { (reason) } } }
+                ul { @for reason in reasons { li { (reason) } } }
             }
         }
     }

@@ -53,6 +53,19 @@ pub struct Description {
     pub(crate) tables: Vec<Table>,
     /// What the paper says.
     pub claims: Vec<Claim>,
+    /// What came of it, and why.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+}
+
+/// Something that was found, in words.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// What it is of, such as a scheme.
+    pub of: String,
+    /// A paragraph.
+    pub says: String,
 }
 
 /// Runs that differ in some values.

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An experiment as a page: what was found and why, its claims, its tables with a picture of each, and the command of
+//! every run that they rest on.
+
+use anyhow::Result;
+use maud::{Markup, PreEscaped, html};
+use weft_lab::experiment::{Experiment, FilledTable, Judgement, Verdict};
+
+use super::dots::picture;
+use super::page;
+use crate::compare::table::show;
+use crate::experiments::judgement;
+
+/// The whole page.
+///
+/// # Errors
+///
+/// If a picture cannot be drawn.
+pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String> {
+    let tables: Vec<Markup> = judged.tables.iter().map(table).collect::<Result<_>>()?;
+    let invalid: Vec<String> = judged
+        .runs
+        .iter()
+        .flat_map(|run| {
+            run.reasons
+                .iter()
+                .map(move |reason| format!("{}: {reason}", run.file))
+        })
+        .collect();
+    let findings = &experiment.description.findings;
+    let body = html! {
+        h1 { (judged.title) }
+        p .quiet { (judged.source) }
+        (page::alarm(&invalid))
+        p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
+        @if !findings.is_empty() {
+            section #findings {
+                h2 { "What was found" }
+                @for finding in findings {
+                    p { strong { (finding.of) } " " (finding.says) }
+                }
+            }
+        }
+        @for table in &tables { (table) }
+        (claims(judged))
+        section #about {
+            h2 { "What was run" }
+            @for paragraph in experiment.description.about.split("\n\n") { p { (paragraph) } }
+        }
+        (commands(judged))
+    };
+    Ok(page::whole(&judged.title, body))
+}
+
+/// A picture, and the same in numbers.
+fn table(table: &FilledTable) -> Result<Markup> {
+    let drawn = picture(table)?;
+    let figures = table.rows.first().map_or(0, |row| row.cells.len());
+    let labels = table.head.len() - figures;
+    Ok(html! {
+        figure {
+            h2 { (table.title) }
+            @if let Some(svg) = drawn {
+                div .picture role="img" aria-label=(table.title) { (PreEscaped(svg)) }
+            }
+            details {
+                summary { "In numbers" }
+                div .scroll {
+                    table {
+                        thead { tr {
+                            @for (place, name) in table.head.iter().enumerate() {
+                                th .number[place >= labels] scope="col" { (name) }
+                            }
+                        } }
+                        tbody {
+                            @for row in &table.rows {
+                                tr {
+                                    @for label in &row.labels { th scope="row" { (label) } }
+                                    @for cell in &row.cells { td .number { (show(*cell)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// What the papers say, beside what was measured.
+fn claims(judged: &Judgement) -> Markup {
+    html! {
+        section #claims {
+            h2 { "Claims" }
+            p .quiet { "A claim holds if all of the 95 % interval does, in every group of runs that it is about: "
+                "the one that is farthest from it is shown." }
+            div .scroll {
+                table {
+                    thead { tr { @for name in ["claim", "paper", "asked", "measured", ""] { th scope="col" { (name) } } } }
+                    tbody {
+                        @for claim in &judged.claims {
+                            @let [says, paper, asked, measured, verdict] = judgement::row(claim);
+                            tr {
+                                th scope="row" { (says) }
+                                td { (paper) }
+                                td { (asked) }
+                                td { (measured) }
+                                td .invalid[claim.verdict != Verdict::Holds] { (verdict) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of each run, what runs it again and what then comes out.
+fn commands(judged: &Judgement) -> Markup {
+    html! {
+        section #reproduce {
+            h2 { "How to reproduce it" }
+            pre { "cargo xtask experiment " (judged.experiment) }
+            p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run, in the guest of "
+                code { "cargo xtask vm" } ", gives the same results to the byte with the same weft and kernel:" }
+            details {
+                summary { (judged.runs.len()) " runs, each with the SHA-256 of its results" }
+                pre { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_lab::experiment::{self, Row};
+    use weft_lab::results::Estimate;
+
+    use super::*;
+
+    #[test]
+    fn a_page_has_all_that_was_judged_and_what_runs_it_again() {
+        let name = experiment::names()
+            .into_iter()
+            .find(|name| {
+                let experiment = experiment::named(name).unwrap().unwrap();
+                experiment::kept(&experiment).unwrap().is_some()
+            })
+            .unwrap();
+        let experiment = experiment::named(name).unwrap().unwrap();
+        let mut judged = experiment::kept(&experiment).unwrap().unwrap();
+        let page = super::page(&experiment, &judged).unwrap();
+        assert!(!page.contains("INVALID"), "{page}");
+        for said in [
+            &judged.title,
+            &judged.runs[0].sha256,
+            &judged.claims[0].says,
+        ] {
+            assert!(page.contains(&html! { (said) }.into_string()), "{said}");
+        }
+        assert_eq!(page.matches("<figure>").count(), judged.tables.len());
+        judged.runs[0].reasons = vec!["a gate: 2, expected at most 1".to_owned()];
+        let page = super::page(&experiment, &judged).unwrap();
+        assert!(page.contains("INVALID") && page.contains("a gate: 2, expected"));
+    }
+
+    #[test]
+    fn a_table_without_figures_has_no_picture() {
+        let row = |cell: Option<Estimate>| FilledTable {
+            title: "Losses".to_owned(),
+            head: vec!["scheme".to_owned(), "loss".to_owned()],
+            rows: vec![Row {
+                labels: vec!["pfabric".to_owned()],
+                cells: vec![cell],
+            }],
+        };
+        let measured = Estimate {
+            value: 2.5,
+            half_width: None,
+            low: None,
+            high: None,
+        };
+        let text = table(&row(None)).unwrap().into_string();
+        assert!(!text.contains("<svg") && text.contains("pfabric"), "{text}");
+        let text = table(&row(Some(measured))).unwrap().into_string();
+        assert!(text.contains("<svg") && text.contains("2.5"), "{text}");
+    }
+}
