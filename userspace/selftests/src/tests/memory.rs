@@ -72,6 +72,9 @@ fn a_run_for_which_tcps_memory_was_short_is_invalid(cx: &Context) -> Result<()> 
     };
     drop(short);
     cx.note(said.clone());
-    ensure!(said.contains("INVALID: TCP's memory short: "), "{said}");
+    ensure!(
+        said.contains("INVALID: ") && said.contains("TCP's memory short: "),
+        "{said}"
+    );
     Ok(())
 }
