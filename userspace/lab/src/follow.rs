@@ -4,18 +4,16 @@
 //! DIBS, EuroSys 2014, Figure 1, has one.
 
 use std::collections::BTreeMap;
-use std::io::{PipeWriter, pipe};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::os::fd::AsFd as _;
-use std::thread::{Scope, ScopedJoinHandle};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use weft_load::record::{PacketPath, PathHop};
 use weft_net::{Follower, Identity, Seen, Testbed};
 use weft_topo::{NodeId, Topology};
 
 use crate::error::usage;
+use crate::listen::Listener;
 use crate::testbed;
 
 /// Packets that are remembered as long as they do not arrive: those that were dropped, mostly.
@@ -44,40 +42,6 @@ impl<'a> Paths<'a> {
             longest: None,
             packets: 0,
             detoured: 0,
-        }
-    }
-
-    pub(crate) fn add(&mut self, seen: &Seen<'_>) {
-        if let Some(node) = self.topology.find(seen.node) {
-            let visits = self.open.entry(seen.packet).or_default();
-            visits.push((seen.time_ns, node));
-        }
-    }
-
-    /// When all has been read that there was: who is at the host has been everywhere before.
-    pub(crate) fn settle(&mut self) {
-        let arrival = |visits: &Visits| visits.iter().copied().find(|(_, node)| *node == self.to);
-        let all = self.open.iter();
-        let mut arrived: Vec<(u64, Identity)> = all
-            .filter_map(|(packet, visits)| Some((arrival(visits)?.0, *packet)))
-            .collect();
-        arrived.sort_unstable();
-        for (_, packet) in arrived {
-            if let Some(mut visits) = self.open.remove(&packet) {
-                visits.sort_unstable();
-                self.count(packet.source, visits);
-            }
-        }
-        if self.open.len() > OPEN {
-            let mut last: Vec<u64> = self
-                .open
-                .values()
-                .filter_map(|it| Some(it.last()?.0))
-                .collect();
-            let (_, half, _) = last.select_nth_unstable(OPEN / 2);
-            let half = *half;
-            self.open
-                .retain(|_, visits| visits.last().is_some_and(|(time, _)| *time > half));
         }
     }
 
@@ -132,6 +96,42 @@ impl<'a> Paths<'a> {
     }
 }
 
+impl Listener for Paths<'_> {
+    fn hear(&mut self, seen: &Seen<'_>) {
+        if let Some(node) = self.topology.find(seen.node) {
+            let visits = self.open.entry(seen.packet).or_default();
+            visits.push((seen.time_ns, node));
+        }
+    }
+
+    /// Who is at the host has been everywhere before.
+    fn settle(&mut self) {
+        let arrival = |visits: &Visits| visits.iter().copied().find(|(_, node)| *node == self.to);
+        let all = self.open.iter();
+        let mut arrived: Vec<(u64, Identity)> = all
+            .filter_map(|(packet, visits)| Some((arrival(visits)?.0, *packet)))
+            .collect();
+        arrived.sort_unstable();
+        for (_, packet) in arrived {
+            if let Some(mut visits) = self.open.remove(&packet) {
+                visits.sort_unstable();
+                self.count(packet.source, visits);
+            }
+        }
+        if self.open.len() > OPEN {
+            let mut last: Vec<u64> = self
+                .open
+                .values()
+                .filter_map(|it| Some(it.last()?.0))
+                .collect();
+            let (_, half, _) = last.select_nth_unstable(OPEN / 2);
+            let half = *half;
+            self.open
+                .retain(|_, visits| visits.last().is_some_and(|(time, _)| *time > half));
+        }
+    }
+}
+
 /// A host that packets can be followed to.
 ///
 /// # Errors
@@ -147,63 +147,23 @@ pub(crate) fn host(topology: &Topology, name: &str) -> Result<NodeId> {
     }
 }
 
-/// A thread that follows packets until it is ended.
-pub(crate) struct Following<'scope> {
-    thread: ScopedJoinHandle<'scope, Result<Option<PacketPath>>>,
-    /// Hung up, it ends.
-    end: PipeWriter,
-}
-
-impl<'scope> Following<'scope> {
-    /// Begins to follow packets to a host.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub(crate) fn begin<'env>(
-        scope: &'scope Scope<'scope, 'env>,
-        (testbed, topology): (&Testbed, &'env Topology),
-        (to, ipv6): (NodeId, bool),
-        dilation: NonZeroU32,
-    ) -> Result<Self> {
-        let node = topology.node(to);
-        let address = match ipv6 {
-            false => IpAddr::V4(node.address.v4()),
-            true => IpAddr::V6(node.address.v6()),
-        };
-        let switches = topology.switches().map(|id| topology.node(id));
-        let names = switches.chain([node]).map(|node| node.name.as_str());
-        let mut follower = testbed.follow(address, names).map_err(testbed::explain)?;
-        let (hung_up, end) = pipe().context("making a pipe")?;
-        let thread = scope.spawn(move || {
-            let mut paths = Paths::new(topology, to);
-            loop {
-                let goes_on = follower.wait(hung_up.as_fd())?;
-                read(&mut follower, &mut paths)?;
-                if !goes_on {
-                    return Ok(paths.end(follower.missed(), dilation));
-                }
-            }
-        });
-        Ok(Self { thread, end })
-    }
-
-    /// What came of it.
-    ///
-    /// # Errors
-    ///
-    /// If packets could not be read.
-    pub(crate) fn end(self) -> Result<Option<PacketPath>> {
-        drop(self.end);
-        let ended = self.thread.join();
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-}
-
-fn read(follower: &mut Follower, paths: &mut Paths<'_>) -> Result<()> {
-    let read = follower.read(|seen| paths.add(&seen));
-    paths.settle();
-    read.map_err(testbed::explain)
+/// Packets to a host, at all switches and at the host itself.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub(crate) fn follower(
+    testbed: &Testbed,
+    topology: &Topology,
+    to: NodeId,
+    ipv6: bool,
+) -> Result<Follower> {
+    let host = topology.node(to);
+    let address = host.address.of_family(ipv6);
+    let switches = topology.switches().map(|id| topology.node(id));
+    let nodes = switches.chain([host]);
+    let follower = testbed.follow(nodes.map(|node| (node.name.as_str(), address)));
+    follower.map_err(testbed::explain)
 }
 
 #[cfg(test)]
@@ -225,10 +185,11 @@ mod tests {
                 .node(host(paths.topology, "h15").unwrap())
                 .address;
             let packet = Identity::of(IpAddr::V4(source.v4()), number);
-            paths.add(&Seen {
+            paths.hear(&Seen {
                 time_ns,
                 node,
                 packet,
+                hops_left: 60,
             });
         }
     }
@@ -287,10 +248,11 @@ mod tests {
         for time in 0..3 * OPEN as u64 {
             let source = IpAddr::from((time as u128).to_be_bytes());
             let packet = Identity::of(source, 0);
-            paths.add(&Seen {
+            paths.hear(&Seen {
                 time_ns: time,
                 node: "edge7",
                 packet,
+                hops_left: 60,
             });
             if time % 1_000 == 0 {
                 paths.settle();

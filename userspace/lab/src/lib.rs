@@ -19,6 +19,8 @@
 //! | [`testbed`]    | a fabric on this machine: its plan, weft's programs at its ports        |
 //! | `trial`        | flows on a woven fabric, from the first byte to the summary             |
 //! | `follow`       | where packets to a host come by                                         |
+//! | `hops`         | how many of a flow's packets took more hops than they had to            |
+//! | `listen`       | a thread that listens to packets meanwhile                              |
 //! | `ports`        | what ports say of themselves                                            |
 //! | [`live`]       | what ports do from one moment to the next, for people to look at        |
 //! | `gates`        | what a run must pass to be believed                                     |
@@ -35,7 +37,9 @@ pub mod fabric;
 pub mod fault;
 mod follow;
 mod gates;
+mod hops;
 mod inputs;
+mod listen;
 pub mod live;
 pub mod number;
 pub mod parameter;

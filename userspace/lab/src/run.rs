@@ -57,6 +57,8 @@ pub struct Run {
     pub sample: Option<Duration>,
     /// Whether every port is sampled each time, not only those of interest.
     pub sample_all: bool,
+    /// Whether each flow's packets are counted that took more hops than they had to.
+    pub hops: bool,
     /// The host to which packets are followed, if any.
     pub follow: Option<String>,
     /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
@@ -278,6 +280,7 @@ impl Checked {
                 None => Sampling::AtLeast(Duration::from_nanos(packet_ns(fabric) * SAMPLE_PACKETS)),
             },
             sample_all: run.sample_all,
+            hops: run.hops,
             follow: self.followed,
             ipv6: run.ipv6,
             faults: &self.faults,

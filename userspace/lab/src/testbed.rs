@@ -496,10 +496,7 @@ pub fn hosts(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Vec<H
             let namespace = testbed.namespace(&node.name).map_err(explain)?;
             Ok(Host {
                 netns: Some(OwnedFd::from(namespace)),
-                address: match ipv6 {
-                    false => IpAddr::V4(node.address.v4()),
-                    true => IpAddr::V6(node.address.v6()),
-                },
+                address: node.address.of_family(ipv6),
             })
         })
         .collect()

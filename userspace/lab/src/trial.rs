@@ -23,8 +23,10 @@ use weft_net::Testbed;
 use weft_topo::{NodeId, Topology, Wire};
 
 use crate::fault::{Faults, Running};
-use crate::follow::Following;
+use crate::follow::{self, Paths};
 use crate::gates::Measured;
+use crate::hops::Counted;
+use crate::listen::Listening;
 use crate::ports::{self, Continued, PortReading, Ports};
 use cpu::Cpu;
 
@@ -54,6 +56,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) sample: Sampling,
     /// Whether every port is, not only those of interest.
     pub(crate) sample_all: bool,
+    /// Whether flows' packets are counted by their hops.
+    pub(crate) hops: bool,
     /// To which host packets are followed.
     pub(crate) follow: Option<NodeId>,
     /// Whether hosts use IPv6.
@@ -247,20 +251,37 @@ impl Trial<'_> {
             cancel: Some(cancel),
             more: keeps_up.then_some(&mut more),
         };
-        let (report, path) = std::thread::scope(|scope| {
-            let begin = |to| {
-                let fabric = (self.testbed, self.topology);
-                Following::begin(scope, fabric, (to, self.ipv6), self.dilation)
+        let (report, paths, counted) = std::thread::scope(|scope| {
+            let topology = self.topology;
+            let follow = |to| {
+                let follower = follow::follower(testbed, topology, to, self.ipv6)?;
+                Listening::begin(scope, follower, Paths::new(topology, to))
             };
-            let following = self.follow.map(begin).transpose()?;
+            let count = || {
+                let follower = Counted::follower(testbed, topology, self.ipv6)?;
+                Listening::begin(scope, follower, Counted::new(topology))
+            };
+            let following = self.follow.map(follow).transpose()?;
+            let counting = self.hops.then(count).transpose()?;
             let report = engine.run(flows, watch)?;
-            let path = following.map(Following::end).transpose()?;
-            anyhow::Ok((report, path.flatten()))
+            let paths = following.map(Listening::end).transpose()?;
+            let counted = counting.map(Listening::end).transpose()?;
+            anyhow::Ok((report, paths, counted))
         })?;
+        let path = paths.and_then(|(paths, missed)| paths.end(missed, self.dilation));
         if let Some(path) = path {
             record::write(out, &Record::Path(path))?;
         }
-        let failures = failures()?;
+        let mut failures = failures()?;
+        let mut hops = Vec::new();
+        if let Some((counted, missed)) = counted {
+            hops = counted.of(&report.flows);
+            if missed > 0 {
+                failures.push(format!(
+                    "{missed} packets came of which hops were not counted"
+                ));
+            }
+        }
         match unbegun {
             Some(error) => return Err(error),
             None => commands.end(LONGEST_FAULT)?,
@@ -283,7 +304,7 @@ impl Trial<'_> {
         let mut best = Best::new(self.topology, self.framing);
         let mut records = Vec::with_capacity(report.flows.len());
         let mut impossible = 0;
-        for flow in &report.flows {
+        for (place, flow) in report.flows.iter().enumerate() {
             let Flow { src, dst, size, .. } = flow.flow;
             let time = best.time_ns(src, dst, size);
             let fct = flow.fct_ns(self.since).map(|ns| ns as f64 / dilation);
@@ -293,7 +314,8 @@ impl Trial<'_> {
                 .zip(least)
                 .is_some_and(|(fct, least)| fct < 0.999 * least - 10.0);
             impossible += u64::from(sooner);
-            if let Some(record) = flow.record(self.since, dilation, time, report.duration_ns) {
+            if let Some(mut record) = flow.record(self.since, dilation, time, report.duration_ns) {
+                record.hops = hops.get(place).copied().flatten();
                 record::write(out, &Record::Flow(record.clone()))?;
                 records.push(record);
             }

@@ -172,9 +172,21 @@ pub struct Flow {
     /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux 6.7).
     #[serde(default)]
     pub timeouts: Option<u64>,
+    /// How far its packets went, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<Hops>,
     /// How far it came, if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
+}
+
+/// The packets of a flow that came to its receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hops {
+    /// How many: segments, and what opens and closes a connection.
+    pub packets: u64,
+    /// Of these, how many took more hops than a shortest path has.
+    pub detoured: u64,
 }
 
 impl Flow {

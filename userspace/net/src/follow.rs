@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets on their way to a host, seen at each node that they come to.
+//! Packets on their way to a host, seen at nodes that they come to.
 
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -37,13 +37,20 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// One that only its number tells from others of the same source: for tests.
+    /// The sender's port, of TCP and UDP.
+    pub fn port(&self) -> u16 {
+        u16::from_be_bytes([self.transport[0], self.transport[1]])
+    }
+
+    /// One that only its port tells from others of the same source: for tests.
     #[doc(hidden)]
-    pub fn of(source: IpAddr, number: u16) -> Self {
+    pub fn of(source: IpAddr, port: u16) -> Self {
+        let mut transport = [0; TRANSPORT];
+        transport[..2].copy_from_slice(&port.to_be_bytes());
         Self {
             source,
-            identification: number.to_be_bytes(),
-            transport: [0; TRANSPORT],
+            identification: [0; 2],
+            transport,
         }
     }
 }
@@ -57,47 +64,49 @@ pub struct Seen<'a> {
     pub node: &'a str,
     /// Which packet.
     pub packet: Identity,
+    /// How many hops it had left when it came.
+    pub hops_left: u8,
 }
 
-/// A socket in each node, which gets a copy of what comes there on its way to a host.
+/// A socket in each of some nodes, which gets a copy of what comes there on its way to a host.
 pub struct Follower {
     nodes: Vec<Ear>,
-    to: IpAddr,
 }
 
 struct Ear {
     node: String,
+    to: IpAddr,
     socket: Socket,
     /// Packets for which it had no room, as it said last.
     missed: u32,
 }
 
 impl Testbed {
-    /// Follows packets to an address at these nodes from now on. What leaves a node is not seen there, but where it
-    /// comes to.
+    /// Follows packets from now on, at each of these nodes those to an address. What leaves a node is not seen there,
+    /// but where it comes to.
     ///
     /// # Errors
     ///
     /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
     pub fn follow<'a>(
         &self,
-        to: IpAddr,
-        nodes: impl IntoIterator<Item = &'a str>,
+        nodes: impl IntoIterator<Item = (&'a str, IpAddr)>,
     ) -> Result<Follower> {
-        let names: Vec<&str> = nodes.into_iter().collect();
-        namespace::allow_files(names.len())?;
-        let ear = |node: &str| {
+        let nodes: Vec<(&str, IpAddr)> = nodes.into_iter().collect();
+        namespace::allow_files(nodes.len())?;
+        let ear = |(node, to): (&str, IpAddr)| {
             let socket = self.enter(node, || listen(to))?;
             let socket = socket
                 .map_err(|error| Error::system(format!("{node}: following packets"), error))?;
             Ok(Ear {
                 node: node.to_owned(),
+                to,
                 socket,
                 missed: 0,
             })
         };
-        let nodes = names.into_iter().map(ear).collect::<Result<_>>()?;
-        Ok(Follower { nodes, to })
+        let nodes = nodes.into_iter().map(ear).collect::<Result<_>>()?;
+        Ok(Follower { nodes })
     }
 }
 
@@ -205,12 +214,13 @@ impl Follower {
                         _ => {}
                     }
                 }
-                let packet = identity(&start[..length], self.to);
-                if let Some((packet, time_ns)) = packet.zip(time_ns) {
+                let told = identity(&start[..length], ear.to);
+                if let Some(((packet, hops_left), time_ns)) = told.zip(time_ns) {
                     each(Seen {
                         time_ns,
                         node: &ear.node,
                         packet,
+                        hops_left,
                     });
                 }
             }
@@ -224,14 +234,15 @@ impl Follower {
     }
 }
 
-/// Of a packet's start; `None` if it is cut off, or another's: what came before the filter was there.
-fn identity(start: &[u8], to: IpAddr) -> Option<Identity> {
-    let (source, destination, identification, header) = match to {
+/// Of a packet's start, and how many hops it has left; `None` if it is cut off, or another's: what came before the
+/// filter was there.
+fn identity(start: &[u8], to: IpAddr) -> Option<(Identity, u8)> {
+    let (source, destination, identification, hops_left, header) = match to {
         IpAddr::V4(_) => {
             let ip: &[u8; 20] = start.first_chunk()?;
             let address = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
             let header = 4 * usize::from(ip[0] & 0xf);
-            (address(12), address(16), [ip[4], ip[5]], header)
+            (address(12), address(16), [ip[4], ip[5]], ip[8], header)
         }
         IpAddr::V6(_) => {
             let ip: &[u8; IPV6_HEADER] = start.first_chunk()?;
@@ -239,7 +250,7 @@ fn identity(start: &[u8], to: IpAddr) -> Option<Identity> {
                 let octets: Option<[u8; 16]> = ip[at..].first_chunk().copied();
                 octets.map(IpAddr::from)
             };
-            (address(8)?, address(24)?, [0; 2], IPV6_HEADER)
+            (address(8)?, address(24)?, [0; 2], ip[7], IPV6_HEADER)
         }
     };
     if destination != to {
@@ -250,11 +261,12 @@ fn identity(start: &[u8], to: IpAddr) -> Option<Identity> {
     for (to, from) in transport.iter_mut().zip(start.get(header..)?) {
         *to = *from;
     }
-    Some(Identity {
+    let packet = Identity {
         source,
         identification,
         transport,
-    })
+    };
+    Some((packet, hops_left))
 }
 
 #[cfg(test)]
@@ -278,7 +290,10 @@ mod tests {
         // Code point, time to live, checksum; and data that are past what is looked at.
         (later[1], later[8], later[10]) = (3, 60, 0);
         *later.last_mut().unwrap() = 0;
-        let identity = |packet: &[u8]| identity(packet, to).unwrap();
+        let hops_left = |packet: &[u8]| identity(packet, to).unwrap().1;
+        assert_eq!((hops_left(&first), hops_left(&later)), (64, 60));
+        let identity = |packet: &[u8]| identity(packet, to).unwrap().0;
+        assert_eq!(identity(&first).port(), 0x0909);
         assert_eq!(identity(&first), identity(&later));
         assert_eq!(
             identity(&first).source,
@@ -304,7 +319,8 @@ mod tests {
         six.extend([2; 16]);
         six.extend([7; 20]);
         let to = IpAddr::from([2; 16]);
-        assert_eq!(identity(&six, to).unwrap().source, IpAddr::from([1; 16]));
+        let (packet, hops_left) = identity(&six, to).unwrap();
+        assert_eq!((packet.source, hops_left), (IpAddr::from([1; 16]), 64));
         assert!(identity(&six[..39], to).is_none());
     }
 

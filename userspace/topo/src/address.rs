@@ -24,7 +24,7 @@
 //! address, in a route with the flag `onlink`; for IPv6 it is the link-local address of the peer's
 //! port, which the kernel makes from the port's MAC address (EUI-64, RFC 4291 appendix A).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The number of hosts that one switch has addresses for.
 pub const MAX_HOSTS_PER_SWITCH: u32 = 253;
@@ -66,6 +66,14 @@ impl Address {
     pub const fn v6(self) -> Ipv6Addr {
         let subnet = u16::from_be_bytes([self.pod, self.switch]);
         Ipv6Addr::new(0xfd77, 0x6566, 0x7400, subnet, 0, 0, 0, self.id as u16)
+    }
+
+    /// One of them.
+    pub const fn of_family(self, ipv6: bool) -> IpAddr {
+        match ipv6 {
+            false => IpAddr::V4(self.v4()),
+            true => IpAddr::V6(self.v6()),
+        }
     }
 }
 

@@ -63,6 +63,10 @@ pub(crate) struct Args {
     /// Sample every port each time, not only those where something waits: how much each sends, over time
     #[arg(long)]
     sample_all: bool,
+    /// Count each flow's packets, and those of them that took more hops than a shortest path has (not of flows that
+    /// take a connection of others)
+    #[arg(long)]
+    hops: bool,
     /// Follow the packets to a host: results have where the one came by that took the most hops, and how many took
     /// more than a shortest path has
     #[arg(long, value_name = "HOST")]
@@ -206,6 +210,7 @@ impl Args {
             },
             sample: self.sample,
             sample_all: self.sample_all,
+            hops: self.hops,
             follow: self.follow.clone(),
             patience: self.patience,
             faults: self.fault.clone(),

@@ -74,6 +74,7 @@ fn result(load: &str, slowdown: f64) -> Sample {
         slowdown: Some(slowdown),
         retransmissions: 0,
         timeouts: Some(0),
+        hops: None,
         partial: None,
     };
     sample.flows = vec![

@@ -7,7 +7,9 @@ mod receiver;
 mod senders;
 
 use anyhow::Result;
-use weft_load::record::{Backpressure, Class, Flow, PortSample, in_time, together_ns};
+use weft_load::record::{
+    Backpressure, Class, Flow, Hops, PortSample, in_time, measured, together_ns,
+};
 
 use super::found::Done;
 use super::measure::{At, Measure, Of, Statistic};
@@ -89,6 +91,15 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
             let detours = summary.and_then(|summary| summary.detours);
             detours.map(|detours| 100.0 * detours as f64 / packets as f64)
         }
+        Of::Detoured => {
+            let hops = counted(flows());
+            hops.and_then(|of| percent(of.detoured, of.packets))
+        }
+        Of::DetouredShare => {
+            let all = counted(measured(&done.run.flows));
+            let both = counted(flows()).zip(all);
+            both.and_then(|(some, all)| percent(some.detoured, all.detoured))
+        }
         Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
         Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
         Of::Retransmissions => per_flow(|flow| Some(flow.retransmissions)),
@@ -96,6 +107,22 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
         Of::Deadlines => in_time(flows()).map(|share| 100.0 * share),
         _ => of_ports(measure, done),
     })
+}
+
+/// Flows' packets together. `None`: of one they were not counted.
+fn counted<'a>(flows: impl Iterator<Item = &'a Flow>) -> Option<Hops> {
+    let mut all = Hops::default();
+    for flow in flows {
+        let hops = flow.hops?;
+        all.packets += hops.packets;
+        all.detoured += hops.detoured;
+    }
+    Some(all)
+}
+
+/// `None`: of nothing.
+fn percent(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
 /// `None`: there are no samples, or ports have no such figure.

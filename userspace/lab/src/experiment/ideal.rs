@@ -80,6 +80,7 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
             slowdown: Some(time / best),
             retransmissions: 0,
             timeouts: Some(0),
+            hops: None,
             partial: None,
             ..flow.clone()
         })

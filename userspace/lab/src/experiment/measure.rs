@@ -70,6 +70,10 @@ pub(crate) enum Of {
     /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less than the
     /// share of them that were detoured, acknowledgements among them.
     Detours,
+    /// The share of flows' packets that took more hops than a shortest path has, in %: with `--hops`.
+    Detoured,
+    /// Of all packets that did, the share that are of such flows, in %.
+    DetouredShare,
     /// The goodput of the busiest receiver from its first flow's start to its last one's end, as a
     /// share of what its link carries at best, in %.
     Utilization,
@@ -289,6 +293,7 @@ impl Of {
         use Of::{Deadlines, Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
         matches!(self, Slowdown | Time | Delay | Throughput)
             || matches!(self, Retransmissions | Timeouts | Deadlines)
+            || matches!(self, Self::Detoured | Self::DetouredShare)
     }
 
     /// Empty for a number.
@@ -298,6 +303,7 @@ impl Of {
             Self::Time | Self::Delay | Self::RequestTime | Self::RoundTime => "µs",
             Self::Paused | Self::Recovery => "µs",
             Self::Loss | Self::LossOfBytes | Self::Detours => "%",
+            Self::Detoured | Self::DetouredShare => "%",
             Self::Utilization | Self::Throughput | Self::Collisions => "%",
             Self::Deadlines => "%",
             Self::Empty | Self::Busy | Self::Idle | Self::Unevenness => "%",
@@ -408,6 +414,7 @@ mod tests {
             slowdown: None,
             retransmissions: 0,
             timeouts: Some(0),
+            hops: None,
             partial: None,
         }
     }

@@ -320,6 +320,7 @@ at_most = 0
             since: Since::FirstByte,
             sample: None,
             sample_all: false,
+            hops: false,
             follow: None,
             patience: None,
             faults: Vec::new(),

@@ -91,6 +91,7 @@ fn run(folder: &Path, flows: u64) -> Run {
         since: Since::FirstByte,
         sample: None,
         sample_all: false,
+        hops: false,
         follow: None,
         patience: Some(Duration::from_secs(2)),
         faults: Vec::new(),

@@ -101,6 +101,8 @@ pub struct FlowResult {
     /// Times that the retransmission timer expired, for SYN too. `None`: the kernel does not tell
     /// (before Linux 6.7).
     pub timeouts: Option<u64>,
+    /// From which port it was sent, if a connection was opened for it.
+    pub port: Option<u16>,
     /// Connections that were reset before they were accepted.
     pub reconnects: u32,
     /// Whether it took a connection that was there.
@@ -173,7 +175,9 @@ pub enum Since {
 }
 
 impl FlowResult {
-    pub(super) fn new(flow: Flow) -> Self {
+    /// Of a flow that has not started.
+    #[must_use]
+    pub fn new(flow: Flow) -> Self {
         Self {
             flow,
             due_ns: None,
@@ -183,6 +187,7 @@ impl FlowResult {
             received: 0,
             retransmissions: 0,
             timeouts: None,
+            port: None,
             reconnects: 0,
             reused: false,
             congestion_window: None,
@@ -241,6 +246,7 @@ impl FlowResult {
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
             timeouts: self.timeouts,
+            hops: None,
             partial: fct.is_none().then(|| record::Partial {
                 bytes: self.received,
                 ns: fabric(run_ns.saturating_sub(start)).round() as u64,

@@ -400,6 +400,7 @@ impl<'a> Run<'a> {
         let key = self.table.insert(opening, sender, from);
         if let Some(connection) = self.table.get(key) {
             if let Some(flow) = opening.flow {
+                self.flows[flow as usize].port = Some(from.port());
                 let size = self.flows[flow as usize].flow.size;
                 connection.to_write = size;
                 connection.to_read = size;

@@ -636,7 +636,9 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
         .into_iter()
         .zip(addresses(&plan, "h15"))
     {
-        let mut follower = testbed.follow(to, names.iter().copied()).unwrap();
+        let mut follower = testbed
+            .follow(names.iter().map(|name| (*name, to)))
+            .unwrap();
         exchange(&testbed, ("h0", from), ("h15", to), 1000);
         exchange(
             &testbed,
@@ -650,13 +652,21 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
         follower
             .read(|seen| {
                 assert_eq!(seen.packet.source, from);
-                visits.push((seen.packet, seen.time_ns, seen.node.to_owned()));
+                visits.push((
+                    seen.packet,
+                    seen.time_ns,
+                    seen.hops_left,
+                    seen.node.to_owned(),
+                ));
             })
             .unwrap();
         // What comes back is on its way to another; neighbours are known, so that nothing asks for them.
         visits.sort();
         assert_eq!(visits.len(), 6, "{visits:?}");
         assert!(visits.iter().all(|(packet, ..)| *packet == visits[0].0));
+        // The first switch sees it with all that it had, each takes one.
+        let left: Vec<u8> = visits.iter().map(|visit| visit.2).collect();
+        assert_eq!(left, [64, 63, 62, 61, 60, 59]);
         let path: Vec<&str> = visits.iter().map(|(.., node)| node.as_str()).collect();
         let layer = |name: &&str| topology.node(topology.find(name).unwrap()).layer.as_str();
         let layers: Vec<&str> = path.iter().map(layer).collect();
@@ -674,7 +684,7 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
         assert!(!follower.wait(ends.as_fd()).unwrap());
         assert_eq!(follower.missed(), 0);
     }
-    let unknown = testbed.follow(addresses(&plan, "h0")[0], ["h99"]);
+    let unknown = testbed.follow([("h99", addresses(&plan, "h0")[0])]);
     assert!(matches!(unknown.err(), Some(Error::NoNode { .. })));
     remove("followed");
 }
@@ -683,7 +693,7 @@ fn packets_that_nobody_reads_in_time_are_told() {
     let plan = plan_with("missed", "rack:hosts=2", "qdisc add dev DEV root pfifo");
     let testbed = build(&plan);
     let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);
-    let mut follower = testbed.follow(to, ["tor0"]).unwrap();
+    let mut follower = testbed.follow([("tor0", to)]).unwrap();
     let sender = testbed
         .enter("h0", || UdpSocket::bind((from, 0)).unwrap())
         .unwrap();

@@ -302,7 +302,7 @@ fn incasts(scheme: &str, options: &str, folder: &Folder) -> Result<(Recorded, Pa
 fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
         let folder = Folder::new()?;
-        let (run, file) = incasts(scheme, "--follow h5", &folder)?;
+        let (run, file) = incasts(scheme, "--follow h5 --hops", &folder)?;
         let path = run.path.as_ref().context("there is no path")?;
         let hops: Vec<&str> = path.hops.iter().map(|hop| hop.to.as_str()).collect();
         cx.note(format!(
@@ -310,6 +310,17 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
             path.detoured, path.packets
         ));
         ensure!(path.missed == 0, "{} were missed", path.missed);
+        // All flows are to it. One counts the nodes that a packet came by, the other the hops that it had left.
+        let counted = run.flows.iter().filter_map(|flow| flow.hops);
+        let (packets, detoured) = counted.fold((0, 0), |(packets, detoured), hops| {
+            (packets + hops.packets, detoured + hops.detoured)
+        });
+        ensure!(
+            (packets, detoured) == (path.packets, path.detoured),
+            "by their hops {detoured} of {packets}, by their paths {} of {}",
+            path.detoured,
+            path.packets
+        );
         // 100 flows of 22 segments and more.
         ensure!(path.packets >= 2_200, "{} packets", path.packets);
         ensure!(

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How many packets of a flow came to its receiver, and how many took more hops than they had to: each switch takes one
+//! of the hops that a packet has left. (Ports count detours; a packet that goes back and forth has many.)
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use anyhow::Result;
+use weft_load::engine::FlowResult;
+use weft_load::record::Hops;
+use weft_net::{Follower, Seen, Testbed};
+use weft_topo::{NodeId, Topology};
+
+use crate::listen::Listener;
+use crate::testbed;
+
+/// How many hops a packet may have at first: what Linux gives it, and the most that there are. One that is left fewer by
+/// a switch on purpose took a detour there, too.
+const AT_FIRST: [u8; 2] = [64, 255];
+
+/// Whence and where to: the sender's port tells flows apart.
+type Flow = (NodeId, u16, NodeId);
+
+/// What came to each host.
+pub(crate) struct Counted<'a> {
+    topology: &'a Topology,
+    hosts: BTreeMap<IpAddr, NodeId>,
+    /// Switches between two hosts, once asked for.
+    between: BTreeMap<(NodeId, NodeId), u8>,
+    flows: BTreeMap<Flow, Hops>,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(topology: &'a Topology) -> Self {
+        let addresses = topology.hosts().flat_map(|id| {
+            let address = topology.node(id).address;
+            [(address.v4().into(), id), (address.v6().into(), id)]
+        });
+        Self {
+            topology,
+            hosts: addresses.collect(),
+            between: BTreeMap::new(),
+            flows: BTreeMap::new(),
+        }
+    }
+
+    /// What is counted from: each host, and what comes to it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub(crate) fn follower(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Follower> {
+        let hosts = topology.hosts().map(|id| topology.node(id));
+        let places = hosts.map(|node| (node.name.as_str(), node.address.of_family(ipv6)));
+        testbed.follow(places).map_err(testbed::explain)
+    }
+
+    /// Of the flows, in their order. `None` of one that took a connection of another, or whose port was another's, too.
+    pub(crate) fn of(&self, flows: &[FlowResult]) -> Vec<Option<Hops>> {
+        let hosts: Vec<NodeId> = self.topology.hosts().collect();
+        let key = |result: &FlowResult| -> Option<Flow> {
+            let host = |number: u32| hosts.get(number as usize).copied();
+            Some((host(result.flow.src)?, result.port?, host(result.flow.dst)?))
+        };
+        let keys: Vec<Option<Flow>> = flows.iter().map(key).collect();
+        let mut owners: BTreeMap<Flow, usize> = BTreeMap::new();
+        for key in keys.iter().flatten() {
+            *owners.entry(*key).or_default() += 1;
+        }
+        let counted = |key: Option<Flow>| {
+            let key = key.filter(|key| owners.get(key) == Some(&1))?;
+            Some(self.flows.get(&key).copied().unwrap_or_default())
+        };
+        keys.into_iter().map(counted).collect()
+    }
+}
+
+impl Listener for Counted<'_> {
+    fn hear(&mut self, seen: &Seen<'_>) {
+        let (from, to) = (
+            self.hosts.get(&seen.packet.source),
+            self.topology.find(seen.node),
+        );
+        let Some((&from, to)) = from.zip(to) else {
+            return;
+        };
+        let between = *self.between.entry((from, to)).or_insert_with(|| {
+            let hops = self.topology.hops(from, to).unwrap_or(1);
+            u8::try_from(hops.saturating_sub(1)).unwrap_or(u8::MAX)
+        });
+        let all = AT_FIRST.into_iter().find(|all| *all >= seen.hops_left);
+        let taken = all.unwrap_or(u8::MAX) - seen.hops_left;
+        let hops = self
+            .flows
+            .entry((from, seen.packet.port(), to))
+            .or_default();
+        hops.packets += 1;
+        hops.detoured += u64::from(taken > between);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_load::engine::Outcome;
+    use weft_load::generate::{Class, Flow};
+    use weft_net::Identity;
+
+    use super::*;
+
+    fn heard(counted: &mut Counted<'_>, from: &str, (to, port): (&str, u16), left: &[u8]) {
+        let id = counted.topology.find(from).unwrap();
+        let source = IpAddr::V4(counted.topology.node(id).address.v4());
+        for &hops_left in left {
+            let packet = Identity::of(source, port);
+            counted.hear(&Seen {
+                time_ns: 0,
+                node: to,
+                packet,
+                hops_left,
+            });
+        }
+    }
+
+    fn result(src: u32, dst: u32, port: Option<u16>) -> FlowResult {
+        let flow = Flow {
+            id: 0,
+            src,
+            dst,
+            size: 1,
+            start_ns: 0,
+            after: None,
+            class: Class::Background,
+            warm_up: false,
+            deadline_ns: None,
+        };
+        FlowResult {
+            port,
+            outcome: Outcome::Unfinished,
+            ..FlowResult::new(flow)
+        }
+    }
+
+    #[test]
+    fn a_packet_is_detoured_if_it_lost_more_hops_than_there_are_switches_between() {
+        let topology = "fat-tree:k=4"
+            .parse::<weft_topo::Spec>()
+            .unwrap()
+            .topology();
+        let mut counted = Counted::new(&topology);
+        // Five switches between them, whatever a packet had at first; one between neighbours.
+        heard(
+            &mut counted,
+            "h0",
+            ("h15", 1024),
+            &[59, 59, 57, 250, 248, 12],
+        );
+        heard(&mut counted, "h1", ("h0", 1024), &[63, 61]);
+        // Acknowledgements are another flow's, if anybody's.
+        heard(&mut counted, "h15", ("h0", 5000), &[59]);
+        let flows = [
+            result(0, 15, Some(1024)),
+            result(1, 0, Some(1024)),
+            result(2, 0, Some(1024)),
+            result(0, 15, None),
+        ];
+        let hops = |packets, detoured| Some(Hops { packets, detoured });
+        assert_eq!(
+            counted.of(&flows),
+            [hops(6, 3), hops(2, 1), hops(0, 0), None]
+        );
+        // Of two flows with one port nobody knows whose packets they are.
+        assert_eq!(counted.of(&[flows[0], flows[0]]), [None, None]);
+    }
+}
