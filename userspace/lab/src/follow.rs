@@ -27,6 +27,8 @@ pub(crate) struct Paths<'a> {
     topology: &'a Topology,
     to: NodeId,
     open: BTreeMap<Identity, Visits>,
+    /// Those of them that came to the host, and when.
+    arrived: Vec<(u64, Identity)>,
     /// Where the longest came from, and where it came by.
     longest: Option<(NodeId, Visits)>,
     packets: u64,
@@ -39,6 +41,7 @@ impl<'a> Paths<'a> {
             topology,
             to,
             open: BTreeMap::new(),
+            arrived: Vec::new(),
             longest: None,
             packets: 0,
             detoured: 0,
@@ -101,18 +104,16 @@ impl Listener for Paths<'_> {
         if let Some(node) = self.topology.find(seen.node) {
             let visits = self.open.entry(seen.packet).or_default();
             visits.push((seen.time_ns, node));
+            if node == self.to {
+                self.arrived.push((seen.time_ns, seen.packet));
+            }
         }
     }
 
     /// Who is at the host has been everywhere before.
     fn settle(&mut self) {
-        let arrival = |visits: &Visits| visits.iter().copied().find(|(_, node)| *node == self.to);
-        let all = self.open.iter();
-        let mut arrived: Vec<(u64, Identity)> = all
-            .filter_map(|(packet, visits)| Some((arrival(visits)?.0, *packet)))
-            .collect();
-        arrived.sort_unstable();
-        for (_, packet) in arrived {
+        self.arrived.sort_unstable();
+        for (_, packet) in std::mem::take(&mut self.arrived) {
             if let Some(mut visits) = self.open.remove(&packet) {
                 visits.sort_unstable();
                 self.count(packet.source, visits);

@@ -4,11 +4,10 @@
 
 use std::io::IoSliceMut;
 use std::net::IpAddr;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::AsRawFd as _;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
@@ -157,26 +156,6 @@ fn filter(to: IpAddr) -> Vec<SockFilter> {
 }
 
 impl Follower {
-    /// Waits until packets have come; false if `end` was hung up first.
-    ///
-    /// # Errors
-    ///
-    /// What the system refuses.
-    pub fn wait(&self, end: BorrowedFd<'_>) -> Result<bool> {
-        let sockets = self.nodes.iter().map(|ear| ear.socket.as_fd());
-        let mut all: Vec<PollFd<'_>> = sockets
-            .map(|socket| PollFd::new(socket, PollFlags::POLLIN))
-            .chain([PollFd::new(end, PollFlags::empty())])
-            .collect();
-        loop {
-            match poll(&mut all, PollTimeout::NONE) {
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(Error::system("waiting for packets to follow", errno)),
-                Ok(_) => return Ok(all.last().is_none_or(|end| end.any() != Some(true))),
-            }
-        }
-    }
-
     /// Gives all packets that have come, node by node.
     ///
     /// # Errors
