@@ -112,6 +112,26 @@ fn the_documentation_has_what_is_kept() {
 }
 
 #[test]
+fn the_documentation_has_what_was_found_in_the_same_words() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
+    let words = |text: &str| {
+        let plain = text.replace("**", "").replace('`', "");
+        plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let readme = words(&std::fs::read_to_string(path).unwrap());
+    let mut found = 0;
+    for name in names() {
+        let experiment = weft_lab::experiment::named(&name).unwrap().unwrap();
+        for finding in experiment.description.findings {
+            let said = words(&format!("- {} {}", finding.of, finding.says));
+            assert!(readme.contains(&said), "{name}: not in the README: {said}");
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
+
+#[test]
 fn an_experiment_is_shown_and_exported_as_it_is() {
     let folder = files::folder("experiments-export");
     let shown = weft(&folder, &["experiments", "show", "pfabric-fig4a"]);
