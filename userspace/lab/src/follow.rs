@@ -4,17 +4,15 @@
 //! DIBS, EuroSys 2014, Figure 1, has one.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use anyhow::Result;
 use weft_load::record::{PacketPath, PathHop};
-use weft_net::{Follower, Identity, Seen, Testbed};
+use weft_net::Identity;
 use weft_topo::{NodeId, Topology};
 
 use crate::error::usage;
-use crate::listen::Listener;
-use crate::testbed;
+use crate::listen::{Heard, Listener};
 
 /// Packets that are remembered as long as they do not arrive: those that were dropped, mostly.
 const OPEN: usize = 100_000;
@@ -26,7 +24,9 @@ type Visits = Vec<(u64, NodeId)>;
 pub(crate) struct Paths<'a> {
     topology: &'a Topology,
     to: NodeId,
-    open: BTreeMap<Identity, Visits>,
+    /// How many hops each node is from the host.
+    away: BTreeMap<NodeId, usize>,
+    open: BTreeMap<Identity, (NodeId, Visits)>,
     /// Those of them that came to the host, and when.
     arrived: Vec<(u64, Identity)>,
     /// Where the longest came from, and where it came by.
@@ -37,9 +37,11 @@ pub(crate) struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     pub(crate) fn new(topology: &'a Topology, to: NodeId) -> Self {
+        let away = |id| topology.hops(id, to).unwrap_or(0) as usize;
         Self {
             topology,
             to,
+            away: topology.ids().map(|id| (id, away(id))).collect(),
             open: BTreeMap::new(),
             arrived: Vec::new(),
             longest: None,
@@ -48,16 +50,9 @@ impl<'a> Paths<'a> {
         }
     }
 
-    fn count(&mut self, source: IpAddr, visits: Visits) {
-        let mut hosts = self.topology.hosts();
-        let from = hosts.find(|&id| {
-            let address = self.topology.node(id).address;
-            source == IpAddr::V4(address.v4()) || source == IpAddr::V6(address.v6())
-        });
-        let Some(from) = from else { return };
+    fn count(&mut self, from: NodeId, visits: Visits) {
         self.packets += 1;
-        let direct = self.topology.hops(from, self.to).unwrap_or(0) as usize;
-        self.detoured += u64::from(visits.len() > direct);
+        self.detoured += u64::from(visits.len() > self.away[&from]);
         let most = self.longest.as_ref().map_or(0, |(_, visits)| visits.len());
         if visits.len() > most {
             self.longest = Some((from, visits));
@@ -69,7 +64,6 @@ impl<'a> Paths<'a> {
         self.settle();
         let (from, visits) = self.longest?;
         let name = |id: NodeId| self.topology.node(id).name.clone();
-        let away = |id: NodeId| self.topology.hops(id, self.to).unwrap_or(0);
         let begun_ns = visits.first()?.0;
         let mut at = from;
         let hops = visits.iter().map(|&(time_ns, to)| {
@@ -77,7 +71,7 @@ impl<'a> Paths<'a> {
                 after_ns: (time_ns - begun_ns) / u64::from(dilation.get()),
                 from: name(at),
                 to: name(to),
-                detour: away(to) >= away(at),
+                detour: self.away[&to] >= self.away[&at],
             };
             at = to;
             hop
@@ -100,13 +94,17 @@ impl<'a> Paths<'a> {
 }
 
 impl Listener for Paths<'_> {
-    fn hear(&mut self, seen: &Seen<'_>) {
-        if let Some(node) = self.topology.find(seen.node) {
-            let visits = self.open.entry(seen.packet).or_default();
-            visits.push((seen.time_ns, node));
-            if node == self.to {
-                self.arrived.push((seen.time_ns, seen.packet));
-            }
+    fn places(&self) -> Vec<(NodeId, NodeId)> {
+        let nodes = self.topology.switches().chain([self.to]);
+        nodes.map(|id| (id, self.to)).collect()
+    }
+
+    fn hear(&mut self, heard: &Heard) {
+        let open = self.open.entry(heard.packet);
+        let (_, visits) = open.or_insert_with(|| (heard.from, Visits::new()));
+        visits.push((heard.time_ns, heard.at));
+        if heard.at == self.to {
+            self.arrived.push((heard.time_ns, heard.packet));
         }
     }
 
@@ -114,21 +112,21 @@ impl Listener for Paths<'_> {
     fn settle(&mut self) {
         self.arrived.sort_unstable();
         for (_, packet) in std::mem::take(&mut self.arrived) {
-            if let Some(mut visits) = self.open.remove(&packet) {
+            if let Some((from, mut visits)) = self.open.remove(&packet) {
                 visits.sort_unstable();
-                self.count(packet.source, visits);
+                self.count(from, visits);
             }
         }
         if self.open.len() > OPEN {
             let mut last: Vec<u64> = self
                 .open
                 .values()
-                .filter_map(|it| Some(it.last()?.0))
+                .filter_map(|(_, visits)| Some(visits.last()?.0))
                 .collect();
             let (_, half, _) = last.select_nth_unstable(OPEN / 2);
             let half = *half;
             self.open
-                .retain(|_, visits| visits.last().is_some_and(|(time, _)| *time > half));
+                .retain(|_, (_, visits)| visits.last().is_some_and(|(time, _)| *time > half));
         }
     }
 }
@@ -148,27 +146,10 @@ pub(crate) fn host(topology: &Topology, name: &str) -> Result<NodeId> {
     }
 }
 
-/// Packets to a host, at all switches and at the host itself.
-///
-/// # Errors
-///
-/// If the kernel refuses.
-pub(crate) fn follower(
-    testbed: &Testbed,
-    topology: &Topology,
-    to: NodeId,
-    ipv6: bool,
-) -> Result<Follower> {
-    let host = topology.node(to);
-    let address = host.address.of_family(ipv6);
-    let switches = topology.switches().map(|id| topology.node(id));
-    let nodes = switches.chain([host]);
-    let follower = testbed.follow(nodes.map(|node| (node.name.as_str(), address)));
-    follower.map_err(testbed::explain)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn fabric() -> Topology {
@@ -181,14 +162,13 @@ mod tests {
     /// Has packets come by nodes at these times; each packet by its number, from h15.
     fn seen(paths: &mut Paths<'_>, all: &[(u16, u64, &str)]) {
         for &(number, time_ns, node) in all {
-            let source = paths
-                .topology
-                .node(host(paths.topology, "h15").unwrap())
-                .address;
-            let packet = Identity::of(IpAddr::V4(source.v4()), number);
-            paths.hear(&Seen {
+            let from = host(paths.topology, "h15").unwrap();
+            let source = paths.topology.node(from).address.of_family(false);
+            let packet = Identity::of(source, number);
+            paths.hear(&Heard {
                 time_ns,
-                node,
+                from,
+                at: paths.topology.find(node).unwrap(),
                 packet,
                 hops_left: 60,
             });
@@ -249,9 +229,10 @@ mod tests {
         for time in 0..3 * OPEN as u64 {
             let source = IpAddr::from((time as u128).to_be_bytes());
             let packet = Identity::of(source, 0);
-            paths.hear(&Seen {
+            paths.hear(&Heard {
                 time_ns: time,
-                node: "edge7",
+                from: host(&topology, "h15").unwrap(),
+                at: topology.find("edge7").unwrap(),
                 packet,
                 hops_left: 60,
             });
@@ -262,7 +243,12 @@ mod tests {
         paths.settle();
         assert!(paths.open.len() <= OPEN, "{}", paths.open.len());
         // The latest are those that may still arrive.
-        assert!(paths.open.values().all(|visits| visits[0].0 > OPEN as u64));
+        assert!(
+            paths
+                .open
+                .values()
+                .all(|(_, visits)| visits[0].0 > OPEN as u64)
+        );
         assert_eq!(paths.end(0, NonZeroU32::MIN), None);
     }
 

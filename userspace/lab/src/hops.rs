@@ -4,16 +4,12 @@
 //! of the hops that a packet has left. (Ports count detours; a packet that goes back and forth has many.)
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use anyhow::Result;
 use weft_load::engine::FlowResult;
 use weft_load::record::Hops;
-use weft_net::{Follower, Seen, Testbed};
 use weft_topo::{NodeId, Topology};
 
-use crate::listen::Listener;
-use crate::testbed;
+use crate::listen::{Heard, Listener};
 
 /// How many hops a packet may have at first: what Linux gives it, and the most that there are. One that is left fewer by
 /// a switch on purpose took a detour there, too.
@@ -25,7 +21,6 @@ type Flow = (NodeId, u16, NodeId);
 /// What came to each host.
 pub(crate) struct Counted<'a> {
     topology: &'a Topology,
-    hosts: BTreeMap<IpAddr, NodeId>,
     /// Switches between two hosts, once asked for.
     between: BTreeMap<(NodeId, NodeId), u8>,
     flows: BTreeMap<Flow, Hops>,
@@ -33,27 +28,11 @@ pub(crate) struct Counted<'a> {
 
 impl<'a> Counted<'a> {
     pub(crate) fn new(topology: &'a Topology) -> Self {
-        let addresses = topology.hosts().flat_map(|id| {
-            let address = topology.node(id).address;
-            [(address.v4().into(), id), (address.v6().into(), id)]
-        });
         Self {
             topology,
-            hosts: addresses.collect(),
             between: BTreeMap::new(),
             flows: BTreeMap::new(),
         }
-    }
-
-    /// What is counted from: each host, and what comes to it.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub(crate) fn follower(testbed: &Testbed, topology: &Topology, ipv6: bool) -> Result<Follower> {
-        let hosts = topology.hosts().map(|id| topology.node(id));
-        let places = hosts.map(|node| (node.name.as_str(), node.address.of_family(ipv6)));
-        testbed.follow(places).map_err(testbed::explain)
     }
 
     /// Of the flows, in their order. `None` of one that took a connection of another, or whose port was another's, too.
@@ -77,23 +56,21 @@ impl<'a> Counted<'a> {
 }
 
 impl Listener for Counted<'_> {
-    fn hear(&mut self, seen: &Seen<'_>) {
-        let (from, to) = (
-            self.hosts.get(&seen.packet.source),
-            self.topology.find(seen.node),
-        );
-        let Some((&from, to)) = from.zip(to) else {
-            return;
-        };
+    fn places(&self) -> Vec<(NodeId, NodeId)> {
+        self.topology.hosts().map(|id| (id, id)).collect()
+    }
+
+    fn hear(&mut self, heard: &Heard) {
+        let (from, to) = (heard.from, heard.at);
         let between = *self.between.entry((from, to)).or_insert_with(|| {
             let hops = self.topology.hops(from, to).unwrap_or(1);
             u8::try_from(hops.saturating_sub(1)).unwrap_or(u8::MAX)
         });
-        let all = AT_FIRST.into_iter().find(|all| *all >= seen.hops_left);
-        let taken = all.unwrap_or(u8::MAX) - seen.hops_left;
+        let all = AT_FIRST.into_iter().find(|all| *all >= heard.hops_left);
+        let taken = all.unwrap_or(u8::MAX) - heard.hops_left;
         let hops = self
             .flows
-            .entry((from, seen.packet.port(), to))
+            .entry((from, heard.packet.port(), to))
             .or_default();
         hops.packets += 1;
         hops.detoured += u64::from(taken > between);
@@ -109,13 +86,14 @@ mod tests {
     use super::*;
 
     fn heard(counted: &mut Counted<'_>, from: &str, (to, port): (&str, u16), left: &[u8]) {
-        let id = counted.topology.find(from).unwrap();
-        let source = IpAddr::V4(counted.topology.node(id).address.v4());
+        let [from, at] = [from, to].map(|name| counted.topology.find(name).unwrap());
+        let source = counted.topology.node(from).address.of_family(false);
         for &hops_left in left {
             let packet = Identity::of(source, port);
-            counted.hear(&Seen {
+            counted.hear(&Heard {
                 time_ns: 0,
-                node: to,
+                from,
+                at,
                 packet,
                 hops_left,
             });

@@ -23,7 +23,7 @@ use weft_net::Testbed;
 use weft_topo::{NodeId, Topology, Wire};
 
 use crate::fault::{Faults, Running};
-use crate::follow::{self, Paths};
+use crate::follow::Paths;
 use crate::gates::Measured;
 use crate::hops::Counted;
 use crate::listen::Listening;
@@ -252,14 +252,14 @@ impl Trial<'_> {
             more: keeps_up.then_some(&mut more),
         };
         let (report, paths, counted) = std::thread::scope(|scope| {
-            let topology = self.topology;
+            let fabric = (testbed, self.topology);
             let follow = |to| {
-                let follower = follow::follower(testbed, topology, to, self.ipv6)?;
-                Listening::begin(scope, follower, Paths::new(topology, to))
+                let paths = Paths::new(self.topology, to);
+                Listening::begin(scope, fabric, self.ipv6, paths)
             };
             let count = || {
-                let follower = Counted::follower(testbed, topology, self.ipv6)?;
-                Listening::begin(scope, follower, Counted::new(topology))
+                let counted = Counted::new(self.topology);
+                Listening::begin(scope, fabric, self.ipv6, counted)
             };
             let following = self.follow.map(follow).transpose()?;
             let counting = self.hops.then(count).transpose()?;

@@ -10,7 +10,7 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::namespace;
@@ -56,11 +56,11 @@ impl Identity {
 
 /// A packet that has come to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen<'a> {
+pub struct Seen {
     /// When, in ns of CLOCK_REALTIME.
     pub time_ns: u64,
-    /// The node's name.
-    pub node: &'a str,
+    /// The node, by its place among those that [`Testbed::follow`] was given.
+    pub place: usize,
     /// Which packet.
     pub packet: Identity,
     /// How many hops it had left when it came.
@@ -117,8 +117,7 @@ fn listen(to: IpAddr) -> std::io::Result<Socket> {
     };
     let protocol = Protocol::from(i32::from((protocol as u16).to_be()));
     let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
-    socket.set_nonblocking(true)?;
-    SockRef::from(&socket).attach_filter(&filter(to))?;
+    socket.attach_filter(&filter(to))?;
     // Whoever may not have more than others has what they have.
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         socket.set_recv_buffer_size(BUFFER)?;
@@ -161,9 +160,9 @@ impl Follower {
     /// # Errors
     ///
     /// What the system refuses.
-    pub fn read(&mut self, mut each: impl FnMut(Seen<'_>)) -> Result<()> {
+    pub fn read(&mut self, mut each: impl FnMut(Seen)) -> Result<()> {
         let mut space = cmsg_space!(TimeSpec, u32);
-        for ear in &mut self.nodes {
+        for (place, ear) in self.nodes.iter_mut().enumerate() {
             loop {
                 let mut start = [0; START];
                 let mut parts = [IoSliceMut::new(&mut start)];
@@ -197,7 +196,7 @@ impl Follower {
                 if let Some(((packet, hops_left), time_ns)) = told.zip(time_ns) {
                     each(Seen {
                         time_ns,
-                        node: &ear.node,
+                        place,
                         packet,
                         hops_left,
                     });

@@ -649,12 +649,7 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
         follower
             .read(|seen| {
                 assert_eq!(seen.packet.source, from);
-                visits.push((
-                    seen.packet,
-                    seen.time_ns,
-                    seen.hops_left,
-                    seen.node.to_owned(),
-                ));
+                visits.push((seen.packet, seen.time_ns, seen.hops_left, names[seen.place]));
             })
             .unwrap();
         // What comes back is on its way to another; neighbours are known, so that nothing asks for them.
@@ -664,7 +659,7 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
         // The first switch sees it with all that it had, each takes one.
         let left: Vec<u8> = visits.iter().map(|visit| visit.2).collect();
         assert_eq!(left, [64, 63, 62, 61, 60, 59]);
-        let path: Vec<&str> = visits.iter().map(|(.., node)| node.as_str()).collect();
+        let path: Vec<&str> = visits.iter().map(|(.., node)| *node).collect();
         let layer = |name: &&str| topology.node(topology.find(name).unwrap()).layer.as_str();
         let layers: Vec<&str> = path.iter().map(layer).collect();
         assert_eq!(

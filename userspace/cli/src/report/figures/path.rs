@@ -156,12 +156,13 @@ fn line(arc: &Arc<'_>, from: (f64, f64), to: (f64, f64), hops: &[PathHop]) -> Ma
     );
     let width = (0.8 + 0.5 * arc.times as f64).min(WIDEST);
     let (along, size) = ((dx / length, dy / length), 5.0 + width);
-    let corner = |forward: f64, aside: f64| {
+    let beside = |forward: f64, aside: f64| {
         let x = middle.0 + size * (forward * along.0 - aside * along.1);
         let y = middle.1 + size * (forward * along.1 + aside * along.0);
-        format!("{x:.1},{y:.1}")
+        (x, y)
     };
-    let head = [corner(1.0, 0.0), corner(-0.6, 0.7), corner(-0.6, -0.7)].join(" ");
+    let head = [beside(1.0, 0.0), beside(-0.6, 0.7), beside(-0.6, -0.7)];
+    let head = head.map(|(x, y)| format!("{x:.1},{y:.1}")).join(" ");
     let places = hops.iter().enumerate();
     let places = places.filter(|(_, hop)| hop.from == arc.from && hop.to == arc.to);
     let places: Vec<String> = places
@@ -171,8 +172,7 @@ fn line(arc: &Arc<'_>, from: (f64, f64), to: (f64, f64), hops: &[PathHop]) -> Ma
         "M{:.1} {:.1}Q{x:.1} {y:.1} {:.1} {:.1}",
         from.0, from.1, to.0, to.1
     );
-    let beside = corner(0.0, 1.7);
-    let (label_x, label_y) = beside.split_once(',').unwrap_or_default();
+    let (label_x, label_y) = beside(0.0, 1.7);
     html! {
         path d=(d) stroke-width=(px(width))
             stroke-dasharray=[arc.detour.then_some("6 4")] {
@@ -180,7 +180,7 @@ fn line(arc: &Arc<'_>, from: (f64, f64), to: (f64, f64), hops: &[PathHop]) -> Ma
         }
         polygon points=(head) fill="currentColor" stroke="none" {}
         @if arc.times > 1 {
-            text x=(label_x) y=(label_y) fill="currentColor" stroke="none" { (arc.times) }
+            text x=(px(label_x)) y=(px(label_y)) fill="currentColor" stroke="none" { (arc.times) }
         }
     }
 }
