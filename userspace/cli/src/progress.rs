@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weft_load::engine::{Cancel, Progress, raise_descriptor_limit};
 
 /// Once, before the first run. Ctrl-C ends the run that is under way.
@@ -34,10 +34,12 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Shown {
     what: String,
     /// Drawn when something ends, by no thread of its own: that would be one more process of the fabric's
-    /// machine.
-    bar: Option<ProgressBar>,
+    /// machine. It is there where it is not drawn, too: its making takes of the kernel's random numbers, and what a run
+    /// meets under the model clock is not to depend on who watches.
+    bar: ProgressBar,
     begun: Instant,
-    quiet: bool,
+    /// Whether a line is printed now and then.
+    lines: bool,
     /// Per cent that was printed last.
     last: u64,
     /// When that was, since the beginning.
@@ -47,12 +49,19 @@ pub(crate) struct Shown {
 impl Shown {
     pub(crate) fn new(scheme: &str, seed: u64, quiet: bool) -> Self {
         let what = format!("{scheme}, seed {seed}");
-        let terminal = !quiet && std::io::stderr().is_terminal();
+        Self::on(std::io::stderr().is_terminal(), what, quiet)
+    }
+
+    fn on(terminal: bool, what: String, quiet: bool) -> Self {
+        let target = match terminal && !quiet {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
         Self {
-            bar: terminal.then(|| bar(&what)),
+            bar: bar(&what, target),
             what,
             begun: Instant::now(),
-            quiet,
+            lines: !terminal && !quiet,
             last: 0,
             printed: Duration::ZERO,
         }
@@ -60,19 +69,13 @@ impl Shown {
 
     pub(crate) fn update(&mut self, progress: Progress) {
         let Progress { flows, ended, .. } = progress;
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(flows);
-                bar.set_position(ended);
-                if ended == flows {
-                    bar.finish();
-                }
-            }
-            None => {
-                if let Some(line) = self.line(flows, ended, self.begun.elapsed()) {
-                    eprintln!("{line}");
-                }
-            }
+        self.bar.set_length(flows);
+        self.bar.set_position(ended);
+        if ended == flows {
+            self.bar.finish();
+        }
+        if let Some(line) = self.line(flows, ended, self.begun.elapsed()) {
+            eprintln!("{line}");
         }
     }
 
@@ -81,7 +84,7 @@ impl Shown {
         const STEP: u64 = 10;
         let percent = 100 * ended / flows.max(1);
         let is_due = percent >= self.last + STEP || elapsed >= self.printed + SILENCE;
-        if self.quiet || !is_due {
+        if !self.lines || !is_due {
             return None;
         }
         self.last = percent - percent % STEP;
@@ -95,10 +98,10 @@ impl Shown {
     }
 }
 
-fn bar(what: &str) -> ProgressBar {
+fn bar(what: &str, target: ProgressDrawTarget) -> ProgressBar {
     let style = "{prefix}: {pos} of {len} flows, about {eta} left {wide_bar}";
     let style = ProgressStyle::with_template(style);
-    ProgressBar::new(0)
+    ProgressBar::with_draw_target(Some(0), target)
         .with_prefix(what.to_owned())
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
@@ -107,15 +110,15 @@ fn bar(what: &str) -> ProgressBar {
 mod tests {
     use super::*;
 
-    fn lines(quiet: bool) -> Vec<String> {
-        let mut shown = Shown::new("dctcp", 1, quiet);
+    fn lines(terminal: bool, quiet: bool) -> Vec<String> {
+        let mut shown = Shown::on(terminal, "dctcp, seed 1".to_owned(), quiet);
         let line = |ended| shown.line(40, ended, Duration::from_secs(ended));
         (1..=40).filter_map(line).collect()
     }
 
     #[test]
     fn a_file_gets_a_line_for_each_tenth() {
-        let lines = lines(false);
+        let lines = lines(false, false);
         assert_eq!(lines.len(), 10);
         assert_eq!(lines[0], "dctcp, seed 1: 4 of 40 flows, about 36 s left");
         assert_eq!(lines[9], "dctcp, seed 1: 40 of 40 flows, about 0 s left");
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_file_gets_a_line_for_each_minute_without_one() {
-        let mut shown = Shown::new("bfc", 1, false);
+        let mut shown = Shown::on(false, "bfc, seed 1".to_owned(), false);
         let mut says = |ended, seconds| {
             let line = shown.line(100, ended, Duration::from_secs(seconds));
             line.is_some()
@@ -136,8 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_quiet_gets_nothing() {
-        assert!(lines(true).is_empty());
-        assert!(Shown::new("dctcp", 1, true).bar.is_none());
+    fn a_terminal_gets_a_bar_and_who_asks_for_quiet_gets_nothing() {
+        assert!(lines(true, false).is_empty());
+        for terminal in [false, true] {
+            assert!(lines(terminal, true).is_empty());
+            assert!(Shown::on(terminal, String::new(), true).bar.is_hidden());
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
-//! another run; and, where work takes no time, a guest with more files in it is no other run.
+//! another run; and, where work takes no time, a guest with more files in it, whose runs are watched, is no other run.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ use crate::vm;
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
 /// Where it is in the guest.
 const PLACE: &str = "root/scenario.sh";
+/// Its argument if somebody watches.
+const WATCHED: &str = "watched";
 /// How many files more another image has, of some MB each.
 const BALLAST_FILES: usize = 3;
 /// Files that tell of memory, which the guest's files take, too.
@@ -77,7 +79,7 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has files that nobody opens.
+    /// The guest has files that nobody opens, and `weft run` shows how far it is.
     ballast: bool,
 }
 
@@ -170,7 +172,8 @@ pub(crate) fn scenario(
         ..hardware.clone()
     };
     let machine = vm::machine(built, clock, &hardware)?;
-    let command = ["sh".to_owned(), format!("/{PLACE}")];
+    let mut command = vec!["sh".to_owned(), format!("/{PLACE}")];
+    command.extend(variation.ballast.then(|| WATCHED.to_owned()));
     let workspace = build::workspace();
     let mut files = vec![(workspace.join(SCENARIO), PLACE.to_owned())];
     if variation.ballast {
