@@ -5,20 +5,22 @@
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::os::fd::AsFd as _;
 use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weft_net::{Identity, Testbed};
+use weft_net::{Follower, Identity, Testbed};
 use weft_topo::{NodeId, Topology};
 
-use crate::testbed;
+use crate::{testbed, topology};
 
-/// How often it reads what has come, in ms of the machine: what comes to a host at 10 Gbit/s meanwhile, 4,000 packets,
-/// its socket keeps. To wake for each packet would cost more than the packets do.
-const EVERY_MS: u8 = 5;
+/// The least and the most time between two readings, in ms of the machine. To wake for each packet would cost more than
+/// the packets do.
+const BETWEEN_MS: (u64, u64) = (1, 100);
 
 /// A packet of a host that has come to a node.
 pub(crate) struct Heard {
@@ -61,7 +63,7 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
     /// If the kernel refuses.
     pub(crate) fn begin<'env>(
         scope: &'scope Scope<'scope, 'env>,
-        (testbed, topology): (&Testbed, &Topology),
+        (testbed, topology, dilation): (&Testbed, &Topology, NonZeroU32),
         ipv6: bool,
         mut listener: L,
     ) -> Result<Self> {
@@ -71,11 +73,12 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
         let places = listener.places();
         let named = places.iter();
         let named = named.map(|&(at, to)| (topology.node(at).name.as_str(), address(to)));
+        let between = between(topology, places.iter().map(|&(at, _)| at), dilation);
         let mut follower = testbed.follow(named).map_err(testbed::explain)?;
         let (hung_up, end) = pipe().context("making a pipe")?;
         let thread = scope.spawn(move || {
             loop {
-                let goes_on = wait(&hung_up)?;
+                let goes_on = wait(&hung_up, between)?;
                 let read = follower.read(|seen| {
                     if let Some(&from) = hosts.get(&seen.packet.source) {
                         listener.hear(&Heard {
@@ -109,12 +112,56 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
     }
 }
 
+/// How long to wait from one reading to the next, so that all the links of any of these nodes of a slowed fabric carry a
+/// third of what it keeps meanwhile.
+fn between(
+    topology: &Topology,
+    nodes: impl Iterator<Item = NodeId>,
+    dilation: NonZeroU32,
+) -> Duration {
+    let rate = |id: NodeId| -> u64 {
+        let ports = topology.node(id).ports.iter();
+        let rates = ports.map(|port| topology.links()[port.link].wire.rate.bits_per_second());
+        rates.sum()
+    };
+    let rate = nodes.map(rate).max().unwrap_or(1).max(1);
+    let bits = 8 * topology::FRAME * (Follower::ROOM / 3) as u64;
+    let ms = bits * 1000 * u64::from(dilation.get()) / rate;
+    let (least, most) = BETWEEN_MS;
+    Duration::from_millis(ms.clamp(least, most))
+}
+
 /// Waits for the next time; false if the pipe was hung up first.
-fn wait(hung_up: &PipeReader) -> Result<bool> {
+fn wait(hung_up: &PipeReader, time: Duration) -> Result<bool> {
     let mut ends = [PollFd::new(hung_up.as_fd(), PollFlags::empty())];
-    match poll(&mut ends, PollTimeout::from(EVERY_MS)) {
+    let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+    match poll(&mut ends, time) {
         Ok(0) | Err(Errno::EINTR) => Ok(true),
         Ok(_) => Ok(false),
         Err(errno) => Err(errno).context("waiting for a run's end"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_between_two_readings_fits() {
+        let between = |topology: &str, dilation| {
+            let topology = topology::parse(topology).unwrap();
+            let dilation = NonZeroU32::new(dilation).unwrap();
+            between(&topology, topology.hosts(), dilation).as_millis()
+        };
+        // A thousand packets of 1,538 B, at 10 Gbit/s in 1.2 ms.
+        assert_eq!(between("rack:hosts=2,rate=10gbit", 1), 1);
+        assert_eq!(between("rack:hosts=2,rate=1gbit", 1), 12);
+        assert_eq!(between("rack:hosts=2,rate=10gbit", 10), 12);
+        assert_eq!(between("rack:hosts=2,rate=1gbit", 100), 100);
+        assert_eq!(between("rack:hosts=2,rate=400gbit", 1), 1);
+        // A switch has all of its ports.
+        let topology = topology::parse("rack:hosts=4,rate=1gbit").unwrap();
+        let time = super::between(&topology, topology.switches(), NonZeroU32::MIN);
+        assert_eq!(time.as_millis(), 3);
     }
 }

@@ -252,7 +252,7 @@ impl Trial<'_> {
             more: keeps_up.then_some(&mut more),
         };
         let (report, paths, counted) = std::thread::scope(|scope| {
-            let fabric = (testbed, self.topology);
+            let fabric = (testbed, self.topology, self.dilation);
             let follow = |to| {
                 let paths = Paths::new(self.topology, to);
                 Listening::begin(scope, fabric, self.ipv6, paths)

@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd as _;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, recvmmsg, setsockopt, sockopt,
+};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
@@ -19,8 +21,10 @@ use crate::testbed::Testbed;
 /// As much of a packet as tells it from others: the longest header of IP, and the shortest of TCP.
 const START: usize = 60 + TRANSPORT;
 const TRANSPORT: usize = 20;
-/// What a node's socket keeps for whoever reads it, in bytes of the kernel's memory: some 3,000 packets.
+/// What a node's socket keeps for whoever reads it, in bytes of the kernel's memory.
 const BUFFER: usize = 8 << 20;
+/// Packets that are read with one system call.
+const BATCH: usize = 64;
 /// Of `struct ipv6hdr`.
 const IPV6_HEADER: usize = 40;
 
@@ -155,51 +159,26 @@ fn filter(to: IpAddr) -> Vec<SockFilter> {
 }
 
 impl Follower {
+    /// How many packets of full size a node keeps for whoever reads them.
+    pub const ROOM: usize = 3_000;
+
     /// Gives all packets that have come, node by node.
     ///
     /// # Errors
     ///
     /// What the system refuses.
     pub fn read(&mut self, mut each: impl FnMut(Seen)) -> Result<()> {
-        let mut space = cmsg_space!(TimeSpec, u32);
         for (place, ear) in self.nodes.iter_mut().enumerate() {
             loop {
-                let mut start = [0; START];
-                let mut parts = [IoSliceMut::new(&mut start)];
-                let descriptor = ear.socket.as_raw_fd();
-                let flags = MsgFlags::MSG_DONTWAIT;
-                let message = match recvmsg::<()>(descriptor, &mut parts, Some(&mut space), flags) {
-                    Err(Errno::EAGAIN) => break,
-                    Err(Errno::EINTR) => continue,
+                match ear.batch(place, &mut each) {
+                    Ok(BATCH) | Err(Errno::EINTR) => {}
                     // Its port was taken down by somebody.
-                    Err(Errno::ENETDOWN) => continue,
+                    Err(Errno::ENETDOWN) => {}
+                    Ok(_) | Err(Errno::EAGAIN) => break,
                     Err(errno) => {
-                        return Err(Error::system(
-                            format!("{}: following packets", ear.node),
-                            errno,
-                        ));
+                        let what = format!("{}: following packets", ear.node);
+                        return Err(Error::system(what, errno));
                     }
-                    Ok(message) => message,
-                };
-                let (length, mut time_ns) = (message.bytes, None);
-                for said in message.cmsgs().into_iter().flatten() {
-                    match said {
-                        ControlMessageOwned::ScmTimestampns(time) => {
-                            let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
-                            time_ns = u64::try_from(ns).ok();
-                        }
-                        ControlMessageOwned::RxqOvfl(missed) => ear.missed = missed,
-                        _ => {}
-                    }
-                }
-                let told = identity(&start[..length], ear.to);
-                if let Some(((packet, hops_left), time_ns)) = told.zip(time_ns) {
-                    each(Seen {
-                        time_ns,
-                        place,
-                        packet,
-                        hops_left,
-                    });
                 }
             }
         }
@@ -209,6 +188,52 @@ impl Follower {
     /// How many packets came for which there was no room, so far as it is known: a node tells it with the next packet.
     pub fn missed(&self) -> u64 {
         self.nodes.iter().map(|ear| u64::from(ear.missed)).sum()
+    }
+}
+
+impl Ear {
+    /// Gives what one system call reads, and says how many packets it read.
+    fn batch(&mut self, place: usize, each: &mut impl FnMut(Seen)) -> nix::Result<usize> {
+        let mut starts = [[0; START]; BATCH];
+        let mut parts = starts.each_mut().map(|start| [IoSliceMut::new(start)]);
+        // Anew for each call: what the kernel had to say of the last packets is how much it may say of these.
+        let space = cmsg_space!(TimeSpec, u32);
+        let mut headers = MultiHeaders::<()>::preallocate(BATCH, Some(space));
+        let descriptor = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let messages = recvmmsg(descriptor, &mut headers, &mut parts, flags, None)?;
+        let mut read = 0;
+        for message in messages {
+            read += 1;
+            let time_ns = self.time_ns(&message);
+            let start = message.iovs().next().unwrap_or_default();
+            let told = identity(start, self.to);
+            if let Some(((packet, hops_left), time_ns)) = told.zip(time_ns) {
+                each(Seen {
+                    time_ns,
+                    place,
+                    packet,
+                    hops_left,
+                });
+            }
+        }
+        Ok(read)
+    }
+
+    /// When a packet came. It tells how many did not, too.
+    fn time_ns(&mut self, message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
+        let mut time_ns = None;
+        for said in message.cmsgs().into_iter().flatten() {
+            match said {
+                ControlMessageOwned::ScmTimestampns(time) => {
+                    let ns = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
+                    time_ns = u64::try_from(ns).ok();
+                }
+                ControlMessageOwned::RxqOvfl(missed) => self.missed = missed,
+                _ => {}
+            }
+        }
+        time_ns
     }
 }
 
