@@ -32,6 +32,8 @@ tests![
     #[exact = "counts detours of a burst that comes faster than its ports send"]
     no_redirect_is_sent_with_the_schemes_settings,
     #[exact = "counts detours of a burst that comes faster than its ports send"]
+    nobody_is_told_of_spent_hops_with_the_schemes_settings,
+    #[exact = "counts detours of a burst that comes faster than its ports send"]
     ports_that_no_packet_may_go_by_get_none,
     ports_come_and_go_while_packets_are_detoured,
     #[exact = "a backlog is to be there when tc has ended"]
@@ -437,25 +439,40 @@ fn a_hop_is_taken_once_for_each_and_a_loop_ends_by_them(_cx: &Context) -> Result
     Ok(())
 }
 
-/// ICMP redirects that the sender's link has seen in a minute of packets that come back the way they
-/// went.
-fn redirects(settings: &[(&str, &str)]) -> Result<usize> {
-    let mut star = Star::new("limit 1", "limit 100 detour-to")?;
+/// A star whose switches can send messages to the sender, with settings of `net`.
+fn telling(options: &str, settings: &[(&str, &str)]) -> Result<Star> {
+    let mut star = Star::new(options, "limit 100 detour-to")?;
     let [to_sender, _, third, fourth] = star.links;
     for (node, link) in [(SWITCH, to_sender), (3, third), (4, fourth)] {
-        for (name, value) in settings {
-            let namespace = star.network.namespace(node)?;
-            namespace.write_sysctl(&format!("net/ipv4/conf/all/{name}"), value)?;
-            let own = format!("net/ipv4/conf/{}/{name}", link.name());
-            namespace.write_sysctl(&own, value)?;
-        }
         let namespace = star.network.namespace(node)?;
+        for (name, value) in settings {
+            namespace.write_sysctl(
+                &format!("net/{}", name.replace("{dev}", &link.name())),
+                value,
+            )?;
+        }
         namespace.ip("link set lo up")?;
         namespace.ip(&format!("address add 10.8.0.{node}/32 dev lo"))?;
         if node != SWITCH {
             star.network.route(node, &link, FROM)?;
         }
     }
+    Ok(star)
+}
+
+/// Messages of a type of ICMP that a link has seen.
+fn messages(receiver: &Receiver, kind: u8) -> Result<usize> {
+    let is = |frame: &Frame| {
+        let bytes = frame.bytes();
+        bytes[ETHERNET + 9] == 1 && bytes[ETHERNET + 20] == kind
+    };
+    Ok(receiver.frames()?.iter().filter(|frame| is(frame)).count())
+}
+
+/// Redirects that the sender's link has seen in a minute of packets that come back the way they went.
+fn redirects(settings: &[(&str, &str)]) -> Result<usize> {
+    const REDIRECT: u8 = 5;
+    let mut star = telling("limit 1", settings)?;
     let receiver = Receiver::open(star.network.namespace(SENDER)?)?;
     let arrivals = Receiver::open(star.network.namespace(RECEIVER)?)?;
     star.burst(&[Sort::Plain], 60)?;
@@ -463,20 +480,43 @@ fn redirects(settings: &[(&str, &str)]) -> Result<usize> {
     ensure!(star.detoured()? >= 58);
     let came = arrived(&arrivals)?;
     ensure!(came.len() == 60, "{} came", came.len());
-    let redirects = receiver.frames()?.into_iter().filter(|frame| {
-        let bytes = frame.bytes();
-        // ICMP, redirect.
-        bytes[ETHERNET + 9] == 1 && bytes[ETHERNET + 20] == 5
-    });
-    Ok(redirects.count())
+    messages(&receiver, REDIRECT)
 }
 
 fn no_redirect_is_sent_with_the_schemes_settings(cx: &Context) -> Result<()> {
     let without = redirects(&[])?;
-    let with = redirects(&[("send_redirects", "0"), ("rp_filter", "0")])?;
+    let with = redirects(&[
+        ("ipv4/conf/all/send_redirects", "0"),
+        ("ipv4/conf/{dev}/send_redirects", "0"),
+        ("ipv4/conf/all/rp_filter", "0"),
+        ("ipv4/conf/{dev}/rp_filter", "0"),
+    ])?;
     cx.note(format!("{without} redirects without the settings"));
     ensure!(without > 0, "the kernel sends them by itself");
     ensure!(with == 0, "{with} redirects");
+    Ok(())
+}
+
+/// Messages that hops are spent.
+fn time_exceeded(settings: &[(&str, &str)]) -> Result<usize> {
+    const TIME_EXCEEDED: u8 = 11;
+    // A packet finds the port full with 8 hops left, 6, …, 2, and is back at the switch with 1.
+    let mut star = telling("limit 5 ttl 8", settings)?;
+    let receiver = Receiver::open(star.network.namespace(SENDER)?)?;
+    star.tc(RECEIVER, "qdisc change dev {v} root wire rate 1kbit")?;
+    star.burst(&[Sort::Plain], 16)?;
+    sleep(2000);
+    let detoured = star.detoured()?;
+    ensure!(detoured == 10 * 4, "{detoured} detours");
+    messages(&receiver, TIME_EXCEEDED)
+}
+
+fn nobody_is_told_of_spent_hops_with_the_schemes_settings(cx: &Context) -> Result<()> {
+    let without = time_exceeded(&[])?;
+    let with = time_exceeded(&[("ipv4/icmp_ratelimit", "300000000")])?;
+    cx.note(format!("{without} messages without the setting"));
+    ensure!(without > 0, "the kernel sends them by itself");
+    ensure!(with == 0, "{with} messages");
     Ok(())
 }
 
