@@ -230,7 +230,11 @@ fn what_is_no_number_is_answered_with_the_option() {
         ),
         (
             "run rack --connection maybe",
-            "[possible values: flow, pair]",
+            "expected flow, pair, or pair:N, N from 1 to 16",
+        ),
+        (
+            "run rack --connection pair:17",
+            "expected flow, pair, or pair:N, N from 1 to 16",
         ),
         (
             "run rack --flows 5 --time 5ms",

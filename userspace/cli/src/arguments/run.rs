@@ -50,9 +50,10 @@ pub(crate) struct Args {
     /// Seeds of the workload, one run each, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
     pub(crate) seed: Vec<u64>,
-    /// Whether each flow opens a connection
-    #[arg(long, value_enum, default_value_t = Connection::Flow)]
-    connection: Connection,
+    /// Which connection a flow takes: `flow`, a new one; `pair`, one that its pair of hosts has open, and a new one if all
+    /// are busy; `pair:N`, the same, with N for each pair open before the run (pair: 1)
+    #[arg(long, value_name = "flow|pair[:N]", value_parser = connection, default_value = "flow")]
+    connection: Connections,
     /// From when a flow's time runs
     #[arg(long, value_enum, default_value_t = From::FirstByte)]
     time_from: From,
@@ -200,10 +201,7 @@ impl Args {
         Ok(Run {
             fabric: self.fabric.options(scheme),
             traffic: self.traffic.traffic()?,
-            connections: match self.connection {
-                Connection::Flow => Connections::PerFlow,
-                Connection::Pair => Connections::Persistent { ahead: 1 },
-            },
+            connections: self.connection,
             since: match self.time_from {
                 From::FirstByte => Since::FirstByte,
                 From::Start => Since::Start,
@@ -272,19 +270,27 @@ fn words(matches: &ArgMatches) -> Vec<String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Connection {
-    /// A new one for each flow
-    Flow,
-    /// Those that its pair of hosts has open, and a new one if all are busy
-    Pair,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum From {
     /// The first byte is handed to the kernel: opening a connection is not part of it
     FirstByte,
     /// The flow's start: it is
     Start,
+}
+
+fn connection(text: &str) -> Result<Connections, String> {
+    /// Of each pair: 16 of 128 hosts' pairs are 260,000 sockets.
+    const MOST: u32 = 16;
+    let ahead = match text {
+        "flow" => return Ok(Connections::PerFlow),
+        "pair" => Some(1),
+        _ => text.strip_prefix("pair:").and_then(|n| n.parse().ok()),
+    };
+    match ahead {
+        Some(ahead @ 1..=MOST) => Ok(Connections::Persistent { ahead }),
+        _ => Err(format!(
+            "expected flow, pair, or pair:N, N from 1 to {MOST}"
+        )),
+    }
 }
 
 /// A time of the fabric.
