@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weft_load::record::{Backpressure, Class, Flow, Gate, Limit, Partial, PortSample, Summary};
+use weft_load::record::{Backpressure, Class, Flow, Gate, Hops, Limit, Partial, PortSample, Summary};
 use weft_load::statistics::Buckets;
 
 use crate::sample::{BUCKETS, Sample, sample};
@@ -429,6 +429,27 @@ fn detours_are_of_the_packets_that_flows_sent() {
         .collect();
     assert_eq!(words(&table.join("\n"), "0.2"), ["0.2", "20"]);
     assert!(!words(&table.join("\n"), "0.8").contains(&"0"), "{text}");
+}
+
+/// Of a thousand flows of ten packets, of every other of which one was detoured, one was not counted; of fewer nothing is said.
+#[test]
+fn packets_that_were_detoured_are_of_all_flows_but_one_in_a_thousand() {
+    let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detoured\" }");
+    let with = |load: &str, uncounted: usize| {
+        let mut sample = result(load, 2.0);
+        let flow = sample.flows[0].clone();
+        sample.flows = vec![flow; 1000];
+        for (place, flow) in sample.flows.iter_mut().enumerate() {
+            let (packets, detoured) = (10, u64::from(place % 2 == 1));
+            flow.hops = (place >= uncounted).then_some(Hops { packets, detoured });
+        }
+        sample
+    };
+    let (_, text) = judged_as("detoured", &experiment, [with("0.2", 1), with("0.8", 2)]);
+    let table = text.split_once("Loss").unwrap().1;
+    // 500 of 9,990.
+    assert_eq!(words(table, "0.2"), ["0.2", "5.01"]);
+    assert_eq!(words(table, "0.8"), ["0.8", "–"]);
 }
 
 #[test]

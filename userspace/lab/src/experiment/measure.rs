@@ -70,7 +70,8 @@ pub(crate) enum Of {
     /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less than the
     /// share of them that were detoured, acknowledgements among them.
     Detours,
-    /// The share of flows' packets that took more hops than a shortest path has, in %: with `--hops`.
+    /// The share of flows' packets that took more hops than a shortest path has, in %: with `--hops`, of all flows but
+    /// one in a thousand.
     Detoured,
     /// Of all packets that did, the share that are of such flows, in %.
     DetouredShare,
