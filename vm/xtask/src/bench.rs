@@ -69,6 +69,14 @@ fn tell<T: Serialize>(
     Ok(0)
 }
 
+/// A report's name, of all that there is to measure or of what is left of it with `--only`.
+fn name(of_all: String, only: Option<&String>) -> String {
+    match only {
+        Some(only) => format!("{of_all}-{only}"),
+        None => of_all,
+    }
+}
+
 /// Runs `weft-bench` in a guest: what it writes, and what its clock was.
 fn weft_bench<T: DeserializeOwned>(
     built: &Built,

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weft_load::record::{Backpressure, Class, Flow, Gate, Hops, Limit, Partial, PortSample, Summary};
+use weft_load::record::{
+    Backpressure, Class, Flow, Gate, Hops, Limit, Partial, PortSample, Summary,
+};
 use weft_load::statistics::Buckets;
 
 use crate::sample::{BUCKETS, Sample, sample};

@@ -180,6 +180,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
         figures,
     };
     let name = format!("hops-{}-{}", report.date, report.kernel);
+    let name = super::name(name, options.only.as_ref());
     let how = (options.figures.save, options.figures.json);
     let status = super::tell(&report, &name, how, table)?;
     if !failed.is_empty() {

@@ -75,10 +75,8 @@ pub(crate) fn run(cache: &Cache, options: &BenchQdisc) -> Result<u8> {
         packet_bytes: exact.size,
         figures: join(exact.figures, real.figures)?,
     };
-    let mut name = format!("{}-{}", report.date, report.kernel);
-    if let Some(only) = &options.only {
-        name += &format!("-{only}");
-    }
+    let name = format!("{}-{}", report.date, report.kernel);
+    let name = super::name(name, options.only.as_ref());
     let how = (options.figures.save, options.figures.json);
     super::tell(&report, &name, how, table)
 }

@@ -65,12 +65,9 @@ pub(crate) fn run(cache: &Cache, options: &BenchRequests) -> Result<u8> {
         figures: measured.figures,
     };
     let name = format!("requests-{}-{}", report.date, report.kernel);
-    super::tell(
-        &report,
-        &name,
-        (options.figures.save, options.figures.json),
-        table,
-    )
+    let name = super::name(name, options.only.as_ref());
+    let how = (options.figures.save, options.figures.json);
+    super::tell(&report, &name, how, table)
 }
 
 /// A row for each qdisc, its options and what waits: thousands of instructions of each request.
