@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weft_net::{Follower, Identity, Testbed};
-use weft_topo::{NodeId, Topology};
+use weft_topo::{NodeId, Rate, Topology};
 
 use crate::{testbed, topology};
 
@@ -120,9 +120,8 @@ fn between(
     dilation: NonZeroU32,
 ) -> Duration {
     let rate = |id: NodeId| -> u64 {
-        let ports = topology.node(id).ports.iter();
-        let rates = ports.map(|port| topology.links()[port.link].wire.rate.bits_per_second());
-        rates.sum()
+        let rates = topology::rates(topology, id);
+        rates.map(Rate::bits_per_second).sum()
     };
     let rate = nodes.map(rate).max().unwrap_or(1).max(1);
     let bits = 8 * topology::FRAME * (Follower::ROOM / 3) as u64;

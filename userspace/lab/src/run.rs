@@ -15,7 +15,7 @@ use weft_load::framing::Framing;
 use weft_load::generate::Workload;
 use weft_load::record::{FORMAT, Header, Reader, Record};
 use weft_net::{Plan, Process};
-use weft_topo::NodeId;
+use weft_topo::{NodeId, Rate};
 
 use crate::error::usage;
 use crate::fabric::{Fabric, FabricOptions};
@@ -354,12 +354,8 @@ pub fn clock() -> Option<String> {
 
 /// What a full packet takes on the fastest host link of the slowed fabric.
 fn packet_ns(fabric: &Fabric) -> u64 {
-    let topology = &fabric.slowed;
-    let ports = topology.hosts().flat_map(|id| &topology.node(id).ports);
-    let times = ports.map(|port| {
-        let rate = topology.links()[port.link].wire.rate;
-        rate.serialization_ns(topology::FRAME)
-    });
+    let rates = topology::host_rates(&fabric.slowed);
+    let times = rates.map(|rate| rate.serialization_ns(topology::FRAME));
     times.min().unwrap_or(1).max(1)
 }
 
@@ -369,10 +365,8 @@ fn patience(fabric: &Fabric, framing: &Framing, workload: &Workload) -> Duration
     const LEAST_S: f64 = 10.0;
     /// A century.
     const MOST_S: f64 = 3e9;
-    let topology = &fabric.slowed;
-    let ports = topology.hosts().flat_map(|id| &topology.node(id).ports);
-    let rates = ports.map(|port| topology.links()[port.link].wire.rate.bits_per_second());
-    let rate = rates.min().unwrap_or(1).max(1) as f64;
+    let slowest = topology::host_rates(&fabric.slowed).min();
+    let rate = slowest.map_or(1, Rate::bits_per_second) as f64;
     let bits = 8.0 * framing.flow_wire_bytes(workload.largest()) as f64;
     Duration::from_secs_f64((TIMES * bits / rate).clamp(LEAST_S, MOST_S))
 }

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 
 use anyhow::Result;
-use weft_topo::{BestPaths, NodeId, Path, Spec, Topology};
+use weft_topo::{BestPaths, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
 
@@ -67,10 +67,19 @@ pub fn base_rtt_ns(topology: &Topology) -> u64 {
 
 /// The rate of a host's link in bit/s; of several, the highest.
 pub fn host_bits(topology: &Topology) -> u64 {
-    let nodes = topology.hosts().map(|id| topology.node(id));
-    let links = nodes.flat_map(|node| node.ports.iter().map(|port| port.link));
-    let rates = links.map(|link| topology.links()[link].wire.rate.bits_per_second());
-    rates.max().unwrap_or(0)
+    let fastest = host_rates(topology).max();
+    fastest.map_or(0, Rate::bits_per_second)
+}
+
+/// The rates of a node's links.
+pub(crate) fn rates(topology: &Topology, id: NodeId) -> impl Iterator<Item = Rate> {
+    let ports = topology.node(id).ports.iter();
+    ports.map(|port| topology.links()[port.link].wire.rate)
+}
+
+/// The rates of all hosts' links.
+pub(crate) fn host_rates(topology: &Topology) -> impl Iterator<Item = Rate> {
+    topology.hosts().flat_map(|id| rates(topology, id))
 }
 
 /// The largest bandwidth-delay product between two hosts, in full frames, rounded up.

@@ -28,6 +28,7 @@ use crate::gates::Measured;
 use crate::hops::Counted;
 use crate::listen::Listening;
 use crate::ports::{self, Continued, PortReading, Ports};
+use crate::topology;
 use cpu::Cpu;
 
 /// How long a fault's command may take, in the machine's time.
@@ -365,15 +366,9 @@ impl Trial<'_> {
     /// The time of a full packet on the fastest link of a host, in ns of the fabric.
     fn packet_ns(&self) -> f64 {
         let bits = 8.0 * self.framing.wire_bytes(self.framing.mss.get()) as f64;
-        let ports = self
-            .topology
-            .hosts()
-            .flat_map(|id| &self.topology.node(id).ports);
-        let rates = ports.map(|port| self.topology.links()[port.link].wire.rate.bits_per_second());
         // The fastest link has the shortest packets: the strictest gate.
-        rates
-            .max()
-            .map_or(f64::NAN, |rate| bits * 1e9 / rate as f64)
+        let fastest = topology::host_rates(self.topology).max();
+        fastest.map_or(f64::NAN, |rate| bits * 1e9 / rate.bits_per_second() as f64)
     }
 }
 

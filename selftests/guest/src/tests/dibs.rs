@@ -483,18 +483,27 @@ fn redirects(settings: &[(&str, &str)]) -> Result<usize> {
     messages(&receiver, REDIRECT)
 }
 
+/// The kernel sends such messages by itself, and with the settings none.
+fn none_with(
+    settings: &[(&str, &str)],
+    sent: fn(&[(&str, &str)]) -> Result<usize>,
+    cx: &Context,
+) -> Result<()> {
+    let (without, with) = (sent(&[])?, sent(settings)?);
+    cx.note(format!("{without} messages without the settings"));
+    ensure!(without > 0, "the kernel sends them by itself");
+    ensure!(with == 0, "{with} messages");
+    Ok(())
+}
+
 fn no_redirect_is_sent_with_the_schemes_settings(cx: &Context) -> Result<()> {
-    let without = redirects(&[])?;
-    let with = redirects(&[
+    let settings = [
         ("ipv4/conf/all/send_redirects", "0"),
         ("ipv4/conf/{dev}/send_redirects", "0"),
         ("ipv4/conf/all/rp_filter", "0"),
         ("ipv4/conf/{dev}/rp_filter", "0"),
-    ])?;
-    cx.note(format!("{without} redirects without the settings"));
-    ensure!(without > 0, "the kernel sends them by itself");
-    ensure!(with == 0, "{with} redirects");
-    Ok(())
+    ];
+    none_with(&settings, redirects, cx)
 }
 
 /// Messages that hops are spent.
@@ -512,12 +521,7 @@ fn time_exceeded(settings: &[(&str, &str)]) -> Result<usize> {
 }
 
 fn nobody_is_told_of_spent_hops_with_the_schemes_settings(cx: &Context) -> Result<()> {
-    let without = time_exceeded(&[])?;
-    let with = time_exceeded(&[("ipv4/icmp_ratelimit", "300000000")])?;
-    cx.note(format!("{without} messages without the setting"));
-    ensure!(without > 0, "the kernel sends them by itself");
-    ensure!(with == 0, "{with} messages");
-    Ok(())
+    none_with(&[("ipv4/icmp_ratelimit", "300000000")], time_exceeded, cx)
 }
 
 fn ports_that_no_packet_may_go_by_get_none(_cx: &Context) -> Result<()> {

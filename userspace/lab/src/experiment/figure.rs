@@ -113,17 +113,18 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
 /// another's later on they are not.)
 fn counted<'a>(flows: impl Iterator<Item = &'a Flow>) -> Option<Hops> {
     const FLOWS: u64 = 1000;
-    let (mut all, mut counted, mut others) = (Hops::default(), 0_u64, 0_u64);
+    let (mut all, mut number, mut uncounted) = (Hops::default(), 0_u64, 0_u64);
     for flow in flows {
-        let Some(hops) = flow.hops else {
-            others += 1;
-            continue;
-        };
-        counted += 1;
-        all.packets += hops.packets;
-        all.detoured += hops.detoured;
+        number += 1;
+        match flow.hops {
+            Some(hops) => {
+                all.packets += hops.packets;
+                all.detoured += hops.detoured;
+            }
+            None => uncounted += 1,
+        }
     }
-    (FLOWS * others <= counted + others).then_some(all)
+    (FLOWS * uncounted <= number).then_some(all)
 }
 
 /// `None`: of nothing.

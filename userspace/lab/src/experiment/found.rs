@@ -14,6 +14,7 @@ use weft_topo::Topology;
 use super::description::Value;
 use super::plan::Planned;
 use crate::inputs::hex;
+use crate::topology;
 use crate::trial::Best;
 
 /// What there is of a run.
@@ -129,8 +130,8 @@ impl<'a> Done<'a> {
     pub(crate) fn rate(&self, host: u32) -> Option<u64> {
         let topology = self.topology();
         let id = topology.hosts().nth(host as usize)?;
-        let port = topology.node(id).ports.first()?;
-        Some(topology.links()[port.link].wire.rate.bits_per_second())
+        let rate = topology::rates(topology, id).next()?;
+        Some(rate.bits_per_second())
     }
 
     /// Why it is not to be believed: its gates, and what else failed.
