@@ -417,8 +417,8 @@ impl Qdisc for Port {
             }
             Sort::Control(_) | Sort::Other => None,
         };
-        let packet = skb.packet();
-        let cost = self.config.cost(packet.len, packet.segments);
+        let segments = skb.packet().segments;
+        let cost = self.config.cost(skb.wire_len(), segments);
         let number = self.member;
         if let Some(destination) = destination {
             let has_room = sch.shared(|node| match node.members.get_mut(number) {

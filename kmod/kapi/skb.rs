@@ -116,6 +116,18 @@ impl Skb {
         }
     }
 
+    /// Bytes at layer 2 that the packet takes of a link: its length, or what it has become since.
+    ///
+    /// The kernel takes a packet's length before a program at the device's egress sees the packet,
+    /// and a tag that such a program puts in makes it longer. A packet that is to be segmented
+    /// counts as the kernel took it.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        // SAFETY: As in `packet`.
+        let bytes = unsafe { field::<u32>(self.0, WEFT_SKB_LEN).read() };
+        self.packet().len.max(bytes)
+    }
+
     /// The flow hash that the packet's socket or its device gave it; `None` if neither has, whatever
     /// hash somebody may have computed since.
     #[inline]

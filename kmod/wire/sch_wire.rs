@@ -68,7 +68,8 @@ impl Ends for Line<'_, '_> {
         };
         let packet = skb.packet();
         *self.in_flight_bytes = self.in_flight_bytes.wrapping_add(packet.len);
-        self.in_flight.push(skb, begin(packet.len, packet.segments));
+        let delivery = begin(skb.wire_len(), packet.segments);
+        self.in_flight.push(skb, delivery);
         true
     }
 

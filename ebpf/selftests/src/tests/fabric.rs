@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What it is all for: a pfabric port behind a slow wire serves short flows before long ones.
+//! Tags and weft's qdiscs together.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use weft_ebpf::{HostConfig, SwitchConfig};
 
 use crate::fabric::{Path, Version};
 use crate::transfer;
-use weft_ktap::Skip;
+use weft_ktap::{Namespace, Skip};
 
+/// Of the wires here.
+const BITS_PER_SECOND: u64 = 10_000_000;
 /// Bytes: 2.4 s of the wire.
 const LONG: usize = 3_000_000;
 /// Bytes: 24 ms of the wire.
 const SHORT: usize = 30_000;
 
+/// Puts a wire at a device.
+fn add_wire(namespace: &Namespace, device: &str) -> Result<()> {
+    let root = format!("qdisc add dev {device} root handle 1:");
+    namespace
+        .command("tc", &format!("{root} wire rate {BITS_PER_SECOND}bit"))
+        .map_err(|error| Skip(format!("needs weft's kernel modules: {error:#}")))?;
+    Ok(())
+}
+
 /// The time that a short flow takes beside a long one, and what `tc -s` tells of the port.
 fn short_beside_long(queue: &str) -> Result<(Duration, String)> {
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    let port = "qdisc add dev right2";
-    path.first
-        .command("tc", &format!("{port} root handle 1: wire rate 10mbit"))
-        .map_err(|error| Skip(format!("needs weft's kernel modules: {error:#}")))?;
-    path.first
-        .command("tc", &format!("{port} parent 1: handle 2: {queue}"))?;
+    add_wire(&path.first, "right2")?;
+    let queue = format!("qdisc add dev right2 parent 1: handle 2: {queue}");
+    path.first.command("tc", &queue)?;
     let address = path.receiver_address(Version::V4);
     std::thread::scope(|scope| -> Result<(Duration, String)> {
         let long = scope.spawn(|| transfer::send(&path.sender, &path.receiver, address, LONG));
@@ -54,4 +62,41 @@ pub(super) fn short_flows_overtake_long_ones_at_a_pfabric_port() -> Result<Strin
         "{figures}\n{statistics}"
     );
     Ok(format!("{figures}\n{statistics}"))
+}
+
+/// Bytes and packets that a device has sent, and for how many ns its wire was busy.
+fn sent(namespace: &Namespace, device: &str) -> Result<[u64; 3]> {
+    let json = |command, arguments| -> Result<serde_json::Value> {
+        let shown = namespace.command(command, &format!("-j -s {arguments} dev {device}"))?;
+        Ok(serde_json::from_str(&shown)?)
+    };
+    let device = json("ip", "link show")?;
+    let (bytes, packets) = {
+        let tx = &device[0]["stats64"]["tx"];
+        (tx["bytes"].as_u64(), tx["packets"].as_u64())
+    };
+    let wire = json("tc", "qdisc show")?;
+    let figures = [bytes, packets, wire[0]["busy_ns"].as_u64()];
+    let figures = figures.into_iter().collect::<Option<Vec<_>>>();
+    let figures = figures.and_then(|figures| figures.try_into().ok());
+    figures.with_context(|| format!("not all of it in {device} and {wire}"))
+}
+
+pub(super) fn a_tag_takes_its_time_of_the_hosts_own_wire() -> Result<String> {
+    const IDLE: Duration = Duration::from_millis(100);
+    let path = Path::new(1)?;
+    path.attach(&HostConfig::default(), &SwitchConfig::default())?;
+    // The device counts a packet's bytes as they are, but one header for all segments.
+    path.sender.ip("link set eth gso_max_segs 1")?;
+    add_wire(&path.sender, "eth")?;
+    let receiver = path.receiver_address(Version::V4);
+    let before = sent(&path.sender, "eth")?;
+    transfer::send(&path.sender, &path.receiver, receiver, SHORT)?;
+    std::thread::sleep(IDLE);
+    let after = sent(&path.sender, "eth")?;
+    let [bytes, packets, busy] = std::array::from_fn(|i| after[i] - before[i]);
+    let expected = bytes * 8 * (1_000_000_000 / BITS_PER_SECOND);
+    let figures = format!("{packets} packets of {bytes} bytes: busy for {busy} ns");
+    ensure!(busy == expected, "{figures}, not {expected} ns");
+    Ok(figures)
 }

@@ -68,7 +68,8 @@ parts! {
         a_packet_takes_the_way_that_its_tag_says
         #[once] off_keeps_a_flow_on_one_path;
     fabric:
-        short_flows_overtake_long_ones_at_a_pfabric_port;
+        short_flows_overtake_long_ones_at_a_pfabric_port
+        a_tag_takes_its_time_of_the_hosts_own_wire;
     malformed:
         malformed_tags_are_counted_and_left_alone
         random_bytes_break_nothing;
