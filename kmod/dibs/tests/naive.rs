@@ -16,7 +16,7 @@ use weft_mechanisms::heap::Heap;
 const PORTS: u16 = 6;
 
 #[derive(Clone, Copy, Debug)]
-enum Operation {
+pub(crate) enum Operation {
     Arrive(u16, Arrival),
     /// A port sends its first packet.
     Send(u16),
@@ -38,7 +38,7 @@ enum Operation {
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     options: Vec<Options>,
-    operations: Vec<Operation>,
+    pub(crate) operations: Vec<Operation>,
 }
 
 const LENGTHS: [u32; 6] = [60, 1500, 1500, 1500, 9000, 0];

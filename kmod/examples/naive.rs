@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Laws against their naive models, for as long as you like.
+//!
+//! ```text
+//! cargo run --release -p weft-mechanisms --example naive -- --operations 1000000000
+//! ```
+//!
+//! Scenarios are made of random bytes, as the fuzzers make them of theirs, and some are longer than any that a
+//! property test draws. What fails is written into a file, which a corpus can keep.
+
+#[path = "../bfc/tests/naive.rs"]
+mod bfc;
+#[path = "../dibs/tests/naive.rs"]
+mod dibs;
+#[path = "../pfabric/tests/naive.rs"]
+mod pfabric;
+#[path = "../bfc/tests/rig.rs"]
+mod rig;
+
+use std::panic::catch_unwind;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+/// Bytes of the longest scenario.
+const LONGEST: u64 = 1 << 14;
+/// How often one sees that it goes on.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Looks for a scenario in which a law does what its naive model does not.
+#[derive(Parser)]
+struct Arguments {
+    /// The law: pfabric, bfc, dibs. Without it, all of them one after the other
+    law: Vec<String>,
+    /// Operations of each law, in all scenarios
+    #[arg(long, default_value_t = 1_000_000_000)]
+    operations: u64,
+    /// Which scenarios
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where a scenario that fails is written to
+    #[arg(long, default_value = "failed-scenario")]
+    failed: PathBuf,
+}
+
+/// A law and its model: runs a scenario, and says how many operations it had.
+type Law = (&'static str, fn(&[u8]) -> usize);
+
+const LAWS: [Law; 3] = [
+    ("pfabric", |bytes| {
+        let scenario = pfabric::Scenario::decode(bytes);
+        scenario.run();
+        scenario.operations.len()
+    }),
+    ("bfc", |bytes| {
+        let scenario = bfc::Scenario::decode(bytes);
+        scenario.run();
+        scenario.operations.len()
+    }),
+    ("dibs", |bytes| {
+        let scenario = dibs::Scenario::decode(bytes);
+        scenario.run();
+        scenario.operations.len()
+    }),
+];
+
+/// xorshift64* (Marsaglia 2003, Vigna 2016).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Short ones and long ones, each length about as often as twice that.
+    fn bytes(&mut self) -> Vec<u8> {
+        let longest = 1 + LONGEST.ilog2() as u64;
+        let most = 1 << ((self.next() >> 32) % longest);
+        let len = (self.next() >> 32) % most + 1;
+        let words = (0..len.div_ceil(8)).map(|_| self.next().to_le_bytes());
+        let mut bytes: Vec<u8> = words.flatten().collect();
+        bytes.truncate(len as usize);
+        bytes
+    }
+}
+
+fn run(&(name, law): &Law, arguments: &Arguments) -> std::io::Result<bool> {
+    let mut random = Random(arguments.seed | 1 << 63);
+    let (mut operations, mut scenarios, mut shown) = (0, 0_u64, Instant::now());
+    while operations < arguments.operations {
+        let bytes = random.bytes();
+        match catch_unwind(|| law(&bytes)) {
+            Ok(done) => operations += done as u64,
+            Err(_) => {
+                std::fs::write(&arguments.failed, &bytes)?;
+                let file = arguments.failed.display();
+                println!("{name}: differs from its model, after {operations} operations: {file}");
+                return Ok(false);
+            }
+        }
+        scenarios += 1;
+        if shown.elapsed() >= EVERY || operations >= arguments.operations {
+            shown = Instant::now();
+            println!("{name}: {operations} operations in {scenarios} scenarios: as the model");
+        }
+    }
+    Ok(true)
+}
+
+fn main() -> std::io::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    for name in &arguments.law {
+        if !LAWS.iter().any(|(law, _)| law == name) {
+            eprintln!("no law {name}: there are pfabric, bfc and dibs");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    for law in &LAWS {
+        let is_meant = arguments.law.is_empty() || arguments.law.iter().any(|name| name == law.0);
+        if is_meant && !run(law, &arguments)? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
