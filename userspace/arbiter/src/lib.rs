@@ -51,6 +51,8 @@ mod own;
 pub mod paths;
 pub mod routes;
 pub mod service;
+mod sessions;
+pub mod stages;
 pub mod watch;
 
 /// Endpoints that an arbiter may have.

@@ -18,22 +18,16 @@
 //! times in the time of a timeout. An endpoint that asks for itself, for somebody unknown, or for more than it may have outstanding
 //! is refused that, and counted. One that asks for all there is gets its fair share.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
-use serde::Serialize;
 use weft_mechanisms::fastpass::address::Addresses;
-use weft_mechanisms::fastpass::frame::{Entry, Frame, Kind, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{Demands, Received, Session};
-use weft_mechanisms::heap::Heap;
 
-use crate::fabric::Fabric;
-use crate::faults::{Fault, Faults, Times};
-use crate::own::{self, Debt};
-use crate::routes::{Routes, Ways};
-use crate::{Allocator, Invalid, Lags, max_min::MaxMin, min_fct::MinFct};
-
-/// Timeouts that a trial takes at least: some of endpoints' reports.
-const TRIAL: u64 = 8;
+use crate::faults::Fault;
+use crate::routes::Ways;
+pub use crate::sessions::Counters;
+use crate::sessions::Sessions;
+use crate::stages::{OneThread, Stages};
+use crate::{Invalid, Lags};
 
 /// Who gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,426 +61,80 @@ pub struct Settings {
     pub own: Option<u16>,
 }
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Counters {
-    /// Batches allocated.
-    pub batches: u64,
-    /// Of these, such as were allocated later than the lead before they began.
-    pub late_batches: u64,
-    /// Timeslots that went by, while there was demand, before a batch could begin.
-    pub skipped_timeslots: u64,
-    /// Packets that were given a timeslot.
-    pub allocated: u64,
-    /// Of these, such as were not wanted any more, as their endpoint had begun anew.
-    pub unwanted: u64,
-    /// Packets of endpoints that were heeded.
-    pub heard: u64,
-    /// Packets to endpoints, of all kinds.
-    pub said: u64,
-    /// Of these, RESETs.
-    pub resets: u64,
-    /// Sessions begun.
-    pub sessions: u64,
-    /// Packets that were none of the protocol.
-    pub malformed: u64,
-    /// Packets of somebody who is no endpoint, or in another one's name.
-    pub foreign: u64,
-    /// Packets under no session's nonce.
-    pub unsynchronised: u64,
-    /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
-    pub refused: u64,
-    /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in, and to receive in.
-    pub reserved: [u64; 2],
-    /// Timeslots that are wanted now.
-    pub wanted: u64,
-    /// Packets that were allocated and given no path, as what is left of the fabric had no room: they wait for another timeslot.
-    pub pathless: u64,
-    /// What endpoints said of other endpoints and paths.
-    pub reported: u64,
-    /// Of this, what was not heeded: of nobody, of the future, out of date, of more than is kept.
-    pub unheeded: u64,
-    /// Packets that endpoints say were lost, on paths that were not avoided.
-    pub lost: u64,
-}
-
-/// What an endpoint is to the arbiter.
-struct Peer {
-    session: Session<Heap>,
-    /// Where what it is told goes.
-    port: u16,
-    /// Where a RESET goes.
-    reset_port: u16,
-    /// Timeslots that it wants and was not given.
-    wanted: u64,
-    /// Whether it is among those that are to be told something.
-    is_listed: bool,
-}
-
-/// What a session asks for.
-struct Ask<'a> {
-    source: u16,
-    allocator: &'a mut dyn Allocator,
-    wanted: &'a mut u64,
-    forgotten: bool,
-    now: u64,
-    faults: &'a mut Faults,
-    /// Reports, and those that were not heeded.
-    reported: [u64; 2],
-}
-
-impl Demands for Ask<'_> {
-    fn request(&mut self, destination: u16, slots: u32) -> bool {
-        let Ok(few) = u16::try_from(slots) else {
-            return false;
-        };
-        let asked = self.allocator.request(self.source, destination, few);
-        *self.wanted += match asked {
-            Ok(()) => u64::from(slots),
-            Err(_) => 0,
-        };
-        asked.is_ok()
-    }
-
-    fn forget(&mut self) {
-        self.allocator.forget(self.source);
-        *self.wanted = 0;
-        self.forgotten = true;
-        self.faults.forget(self.source);
-    }
-
-    fn report(&mut self, time: u64, entry: Entry) {
-        let heeded = self.faults.report(self.now, self.source, time, entry);
-        let [reported, unheeded] = &mut self.reported;
-        *reported += 1;
-        *unheeded += u64::from(!heeded);
-    }
-}
-
 /// An arbiter.
 pub struct Service {
-    settings: Settings,
-    allocator: Box<dyn Allocator + Send>,
-    routes: Routes,
-    faults: Faults,
-    /// Packets of a batch that are to wait.
-    waiting: Vec<(u16, u16)>,
-    peers: Vec<Peer>,
-    /// Whom something is to be told.
-    listed: Vec<u16>,
-    /// The first timeslot that was not allocated yet.
-    next: u64,
-    wanted: u64,
-    /// When all sessions are looked at for what is to be said again.
-    sweep_at: u64,
-    /// What its own packets took of its host's link: what it said, and what it heard.
-    debts: [Debt; 2],
-    counters: Counters,
+    sessions: Sessions,
+    stages: Box<dyn Stages>,
 }
 
 impl Service {
+    /// One that does all in the caller's thread.
+    ///
     /// # Errors
     ///
     /// If there can be none like that.
     pub fn new(settings: Settings) -> Result<Self, Invalid> {
-        let Settings {
-            addresses, batch, ..
-        } = settings;
-        let endpoints = addresses.count() as usize;
-        let mut allocator: Box<dyn Allocator + Send> = match settings.policy {
-            Policy::MaxMin => Box::new(MaxMin::new(endpoints, batch)?),
-            Policy::MinFct => Box::new(MinFct::new(endpoints, batch)?),
-        };
-        allocator.free().set_lags(&addresses, settings.lags)?;
-        if settings
-            .own
-            .is_some_and(|own| usize::from(own) >= endpoints)
-        {
-            return Err(Invalid::Endpoints);
+        let stages = Box::new(OneThread::new(&settings)?);
+        Ok(Self::with_stages(settings, stages))
+    }
+
+    pub(crate) fn with_stages(settings: Settings, stages: Box<dyn Stages>) -> Self {
+        Self {
+            sessions: Sessions::new(settings),
+            stages,
         }
-        let count = endpoints as u16;
-        let peers = (0..count).map(|endpoint| {
-            let Ok(session) = Session::new(endpoint, count, settings.timeout);
-            Peer {
-                session,
-                port: 0,
-                reset_port: 0,
-                wanted: 0,
-                is_listed: false,
-            }
-        });
-        Ok(Self {
-            settings,
-            allocator,
-            routes: Routes::new(&addresses, settings.ways, settings.lags)?,
-            faults: Faults::new(
-                Fabric::new(&addresses, settings.ways),
-                Times {
-                    settle: settings.timeout,
-                    trial: settings.timeout.saturating_mul(TRIAL),
-                },
-            ),
-            waiting: Vec::new(),
-            peers: peers.collect(),
-            listed: Vec::new(),
-            next: 0,
-            wanted: 0,
-            sweep_at: 0,
-            debts: [Debt::default(); 2],
-            counters: Counters::default(),
-        })
     }
 
     /// What is counted.
     pub fn counters(&self) -> Counters {
-        Counters {
-            wanted: self.wanted,
-            lost: self.faults.lost(),
-            ..self.counters
-        }
+        self.sessions.counters()
     }
 
     /// What was found to be faulty, and has not been cleared.
     pub fn faults(&self) -> &[Fault] {
-        self.faults.found()
+        self.sessions.faults()
     }
 
     /// All that was faulty is repaired, somebody says.
     pub fn clear_faults(&mut self) {
-        self.faults.clear();
-        self.routes.avoid(&[]);
+        self.sessions.clear_faults();
+        self.stages.avoid(&[]);
     }
 
     /// Heeds a datagram. `random` is a number that nobody can guess, another one each time.
     pub fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
-        let [_, heard] = &mut self.debts;
-        heard.add(bytes.len());
-        let endpoint = self.settings.addresses.endpoint((*from.ip()).into());
-        let Some(endpoint) = endpoint else {
-            self.counters.foreign += 1;
-            return;
-        };
-        let peer = &mut self.peers[usize::from(endpoint)];
-        let before = peer.wanted;
-        let mut ask = Ask {
-            source: endpoint,
-            allocator: &mut *self.allocator,
-            wanted: &mut peer.wanted,
-            forgotten: false,
-            now,
-            faults: &mut self.faults,
-            reported: [0; 2],
-        };
-        let received = peer.session.receive(now, bytes, random, &mut ask);
-        let (forgotten, [reported, unheeded]) = (ask.forgotten, ask.reported);
-        self.counters.reported += reported;
-        self.counters.unheeded += unheeded;
-        self.wanted = self.wanted - before + peer.wanted;
-        match received {
-            Received::Malformed => self.counters.malformed += 1,
-            Received::Foreign => self.counters.foreign += 1,
-            Received::Unsynchronised => {
-                self.counters.unsynchronised += 1;
-                peer.reset_port = from.port();
-                self.list(endpoint);
-            }
-            Received::Heeded { refused } => {
-                self.counters.heard += 1;
-                self.counters.sessions += u64::from(forgotten);
-                self.counters.refused += u64::from(refused);
-                peer.port = from.port();
-                self.list(endpoint);
-            }
-        }
-    }
-
-    fn list(&mut self, endpoint: u16) {
-        let peer = &mut self.peers[usize::from(endpoint)];
-        if !peer.is_listed {
-            peer.is_listed = true;
-            self.listed.push(endpoint);
-        }
-    }
-
-    /// When the next batch is to be allocated, at the latest; `None` while nobody wants anything.
-    fn batch_at(&self) -> Option<u64> {
-        let begin = self.next.saturating_mul(self.settings.timeslot);
-        (self.wanted > 0).then(|| begin.saturating_sub(self.settings.lead))
+        self.sessions
+            .receive(now, from, bytes, random, &mut *self.stages);
     }
 
     /// When [`tick`](Self::tick) is to be called, whatever comes until then.
     pub fn next_event(&self) -> u64 {
-        let due = [
-            self.batch_at(),
-            self.faults.next_event(),
-            Some(self.sweep_at),
-        ];
-        due.into_iter().flatten().min().unwrap_or(u64::MAX)
+        let batch_at = self.sessions.batch_at();
+        let batch_at = batch_at.filter(|_| self.stages.is_ready());
+        let due = batch_at.unwrap_or(u64::MAX);
+        due.min(self.sessions.next_event())
     }
 
     /// Allocates what is due, and sees to what is to be said again. What there is to say then, [`poll`](Self::poll) says.
     pub fn tick(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
-        if self.faults.judge(now).is_some() {
-            self.routes.avoid(self.faults.avoided());
+        if let Some(avoided) = self.sessions.judge(now) {
+            self.stages.avoid(avoided);
         }
-        while self.batch_at().is_some_and(|at| at <= now) {
-            self.allocate(now, &mut send);
+        while self.sessions.batch_at().is_some_and(|at| at <= now) && self.stages.is_ready() {
+            self.stages.order(self.sessions.order(now));
+            self.collect(now, &mut send);
         }
-        if self.sweep_at <= now {
-            self.sweep_at = now + self.settings.timeout / 2;
-            for endpoint in 0..self.peers.len() as u16 {
-                let session = &self.peers[usize::from(endpoint)].session;
-                if session.next_poll(now).is_some_and(|at| at <= now) {
-                    self.list(endpoint);
-                }
-            }
-        }
+        self.sessions.sweep(now);
         self.poll(now, send);
     }
 
-    /// Allocates the next batch that can be told in time.
-    fn allocate(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {
-        let Settings {
-            timeslot,
-            lead,
-            batch,
-            ..
-        } = self.settings;
-        // What is nearer cannot be told in time.
-        let earliest = now.saturating_add(lead).div_ceil(timeslot);
-        // Timers are a little late, and it is better to be as late as they are than to leave timeslots out: up to half of
-        // the lead.
-        let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
-        let first = match self.next {
-            next if next >= earliest => next,
-            next if next >= latest => {
-                self.counters.late_batches += 1;
-                next
-            }
-            next => {
-                // Not after nobody wanted anything.
-                if next + batch as u64 > latest {
-                    self.counters.skipped_timeslots += earliest - next;
-                }
-                earliest
-            }
-        };
-        self.allocator.free().skip(first - self.next);
-        self.next = first + batch as u64;
-        self.counters.batches += 1;
-        self.reserve();
-        self.allocator.allocate();
-        for index in 0..batch {
-            let packets = self.allocator.timeslot(index);
-            let timeslot = first + index as u64;
-            self.routes.select(timeslot, packets);
-            let mut waiting = self.routes.waiting().iter().peekable();
-            for (place, (packet, path)) in packets.iter().zip(self.routes.selected()).enumerate() {
-                let (source, destination) = (packet.source(), packet.destination());
-                if waiting.next_if_eq(&&place).is_some() {
-                    self.waiting.push((source, destination));
-                    continue;
-                }
-                let peer = &mut self.peers[usize::from(source)];
-                self.counters.allocated += 1;
-                self.wanted -= 1;
-                peer.wanted -= 1;
-                let mut given = peer.session.give(timeslot, destination, *path);
-                if !given {
-                    // The packet under way is full, if there is one.
-                    tell(
-                        self.settings.addresses,
-                        source,
-                        peer,
-                        now,
-                        (&mut self.counters, &mut self.debts[0]),
-                        send,
-                    );
-                    given = peer.session.give(timeslot, destination, *path);
-                }
-                self.counters.unwanted += u64::from(!given);
-                if given && !peer.is_listed {
-                    peer.is_listed = true;
-                    self.listed.push(source);
-                }
-            }
-        }
-        for (source, destination) in self.waiting.drain(..) {
-            self.counters.pathless += 1;
-            // There is room for it: it was wanted before.
-            if self.allocator.request(source, destination, 1).is_err() {
-                self.wanted -= 1;
-                self.peers[usize::from(source)].wanted -= 1;
-            }
-        }
-    }
-
-    /// Leaves room for its own packets on its host's link.
-    fn reserve(&mut self) {
-        let Settings {
-            own,
-            batch,
-            timeslot,
-            lead,
-            ..
-        } = self.settings;
-        let counts = self.debts.each_mut().map(|debt| debt.take(batch));
-        let Some(own) = own else {
-            return;
-        };
-        // Where in a batch the next ones are told of.
-        let told = (lead / timeslot) as usize % batch;
-        let [to_send, to_receive] = counts;
-        let to_send = own::together(to_send, batch - 1 - told, batch);
-        let to_receive = own::spread(to_receive, batch);
-        let free = self.allocator.free();
-        free.reserve(own, to_send, to_receive);
-        for (sum, count) in self.counters.reserved.iter_mut().zip(counts) {
-            *sum += count as u64;
-        }
+    fn collect(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {
+        let Self { sessions, stages } = self;
+        stages.collect(now, &mut |timeslot| sessions.give(now, timeslot, send));
     }
 
     /// Says what there is to say.
-    pub fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
-        for endpoint in self.listed.drain(..) {
-            let peer = &mut self.peers[usize::from(endpoint)];
-            peer.is_listed = false;
-            let addresses = self.settings.addresses;
-            tell(
-                addresses,
-                endpoint,
-                peer,
-                now,
-                (&mut self.counters, &mut self.debts[0]),
-                &mut send,
-            );
-        }
-    }
-}
-
-/// Says to an endpoint what there is to say.
-fn tell(
-    addresses: Addresses,
-    endpoint: u16,
-    peer: &mut Peer,
-    now: u64,
-    (counters, debt): (&mut Counters, &mut Debt),
-    send: &mut impl FnMut(SocketAddrV4, &[u8]),
-) {
-    let Some(address) = addresses.address(endpoint).map(Ipv4Addr::from) else {
-        return;
-    };
-    let mut bytes = [0; MAX_SIZE];
-    while let Some(len) = peer.session.poll(now, &mut bytes) {
-        let bytes = &bytes[..len];
-        let is_reset = Frame::decode(bytes).is_ok_and(|frame| frame.head.kind == Kind::Reset);
-        counters.said += 1;
-        counters.resets += u64::from(is_reset);
-        let port = match is_reset {
-            true => peer.reset_port,
-            false => peer.port,
-        };
-        debt.add(len);
-        send(SocketAddrV4::new(address, port), bytes);
+    pub fn poll(&mut self, now: u64, send: impl FnMut(SocketAddrV4, &[u8])) {
+        self.sessions.poll(now, send);
     }
 }
