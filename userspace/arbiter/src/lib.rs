@@ -49,6 +49,7 @@ mod meetings;
 pub mod min_fct;
 mod own;
 pub mod paths;
+pub mod pipeline;
 pub mod routes;
 pub mod service;
 mod sessions;

@@ -78,7 +78,8 @@ impl Service {
         Ok(Self::with_stages(settings, stages))
     }
 
-    pub(crate) fn with_stages(settings: Settings, stages: Box<dyn Stages>) -> Self {
+    /// One whose other stages are elsewhere, in a [`pipeline`](crate::pipeline) for example; they are of the same settings.
+    pub fn with_stages(settings: Settings, stages: Box<dyn Stages>) -> Self {
         Self {
             sessions: Sessions::new(settings),
             stages,
@@ -87,7 +88,12 @@ impl Service {
 
     /// What is counted.
     pub fn counters(&self) -> Counters {
-        self.sessions.counters()
+        let counters = self.sessions.counters();
+        Counters {
+            late_batches: counters.late_batches + self.stages.late(),
+            crowded: self.stages.crowded(),
+            ..counters
+        }
     }
 
     /// What was found to be faulty, and has not been cleared.
@@ -120,12 +126,19 @@ impl Service {
         if let Some(avoided) = self.sessions.judge(now) {
             self.stages.avoid(avoided);
         }
+        // What was ordered before may have come back.
+        self.collect(now, &mut send);
         while self.sessions.batch_at().is_some_and(|at| at <= now) && self.stages.is_ready() {
             self.stages.order(self.sessions.order(now));
             self.collect(now, &mut send);
         }
         self.sessions.sweep(now);
         self.poll(now, send);
+    }
+
+    /// Whether there will be no more allocations, as a thread that is needed for them has ended.
+    pub fn has_failed(&self) -> bool {
+        self.stages.has_failed()
     }
 
     fn collect(&mut self, now: u64, send: &mut impl FnMut(SocketAddrV4, &[u8])) {

@@ -24,7 +24,8 @@ const TRIAL: u64 = 8;
 pub struct Counters {
     /// Batches allocated.
     pub batches: u64,
-    /// Of these, such as were allocated later than the lead before they began.
+    /// Of these, such as were allocated later than the lead before they began; and such as were ordered in time of a
+    /// [`pipeline`](crate::pipeline), and came of it later than half of the lead before they began.
     pub late_batches: u64,
     /// Timeslots that went by, while there was demand, before a batch could begin.
     pub skipped_timeslots: u64,
@@ -48,6 +49,9 @@ pub struct Counters {
     pub unsynchronised: u64,
     /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
     pub refused: u64,
+    /// Requests refused as there was no room on their way to allocation, which is a thread of its own then; they are among those refused.
+    #[serde(skip_serializing_if = "is_none")]
+    pub crowded: u64,
     /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in, and to receive in.
     pub reserved: [u64; 2],
     /// Timeslots that are wanted now.
@@ -60,6 +64,11 @@ pub struct Counters {
     pub unheeded: u64,
     /// Packets that endpoints say were lost, on paths that were not avoided.
     pub lost: u64,
+}
+
+/// Whether there is none of something, so that figures are silent of it.
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What an endpoint is to the arbiter.
@@ -289,6 +298,7 @@ impl Sessions {
         Order {
             first,
             skipped,
+            is_late: first < earliest,
             reserved: self.reserve(),
         }
     }

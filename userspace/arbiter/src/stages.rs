@@ -17,6 +17,8 @@ pub struct Order {
     pub first: u64,
     /// Timeslots that are left out between the last batch and this one.
     pub skipped: u64,
+    /// Whether it is later than it should be, and counted as such.
+    pub is_late: bool,
     /// What an endpoint is not given of it, if any.
     pub reserved: Option<Reserved>,
 }
