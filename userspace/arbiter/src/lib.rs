@@ -28,10 +28,12 @@
 //! | [`faults`] | which of them it is that loses packets |
 //! | [`Free`] | in which timeslots an endpoint can be given to, and take, a packet |
 //! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
+//! | [`stages`] | the two things a batch goes through: allocation and path selection, one after the other |
+//! | [`pipeline`] | the same in threads of their own |
 //! | [`watch`] | which of two arbiters it is that allocates |
 //!
-//! Each is a data structure without a clock, threads or I/O: a batch follows the other when the caller says
-//! so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds the
+//! Each but the pipeline is a data structure without a clock, threads or I/O, and the pipeline has threads if the caller wants
+//! them: a batch follows the other when the caller says so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds the
 //! socket and the clock. The cost of a batch is
 //! that of the requests that came, of the timeslots given, and a glance at each pair that still waits.
 #![forbid(unsafe_code)]

@@ -3,7 +3,8 @@
 //! `weft-arbiter`: Fastpass's arbiter, on a UDP socket.
 //!
 //! One thread does all: it reads what has come, at most so much at a time that a flood does not keep it from allocating;
-//! allocates what is due; and sends what there is to say. Its clock is the hosts': `CLOCK_MONOTONIC`.
+//! allocates what is due; and sends what there is to say. With `--threads 3` others allocate and choose paths, and wake it by an
+//! eventfd. Its clock is the hosts': `CLOCK_MONOTONIC`.
 
 mod datagrams;
 
@@ -13,12 +14,14 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -26,6 +29,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use weft_arbiter::faults::Fault;
+use weft_arbiter::pipeline::{Capacities, Pipeline};
 use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Counters, Policy, Service, Settings};
 use weft_arbiter::watch::{Change, Watch};
@@ -55,6 +59,9 @@ Examples:
   # Two of them, on the hosts 10.0.0.2 and 10.3.1.3.
   weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.3.1.3
   weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.0.0.2 --second
+
+  # Of 256 hosts, where one processor is not enough and there are three to spare.
+  weft-arbiter --first 10.0.0.2 --hosts 16 --racks 16 --edge-ways 16 --threads 3
 
   # What was found to be faulty is repaired: packets go there again.
   kill -USR1 $(pidof weft-arbiter)
@@ -118,6 +125,10 @@ struct Arguments {
     /// Until what an endpoint has not acknowledged is said again
     #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
     timeout: Duration,
+    /// 3: allocation and path selection have threads of their own. It pays where one thread does not keep up, as
+    /// skipped_timeslots of the figures tells, and three processors are free; a batch then takes two hand-overs more of its lead
+    #[arg(long, value_enum, value_name = "NUMBER", default_value_t = Threads::One)]
+    threads: Threads,
     /// Appends figures to a file, a line of JSON each time
     #[arg(long, value_name = "FILE")]
     statistics: Option<PathBuf>,
@@ -130,6 +141,15 @@ struct Arguments {
 enum Order {
     MaxMin,
     MinFct,
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Threads {
+    #[value(name = "1")]
+    One,
+    #[value(name = "3")]
+    Three,
 }
 
 /// `1231ns`, `1.27ms`.
@@ -185,7 +205,8 @@ impl Arguments {
     }
 }
 
-fn service(arguments: &Arguments) -> Result<Service> {
+/// An arbiter that knows nothing. If there is a bell, allocation and path selection have threads of their own, and ring it.
+fn service(arguments: &Arguments, bell: Option<&Arc<EventFd>>) -> Result<Service> {
     let mut settings = arguments.settings();
     let addresses = settings.addresses;
     let last = addresses.count().saturating_sub(1);
@@ -205,7 +226,7 @@ fn service(arguments: &Arguments) -> Result<Service> {
             "--own {own} is no endpoint's address"
         );
     }
-    Service::new(settings).map_err(|invalid| match invalid {
+    let told = |invalid| match invalid {
         Invalid::Batch | Invalid::Lags => anyhow!(
             "--batch must be between 1 and {MAX_BATCH}, with the timeslots of four hops added to it"
         ),
@@ -213,8 +234,20 @@ fn service(arguments: &Arguments) -> Result<Service> {
             "--edge-ways and --core-ways: there must be a way, and at most 64 packets of a rack's, or of a pod's \
              at one switch, in a timeslot"
         ),
-        Invalid::Endpoints | Invalid::Racks => anyhow!("at most 256 racks can have several ways up"),
-    })
+        Invalid::Endpoints | Invalid::Racks => {
+            anyhow!("at most 256 racks can have several ways up")
+        }
+    };
+    let Some(bell) = bell.cloned() else {
+        return Service::new(settings).map_err(told);
+    };
+    let pipeline = Pipeline::new(&settings, Capacities::default()).map_err(told)?;
+    let ring = move || {
+        // It cannot be rung too often to be counted.
+        let _ = bell.write(1);
+    };
+    let front = pipeline.spawn(ring).context("starting a thread")?;
+    Ok(Service::with_stages(settings, Box::new(front)))
 }
 
 fn now() -> Result<u64> {
@@ -321,6 +354,7 @@ impl Figures {
 /// One that allocates, or waits until it is to.
 struct Arbiter<'a> {
     arguments: &'a Arguments,
+    bell: Option<&'a Arc<EventFd>>,
     service: Service,
     /// If there is another one: where that is, and which of them is active.
     watch: Option<(SocketAddrV4, Watch)>,
@@ -330,7 +364,11 @@ struct Arbiter<'a> {
 }
 
 impl<'a> Arbiter<'a> {
-    fn new(arguments: &'a Arguments, random: &mut Random) -> Result<Self> {
+    fn new(
+        arguments: &'a Arguments,
+        bell: Option<&'a Arc<EventFd>>,
+        random: &mut Random,
+    ) -> Result<Self> {
         let started = now()?;
         let cookie = random.draw()?;
         let window = ns(arguments.window);
@@ -345,7 +383,8 @@ impl<'a> Arbiter<'a> {
         );
         Ok(Self {
             arguments,
-            service: service(arguments)?,
+            bell,
+            service: service(arguments, bell)?,
             watch,
             takeovers: 0,
             said_faults: 0,
@@ -413,7 +452,7 @@ impl<'a> Arbiter<'a> {
             }
             if change.is_some() {
                 // It begins without knowing anything, and forgets what it knew.
-                self.service = service(self.arguments)?;
+                self.service = service(self.arguments, self.bell)?;
                 self.said_faults = 0;
                 self.takeovers += u64::from(change == Some(Change::Active));
             }
@@ -421,6 +460,10 @@ impl<'a> Arbiter<'a> {
         if self.is_active() {
             self.service.tick(now, send);
         }
+        ensure!(
+            !self.service.has_failed(),
+            "the thread of allocation, or of path selection, has ended"
+        );
         Ok(())
     }
 
@@ -432,15 +475,27 @@ impl<'a> Arbiter<'a> {
     }
 }
 
+/// What wakes this thread when a batch is done.
+fn bell() -> Result<Arc<EventFd>> {
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let bell = EventFd::from_value_and_flags(0, flags).context("eventfd")?;
+    Ok(Arc::new(bell))
+}
+
 fn run(arguments: &Arguments) -> Result<()> {
-    let mut random = Random::new()?;
-    let mut arbiter = Arbiter::new(arguments, &mut random)?;
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGUSR1);
+    // Before there are other threads, which would end the program otherwise.
     signals.thread_block().context("blocking signals")?;
     let told = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    let bell = match arguments.threads {
+        Threads::One => None,
+        Threads::Three => Some(bell()?),
+    };
+    let mut random = Random::new()?;
+    let mut arbiter = Arbiter::new(arguments, bell.as_ref(), &mut random)?;
     let listen = arguments.listen;
     let socket = UdpSocket::bind(listen).with_context(|| format!("listening at {listen}"))?;
     setsockopt(&socket, sockopt::Ipv4Tos, &TOS).context("IP_TOS")?;
@@ -455,11 +510,14 @@ fn run(arguments: &Arguments) -> Result<()> {
         let until = arbiter.next_event().min(figures.next);
         let wait = TimeSpec::from(Duration::from_nanos(until.saturating_sub(clock)));
         let wait = Some(wait).filter(|_| until != u64::MAX);
+        let rung = bell.as_ref().map_or(told.as_fd(), |bell| bell.as_fd());
         let mut sources = [
             PollFd::new(datagrams.as_fd(), PollFlags::POLLIN),
             PollFd::new(told.as_fd(), PollFlags::POLLIN),
+            PollFd::new(rung, PollFlags::POLLIN),
         ];
-        match ppoll(&mut sources, wait, None) {
+        let count = 2 + usize::from(bell.is_some());
+        match ppoll(&mut sources[..count], wait, None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("waiting"),
         }
@@ -469,6 +527,11 @@ fn run(arguments: &Arguments) -> Result<()> {
                 true => arbiter.clear_faults(),
                 false => return figures.write(now()?, &arbiter),
             }
+        }
+        let is_rung = sources[2].any().unwrap_or(false);
+        if let Some(bell) = bell.as_ref().filter(|_| is_rung) {
+            // Before what it was rung for is taken: who rings it after that wakes this thread again.
+            let _ = bell.read();
         }
         for _ in 0..TURNS {
             let more = datagrams.receive(|from, bytes| {

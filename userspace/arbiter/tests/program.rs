@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The program, with one thread and with three, among endpoints on the loopback device.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use weft_mechanisms::fastpass::endpoint::Endpoint;
+use weft_mechanisms::fastpass::frame::MAX_SIZE;
+use weft_mechanisms::heap::Heap;
+
+const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const HOSTS: u16 = 4;
+const TIMEOUT: u64 = 50_000_000;
+/// Long enough on a machine that does other things, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Arbiter {
+    child: Child,
+    figures: PathBuf,
+}
+
+impl Arbiter {
+    fn start(name: &str, listen: SocketAddrV4, arguments: &[&str]) -> Self {
+        let figures = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_file(&figures);
+        let child = Command::new(env!("CARGO_BIN_EXE_weft-arbiter"))
+            .args(["--first", &FIRST.to_string(), "--hosts", &HOSTS.to_string()])
+            .args(["--listen", &listen.to_string(), "--timeslot", "100us"])
+            .args(["--lead", "20ms", "--timeout", "50ms"])
+            .arg("--statistics")
+            .arg(&figures)
+            .args(arguments)
+            .spawn()
+            .unwrap();
+        Self { child, figures }
+    }
+
+    /// Ends it; what it said last.
+    fn stop(&mut self, signal: Signal) -> (ExitStatus, Option<Value>) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+        let status = self.child.wait().unwrap();
+        let figures = fs::read_to_string(&self.figures).unwrap();
+        let last = figures.lines().last();
+        (status, last.map(|line| serde_json::from_str(line).unwrap()))
+    }
+}
+
+impl Drop for Arbiter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Endpoints, and the arbiters to whom they say what they want.
+struct Hosts {
+    began: Instant,
+    endpoints: Vec<(Endpoint<Heap>, UdpSocket)>,
+    arbiters: Vec<SocketAddrV4>,
+    came: u32,
+}
+
+impl Hosts {
+    fn new(arbiters: Vec<SocketAddrV4>) -> Self {
+        let endpoints = (0..HOSTS).map(|id| {
+            let Ok(endpoint) = Endpoint::new(id, HOSTS, 77 + u64::from(id), TIMEOUT);
+            let address = Ipv4Addr::from(u32::from(FIRST) + u32::from(id));
+            let socket = UdpSocket::bind((address, 0)).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            (endpoint, socket)
+        });
+        Self {
+            began: Instant::now(),
+            endpoints: endpoints.collect(),
+            arbiters,
+            came: 0,
+        }
+    }
+
+    /// Each asks for so many timeslots to each other one. How many that is.
+    fn ask(&mut self, slots: u32) -> u32 {
+        let mut sum = 0;
+        for (id, (endpoint, _)) in self.endpoints.iter_mut().enumerate() {
+            for to in (0..HOSTS).filter(|to| usize::from(*to) != id) {
+                sum += endpoint.ask(to, slots);
+            }
+        }
+        sum
+    }
+
+    fn outstanding(&self) -> u32 {
+        let all = self
+            .endpoints
+            .iter()
+            .flat_map(|(endpoint, _)| (0..HOSTS).map(|to| endpoint.outstanding(to)));
+        all.sum()
+    }
+
+    /// Says and hears what there is, until so much at most is outstanding.
+    fn run(&mut self, at_most: u32) {
+        let mut bytes = [0; MAX_SIZE];
+        let mut rounds = 0;
+        let begin = Instant::now();
+        while self.outstanding() > at_most {
+            assert!(begin.elapsed() < PATIENCE, "{}", self.outstanding());
+            let now = self.began.elapsed().as_nanos() as u64;
+            rounds += 1;
+            for (endpoint, socket) in &mut self.endpoints {
+                // As a host does that has not heard anything for some time.
+                if rounds % 100 == 0 {
+                    endpoint.enquire();
+                }
+                while let Some(len) = endpoint.poll(now, &mut bytes) {
+                    for arbiter in &self.arbiters {
+                        // One that has ended refuses it.
+                        let _ = socket.send_to(&bytes[..len], arbiter);
+                    }
+                }
+                while let Ok((len, _)) = socket.recv_from(&mut bytes) {
+                    endpoint.receive(&bytes[..len], |_| self.came += 1);
+                }
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A port that nobody has.
+fn port() -> u16 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let SocketAddr::V4(address) = socket.local_addr().unwrap() else {
+        panic!("not IPv4")
+    };
+    address.port()
+}
+
+#[test]
+fn all_that_is_asked_for_is_given_with_one_thread_and_with_three() {
+    for threads in ["1", "3"] {
+        let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
+        let name = format!("threads-{threads}");
+        let mut arbiter = Arbiter::start(&name, listen, &["--threads", threads]);
+        let mut hosts = Hosts::new(vec![listen]);
+        let mut asked = 0;
+        for slots in [1, 40, 300] {
+            asked += hosts.ask(slots);
+            hosts.run(0);
+            // Nobody wants anything for a while.
+            sleep(Duration::from_millis(50));
+        }
+        let (status, figures) = arbiter.stop(Signal::SIGTERM);
+        assert!(status.success(), "{threads} threads: {status}");
+        let figures = figures.unwrap();
+        assert_eq!(figures["sessions"], HOSTS, "{figures}");
+        assert_eq!(figures["wanted"], 0, "{figures}");
+        let given = figures["allocated"].as_u64().unwrap();
+        // What was lost on its way, or came after a later one, was asked for again.
+        assert!(given >= asked.into() && hosts.came >= asked, "{figures}");
+    }
+}
+
+#[test]
+fn another_one_with_three_threads_takes_over() {
+    let port = port();
+    let addresses = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 1, 1)];
+    let listen = addresses.map(|address| SocketAddrV4::new(address, port));
+    let peers = addresses.map(|address| address.to_string());
+    let common = ["--threads", "3", "--window", "200ms", "--peer"];
+    let first = [&common[..], &[&peers[1]]].concat();
+    let second = [&common[..], &[&peers[0], "--second"]].concat();
+    let mut first = Arbiter::start("first", listen[0], &first);
+    let mut second = Arbiter::start("second", listen[1], &second);
+    let mut hosts = Hosts::new(listen.to_vec());
+    let asked = hosts.ask(1000);
+    hosts.run(asked / 2);
+    first.stop(Signal::SIGKILL);
+    hosts.run(0);
+    let (status, figures) = second.stop(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    let figures = figures.unwrap();
+    assert_eq!(
+        (&figures["active"], &figures["takeovers"]),
+        (&true.into(), &1.into())
+    );
+    // But for what was given and not told, or told and not heard yet, when the first one ended.
+    let given = figures["allocated"].as_u64().unwrap();
+    assert!(given >= u64::from(asked / 4), "{figures}");
+}
