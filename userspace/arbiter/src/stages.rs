@@ -151,7 +151,7 @@ pub(crate) fn selecting(settings: &Settings) -> Result<Routes, Invalid> {
 }
 
 /// Both stages in the caller's thread: a batch is done when it is ordered.
-pub(crate) struct OneThread {
+pub struct OneThread {
     allocating: Allocating,
     routes: Routes,
     /// The first timeslot of a batch that is allocated and not given out.
@@ -161,7 +161,10 @@ pub(crate) struct OneThread {
 }
 
 impl OneThread {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
+    /// # Errors
+    ///
+    /// If there can be none like that.
+    pub fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
             allocating: Allocating::new(settings)?,
             routes: selecting(settings)?,

@@ -451,7 +451,7 @@ pub(crate) enum BenchKind {
 /// What a timeslot costs Fastpass's arbiter, beside the authors' algorithms
 #[derive(Args, Debug)]
 #[command(after_help = "\
-On this machine, in time of a processor, in turns. What is measured is in userspace/arbiter/README.md.
+On this machine, in time of a processor, in turns; one thread against three on the wall, too. What is measured is in userspace/arbiter/README.md.
 
 Examples:
   cargo xtask bench arbiter

@@ -14,6 +14,7 @@
 //! | [`demands`] | who asks for what |
 //! | [`authors`] | the authors' algorithms |
 //! | [`allocation`], [`paths`] | what is measured |
+//! | [`pipeline`] | both of these, in one thread and in three |
 //! | [`measure`] | processor time, and what stands for many measurements |
 
 mod allocation;
@@ -21,6 +22,7 @@ mod authors;
 mod demands;
 mod measure;
 mod paths;
+mod pipeline;
 
 use clap::Parser;
 use serde::Serialize;
@@ -56,6 +58,7 @@ struct Report {
     seed: u64,
     allocation: Vec<measure::Row>,
     paths: Vec<measure::Row>,
+    pipeline: Vec<measure::Row>,
 }
 
 fn main() {
@@ -64,6 +67,7 @@ fn main() {
         seed: options.seed,
         allocation: allocation::measure(&options),
         paths: paths::measure(&options),
+        pipeline: pipeline::measure(&options),
     };
     let json = serde_json::to_string_pretty(&report);
     println!("{}", json.expect("rows are JSON"));

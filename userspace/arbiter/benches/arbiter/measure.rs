@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processor time of this thread, in turns.
+//! Processor time of this thread, or of all, and time on the wall, in turns.
 
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -48,6 +48,20 @@ impl Row {
 
 /// This thread's time on a processor so far, in ns.
 pub(crate) fn now() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("this thread's clock");
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The time on processors of all threads together, in ns.
+pub(crate) fn of_all_threads() -> f64 {
+    read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The time on the wall, from some time on, in ns.
+pub(crate) fn on_the_wall() -> f64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+fn read(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock).expect("a clock");
     time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
 }

@@ -29,6 +29,7 @@ struct Figures {
     seed: u64,
     allocation: Vec<Row>,
     paths: Vec<Row>,
+    pipeline: Vec<Row>,
 }
 
 #[derive(Serialize)]
@@ -80,6 +81,13 @@ fn text(report: &Report) -> String {
     ] {
         table(title, rows, &mut text);
     }
+    let _ = write!(
+        text,
+        "\nBoth, by one thread and by three, in batches of so many timeslots: µs on the wall, and of all processors. \
+         There are {},\nfree ones if nothing else runs.\n",
+        report.processors
+    );
+    table("threads, batch", &report.figures.pipeline, &mut text);
     text
 }
 
