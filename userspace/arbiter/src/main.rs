@@ -450,11 +450,15 @@ impl<'a> Arbiter<'a> {
             while let Some(beat) = watch.poll(now) {
                 send(*peer, &beat);
             }
-            if change.is_some() {
-                // It begins without knowing anything, and forgets what it knew.
-                self.service = service(self.arguments, self.bell)?;
-                self.said_faults = 0;
-                self.takeovers += u64::from(change == Some(Change::Active));
+            match change {
+                // It begins without knowing anything: on standby it heard nothing.
+                Some(Change::Active) => self.takeovers += 1,
+                // It forgets what it knew, now that there is time for that.
+                Some(Change::Standby) => {
+                    self.service = service(self.arguments, self.bell)?;
+                    self.said_faults = 0;
+                }
+                None => {}
             }
         }
         if self.is_active() {
@@ -487,7 +491,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGUSR1);
-    // Before there are other threads, which would end the program otherwise.
+    // Before there are other threads: a signal that one of them does not block would end the program.
     signals.thread_block().context("blocking signals")?;
     let told = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let bell = match arguments.threads {

@@ -49,7 +49,7 @@ pub struct Counters {
     pub unsynchronised: u64,
     /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
     pub refused: u64,
-    /// Requests refused as there was no room on their way to allocation, which is a thread of its own then; they are among those refused.
+    /// Of these, such as found no room on their way to allocation, where that is a thread of its own.
     #[serde(skip_serializing_if = "is_none")]
     pub crowded: u64,
     /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in, and to receive in.

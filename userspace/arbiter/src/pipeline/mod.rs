@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Each arrow is a ring with one writer and one reader. Sessions order a batch when it is due, as with one thread: the other
-//! two have no clock. What an order does depends on what was written before it alone, and on packets that came back.
+//! two have no clock. What an order does depends on what was written before it alone, and on packets that came back. A timeslot
+//! counts as wanted until its batch is back, so that a batch or two may be ordered of which nothing comes.
 //!
 //! # What is bounded, and what happens then
 //!
