@@ -15,10 +15,12 @@
 //! | [`authors`] | the authors' algorithms |
 //! | [`allocation`], [`paths`] | what is measured |
 //! | [`pipeline`] | both of these, in one thread and in three |
+//! | [`comm`] | both of these and sessions, in one thread; what is said |
 //! | [`measure`] | processor time, and what stands for many measurements |
 
 mod allocation;
 mod authors;
+mod comm;
 mod demands;
 mod measure;
 mod paths;
@@ -59,15 +61,20 @@ struct Report {
     allocation: Vec<measure::Row>,
     paths: Vec<measure::Row>,
     pipeline: Vec<measure::Row>,
+    comm: Vec<measure::Row>,
+    control: Vec<comm::Control>,
 }
 
 fn main() {
     let options = Options::parse();
+    let (comm, control) = comm::measure(&options);
     let report = Report {
         seed: options.seed,
         allocation: allocation::measure(&options),
         paths: paths::measure(&options),
         pipeline: pipeline::measure(&options),
+        comm,
+        control,
     };
     let json = serde_json::to_string_pretty(&report);
     println!("{}", json.expect("rows are JSON"));

@@ -24,12 +24,23 @@ struct Row {
     turns_ns: Vec<f64>,
 }
 
+/// What endpoints and the arbiter say for a timeslot.
+#[derive(Deserialize, Serialize)]
+struct Control {
+    setting: String,
+    heard: f64,
+    said: f64,
+    share: f64,
+}
+
 #[derive(Deserialize, Serialize)]
 struct Figures {
     seed: u64,
     allocation: Vec<Row>,
     paths: Vec<Row>,
     pipeline: Vec<Row>,
+    comm: Vec<Row>,
+    control: Vec<Control>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +99,21 @@ fn text(report: &Report) -> String {
         report.processors
     );
     table("threads, batch", &report.figures.pipeline, &mut text);
+    table("the protocol, too", &report.figures.comm, &mut text);
+    let _ = write!(
+        text,
+        "\n{:30}{:>9}{:>9}  % of links' bytes\n",
+        "datagrams per timeslot", "heard", "said"
+    );
+    for Control {
+        setting,
+        heard,
+        said,
+        share,
+    } in &report.figures.control
+    {
+        let _ = writeln!(text, "{setting:30}{heard:>9.2}{said:>9.2}  {share:.2}");
+    }
     text
 }
 
