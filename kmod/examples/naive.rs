@@ -48,23 +48,17 @@ struct Arguments {
 /// A law and its model: runs a scenario, and says how many operations it had.
 type Law = (&'static str, fn(&[u8]) -> usize);
 
-const LAWS: [Law; 3] = [
-    ("pfabric", |bytes| {
-        let scenario = pfabric::Scenario::decode(bytes);
-        scenario.run();
-        scenario.operations.len()
-    }),
-    ("bfc", |bytes| {
-        let scenario = bfc::Scenario::decode(bytes);
-        scenario.run();
-        scenario.operations.len()
-    }),
-    ("dibs", |bytes| {
-        let scenario = dibs::Scenario::decode(bytes);
-        scenario.run();
-        scenario.operations.len()
-    }),
-];
+macro_rules! law {
+    ($law:ident) => {
+        (stringify!($law), |bytes| {
+            let scenario = $law::Scenario::decode(bytes);
+            scenario.run();
+            scenario.operations.len()
+        })
+    };
+}
+
+const LAWS: [Law; 3] = [law!(pfabric), law!(bfc), law!(dibs)];
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).
 struct Random(u64);

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use weft_ebpf::{HostConfig, SwitchConfig};
 
 use crate::fabric::{Path, Version};
@@ -70,16 +70,14 @@ fn sent(namespace: &Namespace, device: &str) -> Result<[u64; 3]> {
         let shown = namespace.command(command, &format!("-j -s {arguments} dev {device}"))?;
         Ok(serde_json::from_str(&shown)?)
     };
-    let device = json("ip", "link show")?;
-    let (bytes, packets) = {
-        let tx = &device[0]["stats64"]["tx"];
-        (tx["bytes"].as_u64(), tx["packets"].as_u64())
+    let link = json("ip", "link show")?;
+    let qdiscs = json("tc", "qdisc show")?;
+    let tx = &link[0]["stats64"]["tx"];
+    let figures = [&tx["bytes"], &tx["packets"], &qdiscs[0]["busy_ns"]];
+    let [Some(bytes), Some(packets), Some(busy)] = figures.map(serde_json::Value::as_u64) else {
+        bail!("not all of it in {link} and {qdiscs}");
     };
-    let wire = json("tc", "qdisc show")?;
-    let figures = [bytes, packets, wire[0]["busy_ns"].as_u64()];
-    let figures = figures.into_iter().collect::<Option<Vec<_>>>();
-    let figures = figures.and_then(|figures| figures.try_into().ok());
-    figures.with_context(|| format!("not all of it in {device} and {wire}"))
+    Ok([bytes, packets, busy])
 }
 
 pub(super) fn a_tag_takes_its_time_of_the_hosts_own_wire() -> Result<String> {

@@ -8,9 +8,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
-use weft_arbiter::Lags;
-use weft_arbiter::routes::Ways;
-use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::service::{Service, Settings};
 use weft_mechanisms::common::on_wire;
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
@@ -19,9 +17,10 @@ use weft_mechanisms::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
 use weft_mechanisms::heap::Heap;
 
 use crate::Options;
-use crate::authors::{HOSTS, PATHS, RACKS};
+use crate::authors::{HOSTS, RACKS};
 use crate::demands::{self, Request};
 use crate::measure::{Row, TURNS, now};
+use crate::pipeline;
 
 /// Of a full frame at 10 Gbit/s, in ns.
 const TIMESLOT: u64 = 1231;
@@ -80,25 +79,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let addresses = Addresses {
-            first: 0x0a00_0002,
-            hosts: HOSTS as u32,
-            racks: RACKS as u32,
-            pods: 1,
-        };
         let settings = Settings {
-            addresses,
-            ways: Ways {
-                edge: PATHS,
-                core: 1,
-            },
-            policy: Policy::MaxMin,
-            batch: BATCH,
             timeslot: TIMESLOT,
             lead: 2 * BATCH as u64 * TIMESLOT,
             timeout: TIMEOUT,
-            lags: Lags::default(),
-            own: None,
+            ..pipeline::settings(BATCH)
         };
         let mut random = demands::Random(seed);
         let count = (RACKS * HOSTS) as u16;
@@ -107,7 +92,7 @@ impl World {
             endpoint
         });
         Self {
-            addresses,
+            addresses: settings.addresses,
             endpoints: endpoints.collect(),
             service: Service::new(settings).expect("valid"),
             random,

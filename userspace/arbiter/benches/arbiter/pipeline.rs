@@ -97,7 +97,8 @@ impl Subject {
     }
 }
 
-fn settings(batch: usize) -> Settings {
+/// Of 256 endpoints.
+pub(crate) fn settings(batch: usize) -> Settings {
     Settings {
         addresses: Addresses {
             first: 0x0a00_0002,
