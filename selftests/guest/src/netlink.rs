@@ -11,8 +11,8 @@ use std::os::fd::AsRawFd as _;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use netlink_packet_core::{
-    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE,
+    NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
@@ -45,6 +45,9 @@ const TCA_STATS_APP: u16 = 4;
 /// `struct nlmsghdr` and `struct tcmsg`.
 const HEADER: usize = 16;
 const TCM: usize = 20;
+
+/// Of an answer, in bytes; a dump's parts are of at most half of it.
+const LONGEST: usize = 65_536;
 
 /// A qdisc's or a class's number, as `1:` or `1:2` in tc.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,6 +164,8 @@ impl Nest {
 pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
+    /// For answers; no longer one is known.
+    buffer: Box<[u8; LONGEST]>,
 }
 
 impl Netlink {
@@ -175,6 +180,7 @@ impl Netlink {
         Ok(Self {
             socket,
             sequence: 0,
+            buffer: Box::new([0; LONGEST]),
         })
     }
 
@@ -193,13 +199,19 @@ impl Netlink {
         Ok(bytes)
     }
 
+    /// The next datagram.
+    fn receive(&mut self) -> Result<&[u8]> {
+        let length = self
+            .socket
+            .recv(&mut self.buffer.as_mut_slice(), libc::MSG_TRUNC)?;
+        let answer = self.buffer.get(..length);
+        answer.with_context(|| format!("an answer of {length} bytes"))
+    }
+
     fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
         let sent = self.send(message, flags | NLM_F_ACK)?;
-        let (answer, _) = self
-            .socket
-            .recv_from_full()
-            .context("reading a netlink answer")?;
-        let message = Message::split(&answer)
+        let answer = self.receive().context("reading a netlink answer")?;
+        let message = Message::split(answer)
             .next()
             .context("an empty netlink answer")?;
         ensure!(
@@ -319,6 +331,26 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelQueueDiscipline(message), 0)
     }
 
+    /// The qdisc at `parent`, if there is one that was added.
+    pub(crate) fn get_qdisc(&mut self, index: u32, parent: Handle) -> Result<Option<Qdisc>> {
+        let mut message = TcMessage::with_index(index as i32);
+        message.header.parent = parent.for_route();
+        self.send(
+            RouteNetlinkMessage::GetQueueDiscipline(message),
+            NLM_F_ACK | NLM_F_ECHO,
+        )?;
+        let mut found = None;
+        // What was asked for comes as an echo, and of what the kernel made by itself there is none.
+        loop {
+            let answer = self.receive().context("reading a qdisc")?;
+            let message = Message::split(answer).next().context("an empty answer")?;
+            if message.kind == NLMSG_ERROR {
+                return Ok(found);
+            }
+            found = Some(message.qdisc()?);
+        }
+    }
+
     /// The qdiscs of a link, those that the kernel made by itself included.
     pub(crate) fn qdiscs(&mut self, index: u32) -> Result<Vec<Qdisc>> {
         let mut message = TcMessage::default();
@@ -337,11 +369,8 @@ impl Netlink {
     fn dumped(&mut self, index: u32) -> Result<Vec<Qdisc>> {
         let mut qdiscs = Vec::new();
         loop {
-            let (answer, _) = self
-                .socket
-                .recv_from_full()
-                .context("reading a netlink dump")?;
-            for message in Message::split(&answer) {
+            let answer = self.receive().context("reading a netlink dump")?;
+            for message in Message::split(answer) {
                 match message.kind {
                     NLMSG_DONE => {
                         qdiscs.retain(|qdisc: &Qdisc| qdisc.index == index);

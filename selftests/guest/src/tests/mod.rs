@@ -15,6 +15,7 @@ mod flows;
 mod leaks;
 mod lifecycle;
 mod options;
+mod options_at_random;
 mod parents;
 mod pfabric_options;
 mod pfabric_order;
@@ -38,6 +39,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     wire_options,
     bfc_options,
     fastpass_options,
+    options_at_random,
     pfabric_order,
     flows,
     bfc_queues,
