@@ -12,6 +12,10 @@
 mod bfc;
 #[path = "../dibs/tests/naive.rs"]
 mod dibs;
+#[path = "../fastpass/tests/naive.rs"]
+mod fastpass;
+#[path = "../pase/tests/naive.rs"]
+mod pase;
 #[path = "../pfabric/tests/naive.rs"]
 mod pfabric;
 #[path = "../bfc/tests/rig.rs"]
@@ -32,7 +36,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Looks for a scenario in which a law does what its naive model does not.
 #[derive(Parser)]
 struct Arguments {
-    /// The law: pfabric, bfc, dibs. Without it, all of them one after the other
+    /// The law: pfabric, bfc, dibs, pase, fastpass. Without it, all of them one after the other
     law: Vec<String>,
     /// Operations of each law, in all scenarios
     #[arg(long, default_value_t = 1_000_000_000)]
@@ -58,7 +62,14 @@ macro_rules! law {
     };
 }
 
-const LAWS: [Law; 3] = [law!(pfabric), law!(bfc), law!(dibs)];
+/// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, and the calendar of a host under Fastpass.
+const LAWS: [Law; 5] = [
+    law!(pfabric),
+    law!(bfc),
+    law!(dibs),
+    law!(pase),
+    law!(fastpass),
+];
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).
 struct Random(u64);
@@ -110,7 +121,8 @@ fn main() -> std::io::Result<ExitCode> {
     let arguments = Arguments::parse();
     for name in &arguments.law {
         if !LAWS.iter().any(|(law, _)| law == name) {
-            eprintln!("no law {name}: there are pfabric, bfc and dibs");
+            let names = LAWS.map(|(name, _)| name).join(", ");
+            eprintln!("no law {name}: there are {names}");
             return Ok(ExitCode::FAILURE);
         }
     }

@@ -9,6 +9,7 @@ mod forgery;
 mod frame;
 mod host;
 mod ledger;
+mod naive;
 mod options;
 mod siphash;
 mod ways;

@@ -1,19 +1,136 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The naive arbitrator, a list that is sorted each time; and what strict priority over a whole fabric
 //! gives, by one who knows all of it.
+//!
+//! A scenario of the arbitrator's is made by a property test, or from a fuzzer's bytes ([`Scenario::decode`]).
+#![allow(dead_code)] // each user takes its part
 
-use weft_mechanisms::pase::arbiter::{Link, EXPIRED_AT_ONCE};
-use weft_mechanisms::pase::{Flow, Verdict};
+use weft_mechanisms::heap::Heap;
+use weft_mechanisms::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
+use weft_mechanisms::pase::{Flow, Verdict, MAX_RATE};
+
+/// The numbers of a scenario's flows are below.
+pub(crate) const FLOWS: u64 = 200;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Update(Flow),
+    Remove(u64),
+    Expire(u32),
+    /// Time passes, in ns.
+    Time(u64),
+    Rate(u64),
+}
+
+/// An arbitrator's life.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) capacity: usize,
+    pub(crate) queues: u8,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// Of a scenario, but for its queues.
+const LINK: Link = Link {
+    rate: 100,
+    queues: 8,
+    lifetime: 1_000,
+};
+
+impl Scenario {
+    /// Every sequence of bytes is a scenario.
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        let mut rest = bytes.iter().copied();
+        let mut next = || rest.next();
+        let mut scenario = Self {
+            capacity: usize::from(next().unwrap_or(7)) % 150 + 1,
+            queues: next().unwrap_or(7) % 9 + 1,
+            operations: Vec::new(),
+        };
+        while let Some(code) = next() {
+            let mut next = || u64::from(next().unwrap_or(0));
+            // Mostly the same few flows.
+            let id = |byte: u64| if byte < 128 { byte % 12 } else { byte % FLOWS };
+            scenario.operations.push(match code {
+                0..=139 => Operation::Update(Flow {
+                    id: id(next()),
+                    urgency: match next() {
+                        255 => u64::MAX,
+                        byte @ 128.. => byte * 8,
+                        byte => byte % 6,
+                    },
+                    demand: match next() {
+                        255 => MAX_RATE,
+                        byte @ 240.. => (byte % 2) * 100,
+                        byte => byte,
+                    },
+                }),
+                140..=179 => Operation::Remove(id(next())),
+                180..=189 => Operation::Expire(next() as u32 % 9),
+                190..=244 => Operation::Time(match next() {
+                    255 => 100_000,
+                    254 => 999,
+                    253 => 1_000,
+                    byte => byte,
+                }),
+                245..=255 => Operation::Rate(match next() {
+                    byte @ 250.. => byte % 2 * 100,
+                    byte => byte * 4,
+                }),
+            });
+        }
+        scenario
+    }
+
+    /// Runs the scenario on the arbitrator and on the list.
+    ///
+    /// # Panics
+    ///
+    /// Where they differ, or where an invariant of the arbitrator does not hold.
+    pub(crate) fn run(&self) {
+        let link = Link {
+            queues: self.queues,
+            ..LINK
+        };
+        let Ok(mut tree) = Arbiter::<Heap>::new(self.capacity as u32, link, 7);
+        let mut list = Naive::new(self.capacity, link);
+        let mut now = 0;
+        for operation in &self.operations {
+            match *operation {
+                Operation::Update(flow) => {
+                    assert_eq!(tree.update(&flow, now), list.update(flow, now));
+                }
+                Operation::Remove(id) => assert_eq!(tree.remove(id), list.remove(id)),
+                Operation::Expire(most) => {
+                    assert_eq!(tree.expire(now, most), list.expire(now, most));
+                }
+                Operation::Time(passes) => now += passes,
+                Operation::Rate(rate) => {
+                    tree.set_rate(rate);
+                    list.link.rate = rate;
+                }
+            }
+            assert_eq!(
+                (tree.len() as usize, tree.demand()),
+                (list.len(), list.demand())
+            );
+            assert!(tree.check().is_ok(), "{:?}", tree.check());
+        }
+        for id in 0..FLOWS {
+            assert_eq!(tree.verdict(id), list.verdict(id), "of {id}");
+        }
+    }
+}
 
 /// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of its last updates.
-pub(super) struct Naive {
-    pub(super) link: Link,
-    pub(super) capacity: usize,
+pub(crate) struct Naive {
+    pub(crate) link: Link,
+    pub(crate) capacity: usize,
     flows: Vec<(Flow, u64)>,
 }
 
 impl Naive {
-    pub(super) fn new(capacity: usize, link: Link) -> Self {
+    pub(crate) fn new(capacity: usize, link: Link) -> Self {
         Self {
             link,
             capacity,
@@ -21,15 +138,15 @@ impl Naive {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
 
-    pub(super) fn demand(&self) -> u64 {
+    pub(crate) fn demand(&self) -> u64 {
         self.flows.iter().map(|(flow, _)| flow.demand).sum()
     }
 
-    pub(super) fn update(&mut self, flow: Flow, now: u64) -> Verdict {
+    pub(crate) fn update(&mut self, flow: Flow, now: u64) -> Verdict {
         self.expire(now, EXPIRED_AT_ONCE);
         self.remove(flow.id);
         self.flows.push((flow, now));
@@ -42,13 +159,13 @@ impl Naive {
         verdict
     }
 
-    pub(super) fn remove(&mut self, id: u64) -> bool {
+    pub(crate) fn remove(&mut self, id: u64) -> bool {
         let before = self.flows.len();
         self.flows.retain(|(flow, _)| flow.id != id);
         self.flows.len() < before
     }
 
-    pub(super) fn expire(&mut self, now: u64, most: u32) -> u32 {
+    pub(crate) fn expire(&mut self, now: u64, most: u32) -> u32 {
         let late = |(_, seen): &(Flow, u64)| now.saturating_sub(*seen) >= self.link.lifetime;
         let late = self.flows.iter().take_while(|flow| late(flow)).count();
         let gone = late.min(most as usize);
@@ -56,7 +173,7 @@ impl Naive {
         gone as u32
     }
 
-    pub(super) fn verdict(&self, id: u64) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, id: u64) -> Option<Verdict> {
         let (flow, _) = self.flows.iter().find(|(flow, _)| flow.id == id)?;
         Some(self.of(flow))
     }
@@ -82,7 +199,7 @@ impl Naive {
 }
 
 /// What each flow may send if the most urgent takes all it can of its links, then the next, and so on.
-pub(super) fn strict_priority(rates: &[u64], flows: &[(Flow, Vec<usize>)]) -> Vec<u64> {
+pub(crate) fn strict_priority(rates: &[u64], flows: &[(Flow, Vec<usize>)]) -> Vec<u64> {
     let mut left = rates.to_vec();
     let mut order: Vec<usize> = (0..flows.len()).collect();
     order.sort_by_key(|&at| (flows[at].0.urgency, flows[at].0.id));
