@@ -29,11 +29,14 @@ tests![
     #[once]
     by_default_a_connection_waits_for_a_quarter_of_an_hour,
     a_silent_peer_is_given_up_after_the_keepalive_probes,
+    #[exact = "takes three quarters of an hour"]
     #[once]
     a_receiver_that_answers_with_a_closed_window_is_waited_for,
+    #[exact = "takes three quarters of an hour"]
     #[once]
     a_window_that_closes_over_what_is_out_is_probed_as_linux_does,
     orphans_go_when_tcp_orphan_retries_says_and_free_the_module,
+    #[exact = "judges when segments are sent"]
     a_flow_whose_own_queue_refuses_its_first_packet_asks_again_after_a_timeout,
     a_flow_whose_own_queue_refuses_everything_ends_as_renos_does,
 ];
