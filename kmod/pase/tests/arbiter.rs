@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Algorithm 1, line by line; what the paper leaves open; and the tree against a sorted list.
 
-use super::naive::{Operation, Scenario, FLOWS};
+use super::naive::{Operation, Scenario, FLOWS, LINK};
 use crate::tests::corpus::replay;
 use proptest::prelude::*;
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
 use weft_mechanisms::pase::{Flow, Verdict, MAX_RATE};
-
-const LINK: Link = Link {
-    rate: 100,
-    queues: 8,
-    lifetime: 1_000,
-};
 
 fn arbiter(capacity: u32, link: Link) -> Arbiter<Heap> {
     let Ok(arbiter) = Arbiter::new(capacity, link, 7);

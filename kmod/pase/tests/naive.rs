@@ -31,7 +31,7 @@ pub(crate) struct Scenario {
 }
 
 /// Of a scenario, but for its queues.
-const LINK: Link = Link {
+pub(crate) const LINK: Link = Link {
     rate: 100,
     queues: 8,
     lifetime: 1_000,

@@ -295,7 +295,7 @@ fn what_a_change_does_not_say_stays(_: &Context) -> Result<()> {
         good(),
     ] {
         let before = BFC.dumped(&mut port)?.unwrap_or_default();
-        let expected = BFC.expect(Some(&before), &payload(&options));
+        let expected = (BFC.expect)(Some(&before), &payload(&options));
         let expected = expected.map_err(|refusal| anyhow::anyhow!("{refusal:?}"))?;
         BFC.request(&mut port, Verb::Change, &payload(&options))?;
         let after = BFC.dumped(&mut port)?.unwrap_or_default();

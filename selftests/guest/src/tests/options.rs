@@ -26,7 +26,7 @@ fn expect<C: Configuration>(current: Option<&[u8]>, payload: &[u8]) -> Result<Ve
 /// A kind of qdisc and an oracle for its options.
 pub(super) struct Kind {
     pub(super) qdisc: mechanism::Qdisc,
-    expect: Oracle,
+    pub(super) expect: Oracle,
 }
 
 impl Kind {
@@ -148,15 +148,6 @@ impl Kind {
             self.refuses(port, good, &bytes, &whole("Junk after the last attribute"))?;
         }
         Ok(())
-    }
-
-    /// What `current` (`None`: there is no qdisc) becomes under a request, as the payload of a dump.
-    pub(super) fn expect(
-        &self,
-        current: Option<&[u8]>,
-        payload: &[u8],
-    ) -> Result<Vec<u8>, Refusal> {
-        (self.expect)(current, payload)
     }
 }
 

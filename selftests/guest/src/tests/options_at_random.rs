@@ -37,6 +37,7 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
     let mut random = Random::new(TIMES.fetch_add(1, Ordering::Relaxed));
     let mut port = Port::new()?;
     let good = port.options_of(&kind.qdisc)?;
+    let attributes: Vec<_> = kind.attributes().collect();
     let mut held = None;
     let mut accepted = 0;
     for number in 0..REQUESTS {
@@ -46,7 +47,8 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
         if random.one_in(4) && held.is_none() {
             held = Some(kind.adds(&mut port, &good)?);
         }
-        let payload = payload(&mut random, kind, held.as_deref().unwrap_or(&good));
+        let base = held.as_deref().unwrap_or(&good);
+        let payload = payload(&mut random, &attributes, base);
         let verb = match (&held, random.one_in(3)) {
             (_, true) => Verb::Replace,
             (Some(_), _) => Verb::Change,
@@ -54,7 +56,7 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
         };
         let result = kind.request(&mut port, verb, &payload);
         let shown = kind.dumped(&mut port)?;
-        let judged = kind.expect(held.as_deref(), &payload);
+        let judged = (kind.expect)(held.as_deref(), &payload);
         let context = || {
             let mut was = String::new();
             if let Some(held) = &held {
@@ -86,8 +88,8 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
     Ok(())
 }
 
-/// The payload of a request that is often nearly right, for a qdisc that is told `base`.
-fn payload(random: &mut Random, kind: &Kind, base: &[u8]) -> Vec<u8> {
+/// The payload of a request that is often nearly right, for a qdisc that has these attributes and is told `base`.
+fn payload(random: &mut Random, attributes: &[(u16, usize)], base: &[u8]) -> Vec<u8> {
     if random.one_in(6) {
         let len = random.below(64);
         return (0..len).map(|_| random.next() as u8).collect();
@@ -96,9 +98,8 @@ fn payload(random: &mut Random, kind: &Kind, base: &[u8]) -> Vec<u8> {
     if random.one_in(2) {
         some_of(random, base, &mut nest);
     }
-    let attributes: Vec<_> = kind.attributes().collect();
     for _ in 0..random.below(4) {
-        let (mut attr, mut size) = random.choose(&attributes);
+        let (mut attr, mut size) = random.choose(attributes);
         if random.one_in(12) {
             attr = random.below(20) as u16;
         }
