@@ -113,9 +113,12 @@ impl Detours {
 
     /// A number below `end`, another one for each timeslot.
     pub(crate) fn turn(timeslot: u64, end: usize) -> usize {
-        // Fibonacci hashing (Knuth, TAOCP 6.4).
-        let hash = timeslot.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (hash % end.max(1) as u64) as usize
+        // SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): what is drawn for timeslots that are so many apart is
+        // not to be alike, as it is of multiples alone.
+        let hash = timeslot.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((hash ^ hash >> 31) % end.max(1) as u64) as usize
     }
 
     fn links(&self, packet: &Allocation, path: u8) -> Option<Links> {

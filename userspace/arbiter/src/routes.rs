@@ -122,12 +122,19 @@ impl Routes {
         self.detours.as_ref().map_or(&[], Detours::waiting)
     }
 
+    /// Whether packets of a pod's own meet others that were sent in another timeslot. Of a single pod all are alike.
+    fn has_long(&self) -> bool {
+        let is_apart = self.meetings.as_ref().is_some_and(Meetings::is_apart);
+        is_apart && self.pod.last().is_some_and(|pod| *pod > 0)
+    }
+
     /// By how many the numbers of ways are turned in a timeslot, of so many: any of them is as good as another, but where one of
-    /// them is closed, it is not to be the same packets' each time.
+    /// them is closed, it is not to be the same packets' each time; nor where some meet others and cannot make room: what is too much
+    /// for one way would be so in each timeslot in which the same hosts send, and what is left of another one of no use.
     fn turn(&self, number: u64, ways: usize) -> u8 {
-        match self.detours {
-            Some(_) => Detours::turn(number, ways) as u8,
-            None => 0,
+        match self.detours.is_some() || self.has_long() {
+            true => Detours::turn(number, ways) as u8,
+            false => 0,
         }
     }
 
@@ -144,7 +151,8 @@ impl Routes {
     fn select_colours(&mut self, number: u64, timeslot: &[Allocation]) {
         self.chosen.clear();
         let Ways { edge, core } = self.ways;
-        let (turn, core_turn) = (self.turn(number, edge), self.turn(number, core));
+        // Each by itself.
+        let (turn, core_turn) = (self.turn(number, edge), self.turn(!number, core));
         match (&mut self.racks, &mut self.meetings) {
             (Some(_), Some(_)) => self.select_by_lag(number, timeslot),
             (Some(racks), None) => {
@@ -179,6 +187,7 @@ impl Routes {
     fn select_by_lag(&mut self, number: u64, timeslot: &[Allocation]) {
         let edge = self.ways.edge;
         let turn = self.turn(number, edge);
+        let has_long = self.has_long();
         let (Some(racks), Some(meetings)) = (&mut self.racks, &mut self.meetings) else {
             return;
         };
@@ -193,8 +202,6 @@ impl Routes {
             let [from, to] = ends(packet, of);
             from != to
         };
-        // Of a single pod all are alike.
-        let has_long = meetings.is_apart() && self.pod.last().is_some_and(|pod| *pod > 0);
         let is_short = |packet: &Allocation| has_long && !is_between(packet, &self.pod);
         meetings.begin(number);
         for is_wanted in [true, false] {

@@ -265,6 +265,57 @@ fn flows_that_last_do_not_meet_again_and_again() {
     }
 }
 
+/// All links of hosts are in use all the time, each host sends to one other, which acknowledges it. Where two ways down to a switch have room for both of its
+/// hosts, it is not to be that one gets more than it carries for good and the other less: it would lose packets.
+#[test]
+fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end() {
+    // A timeslot is 3 % longer than a packet (`timeslot` of `weft schemes fastpass`).
+    const CARRIED: f64 = 1.03;
+    let lags = Lags { near: 2, far: 5 };
+    for seed in 0..8 {
+        let mut world = World::new(Settings { lags, ..SETTINGS });
+        world.random = Random(seed + 1);
+        let mut receivers: Vec<u16> = (0..16).collect();
+        for last in (1..16).rev() {
+            // Nobody sends to himself (S. Sattolo, 1986).
+            receivers.swap(last, world.random.below(last as u64) as usize);
+        }
+        let end = world.now + 3000 * TIMESLOT;
+        while world.now < end {
+            for (from, to) in receivers.iter().enumerate() {
+                if world.endpoints[from].outstanding(*to) < 100 {
+                    world.endpoints[from].ask(*to, 64);
+                }
+                // Acknowledgements, many in a timeslot.
+                if world.random.below(4) == 0 {
+                    world.endpoints[usize::from(*to)].ask(from as u16, 1);
+                }
+            }
+            world.step();
+        }
+        let mut come = BTreeMap::new();
+        for (timeslot, packets) in &world.given {
+            for packet in packets {
+                for (link, at) in when(*timeslot, *packet, lags) {
+                    *come.entry((link, at)).or_insert(0.0) += 1.0;
+                }
+            }
+        }
+        let mut waiting = HashMap::new();
+        let mut most = (0.0, None);
+        for ((link, at), packets) in come {
+            let (last, before) = waiting.get(&link).copied().unwrap_or((at, 0.0));
+            let left = f64::max(before - (at - last) as f64 * CARRIED, 0.0);
+            let now = left + packets;
+            if now > most.0 {
+                most = (now, Some(link));
+            }
+            waiting.insert(link, (at, now));
+        }
+        assert!(most.0 < 30.0, "{most:?} packets wait, seed {seed}");
+    }
+}
+
 #[test]
 fn the_arbiters_own_host_is_left_what_its_packets_take() {
     let own = Settings {
