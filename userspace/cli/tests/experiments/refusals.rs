@@ -51,6 +51,18 @@ weft run rack:hosts=4 --load 0.4 --flows 10 --scheme ./plain --seed 1 --out resu
 }
 
 #[test]
+fn one_with_a_slip_of_the_pen_is_not_taken_for_a_topology() {
+    let torn = SOUND.replace("title = \"all\"", "title = \"all");
+    let (status, said) = run("torn", &torn, &[]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("mine.toml") && said.contains("line 14"),
+        "{said}"
+    );
+    assert!(!said.contains("topology"), "{said}");
+}
+
+#[test]
 fn what_is_drawn_has_five_seeds_and_what_is_not_one() {
     let drawn = SOUND.replace("seeds = [1]\n", "");
     let (_, plan) = run("five", &drawn, &[]);

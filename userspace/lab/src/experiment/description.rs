@@ -234,13 +234,20 @@ pub fn named(text: &str) -> Result<Option<Experiment>> {
     let Ok(content) = fs::read_to_string(text) else {
         return Ok(None);
     };
-    let runs = |content: &str| Some(content.parse::<toml::Table>().ok()?.contains_key("runs"));
-    if KINDS.contains(&kind) || runs(&content) != Some(true) {
+    if KINDS.contains(&kind) || !has_runs(&content) {
         // A topology, whose reader says what is wrong with it.
         return Ok(None);
     }
     let stem = Path::new(text).file_stem().and_then(|stem| stem.to_str());
     Experiment::parse(stem.unwrap_or(text), text, &content).map(Some)
+}
+
+/// Whether a file is meant as an experiment, well-formed or not.
+fn has_runs(content: &str) -> bool {
+    match content.parse::<toml::Table>() {
+        Ok(table) => table.contains_key("runs"),
+        Err(_) => content.lines().any(|line| line.trim() == "[[runs]]"),
+    }
 }
 
 impl Experiment {
