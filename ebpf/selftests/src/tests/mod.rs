@@ -68,6 +68,7 @@ parts! {
         a_packet_takes_the_way_that_its_tag_says
         #[once] off_keeps_a_flow_on_one_path;
     fabric:
+        #[exact = "judges how long flows take"]
         short_flows_overtake_long_ones_at_a_pfabric_port
         a_tag_takes_its_time_of_the_hosts_own_wire;
     malformed:
