@@ -112,6 +112,24 @@ fn the_documentation_has_what_is_kept() {
 }
 
 #[test]
+fn the_projects_first_page_has_tables_that_are_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let kept: Vec<_> = names().iter().filter_map(|name| kept(name)).collect();
+    let mut found = 0;
+    for block in readme.split("```console\n").skip(1) {
+        let table = block.split("```").next().unwrap();
+        if !table.starts_with("scheme ") {
+            continue;
+        }
+        let as_kept = |text: &String| text.contains(table);
+        assert!(kept.iter().any(as_kept), "of no kept result:\n{table}");
+        found += 1;
+    }
+    assert!(found > 0);
+}
+
+#[test]
 fn the_documentation_has_what_was_found_in_the_same_words() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
     let words = |text: &str| {
