@@ -177,10 +177,11 @@ impl Delivered {
 }
 
 fn sent_again(version: Version) -> Result<String> {
+    const SIZE: usize = 300_000;
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // A short queue behind a slow wire drops, as a real one does.
-    let queue = "qdisc add dev right2 root tbf rate 100mbit burst 5kb limit 20kb";
+    // A short queue behind a slow wire drops, as a real one does; so slow that a kernel with detectors fills it, too.
+    let queue = "qdisc add dev right2 root tbf rate 1mbit burst 5kb limit 20kb";
     path.first.command("tc", queue)?;
     let capture = Capture::start(&path.first, "left")?;
     let peer = transfer::send(
