@@ -2,14 +2,17 @@
 
 //! Packets on their way to a host, seen at nodes that they come to.
 
-use std::io::IoSliceMut;
-use std::net::IpAddr;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd as _;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, recvmmsg, setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, TimestampingFlag, Timestamps, recvmmsg,
+    recvmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -25,6 +28,8 @@ const TRANSPORT: usize = 20;
 const BUFFER: usize = 8 << 20;
 /// Packets that are read with one system call.
 const BATCH: usize = 64;
+/// An IP protocol that is left to experiments (RFC 3692): nobody listens to it.
+const EXPERIMENTAL: i32 = 253;
 /// Of `struct ipv6hdr`.
 const IPV6_HEADER: usize = 40;
 
@@ -108,13 +113,53 @@ impl Testbed {
                 missed: 0,
             })
         };
-        let nodes = nodes.into_iter().map(ear).collect::<Result<_>>()?;
-        Ok(Follower { nodes })
+        let ears = nodes.iter().copied().map(ear).collect::<Result<_>>()?;
+        if let Some((node, _)) = nodes.first() {
+            self.enter(node, wait_until_stamped)?
+                .map_err(|error| Error::system(format!("{node}: packets' times"), error))?;
+        }
+        Ok(Follower { nodes: ears })
     }
 }
 
+/// Waits until packets have the time at which they came. A socket may ask for it at once, but the kernel leaves it to a
+/// worker to begin with it (`net_enable_timestamp`), and until then a packet has the time at which it is read.
+///
+/// The packets that show it go from this namespace to itself, of a protocol that is nobody's: they draw no port and no
+/// number, so that what a run draws later is the same.
+fn wait_until_stamped() -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const PAUSE: Duration = Duration::from_millis(1);
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into();
+    let protocol = Protocol::from(EXPERIMENTAL);
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(protocol))?;
+    socket.bind(&loopback)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    // Unlike the option of the sockets that follow, these say nothing of a packet that had no time when it came.
+    let software = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+    setsockopt(&socket, sockopt::Timestamping, &software)?;
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        socket.send_to(&[0], &loopback)?;
+        let mut start = [0; START];
+        let mut parts = [IoSliceMut::new(&mut start)];
+        let mut space = cmsg_space!(Timestamps);
+        let descriptor = socket.as_raw_fd();
+        let flags = MsgFlags::empty();
+        let message = recvmsg::<()>(descriptor, &mut parts, Some(&mut space), flags)?;
+        let has_time = |said| matches!(said, ControlMessageOwned::ScmTimestampsns(_));
+        if message.cmsgs()?.any(has_time) {
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+    }
+    let message = "the kernel does not say when packets come";
+    Err(io::Error::new(io::ErrorKind::TimedOut, message))
+}
+
 /// A socket that gets what comes to this namespace on its way to an address, from IP's header on.
-fn listen(to: IpAddr) -> std::io::Result<Socket> {
+fn listen(to: IpAddr) -> io::Result<Socket> {
     let protocol = match to {
         IpAddr::V4(_) => libc::ETH_P_IP,
         IpAddr::V6(_) => libc::ETH_P_IPV6,

@@ -8,8 +8,12 @@ use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::unistd::{Pid, gettid};
 use serde_json::Value;
 use weft_net::probe::{self, Part};
 use weft_net::qdisc::{Command, Handle, QdiscCommand};
@@ -52,6 +56,7 @@ pub(crate) const TESTS: &[Test] = tests![
     a_command_sees_its_node_and_the_others_names,
     statistics_count_what_was_sent,
     a_packet_is_seen_at_each_node_that_it_comes_to,
+    a_packet_that_comes_at_once_has_the_time_at_which_it_came,
     packets_that_nobody_reads_in_time_are_told,
     what_the_kernel_lacks_is_found_out,
     killed,
@@ -198,7 +203,7 @@ fn short(prefix: String, full: &str) -> String {
 fn a_fabric_in_which_nobody_sends_is_silent() {
     let testbed = build(&plan("silent", "fat-tree:k=4"));
     // Router solicitations and listener reports would go within a second.
-    std::thread::sleep(Duration::from_millis(2500));
+    thread::sleep(Duration::from_millis(2500));
     let mut qdiscs = 0;
     let mut stats = testbed.stats().unwrap();
     stats
@@ -240,7 +245,7 @@ fn the_commands_make_the_same() {
     fs::write("/run/script", script.commands().to_string()).unwrap();
     run("sh /run/script");
     // The other end of a link learns of its carrier in the background.
-    std::thread::sleep(Duration::from_millis(1500));
+    thread::sleep(Duration::from_millis(1500));
     for node in ours.topology().nodes() {
         let namespaces = [&ours, &script].map(|plan| plan.namespace(node));
         let [left, right] = namespaces.each_ref().map(|namespace| everything(namespace));
@@ -679,6 +684,56 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
     remove("followed");
 }
 
+fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
+    let plan = plan_with("punctual", "rack:hosts=2", "qdisc add dev DEV root pfifo");
+    let testbed = build(&plan);
+    let [from, to] = ["h0", "h1"].map(|node| addresses(&plan, node)[0]);
+    let bind = |node, address: IpAddr| {
+        let socket = testbed.enter(node, || UdpSocket::bind((address, 0)).unwrap());
+        socket.unwrap()
+    };
+    let (sender, receiver) = (bind("h0", from), bind("h1", to));
+    let destination = receiver.local_addr().unwrap();
+    let exchange = || {
+        sender.send_to(b"there", destination).unwrap();
+        receiver.recv_from(&mut [0; 5]).unwrap();
+    };
+    // Neighbours are known from then on.
+    exchange();
+    let follow = || {
+        before_all_others();
+        for _ in 0..10 {
+            // Whoever had the time of reading would have these two the wrong way round.
+            let mut follower = testbed.follow([("h1", to), ("tor0", to)]).unwrap();
+            exchange();
+            let mut times = [0; 2];
+            follower
+                .read(|seen| times[seen.place] = seen.time_ns)
+                .unwrap();
+            assert!(0 < times[1] && times[1] < times[0], "{times:?}");
+            // The kernel's worker is to end with it, too, as nobody asks for it any more.
+            drop(follower);
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    thread::scope(|scope| scope.spawn(follow).join().unwrap());
+    remove("punctual");
+}
+
+/// Keeps the calling thread on its processor, whose workers of the kernel wait until it sleeps. Without the privilege it is
+/// as it was.
+fn before_all_others() {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu().unwrap()).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &here).unwrap();
+    let me = gettid().to_string();
+    let mut command = process::Command::new("chrt");
+    let status = command.args(["--fifo", "--pid", "1", &me]).status();
+    if !status.unwrap().success() {
+        println!("# not before all others, which takes CAP_SYS_NICE");
+    }
+}
+
 fn packets_that_nobody_reads_in_time_are_told() {
     let plan = plan_with("missed", "rack:hosts=2", "qdisc add dev DEV root pfifo");
     let testbed = build(&plan);
@@ -699,7 +754,7 @@ fn packets_that_nobody_reads_in_time_are_told() {
         follower.read(|_| seen += 1).unwrap();
         sender.send_to(&[0; 1000], (to, 9)).unwrap();
         sent += 1;
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
         let is_late = begun.elapsed().unwrap() > Duration::from_secs(10);
         assert!(!is_late, "{seen} of {sent} were seen, and none was missed");
     }
@@ -751,7 +806,7 @@ fn statistics_count_what_was_sent() {
             break;
         }
         assert_eq!(seen[0].4.1, seen[0].4.0 * 1042);
-        std::thread::sleep(Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
     }
     let [
         (kind, handle, parent, (packets, bytes, drops, overlimits), _),
