@@ -263,6 +263,29 @@ fn a_claim_holds_only_if_its_interval_does() {
     );
 }
 
+/// Student's interval of a loss goes below 0, however often something was lost.
+#[test]
+fn what_is_said_never_to_happen_is_refuted_by_once() {
+    let never = EXPERIMENT
+        .replace("measure = \"mean\"\nwhere = { scheme = \"./plain\", load = 0.8 }\nover = { where = { load = 0.2 } }\nat_least = 1.4\nat_most = 1.6", "measure = \"timeouts\"\nwhere = { scheme = \"./plain\" }\nat_most = 0")
+        .replace("loss = {", "timeouts = { of = \"timeouts\" }\nloss = {");
+    for (name, timeouts, verdict) in [("never", 0, "holds"), ("once", 1, "fails")] {
+        let folder = folder(&format!("said-{name}"), &never);
+        for (seed, load) in [(1, "0.2"), (1, "0.8"), (2, "0.2"), (2, "0.8")] {
+            let mut sample = result(load, 2.0);
+            sample.header.seed = seed;
+            if seed == 2 {
+                sample.flows[0].timeouts = Some(timeouts);
+            }
+            sample.write(&place(&folder, load));
+        }
+        let output = weft(&folder, &["run", "./mine.toml", "--judge", "--json"]);
+        let judgement: Value = serde_json::from_str(&printed(&output)).unwrap();
+        let claim = &judgement["claims"][0];
+        assert_eq!(claim["verdict"], verdict, "{claim}");
+    }
+}
+
 #[test]
 fn a_claim_of_a_number_needs_an_interval_that_has_it_and_is_narrow() {
     let experiment = EXPERIMENT.replace("at_least = 1.4\nat_most = 1.6", "equals = 1.5\nto = 0.1");

@@ -319,6 +319,12 @@ fn excess(claim: &Claim, value: f64) -> f64 {
 
 /// What follows from a figure and its interval.
 fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
+    // What is said never to happen, and cannot happen less than never, is refuted by the first time that it does. Student's
+    // interval knows nothing of that: it goes below 0.
+    let counts = claim.less.is_none() && claim.over.is_none();
+    if counts && claim.at_most == Some(0.0) && figure.value > 0.0 {
+        return Verdict::Fails;
+    }
     let Some((low, high)) = figure.low.zip(figure.high) else {
         return Verdict::Undecided;
     };
