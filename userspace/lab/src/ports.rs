@@ -239,8 +239,8 @@ impl PortReading {
             "codel" => {
                 self.marks = u64::from(word(qdisc.app, 6)) + u64::from(word(qdisc.app, 8));
             }
-            // struct tc_red_xstats: early, pdrop, other, marked.
-            "red" => self.marks = word(qdisc.app, 3).into(),
+            // struct tc_red_xstats: early, pdrop, other, marked. A port of PASE has one for each of its bands.
+            "red" => self.marks += u64::from(word(qdisc.app, 3)),
             // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit, ecn_mark.
             // Then new_flow_count, new_flows_len, old_flows_len.
             "fq_codel" if word(qdisc.app, 0) == 0 => {
@@ -372,10 +372,9 @@ pub(crate) fn totals(before: &[PortReading], after: &[PortReading]) -> Totals {
 mod tests {
     use super::*;
 
-    /// What a port reads of a qdisc that is a child, and has nothing but statistics of its own.
-    fn reading(kind: &str, app: &[u8]) -> PortReading {
-        let mut port = PortReading::default();
-        port.add(&QdiscFigures {
+    /// A qdisc that is a child, and has nothing but statistics of its own.
+    fn child<'a>(kind: &'a str, app: &'a [u8]) -> QdiscFigures<'a> {
+        QdiscFigures {
             kind,
             handle: Handle(0x2_0000),
             parent: Handle(0x1_0001),
@@ -385,8 +384,25 @@ mod tests {
             backlog_bytes: 0,
             drops: 0,
             app,
-        });
+        }
+    }
+
+    /// What a port reads of such a qdisc.
+    fn reading(kind: &str, app: &[u8]) -> PortReading {
+        let mut port = PortReading::default();
+        port.add(&child(kind, app));
         port
+    }
+
+    /// As PASE's ports have them: a RED queue in each band.
+    #[test]
+    fn all_bands_marks_are_the_ports() {
+        let mut port = PortReading::default();
+        for marked in [7_u32, 0, 2] {
+            let statistics = [1, 2, 3, marked].map(u32::to_ne_bytes);
+            port.add(&child("red", statistics.as_flattened()));
+        }
+        assert_eq!(port.marks, 9);
     }
 
     #[test]
