@@ -284,7 +284,7 @@ mod tests {
         let variables = Variables::of_fabric(&scheme.description.parameters, &fabric()).unwrap();
         let words = words(&scheme, &variables);
         assert!(
-            words.contains("cwnd lock 24 quickack 1 rto_min 45"),
+            words.contains("initrwnd 1000 quickack 1 rto_min 45"),
             "{words}"
         );
         assert!(words.contains("initcwnd 12"), "{words}");

@@ -18,6 +18,7 @@ mod refusals;
 mod results;
 mod rootless;
 mod testbeds;
+mod window;
 
 /// All parts, in the order in which they run.
 pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
@@ -31,6 +32,8 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     fastpass,
     #[exact = "judges what weft measures"]
     incast,
+    #[exact = "judges what weft measures"]
+    window,
     #[exact = "judges what weft measures"]
     results,
     refusals,

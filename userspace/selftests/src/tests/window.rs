@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What schemes let a flow have on its way.
+
+use anyhow::{Context as _, Result, ensure};
+use weft_ktap::{Context, tests};
+use weft_load::record::PortSample;
+
+use crate::weft;
+
+tests![
+    #[once]
+    ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way,
+];
+
+/// Two long flows meet at a receiver's port: what waits there is at most what both have on their way.
+fn ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way(cx: &Context) -> Result<()> {
+    const WINDOW: u64 = 20;
+    const PACKET: u64 = 1514;
+    let run = weft::run(&format!(
+        "rack:hosts=3,rate=10gbit,delay=3us --dilation 1000 --scheme ideal-fq --set window={WINDOW} --warm-up 0 \
+         --sample 20us --only-added --add h1-h0:2MB --add h2-h0:2MB"
+    ))?;
+    let receivers = |port: &&PortSample| !port.host && port.port == "h0";
+    let waiting = run.ports.iter().filter(receivers);
+    let most = waiting.map(|port| port.backlog_bytes).max();
+    let most = most.context("no samples")?;
+    cx.note(format!("{most} bytes wait at most"));
+    // Each has some on its wires; half of both must wait.
+    let both = 2 * WINDOW * PACKET;
+    ensure!(
+        (both / 2..=both).contains(&most),
+        "{most} bytes wait at most, of two windows, {both} bytes"
+    );
+    Ok(())
+}
