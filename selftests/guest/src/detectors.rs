@@ -104,7 +104,7 @@ fn seen(log: &mut KernelLog, name: &str, sign: &str) -> Result<()> {
 fn leak() -> Result<()> {
     const MOST: usize = 8;
     make("leak")?;
-    let lost = kmemleak::lost(2)?;
+    let lost = kmemleak::lost()?;
     ensure!(
         lost.len() >= MOST,
         "kmemleak found {} of 10 objects:\n{}",

@@ -12,10 +12,6 @@ use crate::report::Report;
 
 const LOCKDEP: &str = "/proc/lockdep_stats";
 
-/// What is found without a reference is looked at again, as it may just have been on its way from one
-/// place to another.
-const SCANS: u32 = 3;
-
 /// A check under its name.
 type Check = (&'static str, fn() -> Result<()>);
 
@@ -46,7 +42,7 @@ pub(crate) fn report(program: &mut Report) -> usize {
 }
 
 fn no_memory_is_lost() -> Result<()> {
-    let lost = kmemleak::lost(SCANS)?;
+    let lost = kmemleak::lost()?;
     ensure!(lost.is_empty(), "kmemleak:\n{}", lost.concat());
     Ok(())
 }

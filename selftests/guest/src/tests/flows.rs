@@ -14,8 +14,11 @@ use crate::port::{Port, limit, rate, threshold};
 use weft_ktap::{Context, tests};
 
 tests![
+    #[exact = "a burst is to come faster than its port sends"]
     a_packet_whose_headers_are_in_pieces_is_of_its_flow,
+    #[exact = "a burst is to come faster than its port sends"]
     a_tagged_packet_whose_headers_are_in_pieces_is_of_its_flow,
+    #[exact = "a burst is to come faster than its port sends"]
     bfc_queues_a_packet_whose_headers_are_in_pieces_with_its_flow,
     a_hash_that_software_computed_makes_no_other_flow,
 ];

@@ -35,6 +35,7 @@ tests![
     flows_that_share_a_link_share_the_target,
     #[exact = "judges when segments are sent"]
     without_a_target_never_more_than_one_bdp_is_out,
+    #[exact = "judges when segments are sent"]
     a_timeout_starts_over_from_one_packet,
     #[exact = "judges when segments are sent"]
     what_follows_an_idle_time_starts_with_one_bdp,

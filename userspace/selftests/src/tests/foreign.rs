@@ -14,10 +14,15 @@ use crate::machine::{Machine, shell};
 use crate::weft::{self, Up, refusal, weft};
 
 tests![
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_cake,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_htb_with_classes_and_filters,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_netem,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_codel,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_fabric_of_bbr,
     what_tc_refuses_is_told_with_its_file_and_line,
     what_the_kernel_lacks_is_found_before_the_first_run,

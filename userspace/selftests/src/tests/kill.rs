@@ -16,7 +16,9 @@ use crate::weft;
 tests![
     an_up_killed_at_any_moment_leaves_nothing_after_down,
     a_large_up_killed_at_any_moment_leaves_nothing_after_down,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_run_killed_at_any_moment_leaves_nothing_after_down,
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_run_with_programs_killed_at_any_moment_leaves_nothing_after_down,
 ];
 
@@ -59,6 +61,8 @@ fn run(cx: &Context, words: &str, moments: u32) -> Result<()> {
 }
 
 fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
+    // pktgen has a thread of each processor for each namespace, and says so if whoever makes one is killed meanwhile.
+    cx.expect_kernel_message("pktgen: ");
     let foreign = Foreign::make()?;
     let words = format!("{words} --testbed {TESTBED}");
     let before = Machine::now()?;

@@ -25,6 +25,7 @@ tests![
     processes_on_nodes_have_their_signals,
     exec_becomes_the_command,
     down_ends_what_still_runs_if_it_is_asked_to,
+    #[exact = "judges what weft measures"]
     top_tells_what_ports_send,
     a_capture_says_what_it_lacks,
 ];

@@ -13,8 +13,10 @@ use crate::weft;
 
 tests![
     #[once]
+    #[exact = "a run is to be valid, whose timers are judged"]
     ten_thousand_flows_take_less_than_300_mb,
     #[once]
+    #[exact = "a run is to be valid, whose timers are judged"]
     a_run_for_which_tcps_memory_was_short_is_invalid,
 ];
 

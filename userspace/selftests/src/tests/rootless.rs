@@ -14,6 +14,7 @@ use crate::machine::Machine;
 use crate::weft::{Up, require_programs, succeed, unprivileged, unprivileged_refusal, valid, weft};
 
 tests![
+    #[exact = "a run is to be valid, whose timers are judged"]
     an_ordinary_user_runs_the_same_flows,
     an_ordinary_users_programs_run_on_hosts,
     what_takes_root_is_told,
