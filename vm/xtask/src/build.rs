@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
@@ -14,6 +16,7 @@ use crate::cpio;
 use crate::ebpf;
 use crate::enter::{self, Enter};
 use crate::host;
+use crate::interrupt::Temporary;
 use crate::metadata;
 use crate::modules;
 use crate::packages;
@@ -114,6 +117,8 @@ pub(crate) struct Built<'a> {
     debug: Option<UmKernel>,
     pub(crate) ebpf: Option<Entry>,
     pub(crate) programs: Programs,
+    /// Where these are, if they are copies.
+    copies: Option<Arc<Temporary>>,
     /// Those that somebody asked for.
     packages: Option<Entry>,
     /// What weft's own packages installed somewhere: guests have it in place of our own part.
@@ -121,11 +126,30 @@ pub(crate) struct Built<'a> {
 }
 
 /// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
-/// need each other is built at the same time.
+/// need each other is built at the same time. The programs are copies of our own, which stay as they are.
 ///
 /// # Errors
 /// Those of the stages.
 pub(crate) fn all<'a>(
+    cache: &'a Cache,
+    request: &Request,
+    kernels: &[Kernel],
+) -> Result<Built<'a>> {
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let mut built = in_place(cache, request, kernels)?;
+    let number = COPIES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("run/{}.programs.{number}", std::process::id());
+    let copies = Temporary::new(cache.file(name))?;
+    built.programs = built.programs.copied(copies.path())?;
+    built.copies = Some(Arc::new(copies));
+    Ok(built)
+}
+
+/// The same, and the programs are where cargo has them.
+///
+/// # Errors
+/// Those of the stages.
+pub(crate) fn in_place<'a>(
     cache: &'a Cache,
     request: &Request,
     kernels: &[Kernel],
@@ -160,6 +184,7 @@ pub(crate) fn all<'a>(
         debug,
         ebpf,
         programs,
+        copies: None,
         packages: None,
         installed: None,
     })

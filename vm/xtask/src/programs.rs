@@ -2,6 +2,7 @@
 
 //! The guest's own programs and the `tc` plugin, built by the host's cargo.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,6 +62,37 @@ impl Programs {
             programs.extend([ebpf.tag.as_path(), &ebpf.selftests]);
         }
         programs
+    }
+
+    /// Copies of them in a folder. Cargo has one place for what it builds, and another xtask that runs meanwhile puts others
+    /// there, after a change of the source or without the eBPF programs, which guests that start later would have.
+    ///
+    /// # Errors
+    /// If a file cannot be copied.
+    pub(crate) fn copied(&self, folder: &Path) -> Result<Self> {
+        let copied = |from: &PathBuf| {
+            let to = folder.join(from.file_name().unwrap_or_default());
+            fs::copy(from, &to).with_context(|| format!("copying {}", from.display()))?;
+            anyhow::Ok(to)
+        };
+        let ebpf = |ebpf: &Ebpf| {
+            anyhow::Ok(Ebpf {
+                tag: copied(&ebpf.tag)?,
+                selftests: copied(&ebpf.selftests)?,
+            })
+        };
+        Ok(Self {
+            init: copied(&self.init)?,
+            selftests: copied(&self.selftests)?,
+            bench: copied(&self.bench)?,
+            weft: copied(&self.weft)?,
+            pase: copied(&self.pase)?,
+            arbiter: copied(&self.arbiter)?,
+            fabric_selftests: copied(&self.fabric_selftests)?,
+            applications: copied(&self.applications)?,
+            ebpf: self.ebpf.as_ref().map(ebpf).transpose()?,
+            plugin: copied(&self.plugin)?,
+        })
     }
 }
 
@@ -193,6 +225,46 @@ fn library(messages: &str, name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_stay_when_cargo_builds_others() {
+        let name = format!("weft-programs-{}", std::process::id());
+        let folder = crate::interrupt::Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let [cargos, ours] = ["cargos", "ours"].map(|name| folder.path().join(name));
+        let built = |name: &str| {
+            fs::create_dir_all(&cargos).unwrap();
+            fs::create_dir_all(&ours).unwrap();
+            let path = cargos.join(name);
+            fs::write(&path, "first").unwrap();
+            path
+        };
+        let programs = Programs {
+            init: built("weft-guest"),
+            selftests: built("weft-selftests"),
+            bench: built("weft-bench"),
+            weft: built("weft"),
+            pase: built("weft-pase"),
+            arbiter: built("weft-arbiter"),
+            fabric_selftests: built("weft-fabric-selftests"),
+            applications: built("weft-application-selftests"),
+            ebpf: Some(Ebpf {
+                tag: built("weft-tag"),
+                selftests: built("weft-ebpf-selftests"),
+            }),
+            plugin: built("libweft_tc.so"),
+        };
+        let copies = programs.copied(&ours).unwrap();
+        for path in programs.in_path() {
+            fs::write(path, "second").unwrap();
+        }
+        fs::remove_file(&programs.plugin).unwrap();
+        for (path, original) in copies.in_path().iter().zip(programs.in_path()) {
+            assert_eq!(path.file_name(), original.file_name());
+            assert_eq!(fs::read_to_string(path).unwrap(), "first");
+        }
+        assert_eq!(fs::read_to_string(&copies.plugin).unwrap(), "first");
+        assert_eq!(fs::read_to_string(&copies.init).unwrap(), "first");
+    }
 
     #[test]
     fn artifacts_are_read_from_cargos_messages() {

@@ -82,7 +82,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         );
         return Ok(0);
     }
-    let built = build::all(cache, &build.target.request(), &[Kernel::Stock])?;
+    let built = build::in_place(cache, &build.target.request(), &[Kernel::Stock])?;
     if build.json {
         let stock = built.stock()?;
         let mut facts = facts(&built.base, &stock.metadata);
