@@ -20,12 +20,14 @@
 #include <linux/skbuff.h>
 #include <linux/sysctl.h>
 #include <net/gen_stats.h>
+#include <net/ip.h>
 #include <net/neighbour.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
 #include <net/netns/generic.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
+#include <net/route.h>
 #include <net/sch_generic.h>
 #include <net/tcp.h>
 #include <net/udp.h>

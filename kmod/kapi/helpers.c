@@ -296,6 +296,7 @@ struct weft_socket {
 	struct socket *socket;
 	void *owner;
 	weft_datagram_fn receive;
+	__be16 port;
 };
 
 /*
@@ -337,8 +338,6 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	if (error)
 		goto free;
 	sk = it->socket->sk;
-	/* Datagrams are sent in softirq. */
-	sk->sk_allocation = GFP_ATOMIC;
 	/* Network control, by which a switch may tell them. */
 	ip_sock_set_tos(sk, IPTOS_PREC_INTERNETCONTROL);
 	sk->sk_priority = TC_PRIO_CONTROL;
@@ -349,30 +348,96 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 		udp_encap_enable();
 	error = kernel_bind(it->socket, (struct sockaddr_unsized *)&any,
 			    sizeof(any));
-	if (!error)
-		return it;
+	if (error)
+		goto release;
+	/* The port stays, also where somebody has the socket aborted. */
+	lock_sock(sk);
+	sk->sk_userlocks |= SOCK_BINDPORT_LOCK;
+	it->port = inet_sk(sk)->inet_sport;
+	release_sock(sk);
+	return it;
+release:
 	sock_release(it->socket);
 free:
 	kfree(it);
 	return ERR_PTR(error);
 }
 
+/*
+ * One datagram, from softirq; false where it did not go.
+ *
+ * Not by kernel_sendmsg(): udp_sendmsg() may take the socket's lock, for which
+ * it may sleep, where the socket has no port (as whoever administers the
+ * namespace can bring about) and where some cgroup on the machine has a program
+ * for where datagrams go. This is what it does otherwise for a socket that is
+ * connected to nobody, and takes no lock.
+ */
 bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 		      const u8 *data, u32 len)
 {
-	struct sockaddr_in to = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(address),
-		.sin_port = htons(port),
-	};
-	struct msghdr message = {
-		.msg_name = &to,
-		.msg_namelen = sizeof(to),
-		.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL,
-	};
-	struct kvec part = { .iov_base = (void *)data, .iov_len = len };
+	struct sock *sk = it->socket->sk;
+	struct net *net = sock_net(sk);
+	u32 whole = sizeof(struct udphdr) + len;
+	u8 tos = READ_ONCE(inet_sk(sk)->tos);
+	struct flowi4 way;
+	struct rtable *route;
+	struct sk_buff *skb;
+	struct udphdr *udp;
+	struct iphdr *ip;
+	int error;
 
-	return kernel_sendmsg(it->socket, &message, &part, 1, len) == len;
+	/* A socket's share of memory, as for who sends from a process. */
+	if (refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf))
+		return false;
+	flowi4_init_output(&way, READ_ONCE(sk->sk_bound_dev_if),
+			   READ_ONCE(sk->sk_mark), tos & INET_DSCP_MASK,
+			   RT_SCOPE_UNIVERSE, IPPROTO_UDP, 0, htonl(address), 0,
+			   htons(port), it->port, sk_uid(sk));
+	route = ip_route_output_flow(net, &way, sk);
+	if (IS_ERR(route))
+		return false;
+	if (route->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST) ||
+	    sizeof(*ip) + whole > dst_mtu(&route->dst))
+		goto drop_route;
+	skb = alloc_skb(LL_RESERVED_SPACE(route->dst.dev) + sizeof(*ip) + whole,
+			GFP_ATOMIC);
+	if (!skb)
+		goto drop_route;
+	skb_reserve(skb, LL_RESERVED_SPACE(route->dst.dev) + sizeof(*ip));
+	skb_reset_transport_header(skb);
+	udp = skb_put(skb, sizeof(*udp));
+	skb_put_data(skb, data, len);
+	*udp = (struct udphdr){
+		.source = it->port,
+		.dest = htons(port),
+		.len = htons(whole),
+	};
+	udp_set_csum(false, skb, way.saddr, way.daddr, whole);
+
+	ip = skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	*ip = (struct iphdr){
+		.version = 4,
+		.ihl = sizeof(*ip) / 4,
+		.tos = tos,
+		.frag_off = htons(IP_DF),
+		.ttl = ip4_dst_hoplimit(&route->dst),
+		.protocol = IPPROTO_UDP,
+		.saddr = way.saddr,
+		.daddr = way.daddr,
+	};
+	skb->ignore_df = ip_sk_ignore_df(sk);
+	ip_select_ident(net, skb, sk);
+	skb->priority = READ_ONCE(sk->sk_priority);
+	skb->mark = READ_ONCE(sk->sk_mark);
+	skb_set_owner_w(skb, sk);
+	skb_dst_set(skb, &route->dst);
+	error = ip_local_out(net, sk, skb);
+	return net_xmit_eval(error) == 0;
+
+drop_route:
+	ip_rt_put(route);
+	return false;
 }
 
 /* Nobody is told of datagrams any more, nor is being told. May sleep. */

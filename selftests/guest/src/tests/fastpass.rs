@@ -42,6 +42,7 @@ tests![
     the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost,
     who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,
+    whose_socket_is_destroyed_keeps_its_port_and_goes_on,
     a_host_goes_while_its_packets_wait,
 ];
 
@@ -598,6 +599,38 @@ fn what_is_forged_is_not_heeded(cx: &Context) -> Result<()> {
     let stats = rack.stats(victim)?;
     cx.note(format!("{stats:?}"));
     ensure!(stats.foreign == 40 && stats.malformed == 40, "{stats:?}");
+    ensure!(stats.resets == 1 && stats.scheduled == 100, "{stats:?}");
+    Ok(())
+}
+
+/// Whoever administers a namespace may destroy its sockets, the kernel's among them. Once one had lost its port, the next
+/// datagram took the socket's lock to give it another one, in softirq.
+fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let victim = SENDERS[0];
+    rack.burst(0, 100, None)?;
+    let before = udp_ports(&mut rack, victim)?;
+    ensure!(before.len() == 1, "{before:?} are listened at");
+    let mut destroyed = 0;
+    for _ in 0..50 {
+        let namespace = rack.network.namespace(victim)?;
+        let mut command = Command::new("ss");
+        command.args(["--no-header", "--kill", "--udp", "--all"]);
+        let output = namespace.enter(|| command.output())??;
+        ensure!(output.status.success(), "{output:?}");
+        destroyed += String::from_utf8_lossy(&output.stdout).lines().count();
+        sleep(5);
+    }
+    let after = udp_ports(&mut rack, victim)?;
+    ensure!(
+        after == before,
+        "{before:?} was listened at, and now {after:?}"
+    );
+    rack.all_arrive(2000)?;
+    let stats = rack.stats(victim)?;
+    cx.note(format!("destroyed {destroyed} times; {stats:?}"));
+    ensure!(destroyed == 50, "destroyed {destroyed} times");
     ensure!(stats.resets == 1 && stats.scheduled == 100, "{stats:?}");
     Ok(())
 }
