@@ -225,6 +225,7 @@ u32 weft_tcp_smoothed_rtt_us(const struct sock *sk);
 
 /* Marks of congestion, see ecn.rs */
 u32 weft_tcp_delivered_ce(const struct sock *sk);
+u32 weft_tcp_rcv_nxt(const struct sock *sk);
 void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
 			 bool *ce_state);
 

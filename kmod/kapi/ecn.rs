@@ -6,7 +6,7 @@
 use super::{
     bindings::{
         tcp_ca_event, tcp_ca_event_CA_EVENT_ECN_IS_CE, tcp_ca_event_CA_EVENT_ECN_NO_CE,
-        weft_tcp_ce_arrived, weft_tcp_delivered_ce,
+        weft_tcp_ce_arrived, weft_tcp_delivered_ce, weft_tcp_rcv_nxt,
     },
     congestion::Socket,
 };
@@ -28,7 +28,8 @@ impl Ecn {
         Self {
             // SAFETY: Valid and locked (invariant of Socket).
             marked: unsafe { weft_tcp_delivered_ce(socket.as_ptr()) },
-            prior_rcv_nxt: 0,
+            // SAFETY: As above.
+            prior_rcv_nxt: unsafe { weft_tcp_rcv_nxt(socket.as_ptr()) },
             ce: false,
         }
     }

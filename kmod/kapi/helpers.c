@@ -936,6 +936,11 @@ u32 weft_tcp_delivered_ce(const struct sock *sk)
 	return tcp_sk(sk)->delivered_ce;
 }
 
+u32 weft_tcp_rcv_nxt(const struct sock *sk)
+{
+	return tcp_sk(sk)->rcv_nxt;
+}
+
 /* dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. */
 void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
 			 bool *ce_state)
