@@ -18,6 +18,9 @@ pub const MIN_TIMESLOT: u64 = 10;
 pub const MAX_TIMESLOT: u64 = 1_000_000_000;
 /// The longest of the other times, in nanoseconds: 100 s.
 pub const MAX_TIME: u64 = 100_000_000_000;
+/// The least time after which something is said again, in nanoseconds: 10 µs. Who may add a qdisc in a namespace of his own would
+/// else have a processor say the same without a pause.
+pub const MIN_PERIOD: u64 = 10_000;
 /// The largest limit in packets.
 pub const MAX_LIMIT: u32 = 1_000_000;
 /// The bytes that Ethernet has around a frame: preamble, checksum, gap.
@@ -117,11 +120,11 @@ crate::options! {
         as "interval" [Unit::Time, "TIME", "a time, for example 20us"],
         in (0, MAX_TIME), or c"Interval must be at most 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_INTERVAL);
-    /// Nanoseconds until a request that was not answered is said again, at most [`MAX_TIME`].
+    /// Nanoseconds until a request that was not answered is said again, [`MIN_PERIOD`] to [`MAX_TIME`].
     TIMEOUT = 16, timeout: u64
         as "timeout" [Unit::Time, "TIME", "a time, for example 300us"],
-        in (1, MAX_TIME), or c"Timeout must be between 1 ns and 100 s",
-        default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).min(MAX_TIME);
+        in (MIN_PERIOD, MAX_TIME), or c"Timeout must be between 10 us and 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).clamp(MIN_PERIOD, MAX_TIME);
     /// The address of a second arbiter, at the same port, which takes the place of the first one; 0.0.0.0: there is none.
     STANDBY = 17, standby: u32
         as "standby" [Unit::Address, "ADDRESS", "an IPv4 address"],
@@ -136,11 +139,11 @@ crate::options! {
         as "paths" [Unit::Number, "NUMBER", "a number of paths"],
         in (0, MAX_PATHS), or c"Paths must be at most 256",
         default |said| 0;
-    /// Nanoseconds between two reports, at most [`MAX_TIME`].
+    /// Nanoseconds between two reports, [`MIN_PERIOD`] to [`MAX_TIME`].
     REPORT = 20, report: u64
         as "report" [Unit::Time, "TIME", "a time, for example 600us"],
-        in (1, MAX_TIME), or c"Report must be between 1 ns and 100 s",
-        default |said| timeslot(said).saturating_mul(DEFAULT_REPORT).min(MAX_TIME);
+        in (MIN_PERIOD, MAX_TIME), or c"Report must be between 10 us and 100 s",
+        default |said| timeslot(said).saturating_mul(DEFAULT_REPORT).clamp(MIN_PERIOD, MAX_TIME);
 }
 
 impl Config {

@@ -39,11 +39,11 @@ fn everything() -> Options {
         limit: Some(77),
         late: Some(5),
         interval: Some(6),
-        timeout: Some(7),
+        timeout: Some(10_007),
         standby: Some(FIRST + 9),
         skew: Some(10),
         paths: Some(256),
-        report: Some(12),
+        report: Some(10_012),
     }
 }
 
@@ -65,11 +65,11 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (12, &77_u32.to_ne_bytes()),
         (13, &5_u64.to_ne_bytes()),
         (14, &6_u64.to_ne_bytes()),
-        (16, &7_u64.to_ne_bytes()),
+        (16, &10_007_u64.to_ne_bytes()),
         (17, &(FIRST + 9).to_ne_bytes()),
         (18, &10_u64.to_ne_bytes()),
         (19, &256_u32.to_ne_bytes()),
-        (20, &12_u64.to_ne_bytes()),
+        (20, &10_012_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -87,6 +87,12 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
     assert_eq!(config.interval, 16 * 1231);
     assert_eq!(config.timeout, 256 * 1231);
     assert_eq!((config.paths, config.report), (0, 512 * 1231));
+    // However short a timeslot is, nothing is said again without a pause.
+    let quick = Options {
+        rate: Some(50_000_000_000),
+        ..needed()
+    };
+    assert_eq!(Config::new(&quick).unwrap().timeout, 10_000);
     let counted = [0, 1, 2, 256].map(|paths| {
         let paths = Some(paths);
         Config::new(&Options { paths, ..needed() })
@@ -297,9 +303,9 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
         ),
         (
             attr::TIMEOUT,
-            u64(0),
-            u64(1),
-            c"Timeout must be between 1 ns and 100 s",
+            u64(9_999),
+            u64(10_000),
+            c"Timeout must be between 10 us and 100 s",
         ),
         (
             attr::SKEW,
@@ -310,9 +316,9 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
         (attr::PATHS, u32(257), u32(0), c"Paths must be at most 256"),
         (
             attr::REPORT,
-            u64(0),
-            u64(100_000_000_000),
-            c"Report must be between 1 ns and 100 s",
+            u64(9_999),
+            u64(10_000),
+            c"Report must be between 10 us and 100 s",
         ),
     ] {
         let refusal = Refusal {
@@ -335,18 +341,18 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         limit: Some(1),
         late: Some(2),
         interval: Some(3),
-        timeout: Some(4),
+        timeout: Some(10_004),
         skew: Some(5),
-        report: Some(6),
+        report: Some(10_006),
         ..Options::default()
     };
     let changed = Config {
         limit: 1,
         late: 2,
         interval: 3,
-        timeout: 4,
+        timeout: 10_004,
         skew: 5,
-        report: 6,
+        report: 10_006,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use nix::errno::Errno;
 use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::fastpass::QDISC;
-use weft_mechanisms::fastpass::options::{Config, Options, attr};
+use weft_mechanisms::fastpass::options::{Config, MIN_PERIOD, Options, attr};
 
 use super::options::{Kind, Why, attribute};
 use crate::netlink::{Nest, Verb};
@@ -67,9 +67,9 @@ fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
             limit: Some(limit),
             late: Some(time),
             interval: Some(time),
-            timeout: Some(time),
+            timeout: Some(time.max(MIN_PERIOD)),
             paths: Some(256),
-            report: Some(time),
+            report: Some(time.max(MIN_PERIOD)),
             ..NEEDED
         };
         let shown = Config::parse(&FASTPASS.accepts(&mut port, &payload(&all))?);
@@ -154,7 +154,7 @@ fn values_out_of_range_are_refused(_: &Context) -> Result<()> {
         (
             attr::TIMEOUT,
             u64(0),
-            "Timeout must be between 1 ns and 100 s",
+            "Timeout must be between 10 us and 100 s",
         ),
     ] {
         let why = Why::of(Errno::ERANGE, sentence, attr);
