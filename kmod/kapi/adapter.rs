@@ -37,6 +37,8 @@ use crate::common::options::Configuration as _;
 /// namespace where there is something shared, the timer where [`Qdisc::WATCHDOG`] says so.
 pub(super) struct Private<T> {
     ready: bool,
+    /// Of a qdisc with a child: a packet is being taken.
+    taking: bool,
     pub(super) child: Option<Child>,
     pub(super) namespace: *mut c_void,
     group: Option<Group>,
@@ -292,9 +294,23 @@ impl<T: Qdisc> Adapter<T> {
     ) -> c_int {
         // SAFETY: Under the qdisc lock; the packet passes to us, on no list.
         unsafe {
+            // The lock does not keep whoever has it from coming again: netem gives each duplicate to the tree's root, which
+            // is this qdisc or has it below, while this one hands netem the packet. Neither the state nor a `Sch` may be
+            // borrowed twice, so that packet is dropped before either is.
+            let taking = addr_of_mut!((*Self::private(sch)).taking);
+            if T::CHILD {
+                if *taking {
+                    bindings::weft_qdisc_drop(skb, sch, to_free);
+                    return bindings::NET_XMIT_DROP as c_int;
+                }
+                *taking = true;
+            }
             let skb = Skb::from_raw(NonNull::new_unchecked(skb));
             let admission = Admission::new(to_free, &skb);
             let verdict = Self::state(sch).enqueue(&mut Sch::new(sch), skb, admission);
+            if T::CHILD {
+                *taking = false;
+            }
             verdict.code()
         }
     }

@@ -29,7 +29,8 @@ use super::{
 /// # Invariants
 ///
 /// Valid, of kind `T`, its init succeeded, and the qdisc lock is held by this thread for as long as
-/// `'a`. There is one such value at a time for a qdisc, and none beside a [`Rtnl`] or [`Setup`].
+/// `'a`. There is one such value at a time for a qdisc (which the lock alone does not make true: a child may call its
+/// parent's enqueue, see the adapter's), and none beside a [`Rtnl`] or [`Setup`].
 pub struct Sch<'a, T: Qdisc> {
     sch: NonNull<bindings::Qdisc>,
     // Invariant in 'a: the time in which this lock is held.

@@ -25,6 +25,7 @@ tests![
     fq,
     tbf_slower_than_the_wire,
     netem_with_a_delay,
+    what_netem_duplicates_is_dropped,
     skbprio,
 ];
 
@@ -167,4 +168,45 @@ fn skbprio(cx: &Context) -> Result<()> {
     // When skbprio drops a packet for another, it answers NET_XMIT_CN whatever their lengths are:
     // its parents' bytes are right only if all packets are of one length.
     account_of_lengths(cx, "skbprio limit 10", true, (1000, 1000))
+}
+
+/// netem gives a duplicate to the tree's root, the wire, which is just giving it the packet.
+fn what_netem_duplicates_is_dropped(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 200;
+    // A wire withholds packets, which htb remarks upon.
+    cx.expect_kernel_message("non-work-conserving");
+    for above in ["", "htb default 1"] {
+        let mut port = Port::new()?;
+        let parent = match above {
+            "" => "root",
+            htb => {
+                port.tc(&format!("qdisc add dev {{v}} root handle 9: {htb}"))?;
+                port.tc("class add dev {v} parent 9: classid 9:1 htb rate 1gbit quantum 1514")?;
+                "parent 9:1"
+            }
+        };
+        port.tc(&format!(
+            "qdisc add dev {{v}} {parent} handle 1: wire rate 10mbit"
+        ))?;
+        port.tc("qdisc add dev {v} parent 1:1 handle 2: netem duplicate 50% limit 1000")?;
+        let receiver = port.receiver()?;
+        let mut sender = port.sender()?;
+        for id in 0..PACKETS {
+            let packet = Packet {
+                id,
+                rank: 0,
+                flow: 0,
+                len: 500,
+            };
+            ensure!(sender.send(&packet)?, "packet {id} was dropped");
+        }
+        port.drain(Duration::from_secs(60))?;
+        let ids: Vec<u64> = receiver.arrivals()?.iter().map(|it| it.id).collect();
+        ensure!(ids.iter().copied().eq(0..PACKETS), "{ids:?}");
+        let wire = port.find(WIRE)?;
+        cx.note(format!("{above}: {} duplicates", wire.drops));
+        ensure!((50..150).contains(&wire.drops), "{wire:?}");
+        ensure!(wire.qlen == 0 && wire.backlog == 0, "{wire:?}");
+    }
+    Ok(())
 }
