@@ -370,7 +370,8 @@ free:
  * it may sleep, where the socket has no port (as whoever administers the
  * namespace can bring about) and where some cgroup on the machine has a program
  * for where datagrams go. This is what it does otherwise for a socket that is
- * connected to nobody, and takes no lock.
+ * connected to nobody, and takes no lock; but there are no fragments, so what is
+ * longer than the MTU does not go.
  */
 bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 		      const u8 *data, u32 len)

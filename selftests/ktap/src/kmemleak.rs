@@ -12,9 +12,9 @@ const FILE: &str = "/sys/kernel/debug/kmemleak";
 /// Memory that is younger is not judged yet (`MSECS_MIN_AGE` in mm/kmemleak.c, 5 s).
 const AGE: Duration = Duration::from_millis(5500);
 
-/// Looks as often: the first look is for what an object has in it, and only one that has not changed since is lost. On several
-/// busy processors two looks in a row found none of ten objects once in a while, where what is left of a reference on some
-/// stack or processor is gone a few seconds later.
+/// How often it looks: the first time for what an object has in it, as only one that has not changed since is lost. On several
+/// busy processors two looks in a row found none of ten objects once in a while; a few seconds later what is left of a
+/// reference, on some stack say, is gone.
 const LOOKS: u32 = 3;
 
 /// Looks through all memory, each time once what there is is old enough to be judged, and returns the objects to which
