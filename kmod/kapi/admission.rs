@@ -5,12 +5,19 @@
 //! A parent trusts its child's counters and its answers: a packet too many in `qlen`, or an answer
 //! that does not fit it, has been a use after free in hfsc, drr and qfq more than once. So a module
 //! says what happens to packets, and what is counted follows from that in here.
+//!
+//! Where all that was inside is evicted for the arriving packet, that counts as being inside until the
+//! qdisc is called the next time ([`settle`]). Parents count the arriving one when this enqueue has
+//! returned: they would have nothing for a moment, and tell their own parents so. hfsc stops a class of
+//! which it is told that, and starts it for a packet that comes to an empty one only: it has asked
+//! whether it is empty before.
 
 use core::{marker::PhantomData, ptr::addr_of_mut};
 
 use kernel::prelude::*;
 
 use super::{
+    adapter::Adapter,
     bindings::{
         self, qdisc_tree_reduce_backlog, sk_buff, weft_qdisc_drop, NET_XMIT_DROP, NET_XMIT_SUCCESS,
         WEFT_NET_XMIT_STOLEN,
@@ -110,6 +117,7 @@ impl<'a> Admission<'a> {
 
     /// A packet that was inside is dropped to make room.
     pub fn evict<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
+        const { assert!(T::EVICTS, "it would be counted for good: see Qdisc::EVICTS") };
         self.evicted = self.evicted.wrapping_add(1);
         self.evicted_bytes = self.evicted_bytes.wrapping_add(skb.packet().len);
         self.drop(sch, skb);
@@ -123,17 +131,26 @@ impl<'a> Admission<'a> {
         unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.to_free) };
     }
 
-    /// Counts what happened: the arriving packet first, for a qdisc that seems empty when packets
-    /// are evicted tells its parents to stop asking it.
+    /// Counts what happened: the arriving packet first, lest a parent seem to be empty before.
     #[inline]
     pub(super) fn answer<T: Qdisc>(self, sch: &mut Sch<'_, T>, code: c_int) -> Verdict<'a> {
         if code == NET_XMIT_SUCCESS as c_int {
             // SAFETY: Valid and locked (invariant of Sch).
             unsafe { queued(sch.as_ptr(), self.len) };
         }
-        if self.evicted != 0 {
-            // SAFETY: As above.
-            unsafe { evicted(sch.as_ptr(), self.evicted, self.evicted_bytes) };
+        if T::EVICTS && self.evicted != 0 {
+            // SAFETY: As above; nobody else has the place while the lock is held.
+            unsafe {
+                let left = (*sch.as_ptr()).q.qlen.saturating_sub(self.evicted);
+                if left > 1 {
+                    evicted(sch.as_ptr(), self.evicted, self.evicted_bytes);
+                } else {
+                    *addr_of_mut!((*Adapter::<T>::private(sch.as_ptr())).owed) = Owed {
+                        packets: self.evicted,
+                        bytes: self.evicted_bytes,
+                    };
+                }
+            }
         }
         Verdict {
             code,
@@ -186,6 +203,32 @@ pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb) {
         packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
         let qlen = addr_of_mut!((*sch).q.qlen);
         qlen.write_volatile((*qlen).saturating_sub(1));
+    }
+}
+
+/// Packets that are inside no more and counted as if they were. All zeros: there are none.
+#[derive(Default)]
+pub(super) struct Owed {
+    packets: u32,
+    bytes: u32,
+}
+
+/// No longer counts what is inside no more: at the begin of each callback in which packets come or go, or are counted. A reset counts anew.
+///
+/// # Safety
+///
+/// `sch` is valid, of kind `T` and locked; its init succeeded.
+#[inline]
+pub(super) unsafe fn settle<T: Qdisc>(sch: *mut bindings::Qdisc) {
+    if T::EVICTS {
+        // SAFETY: As the caller promises; nobody else has the place meanwhile.
+        unsafe {
+            let owed = &mut *addr_of_mut!((*Adapter::<T>::private(sch)).owed);
+            if owed.packets != 0 {
+                let Owed { packets, bytes } = core::mem::take(owed);
+                evicted(sch, packets, bytes);
+            }
+        }
     }
 }
 

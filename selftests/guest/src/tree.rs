@@ -15,6 +15,9 @@ const FILTERS: [&str; 2] = [
 ];
 
 const TBF: &str = "qdisc add dev {v} root handle 1: tbf rate 10mbit burst 1600 limit 1000000";
+/// At `{leaf}`, faster than any of its parents.
+const FAST_TBF: &str =
+    "qdisc add dev {v} parent {leaf} handle {handle}: tbf rate 1gbit burst 20000 limit 1000000";
 pub(crate) const HTB: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 htb rate 4mbit ceil 10mbit burst 1600 cburst 1600",
     "class add dev {v} parent {c} classid {c}2 htb rate 6mbit ceil 10mbit burst 1600 cburst 1600",
@@ -22,6 +25,11 @@ pub(crate) const HTB: [&str; 2] = [
 pub(crate) const HFSC: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 hfsc sc rate 4mbit ul rate 4mbit",
     "class add dev {v} parent {c} classid {c}2 hfsc sc rate 6mbit ul rate 6mbit",
+];
+/// As [`HFSC`], but that no class is real-time: one that is takes the first packet out of what is in it as soon as it comes.
+const HFSC_SHARES: [&str; 2] = [
+    "class add dev {v} parent {c} classid {c}1 hfsc ls rate 4mbit ul rate 4mbit",
+    "class add dev {v} parent {c} classid {c}2 hfsc ls rate 6mbit ul rate 6mbit",
 ];
 pub(crate) const DRR: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 drr quantum 1514",
@@ -90,6 +98,18 @@ impl Tree {
         Self::classful(Port::new()?, "root", 1, kind, classes)
     }
 
+    /// A tbf in each class of an hfsc, which leaves what is inside where it is until it sends it.
+    pub(crate) fn tbf_under_hfsc() -> Result<Self> {
+        let mut tree = Self::root("hfsc", &HFSC_SHARES)?;
+        tree.raise(|port, leaf, handle| {
+            let leaf = format!("{:x}:{:x}", leaf.0 >> 16, leaf.0 & 0xffff);
+            let handle = format!("{:x}", handle.0 >> 16);
+            let command = FAST_TBF.replace("{leaf}", &leaf);
+            port.tc(&command.replace("{handle}", &handle)).map(drop)
+        })?;
+        Ok(tree)
+    }
+
     pub(crate) fn mq() -> Result<Self> {
         let port = Port::with_queues(4)?;
         port.tc("qdisc add dev {v} root handle 1: mq")?;
@@ -97,13 +117,26 @@ impl Tree {
         Ok(Self::new(port, &leaves))
     }
 
-    /// Puts a qdisc at each leaf; returns their handles.
+    /// One more storey: a qdisc with one class, `:1`, at each leaf. Those classes are the leaves from now on.
+    pub(crate) fn raise(
+        &mut self,
+        add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
+    ) -> Result<()> {
+        let handles = self.populate(add)?;
+        self.leaves = handles.iter().map(|handle| Handle(handle.0 | 1)).collect();
+        Ok(())
+    }
+
+    /// Puts a qdisc at each leaf; returns their handles, which are those of no other storey.
     pub(crate) fn populate(
         &mut self,
         mut add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
     ) -> Result<Vec<Handle>> {
+        let below = self.leaves.iter().filter(|&&leaf| leaf != Handle::ROOT);
+        let below = below.map(|leaf| (leaf.0 >> 16) as u16).max();
+        let first = (below.unwrap_or(0) | 0xf) + 1;
         let mut handles = Vec::new();
-        for (number, &leaf) in (0x10..).zip(&self.leaves) {
+        for (number, &leaf) in (first..).zip(&self.leaves) {
             let handle = Handle::new(number, 0);
             add(&mut self.port, leaf, handle)?;
             handles.push(handle);

@@ -27,6 +27,7 @@ tests![
     pfabric_under_tbf,
     pfabric_under_htb,
     pfabric_under_hfsc,
+    pfabric_under_tbf_under_hfsc,
     pfabric_under_prio_under_tbf,
     pfabric_under_drr_under_tbf,
     pfabric_under_qfq_under_tbf,
@@ -151,16 +152,20 @@ fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
 
 /// Overflows a `pfabric` at each leaf. What was sent arrives or is counted as dropped; nothing is
 /// left anywhere.
-fn overflow_pfabric(cx: &Context, mut tree: Tree) -> Result<()> {
-    const LIMIT: u32 = 5;
+fn overflow_pfabric(cx: &Context, tree: Tree) -> Result<()> {
+    overflow_pfabric_of(5, cx, tree)
+}
+
+/// The same, of a limit in packets.
+fn overflow_pfabric_of(most: u32, cx: &Context, mut tree: Tree) -> Result<()> {
     let handles =
-        tree.populate(|port, leaf, handle| port.add_pfabric(leaf, handle, &limit(LIMIT)))?;
+        tree.populate(|port, leaf, handle| port.add_pfabric(leaf, handle, &limit(most)))?;
     let (sent, arrived) = bursts(&mut tree.port, 1)?;
     let (mut evicted, mut dropped) = (0, 0);
     for handle in handles {
         let (_, stats) = tree.port.pfabric(handle)?;
         ensure!(
-            stats.highest_backlog == LIMIT,
+            stats.highest_backlog == most,
             "{handle:?} was never full: {stats:?}"
         );
         ensure!(stats.evicted > 0, "{handle:?} evicted nothing: {stats:?}");
@@ -227,6 +232,12 @@ fn pfabric_under_hfsc(cx: &Context) -> Result<()> {
     overflow_pfabric(cx, Tree::root("hfsc", &HFSC)?)
 }
 
+/// Where there is room for one packet, what arrives takes the place of all that is inside. hfsc asks its class before that whether there is anything,
+/// and would have it stopped for good by an account that goes to nothing before the packet is on it.
+fn pfabric_under_tbf_under_hfsc(cx: &Context) -> Result<()> {
+    overflow_pfabric_of(1, cx, Tree::tbf_under_hfsc()?)
+}
+
 fn pfabric_under_prio_under_tbf(cx: &Context) -> Result<()> {
     overflow_pfabric(cx, Tree::under_tbf("prio", &[])?)
 }
@@ -257,18 +268,8 @@ fn pfabric_under_htb_under_wire(cx: &Context) -> Result<()> {
 
 fn pfabric_under_wire_under_mq(cx: &Context) -> Result<()> {
     let mut tree = Tree::mq()?;
-    tree.populate(|port, leaf, handle| port.add_wire(leaf, handle, &rate(2_500_000)))?;
-    tree.leaves = (0x10..0x14).map(|number| Handle::new(number, 1)).collect();
-    let mut number = 0x20;
-    let handles = tree.populate(|port, leaf, _| {
-        number += 1;
-        port.add_pfabric(leaf, Handle::new(number, 0), &limit(5))
-    })?;
-    // The handles of this second storey begin with 0x21.
-    let handles: Vec<Handle> = handles
-        .iter()
-        .map(|handle| Handle(handle.0 + 0x11_0000))
-        .collect();
+    tree.raise(|port, leaf, handle| port.add_wire(leaf, handle, &rate(2_500_000)))?;
+    let handles = tree.populate(|port, leaf, handle| port.add_pfabric(leaf, handle, &limit(5)))?;
     let (sent, arrived) = bursts(&mut tree.port, 1)?;
     let (mut dropped, mut queues) = (0, 0);
     for handle in handles {
