@@ -37,7 +37,7 @@ pub struct Terms {
     pub limit: u32,
     /// How late a timeslot may be begun.
     pub late: u64,
-    /// The least time between two rounds of what is said to the arbiter.
+    /// The least time between two rounds of what is said to the arbiter. It is at least as long as a round takes, too.
     pub interval: u64,
     /// Until what was not acknowledged is said again.
     pub timeout: u64,
@@ -138,6 +138,8 @@ pub struct Host<S: Store> {
     speak_at: u64,
     /// Whether something has been said in the round that is under way.
     is_speaking: bool,
+    /// When that round began.
+    round: u64,
     /// Whether the time after a round has not been seen to be over.
     is_pausing: bool,
     /// When something was last said to the arbiter, or heard of it.
@@ -167,6 +169,7 @@ impl<S: Store> Host<S> {
             open: None,
             speak_at: 0,
             is_speaking: false,
+            round: 0,
             is_pausing: false,
             quiet_since: 0,
             packets: 0,
@@ -384,10 +387,14 @@ impl<S: Store> Host<S> {
         if now < self.speak_at {
             return None;
         }
-        if self.enquire_at().is_some_and(|at| at <= now) {
+        // What becomes due while it speaks waits for the next round: this one ends, however long it takes to say it.
+        if !self.is_speaking {
+            self.round = now;
+        }
+        if self.enquire_at().is_some_and(|at| at <= self.round) {
             self.endpoint.enquire();
         }
-        let mut size = self.endpoint.poll(now, bytes);
+        let mut size = self.endpoint.poll(self.round, bytes);
         if size.is_some() {
             self.quiet_since = now;
         } else {
@@ -401,7 +408,10 @@ impl<S: Store> Host<S> {
             None if self.is_speaking => {
                 self.is_speaking = false;
                 self.is_pausing = true;
-                self.speak_at = now.saturating_add(self.terms.interval);
+                // At most half of the time is spoken, whatever the interval: many requests that nobody answers, or a slow machine,
+                // would keep a processor busy else.
+                let length = now.saturating_sub(self.round);
+                self.speak_at = now.saturating_add(self.terms.interval.max(length));
             }
             None => self.is_pausing = false,
         }
@@ -410,7 +420,7 @@ impl<S: Store> Host<S> {
 
     /// Writes the report that is due, if one is.
     fn report(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
-        if self.report_at()? > now {
+        if self.report_at()? > self.round {
             return None;
         }
         let mut entries = [Line::default(); ENTRIES];

@@ -346,15 +346,15 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	WRITE_ONCE(udp_sk(sk)->encap_type, 1);
 	if (!udp_test_and_set_bit(ENCAP_ENABLED, sk))
 		udp_encap_enable();
+	/* The port stays, from when it has one, also where somebody has the socket aborted. */
+	lock_sock(sk);
+	sk->sk_userlocks |= SOCK_BINDPORT_LOCK;
+	release_sock(sk);
 	error = kernel_bind(it->socket, (struct sockaddr_unsized *)&any,
 			    sizeof(any));
 	if (error)
 		goto release;
-	/* The port stays, also where somebody has the socket aborted. */
-	lock_sock(sk);
-	sk->sk_userlocks |= SOCK_BINDPORT_LOCK;
 	it->port = inet_sk(sk)->inet_sport;
-	release_sock(sk);
 	return it;
 release:
 	sock_release(it->socket);
@@ -388,8 +388,10 @@ bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 	int error;
 
 	/* A socket's share of memory, as for who sends from a process. */
-	if (refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf))
+	if (refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf)) {
+		UDP_INC_STATS(net, UDP_MIB_SNDBUFERRORS);
 		return false;
+	}
 	flowi4_init_output(&way, READ_ONCE(sk->sk_bound_dev_if),
 			   READ_ONCE(sk->sk_mark), tos & INET_DSCP_MASK,
 			   RT_SCOPE_UNIVERSE, IPPROTO_UDP, 0, htonl(address), 0,
@@ -421,7 +423,7 @@ bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 		.version = 4,
 		.ihl = sizeof(*ip) / 4,
 		.tos = tos,
-		.frag_off = htons(IP_DF),
+		.frag_off = ip_dont_fragment(sk, &route->dst) ? htons(IP_DF) : 0,
 		.ttl = ip4_dst_hoplimit(&route->dst),
 		.protocol = IPPROTO_UDP,
 		.saddr = way.saddr,
@@ -434,7 +436,10 @@ bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 	skb_set_owner_w(skb, sk);
 	skb_dst_set(skb, &route->dst);
 	error = ip_local_out(net, sk, skb);
-	return net_xmit_eval(error) == 0;
+	if (net_xmit_eval(error))
+		return false;
+	UDP_INC_STATS(net, UDP_MIB_OUTDATAGRAMS);
+	return true;
 
 drop_route:
 	ip_rt_put(route);

@@ -461,3 +461,39 @@ fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
     assert!(host.arrive(8, 84));
     assert_eq!(host.counters().full, 2);
 }
+
+/// Whatever the options, and however long it takes to say something: a round is what was due when it began, once, and as long as it took nothing
+/// is said after it.
+#[test]
+fn a_round_ends_however_long_it_takes() {
+    const MANY: u16 = 4096;
+    for (destinations, step) in [(1, 12_000), (1, 1), (MANY, 400), (MANY, 12_000)] {
+        for (paths, interval) in [(0, 20_000), (4, 20_000), (0, 0), (4, 0)] {
+            let terms = Terms {
+                interval,
+                timeout: 10_000,
+                report: 10_000,
+                ..TERMS
+            };
+            let mut host = Host::<Heap>::new(ID, MANY, paths, 1, terms).unwrap();
+            for destination in 0..destinations {
+                assert!(host.arrive(destination, CAPACITY));
+            }
+            // Nobody answers.
+            let (mut now, mut bytes) = (1_000_000, [0; MAX_SIZE]);
+            let frames = usize::from(destinations).div_ceil(crate::fastpass::frame::MOST);
+            for _ in 0..100 {
+                let (began, mut said) = (now, 0);
+                while host.poll(now, &mut bytes).is_some() {
+                    said += 1;
+                    now += step;
+                    assert!(said <= frames + 1, "{said} of {frames}, {step} ns each");
+                }
+                let next = host.next_poll().unwrap();
+                let pause = interval.max(now - began);
+                assert!(next >= now + pause || said == 0, "{said}, {pause} ns");
+                now = now.max(next);
+            }
+        }
+    }
+}
