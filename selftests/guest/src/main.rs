@@ -8,6 +8,7 @@
 
 mod blaster;
 mod capture;
+mod cgroup_program;
 mod clock;
 mod detectors;
 mod faults;
@@ -22,7 +23,6 @@ mod pause;
 mod port;
 mod random;
 mod scenario;
-mod sock_ops;
 mod tests;
 mod transfer;
 mod tree;

@@ -9,7 +9,7 @@
 //!   3, a host ───────┘
 //! ```
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use weft_mechanisms::fastpass::frame::{Head, Kind, MAX_SIZE, encode, encode_rese
 use weft_mechanisms::fastpass::options::DEFAULT_PORT;
 use weft_mechanisms::fastpass::stats::Stats;
 
+use crate::cgroup_program::Program;
 use crate::model::Packet;
 use crate::network::{Link, Network};
 use crate::packets::{Arrival, Receiver, Sender};
@@ -43,6 +44,7 @@ tests![
     who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,
     whose_socket_is_destroyed_keeps_its_port_and_goes_on,
+    what_a_host_says_is_no_process_and_is_counted_as_sent,
     a_host_goes_while_its_packets_wait,
 ];
 
@@ -544,6 +546,20 @@ fn udp_ports(rack: &mut Rack, node: usize) -> Result<Vec<u16>> {
     Ok(ports.collect())
 }
 
+/// The UDP datagrams that a namespace counts as sent.
+fn datagrams_sent(rack: &mut Rack, node: usize) -> Result<u64> {
+    let namespace = rack.network.namespace(node)?;
+    let text = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp"))??;
+    let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));
+    let names = lines.next().context("no names")?.split_whitespace();
+    let values = lines.next().context("no values")?.split_whitespace();
+    let mut both = names.zip(values);
+    let (_, value) = both
+        .find(|(name, _)| *name == "OutDatagrams")
+        .context("no OutDatagrams")?;
+    Ok(value.parse()?)
+}
+
 /// A datagram in the arbiter's name.
 fn forged(link: &Link, node: usize, port: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = link.address(node).to_vec();
@@ -632,6 +648,34 @@ fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<
     cx.note(format!("destroyed {destroyed} times; {stats:?}"));
     ensure!(destroyed == 50, "destroyed {destroyed} times");
     ensure!(stats.resets == 1 && stats.scheduled == 100, "{stats:?}");
+    Ok(())
+}
+
+/// A program for where processes' datagrams go has no say; to ask one, the socket's lock was taken, in softirq.
+fn what_a_host_says_is_no_process_and_is_counted_as_sent(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let port = DEFAULT_PORT as u16;
+    let _program = Program::forbids(port)?;
+    let process = rack.network.namespace(RECEIVER)?;
+    let process = process.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    let to = (Ipv4Addr::from(address(ARBITER)), port);
+    let refused = process.send_to(b"", to).map_err(|error| error.kind());
+    ensure!(
+        refused == Err(std::io::ErrorKind::PermissionDenied),
+        "a process may send: {refused:?}"
+    );
+    rack.burst(0, 100, None)?;
+    rack.all_arrive(2000)?;
+    let host = SENDERS[0];
+    let stats = rack.stats(host)?;
+    let sent = datagrams_sent(&mut rack, host)?;
+    cx.note(format!("{sent} datagrams; {stats:?}"));
+    ensure!(stats.scheduled == 100, "{stats:?}");
+    ensure!(
+        sent > 0 && sent == stats.said,
+        "{sent} datagrams were counted, {stats:?}"
+    );
     Ok(())
 }
 

@@ -17,9 +17,9 @@ use nix::sys::socket::{
 
 use super::tcp_pfabric::{MSS, NAME, PORT, port, set};
 use crate::capture::{Capture, Segment};
+use crate::cgroup_program::Program;
 use crate::flow::set_tcp;
 use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
-use crate::sock_ops::Chooser;
 use weft_ktap::{Context, tests};
 
 tests![
@@ -159,7 +159,7 @@ fn a_socket_that_chooses_it_after_its_syn_connects_as_linux_does(cx: &Context) -
 fn a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does(
     cx: &Context,
 ) -> Result<()> {
-    let chooser = Chooser::of(NAME)?;
+    let program = Program::chooses(NAME)?;
     connects(cx, |socket, sent| {
         if sent {
             let name = getsockopt(socket, sockopt::TcpCongestion)?;
@@ -171,7 +171,7 @@ fn a_socket_that_sock_ops_gives_it_before_its_syn_connects_as_linux_does(
         }
         Ok(())
     })?;
-    drop(chooser);
+    drop(program);
     Ok(())
 }
 
@@ -261,10 +261,10 @@ fn a_fast_open_client_that_has_it_connects_as_linux_does(cx: &Context) -> Result
     let capture = Capture::start(&port.near)?;
     deaf(&port, true)?;
     let near = open(&port)?;
-    let chooser = Chooser::of(NAME)?;
+    let program = Program::chooses(NAME)?;
     let sent = sendto(near.as_raw_fd(), &[9; 100], &address(FAR_IP), FAST_OPEN);
     cx.note(format!("MSG_FASTOPEN: {sent:?}"));
-    drop(chooser);
+    drop(program);
     std::thread::sleep(DARK);
     deaf(&port, false)?;
     std::thread::sleep(Duration::from_secs(4));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A sock_ops program that gives every socket of the machine a congestion control as it connects,
-//! before its SYN (`BPF_SOCK_OPS_TCP_CONNECT_CB`).
+//! Programs for every socket of the machine, at the root of its cgroups.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -15,16 +14,24 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_ATTACH: libc::c_long = 8;
 const BPF_PROG_DETACH: libc::c_long = 9;
-const BPF_PROG_TYPE_SOCK_OPS: u32 = 13;
-const BPF_CGROUP_SOCK_OPS: u32 = 3;
+
+/// Kinds of programs, and where they are attached.
+const SOCK_OPS: (u32, u32) = (13, 3);
+const UDP4_SENDMSG: (u32, u32) = (18, 14);
 
 /// The start of `union bpf_attr` for BPF_PROG_LOAD.
 #[repr(C)]
+#[derive(Default)]
 struct Load {
     kind: u32,
     instructions: u32,
     code: u64,
     license: u64,
+    _log: [u64; 2],
+    _version: [u32; 2],
+    _name: [u8; 16],
+    _device: u32,
+    attached: u32,
 }
 
 /// For BPF_PROG_ATTACH and BPF_PROG_DETACH.
@@ -57,17 +64,19 @@ fn op(code: u8, to: u64, from: u64, offset: i16, value: i32) -> u64 {
         | u64::from(value as u32) << 32
 }
 
-/// The program, while this lives.
-pub(crate) struct Chooser {
+/// A program, while this lives.
+pub(crate) struct Program {
     program: OwnedFd,
+    attached: u32,
     cgroup: File,
     /// Where the cgroups are mounted.
     directory: PathBuf,
 }
 
-impl Chooser {
+impl Program {
+    /// It gives every socket a congestion control as it connects, before its SYN (`BPF_SOCK_OPS_TCP_CONNECT_CB`).
     /// `name` has at most 7 bytes.
-    pub(crate) fn of(name: &str) -> Result<Self> {
+    pub(crate) fn chooses(name: &str) -> Result<Self> {
         let mut bytes = [0; 8];
         ensure!(name.len() < bytes.len(), "{name} is too long");
         bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -89,39 +98,59 @@ impl Chooser {
             op(0xb7, 0, 0, 0, 1),
             op(0x95, 0, 0, 0, 0),
         ];
+        Self::attached("chooses", SOCK_OPS, &code)
+    }
+
+    /// It lets no process send datagrams to a UDP port, but by a socket that is connected.
+    pub(crate) fn forbids(port: u16) -> Result<Self> {
+        let code = [
+            op(0x61, 2, 1, 24, 0), // r2 = user_port, as on the wire
+            op(0xb7, 0, 0, 0, 1),
+            op(0x55, 2, 0, 1, port.to_be().into()),
+            op(0xb7, 0, 0, 0, 0),
+            op(0x95, 0, 0, 0, 0),
+        ];
+        Self::attached("forbids", UDP4_SENDMSG, &code)
+    }
+
+    fn attached(name: &str, (kind, attached): (u32, u32), code: &[u64]) -> Result<Self> {
         let load = Load {
-            kind: BPF_PROG_TYPE_SOCK_OPS,
+            kind,
             instructions: code.len() as u32,
             code: code.as_ptr() as u64,
             license: c"Dual MIT/GPL".as_ptr() as u64,
+            attached,
+            ..Load::default()
         };
         let program = bpf(BPF_PROG_LOAD, &load).context("BPF_PROG_LOAD")?;
         // SAFETY: The kernel made this descriptor just now, for us.
         let program = unsafe { OwnedFd::from_raw_fd(program as i32) };
-        let directory = Path::new("/run").join(format!("weft-cgroup-{}", std::process::id()));
+        let directory = format!("weft-cgroup-{name}-{}", std::process::id());
+        let directory = Path::new("/run").join(directory);
         std::fs::create_dir_all(&directory)?;
         let none = None::<&str>;
         mount(none, &directory, Some("cgroup2"), MsFlags::empty(), none).context("cgroup2")?;
-        let chooser = Self {
+        let program = Self {
             program,
+            attached,
             cgroup: File::open(&directory)?,
             directory,
         };
-        bpf(BPF_PROG_ATTACH, &chooser.attach()).context("BPF_PROG_ATTACH")?;
-        Ok(chooser)
+        bpf(BPF_PROG_ATTACH, &program.attach()).context("BPF_PROG_ATTACH")?;
+        Ok(program)
     }
 
     fn attach(&self) -> Attach {
         Attach {
             cgroup: self.cgroup.as_raw_fd(),
             program: self.program.as_raw_fd(),
-            kind: BPF_CGROUP_SOCK_OPS,
+            kind: self.attached,
             flags: 0,
         }
     }
 }
 
-impl Drop for Chooser {
+impl Drop for Program {
     fn drop(&mut self) {
         // If it was never attached there is nothing to detach.
         let _ = bpf(BPF_PROG_DETACH, &self.attach());
