@@ -19,6 +19,7 @@
 //! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was answered.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::Occupied;
 
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pase::arbiter::{Arbiter, Link};
@@ -26,7 +27,7 @@ use weft_mechanisms::pase::message::{MAX_HOLD, Message, PATH, Says, Sequence};
 use weft_mechanisms::pase::path::onward;
 use weft_mechanisms::pase::{Flow, MAX_RATE, Verdict};
 
-use crate::delegated::Delegated;
+use crate::delegated::{Delegated, Reporting};
 use crate::tree::{Half, Step, Tree};
 
 /// The most flows that are known at a link; the most urgent stay.
@@ -41,7 +42,7 @@ pub struct Rules {
     pub ask_queues: u8,
     /// For how many µs a flow is known that does not ask again, and an answer counts.
     pub lifetime_us: u32,
-    /// The most flows of a link.
+    /// The most flows of a link, and the most of one sender that are remembered for it: what asks beyond that is ignored.
     pub flows: u32,
     /// Whether a trunk of several racks is divided among them, rather than arbitrated at the first of them.
     pub delegate: bool,
@@ -176,6 +177,8 @@ pub struct Arbitrators {
     delegated: Delegated,
     /// By the flow and by where the part of its way begins.
     entries: HashMap<(u64, u32), Entry>,
+    /// How many of those a sender has, by its place and by where the part of the way begins; none is 0.
+    asked: HashMap<(usize, u32), u32>,
     sequence: u64,
     counters: Counters,
 }
@@ -221,6 +224,7 @@ impl Arbitrators {
             trunks,
             delegated,
             entries: HashMap::new(),
+            asked: HashMap::new(),
             sequence,
             counters: Counters::default(),
         }
@@ -335,7 +339,10 @@ impl Arbitrators {
         let receiver = self.tree.host(to)?;
         let parts = self.parts(message.link, sender, receiver)?;
         let key = (id, message.link);
-        let known = self.entries.remove(&key);
+        let known = self.take(key);
+        if known.is_none() && self.has_most(sender, message.link) {
+            return None;
+        }
         let mut entry = match known {
             Some(entry) if entry.to == receiver => entry,
             // A flow of another receiver is another.
@@ -351,7 +358,7 @@ impl Arbitrators {
             },
         };
         if !entry.heard.is_news(message.sequence) {
-            self.entries.insert(key, entry);
+            self.put(key, entry);
             return None;
         }
         entry.asker = from;
@@ -367,8 +374,30 @@ impl Arbitrators {
         if late || !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
         }
-        self.entries.insert(key, entry);
+        self.put(key, entry);
         Some(out)
+    }
+
+    /// Whether no more is to be remembered of a sender. A host has as many numbers for flows as it likes.
+    fn has_most(&self, sender: usize, link: u32) -> bool {
+        let asked = self.asked.get(&(sender, link));
+        asked.is_some_and(|asked| *asked >= self.rules.flows)
+    }
+
+    fn put(&mut self, key: (u64, u32), entry: Entry) {
+        *self.asked.entry((entry.from, key.1)).or_default() += 1;
+        self.entries.insert(key, entry);
+    }
+
+    fn take(&mut self, key: (u64, u32)) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        if let Occupied(mut asked) = self.asked.entry((entry.from, key.1)) {
+            *asked.get_mut() -= 1;
+            if *asked.get() == 0 {
+                asked.remove();
+            }
+        }
+        Some(entry)
     }
 
     /// Asks the links of a half that are arbitrated here, and who has the next one.
@@ -494,7 +523,7 @@ impl Arbitrators {
             let entry = self.entries.get(key);
             entry.is_some_and(|entry| entry.away.iter().any(is_of))
         })?;
-        let mut entry = self.entries.remove(&key)?;
+        let mut entry = self.take(key)?;
         let away = entry.away.iter_mut().find(|away| is_of(away));
         let news = away.is_some_and(|away| {
             let asked = (away.first..=away.last).contains(&message.sequence);
@@ -510,7 +539,7 @@ impl Arbitrators {
         if news && !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
         }
-        self.entries.insert(key, entry);
+        self.put(key, entry);
         news.then_some(out)
     }
 
@@ -521,7 +550,7 @@ impl Arbitrators {
         if entry.asker != from || !entry.heard.is_news(message.sequence) {
             return None;
         }
-        let entry = self.entries.remove(&key)?;
+        let entry = self.take(key)?;
         Some(self.forget(key, &entry))
     }
 
@@ -551,7 +580,7 @@ impl Arbitrators {
     /// What is said of a trunk that is divided.
     fn divided(&mut self, from: Peer, message: &Message, now: u64) -> Option<Out> {
         match message.says {
-            Says::Report { child, demand } => self.reported(from, message, child, demand),
+            Says::Report { child, demand } => self.reported(from, message, child, demand, now),
             Says::Share { child, rate, hold } => {
                 self.shared(from, message, child, (rate, hold), now)
             }
@@ -560,14 +589,25 @@ impl Arbitrators {
     }
 
     /// What one rack of a trunk asks for.
-    fn reported(&mut self, from: Peer, message: &Message, child: u64, demand: u64) -> Option<Out> {
+    fn reported(
+        &mut self,
+        from: Peer,
+        message: &Message,
+        child: u64,
+        demand: u64,
+        now: u64,
+    ) -> Option<Out> {
         let Peer::Rack(rack) = from else {
             return None;
         };
         let divided = self.delegated.divided.get_mut(&message.link)?;
         let place = divided.child(rack)?;
-        let (_, heard) = divided.children.get_mut(place)?;
-        let is_news = child == place as u64 && heard.is_news(message.sequence);
+        let of = divided.children.get_mut(place)?;
+        if child != place as u64 {
+            return None;
+        }
+        let lifetime = u64::from(self.rules.lifetime_us) * 1000;
+        let is_news = of.heard.is_news(message.sequence, now, now + lifetime);
         (is_news && divided.delegation.report(place as u32, demand)).then(Out::new)
     }
 
@@ -582,11 +622,11 @@ impl Arbitrators {
     ) -> Option<Out> {
         let share = self.delegated.shares.get_mut(&message.link)?;
         let own = from == Peer::Rack(share.leader) && child == u64::from(share.child);
-        if !own || !share.heard.is_news(message.sequence) {
+        let until = now + u64::from(hold) * 1000;
+        if !own || !share.heard.is_news(message.sequence, now, until) {
             return None;
         }
         share.rate = rate;
-        share.until = now + u64::from(hold) * 1000;
         self.resize(message.link, now);
         Some(Out::new())
     }
@@ -636,10 +676,10 @@ impl Arbitrators {
                 continue;
             };
             divided.delegation.renew();
-            let share = |(child, (rack, _)): (u32, &(usize, Sequence))| {
+            let share = |(child, of): (u32, &Reporting)| {
                 let rate = divided.delegation.share(child)?;
                 let child = child.into();
-                Some((*rack, Says::Share { child, rate, hold }))
+                Some((of.rack, Says::Share { child, rate, hold }))
             };
             let shares: Vec<_> = (0..).zip(&divided.children).filter_map(share).collect();
             for (rack, says) in shares {
@@ -674,7 +714,7 @@ impl Arbitrators {
             .map(|(key, _)| *key)
             .collect();
         for key in gone {
-            if let Some(entry) = self.entries.remove(&key) {
+            if let Some(entry) = self.take(key) {
                 // Elsewhere it is forgotten in the same way.
                 self.forget(key, &entry);
             }

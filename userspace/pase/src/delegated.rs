@@ -29,17 +29,54 @@ pub(crate) struct Share {
     pub(crate) child: u32,
     /// An equal part, in bytes/s.
     pub(crate) equal: u64,
-    /// The leader's last word, and until when it counts.
+    /// The leader's last word.
     pub(crate) rate: u64,
-    pub(crate) until: u64,
-    pub(crate) heard: Sequence,
+    pub(crate) heard: Lasting,
+}
+
+/// The last word of somebody, for as long as it counts. Then anything is news: numbers begin with the time of day, and who begins
+/// anew may have had a clock that went ahead.
+pub(crate) struct Lasting {
+    last: Sequence,
+    /// In ns.
+    until: u64,
+}
+
+impl Lasting {
+    const NONE: Self = Self {
+        last: Sequence::NONE,
+        until: 0,
+    };
+
+    /// Notes a word that comes at `now` and would count `until` then; whether it is news.
+    pub(crate) fn is_news(&mut self, sequence: u64, now: u64, until: u64) -> bool {
+        if !self.counts(now) {
+            self.last = Sequence::NONE;
+        }
+        let is_news = self.last.is_news(sequence);
+        if is_news {
+            self.until = until;
+        }
+        is_news
+    }
+
+    /// Whether the last word counts.
+    fn counts(&self, now: u64) -> bool {
+        self.until > now
+    }
+}
+
+/// A rack that has a part of a trunk, as the leader knows it.
+pub(crate) struct Reporting {
+    pub(crate) rack: usize,
+    pub(crate) heard: Lasting,
 }
 
 /// A trunk's leader.
 pub(crate) struct Divided {
     pub(crate) delegation: Delegation<Heap>,
-    /// The racks, and what was heard of each.
-    pub(crate) children: Vec<(usize, Sequence)>,
+    /// By their numbers.
+    pub(crate) children: Vec<Reporting>,
 }
 
 /// One rack's part in all of that, by the links' numbers in messages.
@@ -58,14 +95,13 @@ impl Share {
             child: child.unwrap_or(0) as u32,
             equal,
             rate: equal,
-            until: 0,
-            heard: Sequence::NONE,
+            heard: Lasting::NONE,
         }
     }
 
     /// In bytes/s.
     pub(crate) fn now(&self, now: u64) -> u64 {
-        if self.until > now {
+        if self.heard.counts(now) {
             self.rate
         } else {
             self.equal
@@ -79,13 +115,18 @@ impl Divided {
         let Ok(delegation) = Delegation::new(trunk.racks.len() as u32, trunk.rate);
         Self {
             delegation,
-            children: racks.map(|rack| (*rack, Sequence::NONE)).collect(),
+            children: racks
+                .map(|&rack| Reporting {
+                    rack,
+                    heard: Lasting::NONE,
+                })
+                .collect(),
         }
     }
 
     /// The number of a rack.
     pub(crate) fn child(&self, rack: usize) -> Option<usize> {
-        self.children.iter().position(|(it, _)| *it == rack)
+        self.children.iter().position(|it| it.rack == rack)
     }
 }
 

@@ -63,7 +63,7 @@ struct Serve {
     /// For how long a flow is known that does not ask again, and an answer counts
     #[arg(long, default_value_t = 25_000, value_parser = clap::value_parser!(u32).range(1..=60_000_000))]
     lifetime_us: u32,
-    /// The most flows of a link
+    /// The most flows of a link, and the most of one sender that are remembered for it
     #[arg(long, default_value_t = 1 << 14, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     flows: u32,
     /// 1: a trunk of several racks is divided among them, each of which arbitrates its part

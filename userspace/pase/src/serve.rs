@@ -21,6 +21,9 @@ use crate::show::{self, Listener};
 /// Of arbitrators among themselves. Only who is privileged there sends from it.
 const PORT: u16 = 797;
 
+/// The most messages of one socket before others have their turn.
+const TURN: usize = 256;
+
 /// A switch's sockets, and who is behind them.
 struct Sockets {
     frames: Frames,
@@ -66,7 +69,11 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
         let timeout = (!idle).then_some(period);
         wait(&sockets, &listener, timeout)?;
-        while let Some((device, bytes)) = sockets.frames.receive().context("receiving frames")? {
+        for _ in 0..TURN {
+            let received = sockets.frames.receive().context("receiving frames")?;
+            let Some((device, bytes)) = received else {
+                break;
+            };
             let message = Message::decode(&bytes);
             match (sockets.host.get(&device), message) {
                 (Some(&host), Ok(message)) => {
@@ -76,7 +83,11 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
                 _ => arbitrators.ignore(),
             }
         }
-        while let Some((from, bytes)) = sockets.receive().context("receiving messages")? {
+        for _ in 0..TURN {
+            let received = sockets.receive().context("receiving messages")?;
+            let Some((from, bytes)) = received else {
+                break;
+            };
             match (from, Message::decode(&bytes)) {
                 (Some(rack), Ok(message)) => {
                     let out = arbitrators.receive(Peer::Rack(rack), &message, now());
@@ -85,7 +96,7 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
                 _ => arbitrators.ignore(),
             }
         }
-        while let Some(mut stream) = listener.accept() {
+        if let Some(mut stream) = listener.accept() {
             // Who goes away before it is told has not asked.
             let _ = stream.write_all(&show::told(node, &arbitrators, now())?);
         }

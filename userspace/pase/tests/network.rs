@@ -509,6 +509,75 @@ fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
     assert_eq!(network.shares()[1], most);
 }
 
+/// Numbers begin with the time of day. A leader, and another rack, that begin anew with a clock that no longer goes ahead are heard again, once what
+/// was said before counts no longer.
+#[test]
+fn whose_clock_was_set_back_is_heard_again() {
+    let mut network = delegating();
+    let asks = |network: &mut Network| {
+        network.ask((2, 1), 8, 500);
+        network.ask((3, 1), 9, 500);
+        network.renew();
+    };
+    let hour = 3_600_000_000_000;
+    let anew = |network: &mut Network, rack: usize, sequence: u64| {
+        let tree = network.tree.clone();
+        let rules = Rules {
+            delegate: true,
+            ..rules()
+        };
+        network.racks[rack] = Arbitrators::new(tree, rack, rules, sequence, 7);
+    };
+    for rack in [0, 1] {
+        anew(&mut network, rack, hour);
+    }
+    asks(&mut network);
+    asks(&mut network);
+    let most = network.shares()[1];
+    assert!(most > TRUNK / 8 * 7, "{most}");
+    for rack in [0, 1] {
+        anew(&mut network, rack, 1);
+        for _ in 0..7 {
+            asks(&mut network);
+        }
+        assert_eq!(network.shares()[1], most, "rack {rack} began anew");
+    }
+}
+
+/// A host has as many numbers for flows as it likes.
+#[test]
+fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
+    let most = 16;
+    let few = Rules {
+        flows: most,
+        ..rules()
+    };
+    let mut network = Network::with("fat-tree:k=4", few);
+    for number in 1..=1000 {
+        let answer = network.ask((0, number), 15, 5);
+        assert_eq!(answer.is_some(), number <= most, "{number}");
+    }
+    // What it asked for before goes on, and ends for another one; others are heard.
+    assert!(network.ask((0, 1), 15, 5).is_some());
+    network.end((0, 2));
+    assert!(network.ask((0, 1001), 14, 5).is_some());
+    assert!(network.ask((0, 1002), 14, 5).is_none());
+    assert!(network.ask((1, 1), 15, 5).is_some());
+    for rack in &network.racks {
+        assert!(rack.flows(network.now).len() <= 2 * most as usize);
+    }
+    // As if they had never been.
+    network.now += LIFETIME;
+    for rack in &mut network.racks {
+        rack.expire(network.now);
+    }
+    assert_eq!(network.known(), 0);
+    for number in 2000..2000 + most {
+        assert!(network.ask((0, number), 15, 5).is_some(), "{number}");
+    }
+    assert!(network.ask((0, 3000), 15, 5).is_none());
+}
+
 #[test]
 fn forged_reports_and_shares_change_nothing() {
     let mut network = delegating();
