@@ -12,6 +12,11 @@ const RESETS: u32 = 4;
 /// Sessions that are offered: more than RESETs, so that each is good for a timeout at least.
 const OFFERS: usize = 8;
 
+/// So many times what was not acknowledged is said again, a timeout after the other, while nothing is heard of the endpoint. Then it waits twice as
+/// long each time, up to 2^[`LONGEST`] timeouts: the endpoint may be gone for good.
+const PATIENCE: u32 = 8;
+const LONGEST: u32 = 10;
+
 /// Whoever allocates, as a session sees him.
 pub trait Demands {
     /// The endpoint wants `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`. Whether it gets them some time:
@@ -48,6 +53,8 @@ pub struct Session<S: Store> {
     unknown: Marks<S>,
     /// When all unknown is said again.
     again: Option<u64>,
+    /// How often it was since the endpoint was last heard.
+    repeated: u32,
     next: Next,
 }
 
@@ -170,6 +177,7 @@ impl<S: Store> Session<S> {
             counts: Marks::new(count)?,
             unknown: Marks::new(count)?,
             again: None,
+            repeated: 0,
             next: Next::EMPTY,
         })
     }
@@ -202,6 +210,11 @@ impl<S: Store> Session<S> {
             self.begin_again(nonce);
             demands.forget();
         }
+        // Who is back after a long time is not to wait for as long.
+        if self.repeated > PATIENCE && self.again.is_some() {
+            self.again = Some(now);
+        }
+        self.repeated = 0;
         // A report is answered as well, so that the endpoint knows of its way that it is good.
         self.is_asked |= matches!(frame.head.kind, Kind::Request | Kind::Report);
         for entry in frame.entries() {
@@ -333,6 +346,7 @@ impl<S: Store> Session<S> {
         if self.again.is_some_and(|again| again <= now) {
             self.counts.add(&self.unknown);
             self.again = None;
+            self.repeated = self.repeated.saturating_add(1);
         }
         let (kind, word) = if self.next.len > 0 {
             (Kind::Alloc, self.next.first)
@@ -344,7 +358,9 @@ impl<S: Store> Session<S> {
             return None;
         };
         if kind == Kind::Alloc {
-            self.again.get_or_insert(now.saturating_add(self.timeout));
+            let doubled = self.repeated.saturating_sub(PATIENCE).min(LONGEST);
+            let wait = self.timeout.saturating_mul(1 << doubled);
+            self.again.get_or_insert(now.saturating_add(wait));
         }
         let head = Head {
             kind,

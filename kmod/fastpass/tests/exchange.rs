@@ -281,3 +281,33 @@ fn a_third_of_all_packets_may_be_lost() {
     assert!(world.packets < 4 * 6000, "{}", world.packets);
     world.settle();
 }
+
+#[test]
+fn who_is_gone_is_told_ever_less_often_and_at_once_when_he_is_back() {
+    const LONG: u64 = 1_000_000;
+    let mut world = World::new(1);
+    world.ask(5, 3);
+    let lost = Trouble { loss: 100, ..NONE };
+    let before = world.timeslot;
+    while world.timeslot == before {
+        world.step(NONE);
+    }
+    // What was given since is on no packet that arrives.
+    world.network.clear();
+    for _ in 0..10 * TIMEOUT {
+        world.step(lost);
+    }
+    let mut bytes = [0; MAX_SIZE];
+    let mut said = 0;
+    for _ in 0..LONG {
+        world.now += 1;
+        said += u64::from(world.session.poll(world.now, &mut bytes).is_some());
+    }
+    assert!((30..60).contains(&said), "{said} in {LONG}");
+    world.ask(6, 1);
+    for _ in 0..2 * TIMEOUT {
+        world.step(NONE);
+    }
+    assert_eq!(world.came, world.asked);
+    world.settle();
+}
