@@ -51,6 +51,7 @@ tests![
     a_switch_is_deleted_while_it_pauses_and_is_paused,
     #[exact = "a burst is to come faster than its port sends"]
     a_port_comes_back_while_packets_are_counted_there,
+    #[exact = "a burst is to come faster than its port sends"]
     the_module_is_removed_after_all_that,
 ];
 
