@@ -17,21 +17,27 @@
 //! What this cannot help is a network that separates the two from each other and from no endpoint: then both are active, and
 //! endpoints heed whoever has reset them last. When beats get through again, the second one yields.
 //!
+//! # Whose turn it is
+//!
+//! While both are on standby the second one waits for the first. One that stands still again and again may say that it is there, and
+//! never run for a window. So the second one waits for three windows in which it hears of no active one, and then takes
+//! over when the first says that it has only begun to wait: until that one could be active there is time for several beats.
+//!
 //! # Who is heeded
 //!
 //! A beat has a number of its sender's that nobody else knows, its **cookie**, and must repeat the receiver's. Who does not see what
 //! the two say can say nothing in their names. A beat that does not repeat it is answered by one that repeats its sender's, so that
 //! the two come to know each other again when one of them restarts; a few times in a tenth of a window.
 //!
-//! | byte  | field    | what it is                             |
-//! |-------|----------|----------------------------------------|
-//! | 0–2   | protocol | `FCB`                                  |
-//! | 3     | version  | 1                                      |
-//! | 4     | rank     | 0 for the first arbiter, 1 the second  |
-//! | 5     | state    | 0 on standby, 1 active                 |
-//! | 6–7   |          | 0                                      |
-//! | 8–15  | cookie   | the sender's                           |
-//! | 16–23 | echo     | the receiver's, 0 if it is not known   |
+//! | byte  | field    | what it is                                                                       |
+//! |-------|----------|----------------------------------------------------------------------------------|
+//! | 0–2   | protocol | `FCB`                                                                            |
+//! | 3     | version  | 1                                                                                |
+//! | 4     | rank     | 0 for the first arbiter, 1 the second                                            |
+//! | 5     | state    | 0 on standby, 1 active, 2 on standby for three quarters of a window at least     |
+//! | 6–7   |          | 0                                                                                |
+//! | 8–15  | cookie   | the sender's                                                                     |
+//! | 16–23 | echo     | the receiver's, 0 if it is not known                                             |
 
 /// Bytes of a beat.
 pub const BEAT: usize = 24;
@@ -39,7 +45,14 @@ pub const BEAT: usize = 24;
 const BEATS: u64 = 10;
 /// Answers to unknown beats in the time between two beats.
 const ANSWERS: u32 = 4;
+/// Windows in which it is the first one's turn to become active: it takes two when it starts.
+const TURN: u64 = 3;
 const HEAD: [u8; 4] = *b"FCB\x01";
+
+/// States, as beats tell them.
+const STANDBY: u8 = 0;
+const ACTIVE: u8 = 1;
+const STANDBY_FOR_LONG: u8 = 2;
 
 /// One of two arbiters. Times in ns.
 #[derive(Debug)]
@@ -54,6 +67,10 @@ pub struct Watch {
     was_active: bool,
     /// On standby: the other one was not missed before then.
     heard_at: u64,
+    /// On standby, the second one: when the first was first heard to be on standby, too, since one of them was active.
+    turn_at: Option<u64>,
+    /// The first one's turn is over, and it will not be active for a while.
+    takes_over: bool,
     /// When it last ran.
     ran_at: u64,
     beat_at: u64,
@@ -83,6 +100,8 @@ impl Watch {
             is_active: false,
             was_active: false,
             heard_at: now + if is_second { 2 * window } else { window },
+            turn_at: None,
+            takes_over: false,
             ran_at: now,
             beat_at: now,
             answer: None,
@@ -106,7 +125,7 @@ impl Watch {
         else {
             return false;
         };
-        let is_others = rank == u8::from(!self.is_second) && state <= 1;
+        let is_others = rank == u8::from(!self.is_second) && state <= STANDBY_FOR_LONG;
         let Some((cookie, echo)) = words.split_first_chunk() else {
             return false;
         };
@@ -131,19 +150,36 @@ impl Watch {
         match (self.is_second, self.is_active) {
             // The first one stays, and the second will hear of it.
             (false, true) => {}
-            (true, true) if state == 1 => self.yield_at(now),
+            (true, true) if state == ACTIVE => self.yield_at(now),
             (true, true) => {}
-            // While both are on standby it is the first one's turn.
-            (true, false) => self.heard_at = self.heard_at.max(now),
-            (false, false) if state == 1 => self.heard_at = self.heard_at.max(now),
+            (true, false) => self.wait_for_first(now, state),
+            (false, false) if state == ACTIVE => self.heard_at = self.heard_at.max(now),
             (false, false) => {}
         }
         true
     }
 
     fn yield_at(&mut self, now: u64) {
-        self.is_active = false;
+        if self.is_active {
+            self.is_active = false;
+            self.turn_at = None;
+        }
+        self.takes_over = false;
         self.heard_at = self.heard_at.max(now);
+    }
+
+    /// The second one, on standby, hears of the first.
+    fn wait_for_first(&mut self, now: u64, state: u8) {
+        self.heard_at = self.heard_at.max(now);
+        self.turn_at = match state {
+            ACTIVE => None,
+            _ => self.turn_at.or(Some(now)),
+        };
+        let turn = self.window.saturating_mul(TURN);
+        let is_over = self
+            .turn_at
+            .is_some_and(|at| now.saturating_sub(at) >= turn);
+        self.takes_over = is_over && state == STANDBY_FOR_LONG;
     }
 
     /// What has become of it since the last time: to be asked after all that has come was received, and before anything is said.
@@ -157,8 +193,10 @@ impl Watch {
             self.was_active = false;
             return Some(Change::Standby);
         }
-        if !self.is_active && now >= self.heard_at.saturating_add(self.window) {
+        let is_missed = now >= self.heard_at.saturating_add(self.window);
+        if !self.is_active && (is_missed || self.takes_over) {
             self.is_active = true;
+            self.takes_over = false;
             // It says so at once.
             self.beat_at = now;
         }
@@ -181,10 +219,19 @@ impl Watch {
         let mut beat = [0; BEAT];
         beat[..4].copy_from_slice(&HEAD);
         beat[4] = self.is_second.into();
-        beat[5] = self.is_active.into();
+        beat[5] = self.state(now);
         beat[8..16].copy_from_slice(&self.cookie.to_be_bytes());
         beat[16..].copy_from_slice(&echo.to_be_bytes());
         Some(beat)
+    }
+
+    fn state(&self, now: u64) -> u8 {
+        let waited = now.saturating_sub(self.heard_at);
+        match self.is_active {
+            true => ACTIVE,
+            false if waited <= self.window / 4 => STANDBY_FOR_LONG,
+            false => STANDBY,
+        }
     }
 
     /// When [`tick`](Self::tick) and [`poll`](Self::poll) are to be called, whatever comes until then.

@@ -189,6 +189,60 @@ fn nothing_is_given_twice_whatever_becomes_of_them() {
     assert!(takeovers > 300, "{takeovers}");
 }
 
+/// It never runs for a window, but says whenever it runs that it is there.
+#[test]
+fn a_first_one_that_stands_still_again_and_again_is_not_waited_for() {
+    for (seed, loss) in [(11, 0), (12, 20)] {
+        for [runs, stands] in [[600_000, 300_000], [900_000, 255_000], [5_000, 900_000]] {
+            let mut world = World::new(seed);
+            world.loss = loss;
+            world.start(0);
+            world.start(1);
+            let mut until_active = None;
+            for round in 0..500 {
+                world.run(runs);
+                world.stopped[0] = world.now + stands;
+                world.run(stands);
+                if world.states()[1] {
+                    until_active.get_or_insert(round * (runs + stands));
+                }
+            }
+            let which = format!("{runs} {stands}, loss {loss}");
+            assert!(
+                until_active.is_some_and(|ns| ns <= 8 * WINDOW),
+                "{which}: {until_active:?}"
+            );
+            assert!(world.active[0] == 0 && world.twice == 0, "{which}");
+            // And it goes on when the first one does again.
+            world.run(5 * WINDOW);
+            assert_eq!((world.states(), world.twice), ([false, true], 0), "{which}");
+        }
+    }
+}
+
+/// Also if one stands still just before it would be active, or just not for long enough to notice.
+#[test]
+fn nothing_is_given_twice_by_two_that_often_stand_still() {
+    let (mut seconds, mut steps) = (0, 0);
+    for seed in 1..60 {
+        let mut world = World::new(seed);
+        world.loss = world.random.below(3) * 10;
+        world.start(0);
+        world.start(1);
+        for _ in 0..200 {
+            // The second one seldom.
+            let which = usize::from(world.random.below(20) == 0);
+            world.stopped[which] = world.now + world.random.below(WINDOW / 2);
+            let wait = world.random.below(WINDOW * 5 / 4);
+            world.run(wait);
+            steps += wait / STEP;
+        }
+        assert_eq!(world.twice, 0, "seed {seed}");
+        seconds += world.active[1];
+    }
+    assert!(seconds > steps / 10, "{seconds} of {steps}");
+}
+
 #[test]
 fn two_that_could_not_hear_each_other_are_one_again_when_they_can() {
     let mut world = World::new(8);
@@ -224,7 +278,7 @@ fn who_does_not_see_what_they_say_changes_nothing() {
             for length in 0..BEAT {
                 assert!(!arbiter.receive(now, &beat[..length]));
             }
-            for (at, value) in [(0, 0), (3, 2), (4, which as u8), (4, 2), (5, 2), (6, 1)] {
+            for (at, value) in [(0, 0), (3, 2), (4, which as u8), (4, 2), (5, 3), (6, 1)] {
                 let mut wrong = beat;
                 wrong[at] = value;
                 assert!(!arbiter.receive(now, &wrong), "{at}");
