@@ -8,8 +8,9 @@
 
 mod datagrams;
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -281,11 +282,20 @@ impl Random {
     }
 }
 
+/// Says a line to whoever started it. That nobody reads it, or that there is no room for it, does not end the arbiter.
+fn say(line: impl Display) {
+    let line = format!("weft-arbiter: {line}\n");
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
 /// Figures in a file.
 struct Figures {
     file: Option<File>,
     every: u64,
     next: u64,
+    /// Lines that could not be written, and why the first of them.
+    unwritten: u64,
+    why: Option<io::Error>,
 }
 
 /// A line of it.
@@ -331,23 +341,43 @@ impl Figures {
             file: path.map(open).transpose()?,
             every,
             next: now()?.saturating_add(every),
+            unwritten: 0,
+            why: None,
         })
     }
 
-    fn write(&mut self, now: u64, arbiter: &Arbiter) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            let line = serde_json::to_string(&arbiter.line(now))?;
-            writeln!(file, "{line}").context("writing figures")?;
+    /// Writes a line. If that fails, [`end`](Self::end) tells: hosts need timeslots, whatever becomes of figures.
+    fn write(&mut self, now: u64, arbiter: &Arbiter) {
+        let Some(file) = &mut self.file else {
+            return;
+        };
+        let line = serde_json::to_string(&arbiter.line(now)).map_err(io::Error::from);
+        // In one piece, so that others who append to the file do not come between.
+        let written = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            if self.why.is_none() {
+                say(format_args!("writing figures: {error}"));
+            }
+            self.unwritten = self.unwritten.saturating_add(1);
+            self.why.get_or_insert(error);
         }
-        Ok(())
     }
 
-    fn tick(&mut self, now: u64, arbiter: &Arbiter) -> Result<()> {
+    fn tick(&mut self, now: u64, arbiter: &Arbiter) {
         if self.next <= now {
             self.next = now.saturating_add(self.every);
-            self.write(now, arbiter)?;
+            self.write(now, arbiter);
         }
-        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// If a line could not be written.
+    fn end(self) -> Result<()> {
+        let unwritten = self.unwritten;
+        self.why.map_or(Ok(()), |error| {
+            Err(error).with_context(|| format!("writing figures ({unwritten} lines are missing)"))
+        })
     }
 }
 
@@ -412,10 +442,12 @@ impl<'a> Arbiter<'a> {
         for fault in found.iter().skip(self.said_faults) {
             let what = fault.component;
             match fault.is_avoided {
-                true => eprintln!("weft-arbiter: packets are lost by the {what}: it is avoided"),
-                false => eprintln!(
-                    "weft-arbiter: packets are lost by the {what}: there is no way around it"
-                ),
+                true => say(format_args!(
+                    "packets are lost by the {what}: it is avoided"
+                )),
+                false => say(format_args!(
+                    "packets are lost by the {what}: there is no way around it"
+                )),
             }
         }
         self.said_faults = found.len();
@@ -425,7 +457,7 @@ impl<'a> Arbiter<'a> {
     fn clear_faults(&mut self) {
         self.service.clear_faults();
         self.said_faults = 0;
-        eprintln!("weft-arbiter: all that was faulty counts as repaired");
+        say("all that was faulty counts as repaired");
     }
 
     fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
@@ -529,7 +561,10 @@ fn run(arguments: &Arguments) -> Result<()> {
             let signal = told.read_signal().context("signalfd")?;
             match signal.is_some_and(|it| it.ssi_signo == Signal::SIGUSR1 as u32) {
                 true => arbiter.clear_faults(),
-                false => return figures.write(now()?, &arbiter),
+                false => {
+                    figures.write(now()?, &arbiter);
+                    return figures.end();
+                }
             }
         }
         let is_rung = sources[2].any().unwrap_or(false);
@@ -551,9 +586,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         arbiter.tick(clock, |to, bytes| datagrams.send(to, bytes))?;
         datagrams.flush();
         if arbiter.say_faults() {
-            figures.write(clock, &arbiter)?;
+            figures.write(clock, &arbiter);
         }
-        figures.tick(clock, &arbiter)?;
+        figures.tick(clock, &arbiter);
     }
 }
 
@@ -561,7 +596,7 @@ fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weft-arbiter: {error:#}");
+            say(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

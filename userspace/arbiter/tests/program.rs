@@ -3,6 +3,7 @@
 //! The program, with one thread and with three, among endpoints on the loopback device.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -22,6 +23,15 @@ const TIMEOUT: u64 = 50_000_000;
 /// Long enough on a machine that does other things, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+fn command(listen: SocketAddrV4) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft-arbiter"));
+    command
+        .args(["--first", &FIRST.to_string(), "--hosts", &HOSTS.to_string()])
+        .args(["--listen", &listen.to_string(), "--timeslot", "100us"])
+        .args(["--lead", "20ms", "--timeout", "50ms"]);
+    command
+}
+
 struct Arbiter {
     child: Child,
     figures: PathBuf,
@@ -31,10 +41,7 @@ impl Arbiter {
     fn start(name: &str, listen: SocketAddrV4, arguments: &[&str]) -> Self {
         let figures = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_file(&figures);
-        let child = Command::new(env!("CARGO_BIN_EXE_weft-arbiter"))
-            .args(["--first", &FIRST.to_string(), "--hosts", &HOSTS.to_string()])
-            .args(["--listen", &listen.to_string(), "--timeslot", "100us"])
-            .args(["--lead", "20ms", "--timeout", "50ms"])
+        let child = command(listen)
             .arg("--statistics")
             .arg(&figures)
             .args(arguments)
@@ -193,4 +200,60 @@ fn another_one_with_three_threads_takes_over() {
     // But for what was given and not told, or told and not heard yet, when the first one ended.
     let given = figures["allocated"].as_u64().unwrap();
     assert!(given >= u64::from(asked / 4), "{figures}");
+}
+
+/// Neither for its figures nor for what it says: hosts are given timeslots, and the end tells what is missing.
+#[test]
+fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
+    for says_to_nobody in [false, true] {
+        let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
+        let (mut reader, writer) = io::pipe().unwrap();
+        let child = command(listen)
+            .args(["--statistics", "/dev/full", "--every", "1ms"])
+            .stderr(writer)
+            .spawn()
+            .unwrap();
+        let figures = PathBuf::from("/dev/full");
+        let mut arbiter = Arbiter { child, figures };
+        let mut said = String::new();
+        let mut hosts = Hosts::new(vec![listen]);
+        // It listens and has its signals by then.
+        hosts.ask(10);
+        hosts.run(0);
+        let reader = match says_to_nobody {
+            true => {
+                drop(reader);
+                None
+            }
+            false => Some(&mut reader),
+        };
+        let pid = Pid::from_raw(arbiter.child.id() as i32);
+        kill(pid, Signal::SIGUSR1).unwrap();
+        // Many a line of figures later.
+        sleep(Duration::from_millis(50));
+        hosts.ask(10);
+        hosts.run(0);
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert_eq!(arbiter.child.wait().unwrap().code(), Some(1));
+        if let Some(reader) = reader {
+            reader.read_to_string(&mut said).unwrap();
+            let lines: Vec<_> = said.lines().collect();
+            let [first, second, last] = lines[..] else {
+                panic!("{said}")
+            };
+            assert!(
+                first.starts_with("weft-arbiter: writing figures: No space left"),
+                "{said}"
+            );
+            assert_eq!(
+                second,
+                "weft-arbiter: all that was faulty counts as repaired"
+            );
+            assert!(
+                last.starts_with("weft-arbiter: writing figures (")
+                    && last.contains("No space left"),
+                "{said}"
+            );
+        }
+    }
 }
