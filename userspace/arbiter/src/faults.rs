@@ -176,6 +176,13 @@ impl Faults {
         }
     }
 
+    /// It begins with what another one has found, of the same fabric.
+    pub fn keep(&mut self, found: &[Fault]) {
+        self.found = found.to_vec();
+        let avoided = found.iter().filter(|fault| fault.is_avoided);
+        self.avoided = avoided.map(|fault| fault.component).collect();
+    }
+
     /// What was found and has not been cleared.
     pub fn found(&self) -> &[Fault] {
         &self.found

@@ -485,10 +485,11 @@ impl<'a> Arbiter<'a> {
             match change {
                 // It begins without knowing anything: on standby it heard nothing.
                 Some(Change::Active) => self.takeovers += 1,
-                // It forgets what it knew, now that there is time for that.
+                // It forgets what it knew, now that there is time for that; but a link that has failed is repaired by nobody's yielding.
                 Some(Change::Standby) => {
-                    self.service = service(self.arguments, self.bell)?;
-                    self.said_faults = 0;
+                    let mut service = service(self.arguments, self.bell)?;
+                    service.keep_faults(self.service.faults());
+                    self.service = service;
                 }
                 None => {}
             }
@@ -598,6 +599,62 @@ fn main() -> ExitCode {
         Err(error) => {
             say(format_args!("{error:#}"));
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_arbiter::fabric::Component;
+
+    use super::*;
+
+    #[test]
+    fn who_yields_still_knows_what_was_found_to_be_faulty() {
+        for threads in ["1", "3"] {
+            let arguments = Arguments::parse_from([
+                "weft-arbiter",
+                "--first",
+                "10.0.0.2",
+                "--hosts",
+                "2",
+                "--racks",
+                "2",
+                "--edge-ways",
+                "2",
+                "--peer",
+                "10.0.0.9",
+                "--threads",
+                threads,
+            ]);
+            let bell = bell().unwrap();
+            let bell = Some(&bell).filter(|_| arguments.threads == Threads::Three);
+            let mut arbiter = Arbiter::new(&arguments, bell, &mut Random::new().unwrap()).unwrap();
+            let mut now = now().unwrap();
+            while !arbiter.is_active() {
+                now += 100_000;
+                arbiter.tick(now, |_, _| {}).unwrap();
+            }
+            let link = |way| Component::RackLink {
+                pod: 0,
+                rack: 1,
+                way,
+            };
+            let found = [(0, true), (1, false)].map(|(way, is_avoided)| Fault {
+                component: link(way),
+                is_avoided,
+                suspected_ns: now - 2,
+                found_ns: now - 1,
+            });
+            arbiter.service.keep_faults(&found);
+            assert!(arbiter.say_faults());
+            // It stands still.
+            now += 1_000_000;
+            arbiter.tick(now, |_, _| {}).unwrap();
+            assert!(!arbiter.is_active());
+            assert_eq!(arbiter.service.faults(), found);
+            // Of which it has told.
+            assert!(!arbiter.say_faults());
         }
     }
 }

@@ -101,6 +101,11 @@ impl Service {
         self.sessions.faults()
     }
 
+    /// It begins with what another one of the same fabric has found: that is no session's.
+    pub fn keep_faults(&mut self, found: &[Fault]) {
+        self.stages.avoid(self.sessions.keep_faults(found));
+    }
+
     /// All that was faulty is repaired, somebody says.
     pub fn clear_faults(&mut self) {
         self.sessions.clear_faults();

@@ -185,6 +185,12 @@ impl Sessions {
         self.faults.found()
     }
 
+    /// What is to be avoided then.
+    pub(crate) fn keep_faults(&mut self, found: &[Fault]) -> &[Component] {
+        self.faults.keep(found);
+        self.faults.avoided()
+    }
+
     pub(crate) fn clear_faults(&mut self) {
         self.faults.clear();
     }

@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
 use weft_arbiter::fabric::{Component, Direction, Fabric};
+use weft_arbiter::faults::Fault;
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::routes::{Routes, Ways};
 use weft_arbiter::service::{Service, Settings};
@@ -307,6 +308,32 @@ fn the_arbiter_avoids_scheduling_traffic_through_the_component_until_the_fault_i
         assert!(world.given_by(cleared, link) > 50);
         assert!(world.service.faults().is_empty());
     }
+}
+
+/// As after a while on standby.
+#[test]
+fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared() {
+    let mut world = World::new(NONE);
+    let [first, second] = [0, 1].map(|rack| Component::RackLink {
+        pod: 1,
+        rack,
+        way: 1,
+    });
+    let found = [(first, true), (second, false)].map(|(component, is_avoided)| Fault {
+        component,
+        is_avoided,
+        suspected_ns: 1,
+        found_ns: 2,
+    });
+    world.service.keep_faults(&found);
+    world.run(1_000_000);
+    assert_eq!(world.service.faults(), found);
+    assert_eq!(world.given_by(0, first), 0);
+    assert!(world.given_by(0, second) > 50);
+    world.service.clear_faults();
+    let cleared = world.now;
+    world.run(1_000_000);
+    assert!(world.given_by(cleared, first) > 50);
 }
 
 /// Two hosts at a switch with one way left, one that sends to its own pod, and one that sends elsewhere.
