@@ -36,7 +36,8 @@
 //!
 //! What was found is avoided until somebody says that it is repaired ([`Faults::clear`]). If it is not it is found again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
 
 use weft_mechanisms::fastpass::frame::Entry;
 
@@ -45,8 +46,18 @@ use crate::fabric::{Component, Direction, Fabric};
 /// So many packets at least a cell must have lost.
 pub const FEW: u64 = 3;
 
-/// Cells that are known at most.
+/// Cells that are known at most, and those of one sender: who says that it has sent by all paths to all leaves room for others.
 const MOST: usize = 1 << 20;
+const MOST_OF_ONE: u32 = 1 << 16;
+
+/// Cells from which on such are forgotten as were not compared for a while.
+const MANY: usize = 1 << 15;
+
+/// That while, in trials. A trial takes 20 at most: it has nothing to do with what is forgotten.
+const IDLE: u64 = 32;
+
+/// Cells that are looked at for that with each that is reported.
+const SWEPT: usize = 4;
 
 /// What [`FEW`] packets that should have been lost and were not have against a component, in lossy cells.
 const AGAINST: u128 = 4;
@@ -63,6 +74,8 @@ struct Cell {
     sample: Option<(u64, u16)>,
     /// What was compared last.
     base: Option<Base>,
+    /// When the arbiter compared it last, or heard of it first.
+    compared_at: u64,
     /// The trial of which the following is.
     trial: u64,
     sent: u64,
@@ -147,6 +160,10 @@ pub struct Faults {
     fabric: Fabric,
     times: Times,
     cells: BTreeMap<Key, Cell>,
+    /// By endpoint: cells of which it is the sender.
+    held: Vec<u32>,
+    /// The cell that was last looked at for whether it is to be forgotten; `None`: the first is the next.
+    swept: Option<Key>,
     /// By endpoint: how many sessions it has begun, and when its latest report was true.
     sessions: Vec<u32>,
     latest: Vec<u64>,
@@ -166,6 +183,8 @@ impl Faults {
             fabric,
             times,
             cells: BTreeMap::new(),
+            held: vec![0; endpoints],
+            swept: None,
             sessions: vec![0; endpoints],
             latest: vec![0; endpoints],
             trial: None,
@@ -216,6 +235,7 @@ impl Faults {
         self.avoided.clear();
         // What was sent by paths that were avoided is not looked at.
         self.cells.clear();
+        self.held.fill(0);
         self.trial = None;
     }
 
@@ -236,19 +256,25 @@ impl Faults {
             return false;
         }
         *latest = time;
-        let Some(cell) = self.cell((from, peer, path)) else {
+        self.sweep(now);
+        let own = (from, peer, path);
+        if !self.has_room(now, own) {
             return false;
-        };
-        cell.sample.get_or_insert((time, entry.sent));
+        }
+        if let Some(cell) = self.cell(own) {
+            cell.sample.get_or_insert((time, entry.sent));
+        }
         let key = (peer, from, path);
         let settle = self.times.settle;
+        // Before its sender has said something there is nothing to compare.
         let Some(cell) = self.cell(key) else {
-            return false;
+            return true;
         };
         let sample = cell
             .sample
             .take_if(|(at, _)| at.saturating_add(settle) <= time);
         if let Some((at, sent)) = sample {
+            cell.compared_at = now;
             // As many as were sent and have not been seen, nor seen to be missing.
             let behind = sent.wrapping_sub(entry.seen) as i16;
             let lost = entry.lost.wrapping_add(behind.max(0) as u16);
@@ -262,20 +288,56 @@ impl Faults {
         true
     }
 
-    /// The cell of both ends' present sessions.
+    /// Forgets some cells that were not compared for long, where there are many.
+    fn sweep(&mut self, now: u64) {
+        if self.cells.len() <= MANY {
+            return;
+        }
+        let idle = self.times.trial.saturating_mul(IDLE);
+        let after = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.cells.range((after, Bound::Unbounded)).take(SWEPT);
+        let mut forgotten = [None; SWEPT];
+        self.swept = None;
+        for (place, (key, cell)) in forgotten.iter_mut().zip(next) {
+            *place = Some(*key).filter(|_| now.saturating_sub(cell.compared_at) > idle);
+            self.swept = Some(*key);
+        }
+        for key in forgotten.into_iter().flatten() {
+            self.cells.remove(&key);
+            self.held[usize::from(key.0)] -= 1;
+        }
+    }
+
+    /// Whether a cell is kept from now on, or was before.
+    fn has_room(&mut self, now: u64, key: Key) -> bool {
+        let is_full = self.cells.len() >= MOST;
+        let held = &mut self.held[usize::from(key.0)];
+        match self.cells.entry(key) {
+            btree_map::Entry::Occupied(_) => true,
+            btree_map::Entry::Vacant(_) if is_full || *held >= MOST_OF_ONE => false,
+            btree_map::Entry::Vacant(place) => {
+                *held += 1;
+                place.insert(Cell {
+                    compared_at: now,
+                    ..Cell::default()
+                });
+                true
+            }
+        }
+    }
+
+    /// A cell that is kept, of both ends' present sessions.
     fn cell(&mut self, key: Key) -> Option<&mut Cell> {
         let (from, to, _) = key;
         let sessions = [from, to].map(|it| self.sessions.get(usize::from(it)).copied());
         let [Some(first), Some(second)] = sessions else {
             return None;
         };
-        if self.cells.len() >= MOST && !self.cells.contains_key(&key) {
-            return None;
-        }
-        let cell = self.cells.entry(key).or_default();
+        let cell = self.cells.get_mut(&key)?;
         if cell.sessions != (first, second) {
             *cell = Cell {
                 sessions: (first, second),
+                compared_at: cell.compared_at,
                 ..Cell::default()
             };
         }

@@ -480,3 +480,84 @@ fn what_only_one_endpoint_is_hit_by_is_not_found() {
     assert!(world.until_found(10).is_some());
     assert_eq!(world.found[0].component, link);
 }
+
+/// Some hosts of two racks, all of whose packets by one path are lost, and none by another: whether the way between them is found.
+fn finds_a_loss(
+    faults: &mut Faults,
+    now: u64,
+    [here, there]: [u16; 2],
+    [lossy, clean]: [u8; 2],
+) -> Option<Component> {
+    let pairs =
+        (here..here + 3).flat_map(|a| (there..there + 3).flat_map(move |b| [(a, b), (b, a)]));
+    let pairs: Vec<_> = pairs.collect();
+    for round in 1..20_u16 {
+        let now = now + u64::from(round) * REPORT;
+        for &(host, peer) in &pairs {
+            for (path, seen) in [(lossy, 0), (clean, round * 50)] {
+                let entry = Entry {
+                    peer,
+                    path,
+                    sent: round * 50,
+                    seen,
+                    lost: 0,
+                };
+                assert!(faults.report(now, host, now, entry), "{host} of {peer}");
+            }
+        }
+        if let Some(fault) = faults.judge(now) {
+            return Some(fault.component);
+        }
+    }
+    None
+}
+
+/// Nor does one that speaks of all there is.
+#[test]
+fn who_reports_of_everything_leaves_room_for_others() {
+    let fabric = fabric(64, 64, 1, 256, 1);
+    let mut faults = Faults::new(fabric, TIMES);
+    let liar = 4000;
+    let mut heeded = 0;
+    for peer in (0..4096).filter(|peer| *peer != liar) {
+        for path in 0..=255 {
+            let entry = Entry {
+                peer,
+                path,
+                ..Entry::default()
+            };
+            heeded += u32::from(faults.report(77 * MS, liar, 77 * MS, entry));
+        }
+    }
+    assert!(heeded >= 1 << 15, "{heeded}");
+    let found = finds_a_loss(&mut faults, 77 * MS, [64, 640], [200, 3]);
+    let Some(Component::RackLink { way: 200, .. }) = found else {
+        panic!("{found:?}");
+    };
+}
+
+/// All hosts have sent to all others by all paths in the end.
+#[test]
+fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
+    let mut faults = Faults::new(fabric(16, 32, 1, 8, 1), TIMES);
+    let mut now = 77 * MS;
+    for apart in 1..400 {
+        now += TIMES.trial;
+        for host in 0..512 {
+            let peer = (host + apart) % 512;
+            for path in 0..8 {
+                let entry = Entry {
+                    peer,
+                    path,
+                    sent: 9,
+                    ..Entry::default()
+                };
+                assert!(faults.report(now, host, now, entry), "{host} of {peer}");
+            }
+        }
+    }
+    let found = finds_a_loss(&mut faults, now, [32, 256], [7, 0]);
+    let Some(Component::RackLink { way: 7, .. }) = found else {
+        panic!("{found:?}");
+    };
+}
