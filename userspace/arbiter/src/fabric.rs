@@ -120,6 +120,46 @@ impl Fabric {
         self.edge * self.core
     }
 
+    /// How many links and switches there are of each kind, in their order.
+    fn kinds(&self) -> [usize; 6] {
+        let Self { racks, pods, .. } = *self;
+        let [racks, pods, edge, core] = [racks, pods, self.edge, self.core].map(usize::from);
+        [
+            self.endpoints().into(),
+            pods * racks * edge,
+            pods * edge * core,
+            pods * racks,
+            pods * edge,
+            edge * core,
+        ]
+    }
+
+    /// How many links and switches it has.
+    pub(crate) fn components(&self) -> usize {
+        self.kinds().iter().sum()
+    }
+
+    /// The place of one of them among all, in their order.
+    pub(crate) fn place(&self, component: Component) -> usize {
+        let place = |of: [u16; 3], [second, third]: [u16; 2]| {
+            let [a, b, c] = of.map(usize::from);
+            (a * usize::from(second) + b) * usize::from(third) + c
+        };
+        let (kind, place) = match component {
+            Component::Host(endpoint) => (0, endpoint.into()),
+            Component::RackLink { pod, rack, way } => {
+                (1, place([pod, rack, way], [self.racks, self.edge]))
+            }
+            Component::PodLink { pod, way, core } => {
+                (2, place([pod, way, core], [self.edge, self.core]))
+            }
+            Component::Rack { pod, rack } => (3, place([0, pod, rack], [self.pods, self.racks])),
+            Component::Pod { pod, way } => (4, place([0, pod, way], [self.pods, self.edge])),
+            Component::Core { way, core } => (5, place([0, way, core], [self.edge, self.core])),
+        };
+        self.kinds()[..kind].iter().sum::<usize>() + place
+    }
+
     /// The pod of an endpoint, and which of its switches the endpoint is at.
     pub fn rack(&self, endpoint: u16) -> (u16, u16) {
         let rack = endpoint / self.hosts;

@@ -41,7 +41,8 @@ use std::ops::Bound;
 
 use weft_mechanisms::fastpass::frame::Entry;
 
-use crate::fabric::{Component, Direction, Fabric};
+use crate::evidence::{Evidence, Verdict};
+use crate::fabric::{Component, Fabric};
 
 /// So many packets at least a cell must have lost.
 pub const FEW: u64 = 3;
@@ -59,11 +60,11 @@ const IDLE: u64 = 32;
 /// Cells that are looked at for that with each that is reported.
 const SWEPT: usize = 4;
 
-/// What [`FEW`] packets that should have been lost and were not have against a component, in lossy cells.
-const AGAINST: u128 = 4;
+/// What an inquiry may cost at a time, in suspects looked at: some 25 us, which is less than an arbiter may be late.
+const COST: usize = 2048;
 
 /// A pair of endpoints and a path.
-type Key = (u16, u16, u8);
+pub(crate) type Key = (u16, u16, u8);
 
 /// What is known of a pair of endpoints, by a path. Totals are modulo 2^16.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,11 +83,21 @@ struct Cell {
     lost: u64,
     /// Packets sent since the first cell was lossy, in the time of which nothing was lost.
     clean: u64,
+    /// Its place in the evidence, if it was lossy.
+    place: Option<u32>,
 }
 
 impl Cell {
     fn is_lossy(&self) -> bool {
         self.lost >= FEW && self.lost * 100 >= self.sent
+    }
+
+    /// Packets that speak against it that what they came by is faulty.
+    fn innocent(&self) -> u64 {
+        match self.lost {
+            0 => self.clean,
+            _ => 0,
+        }
     }
 }
 
@@ -169,6 +180,8 @@ pub struct Faults {
     latest: Vec<u64>,
     trial: Option<Trial>,
     trials: u64,
+    /// Of the present trial, or the last one.
+    evidence: Evidence,
     found: Vec<Fault>,
     /// Those that are avoided.
     avoided: Vec<Component>,
@@ -189,6 +202,7 @@ impl Faults {
             latest: vec![0; endpoints],
             trial: None,
             trials: 0,
+            evidence: Evidence::new(fabric),
             found: Vec::new(),
             avoided: Vec::new(),
             lost: 0,
@@ -335,6 +349,12 @@ impl Faults {
         };
         let cell = self.cells.get_mut(&key)?;
         if cell.sessions != (first, second) {
+            if cell.trial == self.trials {
+                self.evidence.clean(key, cell.innocent(), 0);
+                if let Some(place) = cell.place {
+                    self.evidence.change(place, 0, 0, false);
+                }
+            }
             *cell = Cell {
                 sessions: (first, second),
                 compared_at: cell.compared_at,
@@ -359,6 +379,7 @@ impl Faults {
         }
         if lost > 0 && self.trial.is_none() {
             self.trials += 1;
+            self.evidence.begin(self.trials);
             self.trial = Some(Trial {
                 began: now,
                 lossy: None,
@@ -372,8 +393,9 @@ impl Faults {
         if cell.trial != self.trials {
             cell.trial = self.trials;
             (cell.sent, cell.lost, cell.clean) = (0, 0, 0);
+            cell.place = None;
         }
-        let was_lossy = cell.is_lossy();
+        let (was_lossy, innocent) = (cell.is_lossy(), cell.innocent());
         cell.sent += sent;
         cell.lost += lost;
         trial.has_news |= lost > 0;
@@ -386,6 +408,15 @@ impl Faults {
         } else if trial.lossy.is_some_and(|lossy| after >= lossy.onset) {
             cell.clean += sent;
         }
+        let evidence = &mut self.evidence;
+        evidence.clean(key, innocent, cell.innocent());
+        match cell.place {
+            Some(place) => evidence.change(place, cell.sent, cell.lost, cell.is_lossy()),
+            None if cell.is_lossy() => {
+                cell.place = Some(evidence.add(key, cell.sent, cell.lost));
+            }
+            None => {}
+        }
     }
 
     fn is_found(&self, component: Component) -> bool {
@@ -394,19 +425,28 @@ impl Faults {
 
     /// When [`judge`](Self::judge) has something to do, if nothing more is reported.
     pub fn next_event(&self) -> Option<u64> {
-        self.trial?.judge_at(self.times.trial)
+        let trial = self.trial?;
+        match self.evidence.is_unfinished() {
+            true => trial.judged,
+            false => trial.judge_at(self.times.trial),
+        }
     }
 
-    /// Finds what is faulty, if there is enough to tell. To be called until there is nothing.
+    /// Finds what is faulty, if there is enough to tell; or does a part of that, as [`next_event`](Self::next_event) then tells.
+    /// To be called until there is nothing.
     pub fn judge(&mut self, now: u64) -> Option<Fault> {
         let trial = self.trial.as_mut()?;
-        if trial.judge_at(self.times.trial)? > now {
-            return None;
+        if !self.evidence.is_unfinished() {
+            if trial.judge_at(self.times.trial)? > now {
+                return None;
+            }
+            trial.has_news = false;
+            trial.judged = Some(now);
         }
-        trial.has_news = false;
-        trial.judged = Some(now);
+        let Verdict::Blames(component) = self.evidence.inquire(&mut { COST }) else {
+            return None;
+        };
         let suspected_ns = trial.lossy?.since;
-        let component = self.blame()?;
         let is_avoided = self.fabric.can_avoid(&self.avoided, component);
         let fault = Fault {
             component,
@@ -420,107 +460,5 @@ impl Faults {
         }
         self.trial = None;
         Some(fault)
-    }
-
-    /// Who is to blame for what was lost in this trial.
-    fn blame(&self) -> Option<Component> {
-        let cells = self.cells.iter().filter(|(_, it)| it.trial == self.trials);
-        let mut lossy: Vec<(Key, Cell)> = Vec::new();
-        let mut clean: Vec<(Key, Cell)> = Vec::new();
-        for (key, cell) in cells {
-            match cell {
-                cell if cell.is_lossy() => lossy.push((*key, *cell)),
-                cell if cell.lost == 0 && cell.clean > 0 => clean.push((*key, *cell)),
-                _ => {}
-            }
-        }
-        while !lossy.is_empty() {
-            let (component, direction) = self.best(&lossy, &clean)?;
-            let Component::Host(_) = component else {
-                return Some(component);
-            };
-            // It is the endpoint's own link, or the endpoint.
-            lossy.retain(|(key, _)| !self.comes_by(*key, component, direction));
-        }
-        None
-    }
-
-    fn comes_by(&self, (from, to, path): Key, component: Component, direction: Direction) -> bool {
-        let mut way = self.fabric.path(from, to, path);
-        way.any(|(it, by)| it == component && (direction == Direction::Both || by == direction))
-    }
-
-    /// What explains most of the lossy cells.
-    fn best(&self, lossy: &[(Key, Cell)], clean: &[(Key, Cell)]) -> Option<(Component, Direction)> {
-        let mut suspects: BTreeMap<(Component, Direction), Suspect> = BTreeMap::new();
-        // Each in its direction, and in both.
-        let each = |(from, to, path): Key, use_of: &mut dyn FnMut((Component, Direction))| {
-            for (component, direction) in self.fabric.path(from, to, path) {
-                use_of((component, Direction::Both));
-                if direction != Direction::Both {
-                    use_of((component, direction));
-                }
-            }
-        };
-        for (key, cell) in lossy {
-            each(*key, &mut |it| {
-                suspects.entry(it).or_default().explains(*key, cell);
-            });
-        }
-        for (key, cell) in clean {
-            each(*key, &mut |it| {
-                if let Some(suspect) = suspects.get_mut(&it) {
-                    suspect.clean += cell.clean;
-                }
-            });
-        }
-        let mut best = None;
-        for (it, suspect) in suspects {
-            let score = suspect.score();
-            let is_own = matches!(it.0, Component::Host(_));
-            if score <= 0 || !is_own && suspect.has_one_end() {
-                continue;
-            }
-            if best.is_none_or(|(most, _)| score > most) {
-                best = Some((score, it));
-            }
-        }
-        best.map(|(_, it)| it)
-    }
-}
-
-/// What speaks for it that a component is to blame, and what against it.
-#[derive(Debug, Default)]
-struct Suspect {
-    cells: i64,
-    sent: u64,
-    lost: u64,
-    /// Endpoints that are an end of all cells that it explains.
-    ends: Option<[Option<u16>; 2]>,
-    /// Packets of others that came by it, none of which was lost.
-    clean: u64,
-}
-
-impl Suspect {
-    fn explains(&mut self, (from, to, _): Key, cell: &Cell) {
-        self.cells += 1;
-        self.sent += cell.sent;
-        self.lost += cell.lost;
-        let ends = self.ends.get_or_insert([Some(from), Some(to)]);
-        for end in ends {
-            *end = end.filter(|end| *end == from || *end == to);
-        }
-    }
-
-    fn has_one_end(&self) -> bool {
-        self.ends
-            .is_none_or(|ends| ends.iter().any(Option::is_some))
-    }
-
-    fn score(&self) -> i64 {
-        let [lost, sent, clean] = [self.lost, self.sent.max(1), self.clean].map(u128::from);
-        let against = AGAINST * lost * clean / (sent * u128::from(FEW));
-        self.cells
-            .saturating_sub(i64::try_from(against).unwrap_or(i64::MAX))
     }
 }

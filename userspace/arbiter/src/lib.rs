@@ -43,6 +43,7 @@ use std::ops::Range;
 pub use free::{Free, Lags};
 
 mod detours;
+mod evidence;
 pub mod fabric;
 pub mod faults;
 mod free;

@@ -464,6 +464,38 @@ fn who_begins_anew_has_lost_nothing() {
     assert!(world.found.is_empty(), "{:?}", world.found);
 }
 
+/// Nor is anybody to blame any more for what it had lost before.
+#[test]
+fn what_those_who_begin_anew_had_lost_is_forgotten() {
+    for restarts in [false, true] {
+        let mut faults = Faults::new(fat_tree(), TIMES);
+        let mut found = None;
+        for round in 1..12_u16 {
+            let now = 77 * MS + u64::from(round) * REPORT;
+            let is_new = restarts && round >= 6;
+            if restarts && round == 6 {
+                [0, 1, 4, 5]
+                    .into_iter()
+                    .for_each(|host| faults.forget(host));
+            }
+            for (a, b) in [(0, 4), (0, 5), (1, 4), (1, 5)] {
+                for (host, peer) in [(a, b), (b, a)] {
+                    let entry = Entry {
+                        peer,
+                        path: 0,
+                        sent: round * 50,
+                        seen: if is_new { round * 50 } else { 0 },
+                        lost: 0,
+                    };
+                    assert!(faults.report(now, host, now, entry));
+                }
+            }
+            found = found.or(faults.judge(now));
+        }
+        assert_eq!(found.is_some(), !restarts, "{found:?}");
+    }
+}
+
 /// One host of a rack uses a way that is dead: nobody bears it out.
 #[test]
 fn what_only_one_endpoint_is_hit_by_is_not_found() {
@@ -560,4 +592,58 @@ fn of_pairs_that_do_not_speak_any_more_nothing_is_kept() {
     let Some(Component::RackLink { way: 7, .. }) = found else {
         panic!("{found:?}");
     };
+}
+
+/// As the arbiter has timeslots to give meanwhile.
+#[test]
+fn what_takes_long_to_judge_is_judged_in_parts() {
+    let fabric = fabric(16, 16, 1, 16, 1);
+    let link = Component::RackLink {
+        pod: 0,
+        rack: 3,
+        way: 5,
+    };
+    let mut faults = Faults::new(fabric, TIMES);
+    let liar = 200;
+    let say = |faults: &mut Faults, now, host, peer, path, [sent, seen]: [u16; 2]| {
+        let entry = Entry {
+            peer,
+            path,
+            sent,
+            seen,
+            lost: 0,
+        };
+        assert!(faults.report(now, host, now, entry));
+    };
+    let mut parts = 0;
+    for round in 1..8_u16 {
+        let now = 77 * MS + u64::from(round) * REPORT;
+        let (sent, lied) = (round * 50, round * 1000);
+        for peer in (0..256).filter(|peer| *peer != liar) {
+            for path in 0..16 {
+                say(&mut faults, now, liar, peer, path, [lied, 0]);
+                say(&mut faults, now, peer, liar, path, [sent, sent]);
+            }
+        }
+        for host in 48..51 {
+            for peer in 160..163 {
+                say(&mut faults, now, host, peer, 5, [sent, 0]);
+                say(&mut faults, now, peer, host, 5, [sent, 0]);
+            }
+        }
+        // What is clean tells which of two links it is.
+        for (host, peer) in [(70, 160), (161, 71)] {
+            say(&mut faults, now, host, peer, 5, [sent, sent]);
+            say(&mut faults, now, peer, host, 5, [sent, sent]);
+        }
+        while faults.next_event().is_some_and(|at| at <= now) {
+            parts += 1;
+            if let Some(fault) = faults.judge(now) {
+                assert_eq!(fault.component, link);
+                assert!(parts > 10, "{parts}");
+                return;
+            }
+        }
+    }
+    panic!("it is not found, in {parts} parts");
 }
