@@ -9,9 +9,9 @@
 //! (`net.ipv6.conf.DEV.mtu`), IPv4 does not.
 
 use anyhow::{Context as _, Result};
-use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteType,
+    RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -63,53 +63,133 @@ pub(crate) fn unlimit_mtu(device: &Device, mtu: u32) -> Result<()> {
 
 /// Replaces each unicast IPv4 route by the device whose metrics `edit` changes.
 fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Result<()> {
-    let mut request = RouteMessage::default();
-    request.header.address_family = AddressFamily::Inet;
-    for answer in ask(RouteNetlinkMessage::GetRoute(request), NLM_F_DUMP)? {
-        let RouteNetlinkMessage::NewRoute(mut route) = answer else {
-            continue;
-        };
-        if route.header.kind != RouteType::Unicast || !leads_by(&route, device.index) {
-            continue;
-        }
-        let is_metrics =
-            |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::Metrics(_));
-        let mut metrics = match route.attributes.iter().position(is_metrics) {
-            Some(at) => match route.attributes.swap_remove(at) {
-                RouteAttribute::Metrics(metrics) => metrics,
-                _ => Vec::new(),
-            },
-            None => Vec::new(),
-        };
-        if !edit(&mut metrics) {
-            continue;
-        }
-        if !metrics.is_empty() {
-            route.attributes.push(RouteAttribute::Metrics(metrics));
-        }
-        let by_object = route
-            .attributes
-            .iter()
-            .any(|one| matches!(one, RouteAttribute::NhId(_)));
-        // What a dump tells, and a request must not say.
-        route.header.flags &= RouteFlags::Onlink;
-        route.attributes.retain(|attribute| match attribute {
-            RouteAttribute::CacheInfo(_) => false,
-            RouteAttribute::Oif(_) | RouteAttribute::Gateway(_) | RouteAttribute::MultiPath(_) => {
-                !by_object
+    let mut dump = RouteMessage::default();
+    dump.header.address_family = AddressFamily::Inet;
+    let answers = ask(RouteNetlinkMessage::GetRoute(dump), NLM_F_DUMP)?.into_iter();
+    let routes: Vec<_> = answers
+        .filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        })
+        .collect();
+    for alike in routes.chunk_by(|one, next| key(one) == key(next)) {
+        let edited = |route: &RouteMessage| {
+            if route.header.kind != RouteType::Unicast || !leads_by(route, device.index) {
+                return None;
             }
-            _ => true,
-        });
-        let destination = format!(
-            "{:?}/{}",
-            route.attributes, route.header.destination_prefix_length
-        );
-        ask(
-            RouteNetlinkMessage::NewRoute(route),
-            NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE,
-        )
-        .with_context(|| format!("changing the MTU of the route {destination}"))?;
+            let mut edited = request(route);
+            let mut metrics = take_metrics(&mut edited);
+            let changed = edit(&mut metrics);
+            if !metrics.is_empty() {
+                edited.attributes.push(RouteAttribute::Metrics(metrics));
+            }
+            changed.then_some(edited)
+        };
+        let edited: Vec<_> = alike.iter().map(edited).collect();
+        let old: Vec<_> = alike.iter().map(request).collect();
+        replace(&old, &edited).with_context(|| {
+            let header = &alike[0].header;
+            let length = header.destination_prefix_length;
+            let key = key(&alike[0]).2;
+            format!("changing the MTU of the route {key:?}/{length}")
+        })?;
     }
+    Ok(())
+}
+
+/// What routes have in common that are one list to the kernel: it takes the first that is usable.
+fn key(route: &RouteMessage) -> (u8, u8, Vec<&RouteAttribute>) {
+    let header = &route.header;
+    let attributes = route.attributes.iter().filter(|attribute| {
+        use RouteAttribute::{Destination, Priority, Table};
+        matches!(attribute, Table(_) | Destination(_) | Priority(_))
+    });
+    let attributes = attributes.collect();
+    (header.destination_prefix_length, header.tos, attributes)
+}
+
+/// The request for a route of a dump, without what a dump tells and a request must not say.
+fn request(route: &RouteMessage) -> RouteMessage {
+    let mut route = route.clone();
+    let is_object = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::NhId(_));
+    let by_object = route.attributes.iter().any(is_object);
+    route.header.flags &= RouteFlags::Onlink;
+    route.attributes.retain(|attribute| match attribute {
+        RouteAttribute::CacheInfo(_) => false,
+        RouteAttribute::Oif(_) | RouteAttribute::Gateway(_) | RouteAttribute::MultiPath(_) => {
+            !by_object
+        }
+        _ => true,
+    });
+    route
+}
+
+fn take_metrics(route: &mut RouteMessage) -> Vec<RouteMetric> {
+    let is_metrics = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::Metrics(_));
+    match route.attributes.iter().position(is_metrics) {
+        Some(at) => match route.attributes.swap_remove(at) {
+            RouteAttribute::Metrics(metrics) => metrics,
+            _ => Vec::new(),
+        },
+        None => Vec::new(),
+    }
+}
+
+/// Puts those of `new` that there are in the places of `old`, a whole list with one key.
+fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
+    // Whichever route is meant, the kernel replaces the first of the list.
+    if let Some(Some(new)) = new.first() {
+        add(new, NLM_F_REPLACE)?;
+    }
+    // A later one goes to the end, and all behind it do after it, so that the order stays.
+    let both = old.iter().zip(new).skip(1);
+    for (old, new) in both.skip_while(|(_, new)| new.is_none()) {
+        match new {
+            Some(new) => {
+                add(new, NLM_F_APPEND)?;
+                delete(old)?;
+            }
+            // Another device's. The kernel takes no second one that is the same, and there is never
+            // none: should it refuse the route today, the old one is still there.
+            None => {
+                let mut double = old.clone();
+                double.header.protocol = match old.header.protocol {
+                    RouteProtocol::Static => RouteProtocol::Boot,
+                    _ => RouteProtocol::Static,
+                };
+                add(&double, NLM_F_APPEND)?;
+                delete(old)?;
+                add(old, NLM_F_APPEND)?;
+                delete(&double)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `how`: `NLM_F_REPLACE` or `NLM_F_APPEND`.
+fn add(route: &RouteMessage, how: u16) -> Result<()> {
+    let request = RouteNetlinkMessage::NewRoute(route.clone());
+    ask(request, NLM_F_ACK | NLM_F_CREATE | how)?;
+    Ok(())
+}
+
+/// Deletes the first route that is like this one in all that is said of it, and in its MTU.
+fn delete(route: &RouteMessage) -> Result<()> {
+    let mut route = route.clone();
+    let mut metrics = take_metrics(&mut route);
+    // To the kernel, a metric that is not named may be any.
+    if !metrics.iter().any(|one| matches!(one, RouteMetric::Mtu(_))) {
+        metrics.push(RouteMetric::Mtu(0));
+    }
+    if !metrics
+        .iter()
+        .any(|one| matches!(one, RouteMetric::Lock(_)))
+    {
+        metrics.push(RouteMetric::Lock(0));
+    }
+    route.attributes.push(RouteAttribute::Metrics(metrics));
+    ask(RouteNetlinkMessage::DelRoute(route), NLM_F_ACK)?;
     Ok(())
 }
 

@@ -226,3 +226,59 @@ pub(super) fn an_mtu_without_room_is_refused() -> Result<String> {
     ensure!(state(&a, "eth")? == before);
     Ok(String::new())
 }
+
+/// A namespace with three links, `one`, `eth` and `other`, to another one.
+fn three_links() -> Result<(Namespace, Namespace)> {
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
+    for (number, device) in [(1, "one"), (2, "eth"), (3, "other")] {
+        link(&a, device, &b, device, number)?;
+    }
+    Ok((a, b))
+}
+
+pub(super) fn routes_of_other_devices_to_the_same_prefix_stay() -> Result<String> {
+    let (a, _b) = three_links()?;
+    // `eth` is the first, the second and the last of three in a subnet.
+    for (net, order) in [
+        (1, ["eth", "one", "other"]),
+        (2, ["one", "eth", "other"]),
+        (3, ["one", "other", "eth"]),
+    ] {
+        for (host, device) in order.iter().enumerate() {
+            a.ip(&format!("addr add 10.8.{net}.{}/24 dev {device}", host + 1))?;
+        }
+    }
+    for (action, gateway) in [
+        ("add", "10.9.2.3"),
+        ("append", "10.9.1.2"),
+        ("append", "10.9.2.2"),
+        ("append", "10.9.2.4 advmss 900"),
+        ("append", "10.9.3.2"),
+    ] {
+        a.ip(&format!("route {action} 10.7.0.0/16 via {gateway}"))?;
+    }
+    let routes = || a.ip("-4 route show table all");
+    let (before, routes_before) = (state(&a, "eth")?, routes()?);
+    let object = Object::find(None)?;
+    a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))??;
+    let mut limited = String::new();
+    for route in routes_before.lines() {
+        let special = route.starts_with("local") || route.starts_with("broadcast");
+        if special || !route.contains(" dev eth ") {
+            limited += route;
+        } else {
+            let (route, others) = match route.find("advmss") {
+                Some(at) => route.split_at(at),
+                None => (route, ""),
+            };
+            limited += &format!("{route}mtu lock 1492 {others}");
+        }
+        limited.push('\n');
+    }
+    let during = routes()?;
+    ensure!(during == limited, "{during}\ninstead of:\n{limited}");
+    a.enter(|| port::detach("eth"))??;
+    let after = state(&a, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}

@@ -34,7 +34,8 @@ parts! {
         a_qdisc_with_filters_of_others_stays
         filters_behind_have_their_turn
         attaching_twice_is_refused_and_changes_nothing
-        an_mtu_without_room_is_refused;
+        an_mtu_without_room_is_refused
+        routes_of_other_devices_to_the_same_prefix_stay;
     options:
         an_unprivileged_program_says_and_reads_back
         misuse_gets_its_errno
