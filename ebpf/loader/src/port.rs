@@ -324,7 +324,7 @@ impl<'a> Attacher<'a> {
         };
         let result = arranged().and_then(|()| self.attach(port, &device, programs));
         undone(result, || {
-            detach_all(&device, &port.before).and_then(|()| restore_switch(&device, &port.before))
+            detach_all(&device, &port.before).and(restore_switch(&device, &port.before))
         })
     }
 
@@ -445,21 +445,30 @@ fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
     }
 }
 
-/// Takes weft's programs off `device` and puts back what an [`Attacher`] changed.
+/// Puts back what an [`Attacher`] changed and takes weft's programs off `device`.
 ///
 /// # Errors
 ///
-/// If there are none, or the kernel refuses, which takes root.
+/// If there are none, or the kernel refuses, which takes root. If it refuses to put something back,
+/// such as the MTU of a multipath route by another device, too, that is down, the rest is put back,
+/// and the programs stay: they know how it was.
 pub fn detach(device: &str) -> Result<()> {
     let device = Device::find(device)?;
     let found = read(device.index)?.with_context(|| nothing(&device))?;
     let port = found.port;
-    detach_all(&device, &port.before)?;
+    // The one record of what was found goes with the programs.
     if port.role == Role::Host as u32 {
         restore_host(&device, &port.before)
     } else {
         restore_switch(&device, &port.before)
     }
+    .with_context(|| {
+        format!(
+            "{} is still attached, as not all could be put back; mend that, and detach it again",
+            device.name
+        )
+    })?;
+    detach_all(&device, &port.before)
 }
 
 /// What is attached to `device`; `None` if nothing of weft is.
@@ -646,28 +655,36 @@ fn other_switch_port(device: &Device) -> Result<Option<Port>> {
     Ok(None)
 }
 
+/// Each step is taken, whether or not others fail; the first error is given back.
 fn restore_host(device: &Device, before: &Before) -> Result<()> {
-    routes::unlimit_mtu(device, before.route_mtu)?;
+    let routes = routes::unlimit_mtu(device, before.route_mtu);
+    let ipv6 = restore_ipv6_mtu(device, before);
+    let gso = device.set_gso(GsoLimits {
+        size: before.gso_max_size,
+        ipv4_size: before.gso_ipv4_max_size,
+        segments: before.gso_max_segs,
+    });
+    routes.and(ipv6).and(gso)
+}
+
+fn restore_ipv6_mtu(device: &Device, before: &Before) -> Result<()> {
     let ipv6 = ipv6_mtu(device);
     if before.ipv6_mtu != 0 && sysctl::read(&ipv6)? == Some(before.route_mtu) {
         sysctl::write(&ipv6, before.ipv6_mtu.min(device.mtu))?;
     }
-    device.set_gso(GsoLimits {
-        size: before.gso_max_size,
-        ipv4_size: before.gso_ipv4_max_size,
-        segments: before.gso_max_segs,
-    })
+    Ok(())
 }
 
-/// Once the last port is gone.
+/// Once there is no other port. As [`restore_host`].
 fn restore_switch(device: &Device, before: &Before) -> Result<()> {
     if other_switch_port(device)?.is_some() {
         return Ok(());
     }
-    sysctl::write(UPDATE_PRIORITY, before.forward_update_priority)?;
-    sysctl::write(IPV4_HASH_POLICY, before.ipv4_hash_policy)?;
-    if before.ipv6_hash_policy != u32::MAX {
-        sysctl::write(IPV6_HASH_POLICY, before.ipv6_hash_policy)?;
-    }
-    Ok(())
+    let priority = sysctl::write(UPDATE_PRIORITY, before.forward_update_priority);
+    let ipv4 = sysctl::write(IPV4_HASH_POLICY, before.ipv4_hash_policy);
+    let ipv6 = match before.ipv6_hash_policy {
+        u32::MAX => Ok(()),
+        policy => sysctl::write(IPV6_HASH_POLICY, policy),
+    };
+    priority.and(ipv4).and(ipv6)
 }

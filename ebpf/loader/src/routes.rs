@@ -8,10 +8,13 @@
 //! path MTU discovery does not set it anew. IPv6 has a setting per device for the same
 //! (`net.ipv6.conf.DEV.mtu`), IPv4 does not.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context as _, Result};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHopFlags,
+    RouteProtocol, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -61,7 +64,8 @@ pub(crate) fn unlimit_mtu(device: &Device, mtu: u32) -> Result<()> {
     })
 }
 
-/// Replaces each unicast IPv4 route by the device whose metrics `edit` changes.
+/// Replaces each unicast IPv4 route by the device whose metrics `edit` changes. All are tried; the
+/// first error is given back.
 fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Result<()> {
     let mut dump = RouteMessage::default();
     dump.header.address_family = AddressFamily::Inet;
@@ -72,6 +76,7 @@ fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Resu
             _ => None,
         })
         .collect();
+    let mut result = Ok(());
     for alike in routes.chunk_by(|one, next| key(one) == key(next)) {
         let edited = |route: &RouteMessage| {
             if route.header.kind != RouteType::Unicast || !leads_by(route, device.index) {
@@ -87,14 +92,30 @@ fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Resu
         };
         let edited: Vec<_> = alike.iter().map(edited).collect();
         let old: Vec<_> = alike.iter().map(request).collect();
-        replace(&old, &edited).with_context(|| {
-            let header = &alike[0].header;
-            let length = header.destination_prefix_length;
-            let key = key(&alike[0]).2;
-            format!("changing the MTU of the route {key:?}/{length}")
-        })?;
+        let replaced = replace(&old, &edited)
+            .with_context(|| format!("changing the MTU of {}", describe(&alike[0])));
+        result = result.and(replaced);
     }
-    Ok(())
+    result
+}
+
+fn describe(route: &RouteMessage) -> String {
+    let attributes = route.attributes.iter();
+    let to = attributes.clone().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(to)) => Some(*to),
+        _ => None,
+    });
+    let table = attributes.clone().find_map(|attribute| match attribute {
+        RouteAttribute::Table(table) => Some(*table),
+        _ => None,
+    });
+    format!(
+        "the route to {}/{} in table {}",
+        // What is not said is the default.
+        to.unwrap_or(Ipv4Addr::UNSPECIFIED),
+        route.header.destination_prefix_length,
+        table.unwrap_or(route.header.table.into())
+    )
 }
 
 /// What routes have in common that are one list to the kernel: it takes the first that is usable.
@@ -114,6 +135,13 @@ fn request(route: &RouteMessage) -> RouteMessage {
     let is_object = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::NhId(_));
     let by_object = route.attributes.iter().any(is_object);
     route.header.flags &= RouteFlags::Onlink;
+    for attribute in &mut route.attributes {
+        if let RouteAttribute::MultiPath(hops) = attribute {
+            for hop in hops {
+                hop.flags &= RouteNextHopFlags::Onlink;
+            }
+        }
+    }
     route.attributes.retain(|attribute| match attribute {
         RouteAttribute::CacheInfo(_) => false,
         RouteAttribute::Oif(_) | RouteAttribute::Gateway(_) | RouteAttribute::MultiPath(_) => {

@@ -282,3 +282,58 @@ pub(super) fn routes_of_other_devices_to_the_same_prefix_stay() -> Result<String
     ensure!(after == before, "before:\n{before}\nafter:\n{after}");
     Ok(String::new())
 }
+
+const TWO_HOPS: &str = "nexthop via 10.9.2.2 dev eth nexthop via 10.9.3.2 dev other";
+
+pub(super) fn a_next_hop_without_carrier_is_in_nobodys_way() -> Result<String> {
+    let (a, b) = three_links()?;
+    a.ip(&format!("route add 10.8.0.0/16 {TWO_HOPS} onlink"))?;
+    let object = Object::find(None)?;
+    let attach = || a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()));
+    let before = state(&a, "eth")?;
+    attach()??;
+    let set_carrier = |to: &str| -> Result<()> {
+        b.ip(&format!("link set other {to}"))?;
+        let begun = Instant::now();
+        // The kernel takes its time to notice.
+        while a.ip("-4 route show table all")?.contains("linkdown") != (to == "down") {
+            let patience = begun.elapsed() < Duration::from_secs(5);
+            ensure!(patience, "the carrier is not {to}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    };
+    set_carrier("down")?;
+    a.enter(|| port::detach("eth"))??;
+    attach()??;
+    set_carrier("up")?;
+    a.enter(|| port::detach("eth"))??;
+    let after = state(&a, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}
+
+pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> {
+    let (a, _b) = three_links()?;
+    a.ip(&format!("route add 10.8.0.0/16 {TWO_HOPS}"))?;
+    let before = state(&a, "eth")?;
+    let object = Object::find(None)?;
+    a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))??;
+    // The kernel makes no route by a device that is down, and so does not replace this one.
+    a.ip("link set other down")?;
+    let error = a.enter(|| port::detach("eth"))?.unwrap_err();
+    let error = format!("{error:#}");
+    ensure!(error.contains("10.8.0.0/16"), "{error}");
+    ensure!(error.contains("again"), "the error names no cure: {error}");
+    let routes = a.ip("route show")?;
+    ensure!(routes.matches("mtu lock").count() == 1, "{routes}");
+    let limits = a.ip("-d link show eth")?;
+    ensure!(before.contains(&limits), "{limits}");
+    let mtu = a.enter(|| std::fs::read_to_string("/proc/sys/net/ipv6/conf/eth/mtu"))??;
+    ensure!(mtu == "1500\n", "{mtu}");
+    a.ip("link set other up")?;
+    a.enter(|| port::detach("eth"))??;
+    let after = state(&a, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}
