@@ -36,11 +36,21 @@ impl Hook<'_> {
             Self::SetSockopt(cgroup) => (cgroup.as_raw_fd() as u32, 22),
         }
     }
+
+    /// A cgroup's hook is for one program if nothing else is said: the next takes its place, and
+    /// cgroups below have none.
+    fn flags(self) -> u32 {
+        match self {
+            Self::Ingress(_) | Self::Egress(_) => 0,
+            Self::GetSockopt(_) | Self::SetSockopt(_) => BPF_F_ALLOW_MULTI,
+        }
+    }
 }
 
 const BPF_PROG_ATTACH: c_int = 8;
 const BPF_PROG_DETACH: c_int = 9;
 const BPF_PROG_QUERY: c_int = 16;
+const BPF_F_ALLOW_MULTI: u32 = 1 << 1;
 
 /// The part of `union bpf_attr` that attaches and detaches.
 #[repr(C)]
@@ -100,6 +110,7 @@ pub(crate) fn attach(program: BorrowedFd<'_>, hook: Hook<'_>) -> io::Result<()> 
             target,
             program,
             kind,
+            flags: hook.flags(),
             ..Attach::default()
         },
     )?;

@@ -15,6 +15,10 @@ use crate::bpf::{self, Hook};
 use crate::counters::Counters;
 use crate::object::{Object, Ports};
 
+/// Why the kernel refuses root a program.
+const ALONE: &str = "another program has the hook for itself, here or in a cgroup above \
+    (`bpftool cgroup tree` shows it): detach it, or attach it with `multi`";
+
 /// A cgroup whose sockets have the options of weft's level, and what their flows said.
 ///
 /// Sockets belong to the cgroup in which they were made. What was said is shared with the hosts
@@ -26,11 +30,12 @@ pub struct FlowSizes {
 
 impl FlowSizes {
     /// Attaches the options to a cgroup (version 2), or finds them there. Descendants have them,
-    /// too.
+    /// too. Other programs on its hooks stay.
     ///
     /// # Errors
     ///
-    /// If the path is no cgroup, or the kernel refuses the programs, which takes root.
+    /// If the path is no cgroup, or the kernel refuses the programs, which takes root; also if
+    /// another program has a hook for itself (was attached without `BPF_F_ALLOW_MULTI`).
     pub fn attach(object: &Object, cgroup: &Path) -> Result<Self> {
         if let Some(found) = Self::find(cgroup)? {
             return Ok(found);
@@ -48,11 +53,11 @@ impl FlowSizes {
             program
                 .load()
                 .with_context(|| format!("the kernel refuses {name}"))?;
-            bpf::attach(program.fd()?.as_fd(), hook).with_context(|| {
-                format!(
-                    "attaching {name} to {}; another program may own the hook",
-                    cgroup.display()
-                )
+            bpf::attach(program.fd()?.as_fd(), hook).map_err(|error| {
+                let refused = error.raw_os_error() == Some(libc::EPERM);
+                let error = anyhow::Error::from(error);
+                let error = if refused { error.context(ALONE) } else { error };
+                error.context(format!("attaching {name} to {}", cgroup.display()))
             })?;
         }
         Self::find(cgroup)?.context("the programs are gone as soon as they were attached")

@@ -11,6 +11,7 @@ use weft_ebpf::{
     Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, port,
 };
 
+use crate::bpf::{self, GETSOCKOPT, SETSOCKOPT};
 use crate::cgroup::Cgroup;
 use crate::fabric::{Path, Version, link};
 use crate::tests::wire::counters;
@@ -335,5 +336,33 @@ pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> 
     a.enter(|| port::detach("eth"))??;
     let after = state(&a, "eth")?;
     ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}
+
+pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
+    let object = Object::find(None)?;
+    for hook in [SETSOCKOPT, GETSOCKOPT] {
+        let other = bpf::leave_alone(hook)?;
+        let cgroup = Cgroup::new()?;
+        bpf::attach(&other, cgroup.path(), hook, 0)?;
+        let result = FlowSizes::attach(&object, cgroup.path());
+        ensure!(
+            bpf::attached(cgroup.path(), hook)? == 1,
+            "hook {hook}: gone"
+        );
+        let error = format!("{:#}", result.err().context("another has the hook")?);
+        ensure!(error.contains("bpftool"), "no cure: {error}");
+        let cgroup = Cgroup::new()?;
+        bpf::attach(&other, cgroup.path(), hook, bpf::ALLOW_MULTI)?;
+        let flows = FlowSizes::attach(&object, cgroup.path())?;
+        ensure!(bpf::attached(cgroup.path(), hook)? == 2, "hook {hook}");
+        let below = cgroup.path().join("below");
+        std::fs::create_dir(&below)?;
+        let attached = bpf::attach(&other, &below, hook, bpf::ALLOW_MULTI);
+        std::fs::remove_dir(&below)?;
+        attached?;
+        flows.detach()?;
+        ensure!(bpf::attached(cgroup.path(), hook)? == 1, "hook {hook}");
+    }
     Ok(String::new())
 }

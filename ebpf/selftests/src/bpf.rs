@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! bpf(2) as somebody else than weft uses it: other programs on its hooks, and programs taken off.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use libc::{c_int, c_long};
+
+const PROG_LOAD: c_int = 5;
+const PROG_ATTACH: c_int = 8;
+const PROG_QUERY: c_int = 16;
+
+const CGROUP_SOCKOPT: u32 = 25; // BPF_PROG_TYPE_…
+
+/// Others may attach to the same hook of the cgroup, and of those below.
+pub(crate) const ALLOW_MULTI: u32 = 1 << 1;
+
+/// Hooks, `enum bpf_attach_type`.
+pub(crate) const GETSOCKOPT: u32 = 21;
+pub(crate) const SETSOCKOPT: u32 = 22;
+
+/// The part of `union bpf_attr` that loads.
+#[repr(C)]
+#[derive(Default)]
+struct Load {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log: [u64; 2],
+    version: u32,
+    flags: u32,
+    name: [u8; 16],
+    device: u32,
+    hook: u32,
+}
+
+/// The part that attaches.
+#[repr(C)]
+struct Attach {
+    target: u32,
+    program: u32,
+    hook: u32,
+    flags: u32,
+}
+
+/// The part that asks what is attached.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    target: u32,
+    hook: u32,
+    flags: [u32; 2],
+    programs: u64,
+    count: u32,
+    padding: u32,
+}
+
+fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<c_long> {
+    // SAFETY: The kernel reads and writes `size_of::<T>()` bytes of `attributes`, which is one of
+    // the structures above or integers, without padding; the caller answers for pointers in it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attributes),
+            size_of::<T>(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn descriptor(result: io::Result<c_long>) -> io::Result<OwnedFd> {
+    // SAFETY: The kernel has just made the descriptor, and nobody else knows it.
+    result.map(|number| unsafe { OwnedFd::from_raw_fd(number as c_int) })
+}
+
+/// A program for a cgroup's hook that does nothing.
+pub(crate) fn leave_alone(hook: u32) -> Result<OwnedFd> {
+    const INSTRUCTIONS: [u64; 2] = [0x1_0000_00b7, 0x95]; // r0 = 1; exit
+    let mut load = Load {
+        kind: CGROUP_SOCKOPT,
+        count: INSTRUCTIONS.len() as u32,
+        instructions: INSTRUCTIONS.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        hook,
+        ..Load::default()
+    };
+    descriptor(bpf(PROG_LOAD, &mut load)).context("loading a program that does nothing")
+}
+
+/// Attaches a program to a cgroup.
+pub(crate) fn attach(program: impl AsFd, cgroup: &Path, hook: u32, flags: u32) -> Result<()> {
+    let directory = File::open(cgroup)?;
+    let mut attach = Attach {
+        target: directory.as_raw_fd() as u32,
+        program: program.as_fd().as_raw_fd() as u32,
+        hook,
+        flags,
+    };
+    bpf(PROG_ATTACH, &mut attach).context("attaching a program that does nothing")?;
+    Ok(())
+}
+
+/// How many programs are on a cgroup's hook.
+pub(crate) fn attached(cgroup: &Path, hook: u32) -> Result<u32> {
+    let directory = File::open(cgroup)?;
+    let mut query = Query {
+        target: directory.as_raw_fd() as u32,
+        hook,
+        ..Query::default()
+    };
+    bpf(PROG_QUERY, &mut query).context("asking for attached programs")?;
+    Ok(query.count)
+}
