@@ -169,11 +169,11 @@ pub(crate) fn programs(ids: &[u32]) -> Vec<ProgramInfo> {
         .collect()
 }
 
-/// The program of this name on a hook.
-pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Option<ProgramInfo>> {
-    Ok(programs(&attached(hook)?)
-        .into_iter()
-        .find(|program| program.name() == name.as_bytes()))
+/// The programs of this name on a hook.
+pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Vec<ProgramInfo>> {
+    let mut programs = programs(&attached(hook)?);
+    programs.retain(|program| program.name() == name.as_bytes());
+    Ok(programs)
 }
 
 /// What a map is like. That tells which one it is; its name does not, as aya gives maps none where it

@@ -7,13 +7,15 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use aya::Ebpf;
 use aya::maps::MapData;
-use aya::programs::CgroupSockopt;
+use aya::programs::{CgroupSockopt, ProgramInfo};
 use weft_ebpf_common::program;
 
 use crate::bpf::{self, Hook};
 use crate::counters::Counters;
 use crate::object::{Object, Ports};
+use crate::port;
 
 /// Why the kernel refuses root a program.
 const ALONE: &str = "another program has the hook for itself, here or in a cgroup above \
@@ -37,28 +39,16 @@ impl FlowSizes {
     /// If the path is no cgroup, or the kernel refuses the programs, which takes root; also if
     /// another program has a hook for itself (was attached without `BPF_F_ALLOW_MULTI`).
     pub fn attach(object: &Object, cgroup: &Path) -> Result<Self> {
-        if let Some(found) = Self::find(cgroup)? {
-            return Ok(found);
-        }
         let directory = open(cgroup)?;
-        let mut ebpf = object.open(None, Ports::One)?;
-        for (name, hook) in [
-            (program::SETSOCKOPT, Hook::SetSockopt(directory.as_fd())),
-            (program::GETSOCKOPT, Hook::GetSockopt(directory.as_fd())),
-        ] {
-            let program: &mut CgroupSockopt = ebpf
-                .program_mut(name)
-                .with_context(|| format!("the eBPF object has no program {name}"))?
-                .try_into()?;
-            program
-                .load()
-                .with_context(|| format!("the kernel refuses {name}"))?;
-            bpf::attach(program.fd()?.as_fd(), hook).map_err(|error| {
-                let refused = error.raw_os_error() == Some(libc::EPERM);
-                let error = anyhow::Error::from(error);
-                let error = if refused { error.context(ALONE) } else { error };
-                error.context(format!("attaching {name} to {}", cgroup.display()))
-            })?;
+        let mut complete = true;
+        for (name, hook) in hooks(&directory) {
+            complete &= !bpf::attached_by_name(hook, name)?.is_empty();
+        }
+        if !complete {
+            // One alone is of an attach that was killed.
+            detach(&directory)?;
+            port::undone(attach(object, &directory), || detach(&directory))
+                .with_context(|| format!("attaching to {}", cgroup.display()))?;
         }
         Self::find(cgroup)?.context("the programs are gone as soon as they were attached")
     }
@@ -69,18 +59,13 @@ impl FlowSizes {
     ///
     /// If the path is no cgroup, or the kernel does not answer, which takes root.
     pub fn find(cgroup: &Path) -> Result<Option<Self>> {
-        let directory = open(cgroup)?;
-        let hook = Hook::SetSockopt(directory.as_fd());
-        match bpf::attached_by_name(hook, program::SETSOCKOPT)? {
-            None => Ok(None),
-            Some(program) => {
-                let map = bpf::map_of(&program, &bpf::FLOWS)?;
-                Ok(Some(Self {
-                    cgroup: cgroup.to_owned(),
-                    map,
-                }))
-            }
-        }
+        let Some(program) = any(&open(cgroup)?)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            cgroup: cgroup.to_owned(),
+            map: bpf::map_of(&program, &bpf::FLOWS)?,
+        }))
     }
 
     /// Takes the options away. Hosts attached with them go on with what was said.
@@ -89,17 +74,8 @@ impl FlowSizes {
     ///
     /// If the kernel does not answer.
     pub fn detach(self) -> Result<()> {
-        let directory = open(&self.cgroup)?;
-        for (name, hook) in [
-            (program::SETSOCKOPT, Hook::SetSockopt(directory.as_fd())),
-            (program::GETSOCKOPT, Hook::GetSockopt(directory.as_fd())),
-        ] {
-            if let Some(program) = bpf::attached_by_name(hook, name)? {
-                bpf::detach(program.fd()?.as_fd(), hook)
-                    .with_context(|| format!("detaching {name} from {}", self.cgroup.display()))?;
-            }
-        }
-        Ok(())
+        detach(&open(&self.cgroup)?)
+            .with_context(|| format!("detaching from {}", self.cgroup.display()))
     }
 
     /// What the options' programs have counted.
@@ -108,9 +84,7 @@ impl FlowSizes {
     ///
     /// If they are gone.
     pub fn counters(&self) -> Result<Counters> {
-        let directory = open(&self.cgroup)?;
-        let hook = Hook::SetSockopt(directory.as_fd());
-        let program = bpf::attached_by_name(hook, program::SETSOCKOPT)?
+        let program = any(&open(&self.cgroup)?)?
             .with_context(|| format!("nothing of weft is attached to {}", self.cgroup.display()))?;
         Counters::read(bpf::map_of(&program, &bpf::COUNTERS)?)
     }
@@ -118,6 +92,60 @@ impl FlowSizes {
     pub(crate) fn map(&self) -> &MapData {
         &self.map
     }
+}
+
+/// The programs' names, and where they belong.
+fn hooks(cgroup: &File) -> [(&'static str, Hook<'_>); 2] {
+    [
+        (program::SETSOCKOPT, Hook::SetSockopt(cgroup.as_fd())),
+        (program::GETSOCKOPT, Hook::GetSockopt(cgroup.as_fd())),
+    ]
+}
+
+/// One of weft's programs on a cgroup; they share their maps.
+fn any(cgroup: &File) -> Result<Option<ProgramInfo>> {
+    for (name, hook) in hooks(cgroup) {
+        if let Some(program) = bpf::attached_by_name(hook, name)?.pop() {
+            return Ok(Some(program));
+        }
+    }
+    Ok(None)
+}
+
+fn attach(object: &Object, cgroup: &File) -> Result<()> {
+    let mut ebpf = object.open(None, Ports::One)?;
+    for (name, _) in hooks(cgroup) {
+        sockopt(&mut ebpf, name)?
+            .load()
+            .with_context(|| format!("the kernel refuses {name}"))?;
+    }
+    for (name, hook) in hooks(cgroup) {
+        let program = sockopt(&mut ebpf, name)?.fd()?.as_fd();
+        bpf::attach(program, hook).map_err(|error| {
+            let refused = error.raw_os_error() == Some(libc::EPERM);
+            let error = anyhow::Error::from(error);
+            let error = if refused { error.context(ALONE) } else { error };
+            error.context(name)
+        })?;
+    }
+    Ok(())
+}
+
+fn sockopt<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut CgroupSockopt> {
+    let program = ebpf
+        .program_mut(name)
+        .with_context(|| format!("the eBPF object has no program {name}"))?;
+    Ok(program.try_into()?)
+}
+
+/// Takes weft's programs off, as many as there are.
+fn detach(cgroup: &File) -> Result<()> {
+    for (name, hook) in hooks(cgroup) {
+        for program in bpf::attached_by_name(hook, name)? {
+            bpf::detach(program.fd()?.as_fd(), hook).context(name)?;
+        }
+    }
+    Ok(())
 }
 
 fn open(cgroup: &Path) -> Result<File> {

@@ -228,7 +228,13 @@ impl Target {
 
     fn detach(&self) -> Result<()> {
         if let Some(dev) = &self.dev {
-            port::detach(dev)?;
+            let put_back = port::detach(dev)?;
+            if !put_back {
+                eprintln!(
+                    "weft-tag: the programs had no record of how {dev} was: its GSO limits, MTU of \
+                     IPv6 and routes' MTU, and a switch's settings, are as they were with them"
+                );
+            }
         }
         self.flow_sizes()?.map_or(Ok(()), FlowSizes::detach)
     }

@@ -252,8 +252,8 @@ impl<'a> Attacher<'a> {
             routes::limit_mtu(&device, mtu)
         };
         let programs = [
-            (program::UNTAG, Direction::Ingress),
             (program::TAG, Direction::Egress),
+            (program::UNTAG, Direction::Ingress),
         ];
         let result = arranged().and_then(|()| self.attach(port, &device, &programs));
         undone(result, || {
@@ -314,13 +314,13 @@ impl<'a> Attacher<'a> {
             Ok(())
         };
         let programs = [
-            (program::UNSPRAY, Direction::Egress),
             (program::READ, Direction::Ingress),
+            (program::UNSPRAY, Direction::Egress),
         ];
         let programs = if sprays {
             &programs[..]
         } else {
-            &programs[1..]
+            &programs[..1]
         };
         let result = arranged().and_then(|()| self.attach(port, &device, programs));
         undone(result, || {
@@ -364,7 +364,9 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    /// Attaches programs in this order. Each is loaded if it is the first time with these settings.
+    /// Attaches programs in this order, the one that knows its [`Port`] first: who is killed in
+    /// between leaves a record. All are loaded before, if it is the first time with these settings,
+    /// since the kernel takes long to check them, or refuses them.
     fn attach(
         &mut self,
         port: Port,
@@ -380,19 +382,16 @@ impl<'a> Attacher<'a> {
         };
         configure(&mut loaded.ebpf, class, port)?;
         loaded.ports = loaded.ports.saturating_add(1);
-        for &(name, direction) in programs {
-            let program: &mut SchedClassifier = loaded
-                .ebpf
-                .program_mut(name)
-                .with_context(|| format!("the eBPF object has no program {name}"))?
-                .try_into()?;
-            match program.load() {
+        for (name, _) in programs {
+            match classifier(&mut loaded.ebpf, name)?.load() {
                 Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("the kernel refuses {name}"));
                 }
             }
-            let program = program.fd()?.as_fd();
+        }
+        for &(name, direction) in programs {
+            let program = classifier(&mut loaded.ebpf, name)?.fd()?.as_fd();
             match hook {
                 Hook::Tcx => bpf::attach(program, tcx(device.index, direction)).map_err(Into::into),
                 Hook::Clsact => filter::attach(program, name, device.index, direction, class),
@@ -438,6 +437,13 @@ impl<'a> Attacher<'a> {
     }
 }
 
+fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier> {
+    let program = ebpf
+        .program_mut(name)
+        .with_context(|| format!("the eBPF object has no program {name}"))?;
+    Ok(program.try_into()?)
+}
+
 fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
     match direction {
         Direction::Ingress => bpf::Hook::Ingress(device),
@@ -447,15 +453,22 @@ fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
 
 /// Puts back what an [`Attacher`] changed and takes weft's programs off `device`.
 ///
+/// Gives back whether anything could be put back: it could not if the programs have no record of
+/// what was found, as those of another version of weft, or of one that was killed while it attached
+/// them.
+///
 /// # Errors
 ///
 /// If there are none, or the kernel refuses, which takes root. If it refuses to put something back,
 /// such as the MTU of a multipath route by another device, too, that is down, the rest is put back,
 /// and the programs stay: they know how it was.
-pub fn detach(device: &str) -> Result<()> {
+pub fn detach(device: &str) -> Result<bool> {
     let device = Device::find(device)?;
-    let found = read(device.index)?.with_context(|| nothing(&device))?;
-    let port = found.port;
+    let attached = ours(device.index)?;
+    ensure!(!attached.is_empty(), nothing(&device));
+    let Some(port) = record(&attached)? else {
+        return detach_all(&device, &Before::default()).map(|()| false);
+    };
     // The one record of what was found goes with the programs.
     if port.role == Role::Host as u32 {
         restore_host(&device, &port.before)
@@ -468,7 +481,7 @@ pub fn detach(device: &str) -> Result<()> {
             device.name
         )
     })?;
-    detach_all(&device, &port.before)
+    detach_all(&device, &port.before).map(|()| true)
 }
 
 /// What is attached to `device`; `None` if nothing of weft is.
@@ -549,7 +562,7 @@ fn configure(ebpf: &mut Ebpf, class: u16, port: Port) -> Result<()> {
 }
 
 /// If `result` is an error, undoes what was done; that this fails, too, is worth a word.
-fn undone(result: Result<()>, undo: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn undone(result: Result<()>, undo: impl FnOnce() -> Result<()>) -> Result<()> {
     result.map_err(|error| match undo() {
         Ok(()) => error,
         Err(second) => error.context(format!("and what was done is not undone: {second:#}")),
@@ -622,25 +635,38 @@ fn read(device: u32) -> Result<Option<Found>> {
     let Some(first) = attached.first() else {
         return Ok(None);
     };
-    let (hook, class) = match first.place {
-        Place::Tcx(_) => (Hook::Tcx, 0),
-        Place::Filter(filter) => (Hook::Clsact, filter.class),
+    let port = record(&attached)?.context(
+        "the programs are of another version of weft, or attaching them was interrupted; \
+         `weft-tag detach` takes them off",
+    )?;
+    let hook = match first.place {
+        Place::Tcx(_) => Hook::Tcx,
+        Place::Filter(_) => Hook::Clsact,
     };
     // All programs of an attachment share its counters.
     let counters = Counters::read(bpf::map_of(&first.program, &bpf::COUNTERS)?)?;
-    // Not every program of ours knows about its port: the one at ingress does.
-    for Attached { program, .. } in &attached {
-        if let Ok(map) = bpf::map_of(program, &bpf::PORT) {
-            let map: Array<MapData, Value> = Map::from_map_data(map)?.try_into()?;
-            let port = map.get(&class.into(), 0)?.0;
-            return Ok(Some(Found {
-                port,
-                hook,
-                counters,
-            }));
-        }
+    Ok(Some(Found {
+        port,
+        hook,
+        counters,
+    }))
+}
+
+/// What programs of one attachment know of their port. Not every one does: `weft_tag` and
+/// `weft_read` do.
+fn record(attached: &[Attached]) -> Result<Option<Port>> {
+    for Attached { place, program } in attached {
+        let Ok(map) = bpf::map_of(program, &bpf::PORT) else {
+            continue;
+        };
+        let class = match place {
+            Place::Tcx(_) => 0,
+            Place::Filter(filter) => filter.class,
+        };
+        let map: Array<MapData, Value> = Map::from_map_data(map)?.try_into()?;
+        return Ok(Some(map.get(&class.into(), 0)?.0));
     }
-    bail!("the programs are of another version of weft")
+    Ok(None)
 }
 
 /// A port of a switch in this namespace other than `device`.

@@ -12,6 +12,8 @@ use libc::{c_int, c_long};
 
 const PROG_LOAD: c_int = 5;
 const PROG_ATTACH: c_int = 8;
+const PROG_DETACH: c_int = 9;
+const PROG_GET_FD_BY_ID: c_int = 13;
 const PROG_QUERY: c_int = 16;
 
 const CGROUP_SOCKOPT: u32 = 25; // BPF_PROG_TYPE_…
@@ -22,6 +24,7 @@ pub(crate) const ALLOW_MULTI: u32 = 1 << 1;
 /// Hooks, `enum bpf_attach_type`.
 pub(crate) const GETSOCKOPT: u32 = 21;
 pub(crate) const SETSOCKOPT: u32 = 22;
+pub(crate) const TCX_EGRESS: u32 = 47;
 
 /// The part of `union bpf_attr` that loads.
 #[repr(C)]
@@ -39,7 +42,7 @@ struct Load {
     hook: u32,
 }
 
-/// The part that attaches.
+/// The part that attaches and detaches.
 #[repr(C)]
 struct Attach {
     target: u32,
@@ -109,14 +112,32 @@ pub(crate) fn attach(program: impl AsFd, cgroup: &Path, hook: u32, flags: u32) -
     Ok(())
 }
 
-/// How many programs are on a cgroup's hook.
-pub(crate) fn attached(cgroup: &Path, hook: u32) -> Result<u32> {
+/// The identifiers of the programs on a cgroup's hook.
+pub(crate) fn attached(cgroup: &Path, hook: u32) -> Result<Vec<u32>> {
     let directory = File::open(cgroup)?;
+    let mut programs = [0_u32; 8];
     let mut query = Query {
         target: directory.as_raw_fd() as u32,
         hook,
+        programs: programs.as_mut_ptr() as u64,
+        count: programs.len() as u32,
         ..Query::default()
     };
     bpf(PROG_QUERY, &mut query).context("asking for attached programs")?;
-    Ok(query.count)
+    Ok(programs[..query.count as usize].to_vec())
+}
+
+/// Takes the program with this identifier off a hook of `target`: a device's index or a cgroup's
+/// descriptor.
+pub(crate) fn detach(program: u32, target: u32, hook: u32) -> Result<()> {
+    let mut request = [program, 0, 0];
+    let program = descriptor(bpf(PROG_GET_FD_BY_ID, &mut request))?;
+    let mut detach = Attach {
+        target,
+        program: program.as_raw_fd() as u32,
+        hook,
+        flags: 0,
+    };
+    bpf(PROG_DETACH, &mut detach).context("taking a program off")?;
+    Ok(())
 }

@@ -2,7 +2,9 @@
 
 //! Attaching and detaching.
 
+use std::fs::File;
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use weft_ebpf::{
     Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, port,
 };
 
-use crate::bpf::{self, GETSOCKOPT, SETSOCKOPT};
+use crate::bpf::{self, GETSOCKOPT, SETSOCKOPT, TCX_EGRESS};
 use crate::cgroup::Cgroup;
 use crate::fabric::{Path, Version, link};
 use crate::tests::wire::counters;
@@ -347,7 +349,7 @@ pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
         bpf::attach(&other, cgroup.path(), hook, 0)?;
         let result = FlowSizes::attach(&object, cgroup.path());
         ensure!(
-            bpf::attached(cgroup.path(), hook)? == 1,
+            bpf::attached(cgroup.path(), hook)?.len() == 1,
             "hook {hook}: gone"
         );
         let error = format!("{:#}", result.err().context("another has the hook")?);
@@ -355,14 +357,85 @@ pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
         let cgroup = Cgroup::new()?;
         bpf::attach(&other, cgroup.path(), hook, bpf::ALLOW_MULTI)?;
         let flows = FlowSizes::attach(&object, cgroup.path())?;
-        ensure!(bpf::attached(cgroup.path(), hook)? == 2, "hook {hook}");
+        ensure!(
+            bpf::attached(cgroup.path(), hook)?.len() == 2,
+            "hook {hook}"
+        );
         let below = cgroup.path().join("below");
         std::fs::create_dir(&below)?;
         let attached = bpf::attach(&other, &below, hook, bpf::ALLOW_MULTI);
         std::fs::remove_dir(&below)?;
         attached?;
         flows.detach()?;
-        ensure!(bpf::attached(cgroup.path(), hook)? == 1, "hook {hook}");
+        ensure!(
+            bpf::attached(cgroup.path(), hook)?.len() == 1,
+            "hook {hook}"
+        );
+    }
+    Ok(String::new())
+}
+
+/// A host of which only one program is attached, the one that does not know what it is part of.
+fn half_a_host(namespace: &Namespace, hook: Hook, object: &Object) -> Result<()> {
+    let mut attacher = Attacher::new(object, None).at(hook);
+    namespace.enter(|| attacher.host("eth", &HostConfig::default()))??;
+    match hook {
+        Hook::Tcx => {
+            let programs = namespace.enter(|| port::programs("eth"))??;
+            let index = namespace.enter(|| nix::net::if_::if_nametoindex("eth"))??;
+            namespace.enter(|| bpf::detach(programs[1], index, TCX_EGRESS))?
+        }
+        Hook::Clsact => namespace
+            .command("tc", "filter delete dev eth egress")
+            .map(drop),
+    }
+}
+
+pub(super) fn an_attach_that_was_killed_is_detached() -> Result<String> {
+    let object = Object::find(None)?;
+    for &hook in Hook::ALL {
+        let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
+        link(&a, "eth", &b, "eth", 1)?;
+        half_a_host(&a, hook, &object)?;
+        let left = a.enter(|| port::programs("eth"))??.len();
+        ensure!(left == 1, "{left} programs");
+        let error = a.enter(|| port::status("eth"))?.unwrap_err();
+        let error = format!("{error:#}");
+        ensure!(error.contains("weft-tag detach"), "no cure: {error}");
+        a.enter(|| port::detach("eth"))??;
+        ensure!(a.enter(|| port::programs("eth"))??.is_empty());
+        ensure!(a.enter(|| port::status("eth"))??.is_none());
+    }
+    Ok(String::new())
+}
+
+pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
+    let object = Object::find(None)?;
+    for (missing, other) in [(GETSOCKOPT, SETSOCKOPT), (SETSOCKOPT, GETSOCKOPT)] {
+        let cgroup = Cgroup::new()?;
+        bpf::attach(bpf::leave_alone(missing)?, cgroup.path(), missing, 0)?;
+        let refused = FlowSizes::attach(&object, cgroup.path()).is_err();
+        ensure!(refused, "hook {missing} was another's");
+        let left = bpf::attached(cgroup.path(), other)?;
+        ensure!(left.is_empty(), "hook {other}: {left:?}");
+        // An attach that was killed in between.
+        let cgroup = Cgroup::new()?;
+        FlowSizes::attach(&object, cgroup.path())?;
+        let directory = File::open(cgroup.path())?;
+        let program = bpf::attached(cgroup.path(), missing)?[0];
+        bpf::detach(program, directory.as_raw_fd() as u32, missing)?;
+        let flows = FlowSizes::attach(&object, cgroup.path())?;
+        for hook in [missing, other] {
+            let programs = bpf::attached(cgroup.path(), hook)?;
+            ensure!(programs.len() == 1, "hook {hook}: {programs:?}");
+        }
+        cgroup.enter()?;
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        weft_socket::flow_size(&socket, 5)?;
+        ensure!(weft_socket::get_flow_size(&socket)? == 5);
+        cgroup.leave()?;
+        flows.detach()?;
+        ensure!(FlowSizes::find(cgroup.path())?.is_none());
     }
     Ok(String::new())
 }

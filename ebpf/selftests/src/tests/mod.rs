@@ -38,7 +38,9 @@ parts! {
         routes_of_other_devices_to_the_same_prefix_stay
         a_next_hop_without_carrier_is_in_nobodys_way
         what_cannot_be_put_back_is_by_the_next_detach
-        a_cgroups_program_of_others_stays;
+        a_cgroups_program_of_others_stays
+        an_attach_that_was_killed_is_detached
+        socket_options_are_attached_both_or_none;
     options:
         an_unprivileged_program_says_and_reads_back
         misuse_gets_its_errno
