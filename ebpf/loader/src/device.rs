@@ -17,6 +17,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     pub(crate) index: u32,
+    /// Its own, which /proc/sys has; it may have been found by an alternative name.
     pub(crate) name: String,
     /// Bytes.
     pub(crate) mtu: u32,
@@ -35,7 +36,7 @@ pub(crate) struct GsoLimits {
 }
 
 impl Device {
-    /// The device of this name in the thread's network namespace.
+    /// The device of this name, its own or an alternative one, in the thread's network namespace.
     pub(crate) fn find(name: &str) -> Result<Self> {
         let text = CString::new(name).with_context(|| format!("no device is called {name:?}"))?;
         // SAFETY: `text` is a C string.
@@ -75,8 +76,17 @@ impl Device {
             LinkAttribute::GsoMaxSegs(segments) => Some(*segments),
             _ => None,
         });
-        let (Some(mtu), Some(size), Some(segments)) = (mtu, size, segments) else {
-            bail!("the kernel does not tell the MTU and the GSO limits of {name}");
+        let own_name = link
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                LinkAttribute::IfName(name) => Some(name.clone()),
+                _ => None,
+            });
+        let (Some(own_name), Some(mtu), Some(size), Some(segments)) =
+            (own_name, mtu, size, segments)
+        else {
+            bail!("the kernel does not tell the name, the MTU and the GSO limits of {name}");
         };
         // Linux 6.3 and later have a limit of its own for IPv4.
         let gso = GsoLimits {
@@ -86,7 +96,7 @@ impl Device {
         };
         Ok(Self {
             index,
-            name: name.to_owned(),
+            name: own_name,
             mtu,
             gso,
         })

@@ -439,3 +439,33 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
     }
     Ok(String::new())
 }
+
+pub(super) fn a_device_has_another_name() -> Result<String> {
+    let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
+    link(&a, "eth", &b, "eth", 1)?;
+    a.ip("link property add dev eth altname lan0")?;
+    let before = state(&a, "eth")?;
+    let object = Object::find(None)?;
+    let attach = |name| a.enter(|| Attacher::new(&object, None).host(name, &HostConfig::default()));
+    let settings = || -> Result<_> {
+        let mtu = a.enter(|| std::fs::read_to_string("/proc/sys/net/ipv6/conf/eth/mtu"))??;
+        Ok((
+            mtu,
+            a.ip("-4 route show table all")?,
+            a.ip("-d link show eth")?,
+        ))
+    };
+    attach("eth")??;
+    let by_its_name = settings()?;
+    a.enter(|| port::detach("eth"))??;
+    attach("lan0")??;
+    let by_another = settings()?;
+    ensure!(
+        by_another == by_its_name,
+        "{by_another:?} instead of {by_its_name:?}"
+    );
+    a.enter(|| port::detach("lan0"))??;
+    let after = state(&a, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}

@@ -40,7 +40,8 @@ parts! {
         what_cannot_be_put_back_is_by_the_next_detach
         a_cgroups_program_of_others_stays
         an_attach_that_was_killed_is_detached
-        socket_options_are_attached_both_or_none;
+        socket_options_are_attached_both_or_none
+        a_device_has_another_name;
     options:
         an_unprivileged_program_says_and_reads_back
         misuse_gets_its_errno
