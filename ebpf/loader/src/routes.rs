@@ -75,6 +75,8 @@ fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Resu
             RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,
         })
+        // What was learnt of one destination, such as its path MTU, is among them, and no route.
+        .filter(|route| !route.header.flags.contains(RouteFlags::Cloned))
         .collect();
     let mut result = Ok(());
     for alike in routes.chunk_by(|one, next| key(one) == key(next)) {

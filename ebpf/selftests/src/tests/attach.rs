@@ -469,3 +469,27 @@ pub(super) fn a_device_has_another_name() -> Result<String> {
     ensure!(after == before, "before:\n{before}\nafter:\n{after}");
     Ok(String::new())
 }
+
+pub(super) fn a_path_mtu_becomes_no_route() -> Result<String> {
+    let path = Path::new(1)?;
+    path.first.ip("link set right2 mtu 1496")?;
+    path.second.ip("link set left2 mtu 1496")?;
+    let before = state(&path.sender, "eth")?;
+    let receiver = path.receiver_address(Version::V4);
+    let socket = path.sender.enter(|| UdpSocket::bind("0.0.0.0:0"))??;
+    let begun = Instant::now();
+    let known = || path.sender.ip(&format!("route get {receiver}"));
+    while !known()?.contains("mtu 1496") {
+        ensure!(begun.elapsed() < Duration::from_secs(5), "{}", known()?);
+        // With its headers as long as the first link allows; told otherwise, the socket refuses.
+        let _ = socket.send_to(&[0; 1472], (receiver, 9));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut attacher = Attacher::new(&path.object, None);
+    path.sender
+        .enter(|| attacher.host("eth", &HostConfig::default()))??;
+    path.sender.enter(|| port::detach("eth"))??;
+    let after = state(&path.sender, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}

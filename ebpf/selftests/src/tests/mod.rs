@@ -41,7 +41,8 @@ parts! {
         a_cgroups_program_of_others_stays
         an_attach_that_was_killed_is_detached
         socket_options_are_attached_both_or_none
-        a_device_has_another_name;
+        a_device_has_another_name
+        a_path_mtu_becomes_no_route;
     options:
         an_unprivileged_program_says_and_reads_back
         misuse_gets_its_errno
