@@ -28,7 +28,8 @@ pub struct Flow {
     pub size: u64,
     /// Deadline in ns of `CLOCK_MONOTONIC`; 0 is none.
     pub deadline: u64,
-    /// Datagram sockets: payload bytes sent so far.
+    /// Datagram sockets: payload bytes sent so far. Stream sockets: scratch of `weft_setsockopt`,
+    /// 0 outside of it.
     pub sent: u64,
     /// The class, 0 to [`sockopt::MAX_CLASS`].
     pub class: u32,

@@ -10,9 +10,8 @@ use core::ptr;
 use aya_ebpf::{
     EbpfContext as _,
     bindings::{bpf_sock, bpf_sockopt},
-    btf_maps::PerCpuArray,
     helpers::generated::{bpf_ktime_get_ns, bpf_probe_read_kernel, bpf_set_retval, bpf_tcp_sock},
-    macros::{btf_map, cgroup_sockopt},
+    macros::cgroup_sockopt,
     programs::SockoptContext,
 };
 use weft_ebpf_common::{Flow, counter::Counter, sockopt};
@@ -31,10 +30,6 @@ const IPPROTO_UDP: u32 = UDP as u32;
 
 /// Larger options do not fit the kernel's buffer; a program has to say that it leaves them alone.
 const PAGE_SIZE: i32 = 4096;
-
-/// Room for one pointer.
-#[btf_map]
-static WEFT_SCRATCH: PerCpuArray<u64, 1> = PerCpuArray::new();
 
 #[cgroup_sockopt(setsockopt)]
 pub fn weft_setsockopt(ctx: SockoptContext) -> i32 {
@@ -166,7 +161,7 @@ unsafe fn begin(sk: *mut bpf_sock, flow: *mut Flow) {
         if tcp.is_null() {
             return;
         }
-        if let Some(write) = write_seq(sk) {
+        if let Some(write) = write_seq(sk, flow) {
             let unacknowledged = write.wrapping_sub((*tcp).snd_una);
             (*flow).base = (*tcp).bytes_acked.wrapping_add(u64::from(unacknowledged));
             (*flow).flags |= Flow::BASE_KNOWN;
@@ -177,18 +172,20 @@ unsafe fn begin(sk: *mut bpf_sock, flow: *mut Flow) {
 /// The sequence number of the next byte that the application will write.
 ///
 /// Cgroup programs may not cast a socket to a `tcp_sock`. What they may do is to ask for the memory
-/// at an address; and the address of a socket becomes a number by way of a map.
+/// at an address; and the address of a socket becomes a number by way of a map. By one of the
+/// socket's own, whose lock is held: another task may run here on the same CPU in between.
 ///
 /// # Safety
 ///
-/// `sk` must be a full TCP socket.
+/// `sk` must be a full TCP socket and `flow` its value in the map.
 #[inline(always)]
-unsafe fn write_seq(sk: *mut bpf_sock) -> Option<u32> {
-    let scratch = WEFT_SCRATCH.get_ptr_mut(0)?;
+unsafe fn write_seq(sk: *mut bpf_sock, flow: *mut Flow) -> Option<u32> {
     let mut write = 0_u32;
-    // SAFETY: The scratch belongs to this CPU; the kernel's BTF says that a TCP socket has
-    // `write_seq` at that offset, and the helper checks the address.
+    // SAFETY: The value is valid by precondition, and nobody uses this word of a TCP socket; the
+    // kernel's BTF says that such a socket has `write_seq` at that offset, and the helper checks
+    // the address.
     unsafe {
+        let scratch = &raw mut (*flow).sent;
         ptr::write_volatile(scratch.cast::<*mut bpf_sock>(), sk);
         let at = ptr::read_volatile(scratch);
         ptr::write_volatile(scratch, 0);

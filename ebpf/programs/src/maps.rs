@@ -40,7 +40,8 @@ pub(crate) fn write_seq_offset() -> u32 {
     unsafe { ptr::read_volatile(&raw const WRITE_SEQ_OFFSET) }
 }
 
-/// Adds one. Another program on the same CPU cannot interrupt this one within tc or a cgroup hook.
+/// Adds one. At tc nothing else on this CPU does meanwhile. At a cgroup's hook, where a preemptible
+/// kernel may run another task, one of two may be lost.
 #[inline(always)]
 pub(crate) fn count(counter: Counter) {
     if let Some(value) = WEFT_COUNTERS.get_ptr_mut(counter as u32) {
