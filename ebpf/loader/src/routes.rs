@@ -87,9 +87,7 @@ fn change(device: &Device, edit: impl Fn(&mut Vec<RouteMetric>) -> bool) -> Resu
             let mut edited = request(route);
             let mut metrics = take_metrics(&mut edited);
             let changed = edit(&mut metrics);
-            if !metrics.is_empty() {
-                edited.attributes.push(RouteAttribute::Metrics(metrics));
-            }
+            edited.attributes.push(RouteAttribute::Metrics(metrics));
             changed.then_some(edited)
         };
         let edited: Vec<_> = alike.iter().map(edited).collect();
@@ -133,25 +131,29 @@ fn key(route: &RouteMessage) -> (u8, u8, Vec<&RouteAttribute>) {
 
 /// The request for a route of a dump, without what a dump tells and a request must not say.
 fn request(route: &RouteMessage) -> RouteMessage {
+    use RouteAttribute::{CacheInfo, Encap, EncapType, Gateway, MultiPath, Oif, Via};
     let mut route = route.clone();
-    let is_object = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::NhId(_));
-    let by_object = route.attributes.iter().any(is_object);
+    let by_object = is_by_object(&route);
     route.header.flags &= RouteFlags::Onlink;
     for attribute in &mut route.attributes {
-        if let RouteAttribute::MultiPath(hops) = attribute {
+        if let MultiPath(hops) = attribute {
             for hop in hops {
                 hop.flags &= RouteNextHopFlags::Onlink;
             }
         }
     }
     route.attributes.retain(|attribute| match attribute {
-        RouteAttribute::CacheInfo(_) => false,
-        RouteAttribute::Oif(_) | RouteAttribute::Gateway(_) | RouteAttribute::MultiPath(_) => {
-            !by_object
-        }
+        CacheInfo(_) => false,
+        Oif(_) | Gateway(_) | Via(_) | MultiPath(_) | Encap(_) | EncapType(_) => !by_object,
         _ => true,
     });
     route
+}
+
+/// Whether its next hops are an object of their own (`ip nexthop`).
+fn is_by_object(route: &RouteMessage) -> bool {
+    let is_object = |attribute: &RouteAttribute| matches!(attribute, RouteAttribute::NhId(_));
+    route.attributes.iter().any(is_object)
 }
 
 fn take_metrics(route: &mut RouteMessage) -> Vec<RouteMetric> {
@@ -179,8 +181,8 @@ fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
                 add(new, NLM_F_APPEND)?;
                 delete(old)?;
             }
-            // Another device's. The kernel takes no second one that is the same, and there is never
-            // none: should it refuse the route today, the old one is still there.
+            // Moved only. The kernel takes no second one that is the same; and should it refuse the
+            // route today, the old one has to be there still.
             None => {
                 let mut double = old.clone();
                 double.header.protocol = match old.header.protocol {
@@ -199,7 +201,16 @@ fn replace(old: &[RouteMessage], new: &[Option<RouteMessage>]) -> Result<()> {
 
 /// `how`: `NLM_F_REPLACE` or `NLM_F_APPEND`.
 fn add(route: &RouteMessage, how: u16) -> Result<()> {
-    let request = RouteNetlinkMessage::NewRoute(route.clone());
+    let mut route = route.clone();
+    let mut metrics = take_metrics(&mut route);
+    // Asked for none, the kernel takes those of any route by the same object.
+    if metrics.is_empty() && is_by_object(&route) {
+        metrics.push(RouteMetric::Mtu(0));
+    }
+    if !metrics.is_empty() {
+        route.attributes.push(RouteAttribute::Metrics(metrics));
+    }
+    let request = RouteNetlinkMessage::NewRoute(route);
     ask(request, NLM_F_ACK | NLM_F_CREATE | how)?;
     Ok(())
 }

@@ -493,3 +493,28 @@ pub(super) fn a_path_mtu_becomes_no_route() -> Result<String> {
     ensure!(after == before, "before:\n{before}\nafter:\n{after}");
     Ok(String::new())
 }
+
+pub(super) fn routes_by_nexthop_objects_have_room() -> Result<String> {
+    let (a, _b) = three_links()?;
+    for (id, nexthop) in [
+        (1, "via 10.9.2.2 dev eth"),
+        (2, "via fd09:2::2 dev eth"),
+        (3, "via 10.9.3.2 dev other"),
+        (4, "group 1/3"),
+    ] {
+        a.ip(&format!("nexthop add id {id} {nexthop}"))?;
+        a.ip(&format!("route add 10.{id}.0.0/16 nhid {id}"))?;
+    }
+    let before = state(&a, "eth")?;
+    let object = Object::find(None)?;
+    a.enter(|| Attacher::new(&object, None).host("eth", &HostConfig::default()))??;
+    for (id, limited) in [(1, true), (2, true), (3, false), (4, true)] {
+        let route = a.ip(&format!("route show 10.{id}.0.0/16"))?;
+        ensure!(route.contains(&format!("nhid {id} ")), "{route}");
+        ensure!(route.contains("mtu lock 1492") == limited, "{route}");
+    }
+    a.enter(|| port::detach("eth"))??;
+    let after = state(&a, "eth")?;
+    ensure!(after == before, "before:\n{before}\nafter:\n{after}");
+    Ok(String::new())
+}

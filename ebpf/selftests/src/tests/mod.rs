@@ -42,7 +42,8 @@ parts! {
         an_attach_that_was_killed_is_detached
         socket_options_are_attached_both_or_none
         a_device_has_another_name
-        a_path_mtu_becomes_no_route;
+        a_path_mtu_becomes_no_route
+        routes_by_nexthop_objects_have_room;
     options:
         an_unprivileged_program_says_and_reads_back
         misuse_gets_its_errno
