@@ -22,7 +22,10 @@ pub(crate) fn prepare() -> Result<Arc<Cancel>> {
 }
 
 pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
-    eprintln!("weft: interrupted; {} is of a part of it", path.display());
+    eprintln!(
+        "weft: interrupted; {} is of a part of it, without a summary",
+        path.display()
+    );
     Ok(ExitCode::from(130))
 }
 

@@ -92,9 +92,9 @@ impl Sampling {
 
 /// What came of it, besides the file.
 pub struct Outcomes {
-    /// The last line of the file.
+    /// The last line of the file, unless it was interrupted.
     pub summary: Summary,
-    /// Whether it was interrupted.
+    /// Whether it was interrupted: the file has no summary, as it is of a run that did not end.
     pub cancelled: bool,
 }
 
@@ -355,12 +355,12 @@ impl Trial<'_> {
             summary.under_load(load, &records, begin_ns, end_ns);
         }
         summary.fail(failures);
-        record::write(out, &Record::Summary(summary.clone()))?;
+        let cancelled = report.ended == Ended::Cancelled;
+        if !cancelled {
+            record::write(out, &Record::Summary(summary.clone()))?;
+        }
         out.flush().context("writing the results")?;
-        Ok(Outcomes {
-            summary,
-            cancelled: report.ended == Ended::Cancelled,
-        })
+        Ok(Outcomes { summary, cancelled })
     }
 
     /// The time of a full packet on the fastest link of a host, in ns of the fabric.

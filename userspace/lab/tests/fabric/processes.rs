@@ -29,8 +29,8 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("a_process_goes_with_its_run", a_process_goes_with_its_run),
     (
-        "a_run_that_is_interrupted_leaves_no_process",
-        a_run_that_is_interrupted_leaves_no_process,
+        "a_run_that_is_interrupted_leaves_no_process_and_no_summary",
+        a_run_that_is_interrupted_leaves_no_process_and_no_summary,
     ),
     (
         "of_a_run_that_was_killed_down_ends_the_process",
@@ -154,7 +154,7 @@ fn a_process_goes_with_its_run() {
     perform(&folder, 20, &Cancel::new().unwrap());
 }
 
-fn a_run_that_is_interrupted_leaves_no_process() {
+fn a_run_that_is_interrupted_leaves_no_process_and_no_summary() {
     let folder = scheme("interrupted", "exec sleep 1000");
     let cancel = Arc::new(Cancel::new().unwrap());
     let interrupt = Arc::clone(&cancel);
@@ -168,6 +168,9 @@ fn a_run_that_is_interrupted_leaves_no_process() {
     assert!(outcome.cancelled);
     assert_eq!(interrupter.join().unwrap(), 1);
     assert_eq!(outcome.summary.failures, Vec::<String>::new());
+    let text = fs::read_to_string(results(&folder)).unwrap();
+    assert!(text.contains("\"record\":\"flow\"") && text.ends_with('\n'));
+    assert!(!text.contains("\"record\":\"summary\""), "{text}");
 }
 
 /// What is killed.
