@@ -16,7 +16,7 @@
 //! |--------------|--------------------------------------------------------------------------------|
 //! | `due`        | the workload's start; in a closed loop, the end of the flow before             |
 //! | `start`      | just before `connect()`, or before the first write if a connection is there     |
-//! | `first_byte` | just before the first write                                                     |
+//! | `first_byte` | just before the first write, on the first connection of several                |
 //! | `end`        | just after the receiver has read the last byte                                  |
 //!
 //! `end - start` is what an application waits; with a connection for each flow, the handshake's round
@@ -35,8 +35,9 @@
 //!
 //! A connection that is reset before it is accepted is opened again, from another port, and counted
 //! ([`FlowResult::reconnects`]): Linux forgets a connection request when its own queue refuses a
-//! repeated SYN-ACK, so that happens on full queues, and the flow's clock goes on. One that is reset
-//! later is the flow's failure.
+//! repeated SYN-ACK, so that happens on full queues, and the flow's clock goes on: all its times,
+//! `first_byte` and its deadline too, are from the first of these connections on. One that is reset later is the
+//! flow's failure.
 //!
 //! Source ports are chosen here: a function of the flow's number, or with persistent connections of
 //! the pair and the connection's. So the same flow takes the same path through ECMP under every

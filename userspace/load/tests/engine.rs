@@ -419,19 +419,19 @@ fn a_free_connection_that_is_reset_is_not_taken() {
 }
 
 /// Resets up to so many connections between a flow's start and the engine's accept: loopback has
-/// connected them by then. Returns the report and how many there were.
-fn run_with_resets(network: u8, most: u32) -> (Report, u32) {
+/// connected them by then. Returns the report and when they were.
+fn run_with_resets(network: u8, most: usize) -> (Report, Vec<u64>) {
     let mut engine = Engine::new(hosts(network, 2), config()).unwrap();
-    let mut resets = 0;
-    let mut accept_first = |_| {
+    let mut resets = Vec::new();
+    let mut accept_first = |now_ns| {
         for socket in sockets(network) {
-            if resets < most && socket.peer_addr().is_err() {
+            if resets.len() < most && socket.peer_addr().is_err() {
                 // SAFETY: Never dropped; what does not listen only gives errors.
                 let listener =
                     ManuallyDrop::new(unsafe { TcpListener::from_raw_fd(socket.as_raw_fd()) });
                 if let Ok((accepted, _)) = listener.accept() {
                     reset(&accepted);
-                    resets += 1;
+                    resets.push(now_ns);
                 }
             }
         }
@@ -451,14 +451,20 @@ fn run_with_resets(network: u8, most: u32) -> (Report, u32) {
 fn a_connection_that_is_reset_before_it_is_accepted_is_opened_again() {
     let (report, resets) = run_with_resets(10, 3);
     assert_all_finished(&report, &[flow(0, 0, (0, 1), 10_000)]);
-    assert_eq!(resets, 3);
+    assert_eq!(resets.len(), 3);
     assert_eq!(report.flows[0].reconnects, 3);
     assert_eq!(report.connections, 4);
+    // Its time goes on from its first byte on the first of them.
+    let first_byte_ns = report.flows[0].first_byte_ns.unwrap();
+    assert!(
+        first_byte_ns <= resets[0],
+        "{first_byte_ns}, reset at {resets:?}"
+    );
 }
 
 #[test]
 fn a_flow_whose_every_connection_is_reset_fails() {
-    let (report, resets) = run_with_resets(11, u32::MAX);
+    let (report, resets) = run_with_resets(11, usize::MAX);
     assert_eq!(report.ended, Ended::Complete);
     let Outcome::Failed(failure) = report.flows[0].outcome else {
         panic!("{:?}", report.flows[0]);
@@ -468,7 +474,7 @@ fn a_flow_whose_every_connection_is_reset_fails() {
         failure.to_string(),
         "connecting: Connection reset by peer (os error 104)"
     );
-    assert_eq!((report.flows[0].reconnects, resets), (16, 17));
+    assert_eq!((report.flows[0].reconnects, resets.len()), (16, 17));
     assert_eq!(report.flows[0].received, 0);
 }
 

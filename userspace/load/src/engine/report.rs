@@ -90,7 +90,7 @@ pub struct FlowResult {
     pub due_ns: Option<u64>,
     /// When it did.
     pub start_ns: Option<u64>,
-    /// When its first byte was handed to the kernel, on the last connection it took.
+    /// When its first byte was handed to the kernel, on the first connection that took one.
     pub first_byte_ns: Option<u64>,
     /// What became of it.
     pub outcome: Outcome,
@@ -211,7 +211,7 @@ impl FlowResult {
         self.start_ns?.checked_sub(self.due_ns?)
     }
 
-    fn begin_ns(&self, since: Since) -> Option<u64> {
+    pub(super) fn begin_ns(&self, since: Since) -> Option<u64> {
         match since {
             Since::Start => self.start_ns,
             Since::FirstByte => self.first_byte_ns,

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::connections::{Connection, Key, Opening, Pair, Side, State, Table, Token};
-use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Since, Stage};
+use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, Stage};
 use super::schedule::Schedule;
 use super::socket::{self, Counters};
 use super::timer::{Alarm, Clock, Period, ns};
@@ -566,9 +566,9 @@ impl<'a> Run<'a> {
             if self.engine.config.declare_size {
                 let flow = &result.flow;
                 socket::declare(&connection.sender, flow.size, flow.class)?;
-                let passed = match (self.engine.config.since, result.start_ns) {
-                    (Since::Start, Some(start_ns)) => self.clock.now()?.saturating_sub(start_ns),
-                    _ => 0,
+                let passed = match result.begin_ns(self.engine.config.since) {
+                    Some(begin_ns) => self.clock.now()?.saturating_sub(begin_ns),
+                    None => 0,
                 };
                 let left = |ns: u64| Duration::from_nanos(ns.saturating_sub(passed));
                 // Another flow's, on a connection that is taken again.
@@ -576,7 +576,10 @@ impl<'a> Run<'a> {
                     socket::declare_deadline(&connection.sender, flow.deadline_ns.map(left))?;
                 }
             }
-            result.first_byte_ns = Some(self.clock.now()?);
+            // On a connection that was opened again, the flow's clock goes on.
+            if result.first_byte_ns.is_none() {
+                result.first_byte_ns = Some(self.clock.now()?);
+            }
         }
         while connection.to_write > 0 {
             let chunk = usize::try_from(connection.to_write)
