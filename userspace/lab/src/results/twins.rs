@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
-use weft_load::record::{Flow, Header, Recorded};
+use weft_load::record::{Flow, Header, Recorded, measured};
 use weft_load::statistics::{Sorted, critical_distance, distance};
 
 use super::{Estimate, alike, estimate};
@@ -189,7 +189,8 @@ fn pair(one: &Recorded, other: &Recorded, what: &str) -> Result<Pair> {
     let by_id: BTreeMap<u64, &Flow> = other.flows.iter().map(|flow| (flow.id, flow)).collect();
     let same = |a: &Flow, b: &Flow| (a.src, a.dst, a.size) == (b.src, b.dst, b.size);
     let (mut flows, mut alone) = (Vec::new(), 0);
-    for flow in &one.flows {
+    // What keeps up the load lasts as long as the last flow under that clock.
+    for flow in measured(&one.flows) {
         let Some(twin) = by_id.get(&flow.id).filter(|twin| same(flow, twin)) else {
             return usage(format!(
                 "{what}: flow {} is not the same in both runs",
@@ -198,7 +199,6 @@ fn pair(one: &Recorded, other: &Recorded, what: &str) -> Result<Pair> {
         };
         let figures = |flow: &Flow| Some((flow.fct_ns? as f64, flow.slowdown?));
         match (figures(flow), figures(twin)) {
-            _ if flow.warm_up => {}
             (Some(a), Some(b)) => flows.push(Both {
                 fct_ns: [a.0, b.0],
                 slowdown: [a.1, b.1],
@@ -348,6 +348,16 @@ mod tests {
     }
 
     #[test]
+    fn what_only_keeps_up_the_load_needs_no_twin() {
+        let mut runs = both(|_, _| 0.0);
+        // A cool-down lasts as long as the last flow under that clock.
+        runs[0].flows[199].warm_up = true;
+        runs[1].flows.pop();
+        let twins = twins(runs).unwrap().remove(0);
+        assert_eq!((twins.flows, twins.alone), (3 * 180 - 1, 0));
+    }
+
+    #[test]
     fn what_is_no_pair_is_refused() {
         let mut lonely = both(|_, _| 0.0);
         lonely.pop();
@@ -357,8 +367,8 @@ mod tests {
         let error = twins(others).unwrap_err().to_string();
         assert!(error.contains("dctcp, seed 3"), "{error}");
         let mut changed = both(|_, _| 0.0);
-        changed[1].flows[7].size += 1;
+        changed[1].flows[27].size += 1;
         let error = twins(changed).unwrap_err().to_string();
-        assert!(error.contains("flow 7 is not the same"), "{error}");
+        assert!(error.contains("flow 27 is not the same"), "{error}");
     }
 }
