@@ -36,8 +36,9 @@ const TOLD: [&str; 20] = [
 pub fn same_but_for_the_seed(a: &Header, b: &Header) -> bool {
     let (mut a, mut b) = (a.clone(), b.clone());
     (a.seed, b.seed) = (0, 0);
-    // A number of flows that follows from the seed.
+    // A number of flows that follows from the seed, and a warm-up that does.
     (a.workload.flows, b.workload.flows) = (0, 0);
+    (a.workload.warm_up, b.workload.warm_up) = (0.0, 0.0);
     for header in [&mut a, &mut b] {
         header.inputs.remove("flows");
     }
@@ -250,6 +251,18 @@ mod tests {
         assert!(same_but_for_the_seed(&a, &b));
     }
 
+    #[test]
+    fn seeds_have_other_warm_ups_where_their_pairs_make_the_rate() {
+        let words = "fat-tree:k=4 --load 0.6 --load-of core --pairs permutation";
+        let (one, mut other) = (header(words), header(words));
+        (other.seed, other.workload.warm_up) = (2, one.workload.warm_up + 0.02);
+        assert!(same_but_for_the_seed(&one, &other));
+        other
+            .options
+            .extend(["--warm-up", "0.2"].map(str::to_owned));
+        assert!(!same_but_for_the_seed(&one, &other));
+    }
+
     fn header(words: &str) -> Header {
         let mut header = sample("dctcp", 1, 10, 2.0).header;
         header.options = words.split(' ').map(str::to_owned).collect();
@@ -296,6 +309,7 @@ mod tests {
         let expected = ["dctcp kernel 7.2.12+deb14-amd64", "dctcp kernel 7.3.4"];
         assert_eq!(names(&[&one, &other]), expected);
     }
+
     #[test]
     fn another_clock_tells_columns_apart() {
         let (mut one, mut other) = (header("rack:hosts=4"), header("rack:hosts=4"));
