@@ -191,7 +191,7 @@ pub struct Watch<'a> {
     /// Is told when times have come.
     pub times: Option<Times<'a>>,
     /// Is asked for another flow, with the next number, when none is left to start and some of the
-    /// workload still last (those that were added by themselves apart): so the load stays on until they
+    /// workload still last (those that were added by themselves apart from both): so the load stays on until they
     /// have ended. The run does not wait for what this gives.
     pub more: Option<&'a mut dyn FnMut() -> Option<Flow>>,
     /// Ends the run.

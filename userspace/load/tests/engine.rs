@@ -518,6 +518,58 @@ fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
     assert_eq!((last.flows, last.started, last.ended), (2, 2, 2));
 }
 
+/// A flow that was added by itself has not begun when the others have.
+#[test]
+fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
+    let config = Config {
+        patience: Duration::from_millis(500),
+        ..config()
+    };
+    let mut engine = Engine::new(hosts(22, 3), config).unwrap();
+    let late = Flow {
+        class: Class::Added,
+        ..flow(2, 1_500 * MS, (2, 1), 1_000)
+    };
+    let own = [
+        flow(0, 0, (0, 1), 100_000_000),
+        flow(1, MS, (2, 1), 1_000),
+        late,
+    ];
+    let mut id = 2;
+    let mut more = || {
+        id += 1;
+        Some(flow(id, id * MS, (2, 1), 1_000))
+    };
+    let mut seen = Vec::new();
+    let mut progress = |it: Progress| seen.push(it);
+    let watch = Watch {
+        more: Some(&mut more),
+        progress: Some(Tick {
+            every: Duration::from_millis(1_000),
+            call: &mut progress,
+        }),
+        ..Watch::default()
+    };
+    let report = engine.run(own, watch).unwrap();
+    assert_eq!((report.ended, report.own), (Ended::Complete, 3));
+    let Outcome::Finished { end_ns } = report.flows[0].outcome else {
+        panic!("{:?}", report.flows[0]);
+    };
+    let extra = &report.flows[3..];
+    assert!(extra.len() > 10, "{}", extra.len());
+    // At their times, and none once the long one was over but for the one that was next then.
+    assert!(extra.iter().all(|it| it.due_ns == Some(it.flow.start_ns)));
+    assert!(extra[extra.len() - 2].start_ns.unwrap() <= end_ns);
+    assert!(report.flows[2].start_ns.unwrap() >= 1_500 * MS);
+    assert!(seen.len() >= 2, "{seen:?}");
+    // Patience is not over before it begins, and what keeps up the load is none of those that started.
+    let started: Vec<u64> = seen.iter().map(|it| it.started).collect();
+    assert!(
+        started.starts_with(&[2]) && started.ends_with(&[3]),
+        "{started:?}"
+    );
+}
+
 #[test]
 fn load_is_not_kept_up_for_longer_than_patience() {
     let config = Config {

@@ -59,7 +59,7 @@ pub(super) fn run(engine: &mut Engine, flows: Vec<Flow>, mut watch: Watch<'_>) -
         call(Progress {
             now_ns: report.duration_ns,
             flows: own.len() as u64,
-            started: report.lag.count.min(own.len() as u64),
+            started: count(|outcome| *outcome != Outcome::NotStarted),
             ended: count(|outcome| {
                 matches!(outcome, Outcome::Finished { .. } | Outcome::Failed(_))
             }),
@@ -86,11 +86,15 @@ struct Run<'a> {
     own: usize,
     lag: Lag,
     /// Of the workload's own.
+    started: u64,
+    /// Of the workload's own.
     last_start: u64,
     /// Of the workload's own.
     ended: u64,
     /// Of the workload's own, those that the load is kept up for.
     loaded: u64,
+    /// Of these and of those that keep it up, those that have not started.
+    to_start: u64,
     connections: u64,
     strangers: u64,
     cancelled: bool,
@@ -103,6 +107,7 @@ impl<'a> Run<'a> {
         flows: Vec<Flow>,
         schedule: Schedule,
     ) -> Result<Self> {
+        let loaded = flows.iter().filter(|flow| is_loaded(flow)).count() as u64;
         let run = Self {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
                 .map_err(system("making an epoll"))?,
@@ -115,8 +120,10 @@ impl<'a> Run<'a> {
             again: VecDeque::new(),
             opening: 0,
             own: flows.len(),
-            loaded: flows.iter().filter(|flow| is_loaded(flow)).count() as u64,
+            loaded,
+            to_start: loaded,
             lag: Lag::default(),
+            started: 0,
             last_start: 0,
             ended: 0,
             connections: 0,
@@ -244,7 +251,7 @@ impl<'a> Run<'a> {
                 (tick.call)(Progress {
                     now_ns: now,
                     flows: self.own as u64,
-                    started: self.lag.count.min(self.own as u64),
+                    started: self.started,
                     ended: self.ended,
                 });
             }
@@ -256,7 +263,7 @@ impl<'a> Run<'a> {
             }
             let deadline = self.last_start.saturating_add(patience);
             let start = self.schedule.next_ns();
-            let all_began = start.is_none() || self.flows.len() > self.own;
+            let all_began = !self.schedule.has_any_of_first(self.own);
             if all_began && deadline <= now {
                 return Ok(Ended::Patience);
             }
@@ -299,12 +306,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Draws another flow if none is left to start and the workload's own are not all over.
+    /// Draws another flow if none is left to start and the workload's own are not all over; flows that were
+    /// added by themselves do not count.
     fn keep_up_load(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         let Some(more) = &mut watch.more else {
             return Ok(());
         };
-        if self.loaded == 0 || self.schedule.next_ns().is_some() {
+        if self.loaded == 0 || self.to_start > 0 {
             return Ok(());
         }
         let place = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
@@ -312,6 +320,7 @@ impl<'a> Run<'a> {
             && let Some(flow) = more()
         {
             self.schedule.push(&flow, place, self.engine.hosts.len())?;
+            self.to_start += u64::from(is_loaded(&flow));
             self.flows.push(FlowResult::new(flow));
         }
         Ok(())
@@ -333,10 +342,12 @@ impl<'a> Run<'a> {
         result.outcome = Outcome::Unfinished;
         result.timeouts = Some(0);
         self.lag.record(now.saturating_sub(due));
+        let flow = result.flow;
+        self.to_start -= u64::from(is_loaded(&flow));
         if (index as usize) < self.own {
+            self.started += 1;
             self.last_start = now;
         }
-        let flow = result.flow;
         if self.engine.config.connections == Connections::PerFlow {
             return self.open(Opening {
                 pair: pair(&flow),

@@ -100,13 +100,15 @@ impl Schedule {
         gate
     }
 
-    /// Adds a flow, once all that begin at a time have started: it waits for no other.
+    /// Adds a flow that begins at a time: it waits for no other.
     pub(super) fn push(&mut self, flow: &Flow, place: u32, hosts: usize) -> Result<()> {
         check(flow, place, hosts)?;
         // What has started is not needed any more.
-        self.timed.clear();
+        self.timed.drain(..self.next);
         self.next = 0;
-        self.timed.push((flow.start_ns, place));
+        let timed = (flow.start_ns, place);
+        let at = self.timed.partition_point(|it| *it < timed);
+        self.timed.insert(at, timed);
         Ok(())
     }
 
@@ -123,6 +125,12 @@ impl Schedule {
             return Some(*timed);
         }
         self.released.pop_front()
+    }
+
+    /// Whether one of the first `own` flows is due, or will be at a time.
+    pub(super) fn has_any_of_first(&self, own: usize) -> bool {
+        let mut left = self.released.iter().chain(&self.timed[self.next..]);
+        left.any(|(_, place)| (*place as usize) < own)
     }
 
     /// The flow ended, well or not: those that wait for it, and for none that has not, are due.
@@ -249,6 +257,20 @@ mod tests {
             schedule.ended(0, end);
             assert_eq!(order, [(); 2].map(|()| schedule.pop(9).unwrap().1));
         }
+    }
+
+    #[test]
+    fn what_keeps_up_the_load_comes_by_time_among_those_that_have_not_started() {
+        let flows = [flow(0, 1, None), flow(1, 5, None), flow(2, 9, None)];
+        let mut schedule = Schedule::new(&flows, 2).unwrap();
+        assert_eq!(schedule.pop(1), Some((1, 0)));
+        for (place, start_ns) in [(3, 9), (4, 3)] {
+            let next = flow(place.into(), start_ns, None);
+            schedule.push(&next, place, 2).unwrap();
+        }
+        let order = [(); 4].map(|()| schedule.pop(9));
+        assert_eq!(order, [(3, 4), (5, 1), (9, 2), (9, 3)].map(Some));
+        assert_eq!(schedule.pop(9), None);
     }
 
     #[test]
