@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 
 use anyhow::Result;
+use weft_load::hosts::Hosts;
 use weft_topo::{BestPaths, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
@@ -58,6 +59,11 @@ pub fn hosts(topology: &Topology, name: &str) -> Vec<u32> {
         .filter(|(id, _)| hosts.contains(id))
         .map(|(_, place)| place)
         .collect()
+}
+
+/// What files of flows and of pairs call its hosts.
+pub(crate) fn names(topology: &Topology) -> Hosts {
+    Hosts::named(topology.hosts().map(|id| topology.node(id).name.clone()))
 }
 
 /// The longest base round-trip time between two hosts, in ns.

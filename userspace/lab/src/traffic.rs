@@ -14,6 +14,7 @@ use weft_load::collective::{self, Collective};
 use weft_load::deadlines::Deadlines;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
+use weft_load::hosts::Hosts;
 use weft_load::incast::{Incast, IncastBytes};
 use weft_load::load::{Counted, Load, LoadOf, relaxation_s};
 use weft_load::pairs::Pairs;
@@ -115,8 +116,8 @@ pub enum Pattern {
     IntraRack,
     /// All to this host; `None`: the first.
     AllToOne(Option<String>),
-    /// Any host of a group to any of another, or one host.
-    Between(String, String),
+    /// `FROM-TO`: any host of a group to any of another, or one host.
+    Between(String),
     /// Any pair of a file.
     List(String),
 }
@@ -206,6 +207,30 @@ fn hosts(topology: &Topology, name: &str) -> Result<Vec<u32>> {
     }
 }
 
+/// The places on both sides of `FROM-TO`: names may have hyphens, too.
+fn between(topology: &Topology, text: &str) -> Result<(Vec<u32>, Vec<u32>)> {
+    let splits = || {
+        let hyphens = text.match_indices('-');
+        hyphens.map(|(place, _)| (&text[..place], &text[place + 1..]))
+    };
+    let is = |name: &str| !topology::hosts(topology, name).is_empty();
+    let mut known = splits().filter(|(from, to)| is(from) && is(to));
+    let (from, to) = match (known.next(), known.next()) {
+        (Some((from, to)), Some((other, another))) => {
+            return usage(format!(
+                "{text} is from {from} to {to} as well as from {other} to {another}: give one of them another name"
+            ));
+        }
+        (Some(both), None) => both,
+        // What is unknown is told by who asks for it.
+        (None, _) => splits()
+            .find(|(from, to)| is(from) || is(to))
+            .or_else(|| splits().next())
+            .unwrap_or((text, "")),
+    };
+    Ok((hosts(topology, from)?, hosts(topology, to)?))
+}
+
 /// The most flows of one `--add`.
 const MAX_ADDED: usize = 10_000;
 
@@ -220,10 +245,7 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
         Some((flow, start)) => (flow, start),
         None => (text, "0ns"),
     };
-    let Some(((src, dst), size)) = flow
-        .split_once(':')
-        .and_then(|(pair, size)| Some((pair.split_once('-')?, size)))
-    else {
+    let Some((pair, size)) = flow.split_once(':').filter(|(pair, _)| pair.contains('-')) else {
         return unfit();
     };
     let Ok(start) = start.parse::<weft_topo::Delay>() else {
@@ -233,7 +255,7 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
         Some((count, size)) => (count.parse().ok(), size),
         None => (Some(1), size),
     };
-    let (from, to) = (hosts(topology, src)?, hosts(topology, dst)?);
+    let (from, to) = between(topology, pair)?;
     let pairs = from
         .iter()
         .flat_map(|src| to.iter().map(move |dst| (src, dst)));
@@ -287,7 +309,7 @@ impl Traffic {
                 Some(Background::Trace(refuse(Trace::parse(
                     file,
                     &read("--trace", file)?,
-                    hosts,
+                    &topology::names(topology),
                 ))?))
             }
             Some(Origin::Collective(collective)) => {
@@ -494,14 +516,12 @@ impl FromStr for Pattern {
             _ => match text.strip_prefix("all-to-one:") {
                 Some(name) => Self::AllToOne(Some(name.to_owned())),
                 None if is_file(text) => Self::List(text.to_owned()),
-                None => match text.split_once('-') {
-                    Some((from, to)) => Self::Between(from.to_owned(), to.to_owned()),
-                    None => {
-                        return usage(format!(
-                            "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file"
-                        ));
-                    }
-                },
+                None if text.contains('-') => Self::Between(text.to_owned()),
+                None => {
+                    return usage(format!(
+                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file"
+                    ));
+                }
             },
         })
     }
@@ -515,8 +535,7 @@ impl fmt::Display for Pattern {
             Self::IntraRack => f.write_str("intra-rack"),
             Self::AllToOne(None) => f.write_str("all-to-one"),
             Self::AllToOne(Some(host)) => write!(f, "all-to-one:{host}"),
-            Self::Between(from, to) => write!(f, "{from}-{to}"),
-            Self::List(file) => f.write_str(file),
+            Self::Between(text) | Self::List(text) => f.write_str(text),
         }
     }
 }
@@ -530,16 +549,18 @@ impl Pattern {
             Self::IntraRack => Pairs::intra_group(&racks(topology)),
             Self::AllToOne(None) => Pairs::all_to_one(hosts, 0),
             Self::AllToOne(Some(name)) => Pairs::all_to_one(hosts, host(topology, name)?),
-            Self::Between(from, to) => {
-                let senders = self::hosts(topology, from)?;
-                let receivers = self::hosts(topology, to)?;
+            Self::Between(text) => {
+                let (senders, receivers) = between(topology, text)?;
                 let pairs = senders.iter().flat_map(|src| {
                     let others = receivers.iter().filter(move |dst| *dst != src);
                     others.map(move |dst| format!("{src} {dst}\n"))
                 });
-                Pairs::from_list(&format!("{from}-{to}"), &pairs.collect::<String>(), hosts)
+                let pairs: String = pairs.collect();
+                Pairs::from_list(text, &pairs, &Hosts::numbered(hosts))
             }
-            Self::List(file) => Pairs::from_list(file, &read("--pairs", file)?, hosts),
+            Self::List(file) => {
+                Pairs::from_list(file, &read("--pairs", file)?, &topology::names(topology))
+            }
         })
     }
 }
@@ -692,6 +713,111 @@ mod tests {
         );
         assert_eq!(pairs("sender1-sender1:1MB"), [(0, 1), (1, 0)]);
         assert_eq!(pairs("sender1-h1:1MB"), [(0, 1)]);
+    }
+
+    /// Hosts around one switch, from a file of this name.
+    fn star(file: &str, hosts: &[&str]) -> Topology {
+        let link = |host: &&str| {
+            format!("[[link]]\nends = [\"{host}\", \"s\"]\nrate = \"10gbit\"\ndelay = \"1us\"\n")
+        };
+        let links: String = hosts.iter().map(link).collect();
+        let path = in_a_file(
+            &format!("{file}.toml"),
+            &format!("hosts = {hosts:?}\nswitches = [\"s\"]\n{links}"),
+        );
+        let topology = topology::parse(&path);
+        fs::remove_file(path).unwrap();
+        topology.unwrap()
+    }
+
+    fn in_a_file(name: &str, text: &str) -> String {
+        let name = format!("weft-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn of_a_list(topology: &Topology, text: &str) -> Result<Vec<(u32, u32)>> {
+        // Tests run at the same time.
+        let path = in_a_file(&format!("{:?}.txt", std::thread::current().id()), text);
+        let pairs = path.parse::<Pattern>().unwrap().on(topology, 1);
+        fs::remove_file(path).unwrap();
+        Ok(pairs?.all().into_iter().map(|(pair, _)| pair).collect())
+    }
+
+    #[test]
+    fn files_have_hosts_names_or_their_places() {
+        let topology = star("names", &["h1", "h2", "h3", "a-b"]);
+        let path = in_a_file("trace.txt", "0 h1 h2 1000\n5 h2 a-b 10\n9 1 3 10\n");
+        let traffic = Traffic {
+            background: Some(Origin::Trace(path.clone())),
+            incasts: None,
+            added: Vec::new(),
+            deadlines: None,
+            until: Until::TraceEnd,
+            warm_up: None,
+            no_cool_down: false,
+        };
+        let framing = Framing::ethernet_tcp(1500, true).unwrap();
+        let planned = traffic.workload(&topology, &framing, 1).unwrap();
+        fs::remove_file(path).unwrap();
+        let flows = planned.workload.flows().unwrap();
+        let pairs: Vec<_> = flows.map(|flow| (flow.src, flow.dst)).collect();
+        assert_eq!(pairs, [(0, 1), (1, 3), (1, 3)]);
+        let pairs = of_a_list(&topology, "h3 h1\n0 3\n").unwrap();
+        assert_eq!(pairs, [(2, 0), (0, 3)]);
+        let refused = |text| of_a_list(&topology, text).unwrap_err().to_string();
+        let expected = "there is no host `h0`: expected a name such as h1, or a place from 0 to 3";
+        assert!(
+            refused("h1 h0\n").ends_with(expected),
+            "{}",
+            refused("h1 h0\n")
+        );
+        // Generated fabrics call them by their places.
+        let rack = topology::parse("rack:hosts=4").unwrap();
+        assert_eq!(of_a_list(&rack, "h3 0\n1 h2\n").unwrap(), [(3, 0), (1, 2)]);
+    }
+
+    #[test]
+    fn a_host_whose_name_is_another_ones_place_is_not_guessed() {
+        let topology = star("numbers", &["0", "2", "1"]);
+        let error = of_a_list(&topology, "0 1\n").unwrap_err().to_string();
+        let expected = "`1` is one host's name and the place of another, 2: give them other names";
+        assert!(error.ends_with(expected), "{error}");
+    }
+
+    #[test]
+    fn names_of_both_ends_may_have_a_hyphen() {
+        let topology = star("hyphens", &["a-b", "c", "rack-1-h0", "a"]);
+        let of = |text: &str| {
+            let flows = added(&topology, &format!("{text}:1MB"))?;
+            let pairs = text.parse::<Pattern>()?.on(&topology, 1)?.all();
+            let flows: Vec<_> = flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+            let pairs: Vec<_> = pairs.into_iter().map(|(pair, _)| pair).collect();
+            assert_eq!(flows, pairs);
+            anyhow::Ok(flows)
+        };
+        assert_eq!(of("a-b-c").unwrap(), [(0, 1)]);
+        assert_eq!(of("c-a-b").unwrap(), [(1, 0)]);
+        assert_eq!(of("rack-1-h0-a-b").unwrap(), [(2, 0)]);
+        assert_eq!(of("a-b-rack-1-h0").unwrap(), [(0, 2)]);
+        assert_eq!(of("c-a").unwrap(), [(1, 3)]);
+        let refused = |text| of(text).unwrap_err().to_string();
+        assert!(
+            refused("rack-1-h0-d").contains("no host or group `d`"),
+            "{}",
+            refused("rack-1-h0-d")
+        );
+        assert!(
+            refused("d-a-b").contains("no host or group `d`"),
+            "{}",
+            refused("d-a-b")
+        );
+        let topology = star("both", &["a", "b-c", "a-b", "c"]);
+        let error = added(&topology, "a-b-c:1MB").unwrap_err().to_string();
+        let expected =
+            "a-b-c is from a to b-c as well as from a-b to c: give one of them another name";
+        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]

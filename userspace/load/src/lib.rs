@@ -8,6 +8,7 @@
 //! | [`arrivals`]   | the times between them: Poisson, log-normal                                |
 //! | [`trace`]      | flows from a file                                                          |
 //! | [`load`]       | the rate that makes a given load                                           |
+//! | [`hosts`]      | what files call the hosts of a fabric                                      |
 //! | [`pairs`]      | who sends to whom                                                          |
 //! | [`incast`]     | many that answer one at once                                               |
 //! | [`deadlines`]  | in how much time they have to be done                                      |
@@ -29,6 +30,7 @@ pub mod engine;
 mod error;
 pub mod framing;
 pub mod generate;
+pub mod hosts;
 pub mod ideal;
 pub mod incast;
 mod lines;

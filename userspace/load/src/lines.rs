@@ -3,6 +3,7 @@
 //! Text files of a person's: one thing a line, words between blanks, `#` begins a comment.
 
 use crate::error::{Error, Result};
+use crate::hosts::Hosts;
 
 /// A line that says something.
 pub(crate) struct Line<'a> {
@@ -46,24 +47,10 @@ impl Line<'_> {
             .map_err(|_| self.error(format!("{what} `{word}` is not a whole number")))
     }
 
-    /// `word` as one of `hosts` hosts: `3` or `h3`.
-    pub(crate) fn host(&self, word: &str, hosts: u32) -> Result<u32> {
-        let number = word.strip_prefix('h').unwrap_or(word);
-        match number.parse() {
-            Ok(host) if host < hosts => Ok(host),
-            Ok(_) => Err(self.error(format!(
-                "there is no host `{word}`: the last is h{}",
-                hosts.saturating_sub(1)
-            ))),
-            Err(_) => Err(self.error(format!(
-                "`{word}` is not a host: expected a number from 0 or a name such as h3"
-            ))),
-        }
-    }
-
-    /// `[src, dst]`, two different hosts.
-    pub(crate) fn pair(&self, src: &str, dst: &str, hosts: u32) -> Result<(u32, u32)> {
-        let pair = (self.host(src, hosts)?, self.host(dst, hosts)?);
+    /// The places of two different hosts.
+    pub(crate) fn pair(&self, src: &str, dst: &str, hosts: &Hosts) -> Result<(u32, u32)> {
+        let host = |word| hosts.find(word).map_err(|message| self.error(message));
+        let pair = (host(src)?, host(dst)?);
         if pair.0 == pair.1 {
             return Err(self.error("a flow needs two different hosts"));
         }

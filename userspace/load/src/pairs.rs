@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use chacha20::rand_core::Rng;
 
 use crate::error::{Result, invalid};
+use crate::hosts::Hosts;
 use crate::lines::{empty, lines};
 use crate::random::{self, Stream};
 
@@ -105,14 +106,14 @@ impl Pairs {
         Self::new(hosts, Kind::IntraGroup(with_neighbours))
     }
 
-    /// Lines `SRC DST`, each as likely, hosts as `3` or `h3`; a pair on several lines is so much
+    /// Lines `SRC DST`, each as likely, hosts by name or by place (from 0); a pair on several lines is so much
     /// more likely. `#` begins a comment.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`]; with the line's number: what is not two different ones of `hosts`
-    /// hosts. Also if there is no pair.
-    pub fn from_list(name: &str, text: &str, hosts: u32) -> Result<Self> {
+    /// As [`Pairs::uniform`]; with the line's number: what is not two different ones of `hosts`.
+    /// Also if there is no pair.
+    pub fn from_list(name: &str, text: &str, hosts: &Hosts) -> Result<Self> {
         let mut pairs = Vec::new();
         for line in lines(name, text) {
             let [src, dst] = line.exactly("`SRC DST`")?;
@@ -122,7 +123,7 @@ impl Pairs {
             return Err(empty(name, "pairs: expected lines `SRC DST`"));
         }
         let name = name.to_owned();
-        Self::new(hosts, Kind::List { name, pairs })
+        Self::new(hosts.count(), Kind::List { name, pairs })
     }
 
     fn new(hosts: u32, kind: Kind) -> Result<Self> {

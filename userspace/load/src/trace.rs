@@ -5,6 +5,7 @@
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
 use crate::error::Result;
+use crate::hosts::Hosts;
 use crate::lines::{empty, lines};
 
 /// A flow of a trace.
@@ -28,14 +29,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts as `3` or `h3`, bytes; `#`
+    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts by name or by place (from 0), bytes; `#`
     /// begins a comment. `name` is what errors and results call it.
     ///
     /// # Errors
     ///
-    /// With the line's number: what is not four words, not a number, not one of `hosts` hosts, a
+    /// With the line's number: what is not four words, not a number, not one of `hosts`, a
     /// flow to itself, a size of 0 or above 2^40. Also if there is no flow.
-    pub fn parse(name: &str, text: &str, hosts: u32) -> Result<Self> {
+    pub fn parse(name: &str, text: &str, hosts: &Hosts) -> Result<Self> {
         let mut flows = Vec::new();
         for line in lines(name, text) {
             let [start, src, dst, size] = line.exactly("`START_NS SRC DST SIZE`")?;

@@ -5,6 +5,7 @@
 use weft_load::arrivals::Process;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Flow, Until, Workload};
+use weft_load::hosts::Hosts;
 use weft_load::load::{Counted, Load, LoadOf};
 use weft_load::pairs::Pairs;
 use weft_load::random::{Stream, stream};
@@ -244,7 +245,12 @@ fn the_achieved_load_is_the_asked_one_within_one_per_cent() {
 
 #[test]
 fn a_trace_is_played_by_start() {
-    let trace = Trace::parse("mine", "# ns\n20 h1 h0 5\n10 0 2 7\n20 2 1 9\n", 3).unwrap();
+    let trace = Trace::parse(
+        "mine",
+        "# ns\n20 h1 h0 5\n10 0 2 7\n20 2 1 9\n",
+        &Hosts::numbered(3),
+    )
+    .unwrap();
     let workload = Workload {
         hosts: 3,
         background: Some(Background::Trace(trace)),
@@ -283,10 +289,13 @@ fn malformed_traces_are_refused_with_the_line() {
         ),
         ("\n1.5 0 1 9\n", "mine:2: start `1.5` is not a whole number"),
         ("1 0 0 9\n", "mine:1: a flow needs two different hosts"),
-        ("1 0 3 9\n", "mine:1: there is no host `3`: the last is h2"),
+        (
+            "1 0 3 9\n",
+            "mine:1: there is no host `3`: expected a name such as h0, or a place from 0 to 2",
+        ),
         (
             "1 x 1 9\n",
-            "mine:1: `x` is not a host: expected a number from 0 or a name such as h3",
+            "mine:1: there is no host `x`: expected a name such as h0, or a place from 0 to 2",
         ),
         (
             "1 0 1 0\n",
@@ -295,7 +304,9 @@ fn malformed_traces_are_refused_with_the_line() {
         ("1 0 1 many\n", "mine:1: size `many` is not a whole number"),
     ] {
         assert_eq!(
-            Trace::parse("mine", text, 3).unwrap_err().to_string(),
+            Trace::parse("mine", text, &Hosts::numbered(3))
+                .unwrap_err()
+                .to_string(),
             expected
         );
     }

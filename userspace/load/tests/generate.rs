@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use weft_load::arrivals::Process;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Class, Flow, Until, Workload};
+use weft_load::hosts::Hosts;
 use weft_load::incast::{Incast, IncastBytes};
 use weft_load::load::{Counted, Load, LoadOf};
 use weft_load::pairs::Pairs;
@@ -476,7 +477,7 @@ fn the_load_goes_on_as_if_the_workload_were_longer() {
         assert!(together.zip(&longer).all(same), "{until:?}");
     }
     // A file's flows are all there are.
-    let trace = Trace::parse("mine", "0 0 1 10", 2).unwrap();
+    let trace = Trace::parse("mine", "0 0 1 10", &Hosts::numbered(2)).unwrap();
     let mut all = Workload {
         hosts: 2,
         background: Some(Background::Trace(trace)),
@@ -560,8 +561,9 @@ fn what_makes_no_workload_is_refused() {
         pairs: Pairs::uniform(HOSTS).unwrap(),
         outstanding: NonZeroU32::MIN,
     };
-    let trace = Background::Trace(Trace::parse("mine", "0 0 128 1\n", 129).unwrap());
-    let short = Background::Trace(Trace::parse("mine", "0 0 1 1\n", 2).unwrap());
+    let trace =
+        Background::Trace(Trace::parse("mine", "0 0 128 1\n", &Hosts::numbered(129)).unwrap());
+    let short = Background::Trace(Trace::parse("mine", "0 0 1 1\n", &Hosts::numbered(2)).unwrap());
     let fan_in = NonZeroU32::new(HOSTS).unwrap();
     for (workload, expected) in [
         (

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_load::hosts::Hosts;
 use weft_load::pairs::Pairs;
 use weft_load::random::{Stream, stream};
 
@@ -48,7 +49,7 @@ fn flows_follow_the_pairs_probabilities() {
     follow(&Pairs::all_to_one(9, 3).unwrap());
     // Racks of 1, 2 and 3 hosts: the first never sends.
     follow(&Pairs::intra_group(&[0, 1, 1, 2, 2, 2]).unwrap());
-    follow(&Pairs::from_list("mine", "0 1\n0 1 # twice\nh2 h1\n", 3).unwrap());
+    follow(&Pairs::from_list("mine", "0 1\n0 1 # twice\nh2 h1\n", &Hosts::numbered(3)).unwrap());
 }
 
 #[test]
@@ -102,10 +103,15 @@ fn what_cannot_send_is_refused() {
         ("# none\n", "mine: holds no pairs: expected lines `SRC DST`"),
         ("0 1\n0 1 2\n", "mine:2: expected 2 words, `SRC DST`"),
         ("0 1\n1 1\n", "mine:2: a flow needs two different hosts"),
-        ("h0 h3\n", "mine:1: there is no host `h3`: the last is h2"),
+        (
+            "h0 h3\n",
+            "mine:1: there is no host `h3`: expected a name such as h0, or a place from 0 to 2",
+        ),
     ] {
         assert_eq!(
-            Pairs::from_list("mine", text, 3).unwrap_err().to_string(),
+            Pairs::from_list("mine", text, &Hosts::numbered(3))
+                .unwrap_err()
+                .to_string(),
             expected
         );
     }

@@ -40,10 +40,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "poisson")]
     arrivals: String,
     /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO of two
-    /// hosts or groups (left-right), or a file of pairs
+    /// hosts or groups (left-right), or a file of lines SRC DST: hosts by name or by number from 0
     #[arg(long, default_value = "uniform")]
     pairs: String,
-    /// Flows from a file of lines START_NS SRC DST SIZE instead of all of the above
+    /// Flows from a file of lines START_NS SRC DST SIZE (hosts by name or by number from 0) instead of all of the above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
     trace: Option<String>,
     /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all with the bytes at

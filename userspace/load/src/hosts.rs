@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What files call the hosts of a fabric.
+
+use std::collections::HashMap;
+
+/// The hosts of a fabric, by their places, which are numbered from 0, and by their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    names: Vec<String>,
+    places: HashMap<String, u32>,
+}
+
+impl Hosts {
+    /// In the order of their places, each with another name.
+    pub fn named(names: impl IntoIterator<Item = String>) -> Self {
+        let names: Vec<String> = names.into_iter().collect();
+        Self {
+            places: names.iter().cloned().zip(0..).collect(),
+            names,
+        }
+    }
+
+    /// So many, called h0, h1, and so on.
+    #[must_use]
+    pub fn numbered(count: u32) -> Self {
+        Self::named((0..count).map(|place| format!("h{place}")))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// The place of the host that `word` is the name or the place of.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or two: one sentence.
+    pub(crate) fn find(&self, word: &str) -> Result<u32, String> {
+        let named = self.places.get(word).copied();
+        let numbered = word.parse().ok().filter(|place| *place < self.count());
+        match (named, numbered) {
+            (Some(named), Some(place)) if named != place => Err(format!(
+                "`{word}` is one host's name and the place of another, {}: give them other names",
+                self.names[place as usize]
+            )),
+            (Some(place), _) | (None, Some(place)) => Ok(place),
+            (None, None) => Err(format!(
+                "there is no host `{word}`: expected a name such as {}, or a place from 0 to {}",
+                self.names.first().map_or("h0", String::as_str),
+                self.count().saturating_sub(1)
+            )),
+        }
+    }
+}
