@@ -27,12 +27,12 @@ pub(crate) fn hashes(
     (ipv6, seed): (bool, u64),
 ) -> Result<BTreeMap<String, String>> {
     let framing = Fabric::untagged_framing(ipv6)?;
-    let workload = traffic.workload(&fabric.topology, &framing, seed)?.workload;
+    let planned = traffic.workload(&fabric.topology, &framing, &framing, seed)?;
     // The testbed's name is no input: a name for all.
     let commands = testbed::plan("inputs", fabric)?.commands().to_string();
     let topology = format!("{:?}", fabric.topology);
     let mut flows = Sha256::new();
-    for flow in workload.flows()? {
+    for flow in planned.workload.flows()? {
         let Flow {
             start_ns,
             src,

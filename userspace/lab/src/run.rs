@@ -102,7 +102,7 @@ impl Run {
             .map(|name| follow::host(&fabric.topology, name))
             .transpose()?;
         for &seed in seeds {
-            self.traffic.workload(&fabric.topology, &framing, seed)?;
+            self.workload(&fabric, &framing, seed)?;
         }
         Ok(Checked {
             plan: testbed::plan(&self.testbed, &fabric)?,
@@ -112,6 +112,12 @@ impl Run {
             fabric,
             framing,
         })
+    }
+
+    fn workload(&self, fabric: &Fabric, framing: &Framing, seed: u64) -> Result<Planned> {
+        let untagged = Fabric::untagged_framing(self.ipv6)?;
+        self.traffic
+            .workload(&fabric.topology, framing, &untagged, seed)
     }
 }
 
@@ -230,7 +236,7 @@ impl Checked {
             workload,
             said,
             load,
-        } = run.traffic.workload(&fabric.topology, &framing, seed)?;
+        } = run.workload(fabric, &framing, seed)?;
         wait_for_half_past()?;
         let (testbed, mut processes) = testbed::weave(&self.plan, &fabric.scheme)?;
         wait_for_half_past()?;
@@ -411,7 +417,9 @@ mod tests {
                 warm_up: None,
                 no_cool_down: false,
             };
-            let planned = traffic.workload(&fabric.topology, &framing, 1).unwrap();
+            let planned = traffic
+                .workload(&fabric.topology, &framing, &framing, 1)
+                .unwrap();
             patience(&fabric, &framing, &planned.workload).as_secs_f64()
         };
         // 100 MB take 80 ms and 6 % for headers, run 1000 times slower, a hundred times.

@@ -289,7 +289,8 @@ impl Traffic {
         background || self.incasts.is_some()
     }
 
-    /// The workload on a fabric (not slowed), and how results name it.
+    /// The workload on a fabric (not slowed), and how results name it. `untagged` is the framing without the
+    /// scheme's tag.
     ///
     /// # Errors
     ///
@@ -298,6 +299,7 @@ impl Traffic {
         &self,
         topology: &Topology,
         framing: &Framing,
+        untagged: &Framing,
         seed: u64,
     ) -> Result<Planned> {
         let hosts = topology.hosts().count() as u32;
@@ -336,6 +338,12 @@ impl Traffic {
                 .host_links(topology)
                 .into_iter()
                 .fold(f64::INFINITY, f64::min);
+            // As many flows for every scheme: a load of payload has the same rate for all, one of wire bytes one
+            // that goes with the framing.
+            let framing = match drawn.counted {
+                Counted::Payload => untagged,
+                Counted::Wire => framing,
+            };
             let seconds = relaxation_s(drawn.load, drawn.counted, sizes, framing, link);
             Some((seconds, *rate))
         };
@@ -689,7 +697,7 @@ mod tests {
         };
         let flows = |warm_up, until| {
             let planned = traffic(warm_up, until)
-                .workload(&topology, &framing, 1)
+                .workload(&topology, &framing, &framing, 1)
                 .unwrap();
             let flows: Vec<_> = planned.workload.flows().unwrap().collect();
             (
@@ -701,6 +709,40 @@ mod tests {
         assert_eq!(flows(None, Until::Flows(2)), (4, 2));
         assert_eq!(flows(Some(0.1), Until::Flows(100)), (100, 10));
         assert_eq!(flows(Some(0.0), Until::Flows(100)), (100, 0));
+    }
+
+    #[test]
+    fn schemes_with_and_without_a_tag_have_the_same_flows_of_a_load_of_payload() {
+        let topology = topology::parse("rack:hosts=4").unwrap();
+        let [untagged, tagged] =
+            [false, true].map(|tagged| Framing::ethernet_tcp(1500, tagged).unwrap());
+        let flows = |counted, until, framing| {
+            let drawn = Drawn {
+                sizes: "web-search".to_owned(),
+                counted,
+                ..drawn(0.8, "uniform")
+            };
+            let traffic = Traffic {
+                background: Some(Origin::Drawn(drawn)),
+                incasts: None,
+                added: Vec::new(),
+                deadlines: None,
+                until,
+                warm_up: None,
+                no_cool_down: false,
+            };
+            let planned = traffic.workload(&topology, framing, &untagged, 1).unwrap();
+            planned.workload.flows().unwrap().collect::<Vec<_>>()
+        };
+        for until in [Until::Flows(5000), Until::Time(2_000_000_000)] {
+            let [one, other] = [&untagged, &tagged].map(|it| flows(Counted::Payload, until, it));
+            assert_eq!(one, other);
+        }
+        // As many of them warm up, and they come as often as the wire has time for them.
+        let [one, other] =
+            [&untagged, &tagged].map(|it| flows(Counted::Wire, Until::Flows(5000), it));
+        assert_eq!(one.len(), other.len());
+        assert!(one[one.len() - 1].start_ns < other[other.len() - 1].start_ns);
     }
 
     #[test]
@@ -759,7 +801,7 @@ mod tests {
             no_cool_down: false,
         };
         let framing = Framing::ethernet_tcp(1500, true).unwrap();
-        let planned = traffic.workload(&topology, &framing, 1).unwrap();
+        let planned = traffic.workload(&topology, &framing, &framing, 1).unwrap();
         fs::remove_file(path).unwrap();
         let flows = planned.workload.flows().unwrap();
         let pairs: Vec<_> = flows.map(|flow| (flow.src, flow.dst)).collect();
