@@ -270,12 +270,16 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
 }
 
 /// Where two runs on one machine would be in each other's way: each testbed has a name of its own. An experiment may
-/// allow what a run by itself has status 1 for: there the file is what counts.
+/// allow what a run by itself has status 1 for: there a summary at the file's end is what counts, as a run that
+/// fails on its way has status 1, too.
 fn line(run: &Planned, number: usize) -> String {
     let command = format!("{} --testbed sweep{number}", run.command);
     if run.is_judged {
         let file = run.file.display().to_string();
-        format!("{command} || {{ [ $? = 1 ] && [ -s {} ]; }}", quoted(&file))
+        format!(
+            "{command} || {{ [ $? = 1 ] && tail -n 1 {} | grep -q '^{{\"record\":\"summary\".*}}$'; }}",
+            quoted(&file)
+        )
     } else {
         command
     }

@@ -147,14 +147,14 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
     assert!(run.lines().count() > 1);
     for (number, command) in run.lines().enumerate() {
         let line = format!(
-            "{number}) {command} --quiet --testbed sweep{number} || {{ [ $? = 1 ] && [ -s there/"
+            "{number}) {command} --quiet --testbed sweep{number} || {{ [ $? = 1 ] && tail -n 1 there/"
         );
         assert!(
             planned.lines().any(|it| it.starts_with(&line)),
             "{line}: {planned}"
         );
     }
-    // What only the experiment allows has status 1, and a file.
+    // What only the experiment allows has status 1, and a summary.
     fs::write(folder.join("job.sh"), &planned).unwrap();
     let stand_in = folder.join("weft");
     let first = |script: &str| {
@@ -166,9 +166,18 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
         job.env("PATH", path).env("SLURM_ARRAY_TASK_ID", "0");
         job.status().unwrap().success()
     };
+    let writes = |lines: &str, status: u8| {
+        let file = "\"$out/$scheme-seed$seed.jsonl\"";
+        format!("{STAND_IN}printf '{lines}' > {file}\nexit {status}\n")
+    };
+    let header = r#"{"record":"header","format":1}\n"#;
+    let summary = r#"{"record":"summary","valid":false}\n"#;
     assert!(!first("#!/bin/sh\nexit 1\n"));
-    assert!(!first(&format!("{STAND_IN}exit 2\n")));
-    assert!(first(&format!("{STAND_IN}exit 1\n")));
+    assert!(!first(&writes(&format!("{header}{summary}"), 2)));
+    // It failed on its way, before the summary or in it.
+    assert!(!first(&writes(header, 1)));
+    assert!(!first(&writes(&format!("{header}{}", &summary[..20]), 1)));
+    assert!(first(&writes(&format!("{header}{summary}"), 1)));
     let gathered = "# Gathered by: weft run mg1-ps --seed 1,2 --out there --judge";
     assert!(planned.lines().any(|it| it == gathered), "{planned}");
     for (words, cure) in [
