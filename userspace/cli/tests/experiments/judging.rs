@@ -389,6 +389,40 @@ fn results_of_something_else_are_run_again() {
 }
 
 #[test]
+fn of_what_kept_up_the_load_the_busiest_receiver_counts_what_ended() {
+    let experiment = EXPERIMENT.replace(
+        "loss = { of = \"loss\" }",
+        "loss = { of = \"utilization\" }\nswitch = { of = \"switch-over\", statistic = \"max\" }",
+    );
+    let experiment = experiment.replace("measures = \"loss\"", "measures = [\"loss\", \"switch\"]");
+    let judged = |name: &str, cool_down: &[Flow]| {
+        let mut results = [result("0.2", 2.0), result("0.8", 3.0)];
+        for sample in &mut results {
+            sample.flows[1].start_ns = 10_000;
+            sample.flows.extend_from_slice(cool_down);
+        }
+        let (_, text) = judged_as(name, &experiment, results);
+        text[text.find("Loss\n").unwrap()..].to_owned()
+    };
+    let kept_up = |fct_ns: Option<u64>| Flow {
+        id: 4,
+        warm_up: true,
+        start_ns: 25_000,
+        fct_ns,
+        ..result("0.2", 2.0).flows[0].clone()
+    };
+    let without = judged("busiest", &[]);
+    assert!(!without.contains(" –"), "{without}");
+    assert_eq!(judged("busiest-under-way", &[kept_up(None)]), without);
+    assert_ne!(judged("busiest-ended", &[kept_up(Some(90_000))]), without);
+    let measured = Flow {
+        warm_up: false,
+        ..kept_up(None)
+    };
+    assert!(judged("busiest-unfinished", &[measured]).contains(" –"));
+}
+
+#[test]
 fn seeds_are_averaged() {
     let folder = folder("seeds", EXPERIMENT);
     for load in ["0.2", "0.8"] {

@@ -46,19 +46,21 @@ impl Receiver {
 /// A flow, and when it ended, in ns since the run began.
 type Ended<'a> = (&'a Flow, u64);
 
-/// The flows to the host that gets the most bytes, with their ends, and its link. `None`: there are
-/// none, or one of them did not end.
+/// The flows to the host that gets the most bytes, with their ends, and its link. Of flows that are not measured
+/// those that ended are among them. `None`: there are none, or one that is measured did not end.
 fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
+    let counts = |flow: &&Flow| !flow.warm_up || flow.fct_ns.is_some();
+    let flows = || done.run.flows.iter().filter(counts);
     let mut bytes: BTreeMap<u32, u64> = BTreeMap::new();
-    for flow in &done.run.flows {
+    for flow in flows() {
         *bytes.entry(flow.dst).or_default() += flow.size;
     }
     let Some((&host, _)) = bytes.iter().max_by_key(|(_, bytes)| **bytes) else {
         return Ok(None);
     };
     let link = Receiver::of(done, host)?;
-    let flows = done.run.flows.iter().filter(|flow| flow.dst == host);
-    let flows: Option<Vec<_>> = flows
+    let flows: Option<Vec<_>> = flows()
+        .filter(|flow| flow.dst == host)
         .map(|flow| Some((flow, flow.start_ns + flow.fct_ns?)))
         .collect();
     Ok(flows.map(|flows| (link, flows)))
