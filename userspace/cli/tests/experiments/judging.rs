@@ -423,6 +423,25 @@ fn of_what_kept_up_the_load_the_busiest_receiver_counts_what_ended() {
 }
 
 #[test]
+fn flows_that_begin_when_others_end_have_no_ideal() {
+    let folder = folder("no-ideal", EXPERIMENT);
+    let refused = |change: fn(&mut Sample)| {
+        let mut sample = result("0.2", 2.0);
+        change(&mut sample);
+        sample.write(&place(&folder, "0.2"));
+        let output = weft(&folder, &["run", "./mine.toml", "--judge", "--seed", "1"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{said}");
+        said
+    };
+    let said = refused(|it| it.header.workload.arrivals = "closed:2".into());
+    assert!(said.contains("a closed loop has no ideal"), "{said}");
+    let said = refused(|it| it.header.workload.collective = Some("ring:64000000B".into()));
+    assert!(said.contains("a collective has no ideal"), "{said}");
+    assert!(!place(&folder, "0.2").join("ideal-seed1.jsonl").exists());
+}
+
+#[test]
 fn seeds_are_averaged() {
     let folder = folder("seeds", EXPERIMENT);
     for load in ["0.2", "0.8"] {

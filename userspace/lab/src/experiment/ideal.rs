@@ -23,16 +23,21 @@ const PS_PER_NS: u64 = 1_000;
 ///
 /// # Errors
 ///
-/// If a closed loop made the flows (when they begin depends on when others end), or writing fails.
+/// If a closed loop or a collective made the flows (when they begin depends on when others end), or writing fails.
 pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     let mut ideals = Vec::new();
     for run in done.iter().filter(|run| run.planned.ideal) {
-        let arrivals = &run.run.header.workload.arrivals;
-        ensure!(
-            !arrivals.starts_with("closed"),
-            "{}: a closed loop has no ideal",
-            run.planned.command()
-        );
+        let workload = &run.run.header.workload;
+        for (made, what) in [
+            (workload.arrivals.starts_with("closed"), "closed loop"),
+            (workload.collective.is_some(), "collective"),
+        ] {
+            ensure!(
+                !made,
+                "{}: a {what} has no ideal, as its flows begin when others end: leave out `ideal` for it",
+                run.planned.command()
+            );
+        }
         let ideal = of(run)?;
         let path = run::file(&run.planned.folder, IDEAL, run.planned.seed);
         write(
