@@ -13,22 +13,36 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{self, Beside, Done, Experiment, Found, Judgement, Planned};
+use weft_lab::run::Checked;
 
 use crate::arguments::run::{self, Args};
 use crate::output;
 use crate::progress::{self, Shown};
 use crate::report::{self, picture};
 
-/// A run as `--dry-run --json` tells of it.
+/// A run as `--dry-run --json` tells of it, be it of an experiment or not.
 #[derive(Serialize)]
-struct Command<'a> {
+pub(crate) struct Command<'a> {
     /// The words after `weft run`, without scheme, seed and folder.
     words: &'a [String],
     scheme: &'a str,
     seed: u64,
     file: String,
-    /// Whether its results are there.
+    /// Whether its results are there, and it is not run again.
     done: bool,
+}
+
+impl<'a> Command<'a> {
+    pub(crate) fn new(run: &'a Checked, seed: u64, file: &Path, done: bool) -> Self {
+        let run = run.run();
+        Self {
+            words: &run.words,
+            scheme: &run.fabric.scheme,
+            seed,
+            file: file.display().to_string(),
+            done,
+        }
+    }
 }
 
 /// Runs what has no results yet, and judges.
@@ -143,12 +157,9 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
             .iter()
             .try_for_each(|planned| output::print(planned.command()));
     }
-    let commands = plan.iter().zip(found).map(|(planned, found)| Command {
-        words: &planned.run.run().words,
-        scheme: &planned.run.run().fabric.scheme,
-        seed: planned.seed,
-        file: planned.file.display().to_string(),
-        done: matches!(found, Found::Done(_)) && !args.experiment.again,
+    let commands = plan.iter().zip(found).map(|(planned, found)| {
+        let done = matches!(found, Found::Done(_)) && !args.experiment.again;
+        Command::new(&planned.run, planned.seed, &planned.file, done)
     });
     output::json(&commands.collect::<Vec<_>>())
 }

@@ -3,20 +3,20 @@
 //! `weft run`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_lab::experiment::{Experiment, named, names};
 use weft_lab::results;
-use weft_lab::run::{each_once, file};
+use weft_lab::run::{Checked, each_once, file};
 use weft_topo::spec::KINDS;
 use weft_words::near::{meant, near};
 
 use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
 use crate::compare;
-use crate::experiments;
+use crate::experiments::{self, Command};
 use crate::output;
 use crate::progress::{self, Shown};
 
@@ -41,21 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if args.dry_run {
-        for (run, out) in &runs {
-            let fabric = run.fabric();
-            for seed in &args.seed {
-                output::print(format!(
-                    "{} on {}, seed {seed} -> {}",
-                    fabric.scheme.name,
-                    fabric.title,
-                    file(out, &fabric.scheme.name, *seed).display()
-                ))?;
-            }
-            for process in run.processes() {
-                output::print(format!("  with {}: {process}", process.node))?;
-            }
-        }
-        return Ok(ExitCode::SUCCESS);
+        return dry_run(&runs, args).map(|()| ExitCode::SUCCESS);
     }
     let mut places = Vec::new();
     for (run, out) in &runs {
@@ -104,6 +90,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// What would be run: each is, whether or not its results are there.
+fn dry_run(runs: &[(Checked, PathBuf)], args: &Args) -> Result<()> {
+    let place = |run: &Checked, out: &Path, seed| file(out, &run.fabric().scheme.name, seed);
+    if args.json {
+        let commands = runs.iter().flat_map(|(run, out)| {
+            let of = |&seed: &u64| Command::new(run, seed, &place(run, out, seed), false);
+            args.seed.iter().map(of).collect::<Vec<_>>()
+        });
+        return output::json(&commands.collect::<Vec<_>>());
+    }
+    for (run, out) in runs {
+        let fabric = run.fabric();
+        for &seed in &args.seed {
+            output::print(format!(
+                "{} on {}, seed {seed} -> {}",
+                fabric.scheme.name,
+                fabric.title,
+                place(run, out, seed).display()
+            ))?;
+        }
+        for process in run.processes() {
+            output::print(format!("  with {}: {process}", process.node))?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses options that say what an experiment says itself.

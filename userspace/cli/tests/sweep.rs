@@ -118,6 +118,27 @@ fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     assert_eq!(tree(&folder.join("results")), made);
 }
 
+/// As an experiment's runs are told.
+#[test]
+fn a_dry_run_in_json_is_a_list_of_commands() {
+    let folder = files::folder("sweep-json");
+    let json = printed(&folder, &format!("run {SWEEP} --dry-run --json"));
+    let all: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(all.len(), 8);
+    let expected = serde_json::json!({
+        "words": ["rack:hosts=4", "--load", "0.2", "--flows", "10"],
+        "scheme": "droptail",
+        "seed": 2,
+        "file": "results/load-0.2/droptail-seed2.jsonl",
+        "done": false,
+    });
+    assert_eq!(all[1], expected);
+    let experiment = printed(&folder, "run mg1-ps --dry-run --json");
+    let experiment: Vec<serde_json::Value> = serde_json::from_str(&experiment).unwrap();
+    let keys = |it: &serde_json::Value| it.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&all[0]), keys(&experiment[0]));
+}
+
 #[test]
 fn results_of_another_run_are_not_replaced() {
     let folder = files::folder("sweep-places");

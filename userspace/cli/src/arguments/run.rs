@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// Print what would be run
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print JSON: the summaries
+    /// Print JSON: the summaries; with --dry-run the commands
     #[arg(long)]
     pub(crate) json: bool,
     /// No progress
