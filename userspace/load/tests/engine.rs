@@ -522,7 +522,7 @@ fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
 #[test]
 fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     let config = Config {
-        patience: Duration::from_millis(500),
+        patience: Duration::from_secs(1),
         ..config()
     };
     let mut engine = Engine::new(hosts(22, 3), config).unwrap();
@@ -531,14 +531,14 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
         ..flow(2, 1_500 * MS, (2, 1), 1_000)
     };
     let own = [
-        flow(0, 0, (0, 1), 100_000_000),
-        flow(1, MS, (2, 1), 1_000),
+        flow(0, 0, (0, 1), 200_000_000),
+        flow(1, MS / 10, (2, 1), 1_000),
         late,
     ];
     let mut id = 2;
     let mut more = || {
         id += 1;
-        Some(flow(id, id * MS, (2, 1), 1_000))
+        Some(flow(id, id * MS / 10, (2, 1), 1_000))
     };
     let mut seen = Vec::new();
     let mut progress = |it: Progress| seen.push(it);
