@@ -26,8 +26,9 @@ const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
 
 /// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first error. Allocators that check
 /// themselves keep no stacks of free objects for each processor, in which kmemleak would find what was taken from them
-/// long ago, and call it referred to.
-const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F";
+/// long ago, and call it referred to. What the initrd was stays one piece, in which kmemleak looks for references: given back, it would have
+/// others' memory in it, kmemleak's own notes of what there is among that.
+const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F retain_initrd";
 
 /// What comes out goes to files: the kernel waits until it is written, in no time of its own. Nothing
 /// ever goes in, but the kernel wants something to wait for. And it leaves no core dump when it panics.
