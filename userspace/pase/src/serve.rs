@@ -69,25 +69,18 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
         let timeout = (!idle).then_some(period);
         wait(&sockets, &listener, timeout)?;
-        for _ in 0..TURN {
-            let received = sockets.frames.receive().context("receiving frames")?;
-            let Some((device, bytes)) = received else {
-                break;
-            };
-            let message = Message::decode(&bytes);
-            match (sockets.host.get(&device), message) {
+        let frame = || sockets.frames.receive().context("receiving frames");
+        turn(frame, |(device, bytes)| {
+            match (sockets.host.get(&device), Message::decode(&bytes)) {
                 (Some(&host), Ok(message)) => {
                     let out = arbitrators.receive(Peer::Host(host), &message, now());
                     sockets.send(&out);
                 }
                 _ => arbitrators.ignore(),
             }
-        }
-        for _ in 0..TURN {
-            let received = sockets.receive().context("receiving messages")?;
-            let Some((from, bytes)) = received else {
-                break;
-            };
+        })?;
+        let other = || sockets.receive().context("receiving messages");
+        turn(other, |(from, bytes)| {
             match (from, Message::decode(&bytes)) {
                 (Some(rack), Ok(message)) => {
                     let out = arbitrators.receive(Peer::Rack(rack), &message, now());
@@ -95,7 +88,7 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
                 }
                 _ => arbitrators.ignore(),
             }
-        }
+        })?;
         if let Some(mut stream) = listener.accept() {
             // Who goes away before it is told has not asked.
             let _ = stream.write_all(&show::told(node, &arbitrators, now())?);
@@ -106,6 +99,17 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
             expired = Instant::now();
         }
     }
+}
+
+/// Serves what there is, up to a [`TURN`]: more may come all the time.
+fn turn<T>(mut receive: impl FnMut() -> Result<Option<T>>, mut serve: impl FnMut(T)) -> Result<()> {
+    for _ in 0..TURN {
+        let Some(received) = receive()? else {
+            break;
+        };
+        serve(received);
+    }
+    Ok(())
 }
 
 fn wait(sockets: &Sockets, listener: &Listener, timeout: Option<Duration>) -> Result<()> {
@@ -198,4 +202,20 @@ fn is_of_the_way(error: &io::Error) -> bool {
         error.kind(),
         ConnectionRefused | HostUnreachable | NetworkUnreachable | Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_speaks_all_the_time_has_a_turn_like_others() {
+        let mut served = 0;
+        turn(|| Ok(Some(())), |()| served += 1).unwrap();
+        assert_eq!(served, TURN);
+        let mut waiting = vec![2, 1];
+        let mut all = Vec::new();
+        turn(|| Ok(waiting.pop()), |it| all.push(it)).unwrap();
+        assert_eq!(all, [1, 2]);
+    }
 }
