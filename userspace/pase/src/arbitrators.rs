@@ -339,8 +339,8 @@ impl Arbitrators {
         let receiver = self.tree.host(to)?;
         let parts = self.parts(message.link, sender, receiver)?;
         let key = (id, message.link);
-        let known = self.take(key);
-        if known.is_none() && self.has_most(sender, message.link) {
+        let known = self.entries.remove(&key);
+        if known.is_none() && !self.has_room(sender, message.link) {
             return None;
         }
         let mut entry = match known {
@@ -358,7 +358,7 @@ impl Arbitrators {
             },
         };
         if !entry.heard.is_news(message.sequence) {
-            self.put(key, entry);
+            self.entries.insert(key, entry);
             return None;
         }
         entry.asker = from;
@@ -374,30 +374,16 @@ impl Arbitrators {
         if late || !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
         }
-        self.put(key, entry);
+        self.entries.insert(key, entry);
         Some(out)
     }
 
-    /// Whether no more is to be remembered of a sender. A host has as many numbers for flows as it likes.
-    fn has_most(&self, sender: usize, link: u32) -> bool {
-        let asked = self.asked.get(&(sender, link));
-        asked.is_some_and(|asked| *asked >= self.rules.flows)
-    }
-
-    fn put(&mut self, key: (u64, u32), entry: Entry) {
-        *self.asked.entry((entry.from, key.1)).or_default() += 1;
-        self.entries.insert(key, entry);
-    }
-
-    fn take(&mut self, key: (u64, u32)) -> Option<Entry> {
-        let entry = self.entries.remove(&key)?;
-        if let Occupied(mut asked) = self.asked.entry((entry.from, key.1)) {
-            *asked.get_mut() -= 1;
-            if *asked.get() == 0 {
-                asked.remove();
-            }
-        }
-        Some(entry)
+    /// Whether one more is to be remembered of a sender, which is counted then. A host has as many numbers for flows as it likes.
+    fn has_room(&mut self, sender: usize, link: u32) -> bool {
+        let asked = self.asked.entry((sender, link)).or_default();
+        let has_room = *asked < self.rules.flows;
+        *asked += u32::from(has_room);
+        has_room
     }
 
     /// Asks the links of a half that are arbitrated here, and who has the next one.
@@ -523,7 +509,7 @@ impl Arbitrators {
             let entry = self.entries.get(key);
             entry.is_some_and(|entry| entry.away.iter().any(is_of))
         })?;
-        let mut entry = self.take(key)?;
+        let mut entry = self.entries.remove(&key)?;
         let away = entry.away.iter_mut().find(|away| is_of(away));
         let news = away.is_some_and(|away| {
             let asked = (away.first..=away.last).contains(&message.sequence);
@@ -539,7 +525,7 @@ impl Arbitrators {
         if news && !entry.away.iter().any(|away| away.waits) {
             out.extend(self.answer(&mut entry, key, now));
         }
-        self.put(key, entry);
+        self.entries.insert(key, entry);
         news.then_some(out)
     }
 
@@ -550,12 +536,18 @@ impl Arbitrators {
         if entry.asker != from || !entry.heard.is_news(message.sequence) {
             return None;
         }
-        let entry = self.take(key)?;
+        let entry = self.entries.remove(&key)?;
         Some(self.forget(key, &entry))
     }
 
     /// Nothing is known of a flow any more, here and where it was asked for.
     fn forget(&mut self, (id, start): (u64, u32), entry: &Entry) -> Out {
+        if let Occupied(mut asked) = self.asked.entry((entry.from, start)) {
+            *asked.get_mut() -= 1;
+            if *asked.get() == 0 {
+                asked.remove();
+            }
+        }
         let parts = self.parts(start, entry.from, entry.to);
         let rack = self.rack;
         for (half, steps) in parts.unwrap_or_default() {
@@ -714,7 +706,7 @@ impl Arbitrators {
             .map(|(key, _)| *key)
             .collect();
         for key in gone {
-            if let Some(entry) = self.take(key) {
+            if let Some(entry) = self.entries.remove(&key) {
                 // Elsewhere it is forgotten in the same way.
                 self.forget(key, &entry);
             }

@@ -69,26 +69,20 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
         let timeout = (!idle).then_some(period);
         wait(&sockets, &listener, timeout)?;
+        let mut heed = |from: Option<Peer>, bytes: &[u8]| match (from, Message::decode(bytes)) {
+            (Some(from), Ok(message)) => {
+                let out = arbitrators.receive(from, &message, now());
+                sockets.send(&out);
+            }
+            _ => arbitrators.ignore(),
+        };
         let frame = || sockets.frames.receive().context("receiving frames");
         turn(frame, |(device, bytes)| {
-            match (sockets.host.get(&device), Message::decode(&bytes)) {
-                (Some(&host), Ok(message)) => {
-                    let out = arbitrators.receive(Peer::Host(host), &message, now());
-                    sockets.send(&out);
-                }
-                _ => arbitrators.ignore(),
-            }
+            let host = sockets.host.get(&device).copied();
+            heed(host.map(Peer::Host), &bytes);
         })?;
         let other = || sockets.receive().context("receiving messages");
-        turn(other, |(from, bytes)| {
-            match (from, Message::decode(&bytes)) {
-                (Some(rack), Ok(message)) => {
-                    let out = arbitrators.receive(Peer::Rack(rack), &message, now());
-                    sockets.send(&out);
-                }
-                _ => arbitrators.ignore(),
-            }
-        })?;
+        turn(other, |(rack, bytes)| heed(rack.map(Peer::Rack), &bytes))?;
         if let Some(mut stream) = listener.accept() {
             // Who goes away before it is told has not asked.
             let _ = stream.write_all(&show::told(node, &arbitrators, now())?);
