@@ -14,7 +14,6 @@ use weft_load::collective::{self, Collective};
 use weft_load::deadlines::Deadlines;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Until, Workload};
-use weft_load::hosts::Hosts;
 use weft_load::incast::{Incast, IncastBytes};
 use weft_load::load::{Counted, Load, LoadOf, relaxation_s};
 use weft_load::pairs::Pairs;
@@ -561,10 +560,9 @@ impl Pattern {
                 let (senders, receivers) = between(topology, text)?;
                 let pairs = senders.iter().flat_map(|src| {
                     let others = receivers.iter().filter(move |dst| *dst != src);
-                    others.map(move |dst| format!("{src} {dst}\n"))
+                    others.map(move |dst| (*src, *dst))
                 });
-                let pairs: String = pairs.collect();
-                Pairs::from_list(text, &pairs, &Hosts::numbered(hosts))
+                Pairs::listed(text, pairs.collect(), hosts)
             }
             Self::List(file) => {
                 Pairs::from_list(file, &read("--pairs", file)?, &topology::names(topology))

@@ -119,11 +119,26 @@ impl Pairs {
             let [src, dst] = line.exactly("`SRC DST`")?;
             pairs.push(line.pair(src, dst, hosts)?);
         }
+        Self::listed(name, pairs, hosts.count())
+    }
+
+    /// Each of these pairs of places as likely; one that is there several times is so much more likely.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pairs::uniform`]; also if there is no pair, or one is not of two different ones of `hosts` hosts.
+    pub fn listed(name: &str, pairs: Vec<(u32, u32)>, hosts: u32) -> Result<Self> {
         if pairs.is_empty() {
             return Err(empty(name, "pairs: expected lines `SRC DST`"));
         }
+        let is_pair = |(src, dst): &(u32, u32)| src != dst && *src.max(dst) < hosts;
+        if !pairs.iter().all(is_pair) {
+            return invalid(format!(
+                "{name}: a pair is of two different ones of {hosts} hosts"
+            ));
+        }
         let name = name.to_owned();
-        Self::new(hosts.count(), Kind::List { name, pairs })
+        Self::new(hosts, Kind::List { name, pairs })
     }
 
     fn new(hosts: u32, kind: Kind) -> Result<Self> {

@@ -99,6 +99,8 @@ fn what_cannot_send_is_refused() {
     assert!(Pairs::permutation(1, 1).is_err());
     assert!(Pairs::all_to_one(4, 4).is_err());
     assert!(Pairs::intra_group(&[0, 1, 2]).is_err());
+    assert!(Pairs::listed("mine", vec![(0, 1), (1, 1)], 3).is_err());
+    assert!(Pairs::listed("mine", vec![(0, 1), (3, 0)], 3).is_err());
     for (text, expected) in [
         ("# none\n", "mine: holds no pairs: expected lines `SRC DST`"),
         ("0 1\n0 1 2\n", "mine:2: expected 2 words, `SRC DST`"),
