@@ -7,14 +7,13 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use aya::Ebpf;
 use aya::maps::MapData;
 use aya::programs::{CgroupSockopt, ProgramInfo};
 use weft_ebpf_common::program;
 
 use crate::bpf::{self, Hook};
 use crate::counters::Counters;
-use crate::object::{Object, Ports};
+use crate::object::{Object, Ports, program_of};
 use crate::port;
 
 /// Why the kernel refuses root a program.
@@ -115,12 +114,13 @@ fn any(cgroup: &File) -> Result<Option<ProgramInfo>> {
 fn attach(object: &Object, cgroup: &File) -> Result<()> {
     let mut ebpf = object.open(None, Ports::One)?;
     for (name, _) in hooks(cgroup) {
-        sockopt(&mut ebpf, name)?
+        program_of::<CgroupSockopt>(&mut ebpf, name)?
             .load()
             .with_context(|| format!("the kernel refuses {name}"))?;
     }
     for (name, hook) in hooks(cgroup) {
-        let program = sockopt(&mut ebpf, name)?.fd()?.as_fd();
+        let program: &mut CgroupSockopt = program_of(&mut ebpf, name)?;
+        let program = program.fd()?.as_fd();
         bpf::attach(program, hook).map_err(|error| {
             let refused = error.raw_os_error() == Some(libc::EPERM);
             let error = anyhow::Error::from(error);
@@ -129,13 +129,6 @@ fn attach(object: &Object, cgroup: &File) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-fn sockopt<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut CgroupSockopt> {
-    let program = ebpf
-        .program_mut(name)
-        .with_context(|| format!("the eBPF object has no program {name}"))?;
-    Ok(program.try_into()?)
 }
 
 /// Takes weft's programs off, as many as there are.

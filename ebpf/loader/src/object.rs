@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use aya::programs::{Program, ProgramError};
 use aya::{Ebpf, EbpfLoader, maps::MapData};
 use weft_ebpf_common::{SHARED, WRITE_SEQ_OFFSET, map};
 
@@ -86,6 +87,17 @@ impl Object {
             .load(&self.bytes)
             .context("reading the eBPF object; is it of this version of weft?")
     }
+}
+
+/// The program of this name.
+pub(crate) fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P>
+where
+    &'a mut P: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    let program = ebpf
+        .program_mut(name)
+        .with_context(|| format!("the eBPF object has no program {name}"))?;
+    Ok(program.try_into()?)
 }
 
 /// A loader that has not read the kernel's types: aya's does when it is made, whether it is to use

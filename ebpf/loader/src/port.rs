@@ -17,7 +17,7 @@ use crate::bpf;
 use crate::counters::Counters;
 use crate::device::{self, Device, GsoLimits};
 use crate::filter::{self, Direction, Filter};
-use crate::object::{MAX_SHARING, Ports};
+use crate::object::{MAX_SHARING, Ports, program_of};
 use crate::{FlowSizes, Object, routes, sysctl};
 
 /// Smallest MTU that leaves room for the tag and the smallest packet that every IPv4 host takes.
@@ -383,7 +383,7 @@ impl<'a> Attacher<'a> {
         configure(&mut loaded.ebpf, class, port)?;
         loaded.ports = loaded.ports.saturating_add(1);
         for (name, _) in programs {
-            match classifier(&mut loaded.ebpf, name)?.load() {
+            match program_of::<SchedClassifier>(&mut loaded.ebpf, name)?.load() {
                 Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
                 Err(error) => {
                     return Err(error).with_context(|| format!("the kernel refuses {name}"));
@@ -391,7 +391,8 @@ impl<'a> Attacher<'a> {
             }
         }
         for &(name, direction) in programs {
-            let program = classifier(&mut loaded.ebpf, name)?.fd()?.as_fd();
+            let program: &mut SchedClassifier = program_of(&mut loaded.ebpf, name)?;
+            let program = program.fd()?.as_fd();
             match hook {
                 Hook::Tcx => bpf::attach(program, tcx(device.index, direction)).map_err(Into::into),
                 Hook::Clsact => filter::attach(program, name, device.index, direction, class),
@@ -435,13 +436,6 @@ impl<'a> Attacher<'a> {
         };
         Ok(&mut self.loaded[at])
     }
-}
-
-fn classifier<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier> {
-    let program = ebpf
-        .program_mut(name)
-        .with_context(|| format!("the eBPF object has no program {name}"))?;
-    Ok(program.try_into()?)
 }
 
 fn tcx(device: u32, direction: Direction) -> bpf::Hook<'static> {
