@@ -2,6 +2,7 @@
 
 //! A cgroup of a test's own.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -32,6 +33,11 @@ impl Cgroup {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A descriptor of it.
+    pub(crate) fn directory(&self) -> Result<File> {
+        Ok(File::open(&self.path)?)
     }
 
     /// Sockets made from now on belong to it.

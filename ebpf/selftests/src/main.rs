@@ -6,7 +6,6 @@
 //! Every test owns its network namespaces and its cgroup. Devices go with their namespace, and
 //! what is attached with its device.
 
-mod bpf;
 mod capture;
 mod cgroup;
 mod fabric;

@@ -3,57 +3,12 @@
 //! Programs for every socket of the machine, at the root of its cgroups.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-
-/// `include/uapi/linux/bpf.h`.
-const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_PROG_ATTACH: libc::c_long = 8;
-const BPF_PROG_DETACH: libc::c_long = 9;
-
-/// Kinds of programs, and where they are attached.
-const SOCK_OPS: (u32, u32) = (13, 3);
-const UDP4_SENDMSG: (u32, u32) = (18, 14);
-
-/// The start of `union bpf_attr` for BPF_PROG_LOAD.
-#[repr(C)]
-#[derive(Default)]
-struct Load {
-    kind: u32,
-    instructions: u32,
-    code: u64,
-    license: u64,
-    _log: [u64; 2],
-    _version: [u32; 2],
-    _name: [u8; 16],
-    _device: u32,
-    attached: u32,
-}
-
-/// For BPF_PROG_ATTACH and BPF_PROG_DETACH.
-#[repr(C)]
-struct Attach {
-    cgroup: i32,
-    program: i32,
-    kind: u32,
-    flags: u32,
-}
-
-fn bpf<T>(command: libc::c_long, attributes: &T) -> nix::Result<libc::c_long> {
-    // SAFETY: The kernel reads so many bytes of attributes, and of what they point to what they say.
-    Errno::result(unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_ref(attributes),
-            size_of::<T>(),
-        )
-    })
-}
+use weft_ktap::bpf::{self, SOCK_OPS, UDP4_SENDMSG, kind};
 
 /// One instruction of BPF.
 fn op(code: u8, to: u64, from: u64, offset: i16, value: i32) -> u64 {
@@ -67,7 +22,7 @@ fn op(code: u8, to: u64, from: u64, offset: i16, value: i32) -> u64 {
 /// A program, while this lives.
 pub(crate) struct Program {
     program: OwnedFd,
-    attached: u32,
+    hook: u32,
     cgroup: File,
     /// Where the cgroups are mounted.
     directory: PathBuf,
@@ -98,7 +53,7 @@ impl Program {
             op(0xb7, 0, 0, 0, 1),
             op(0x95, 0, 0, 0, 0),
         ];
-        Self::attached("chooses", SOCK_OPS, &code)
+        Self::attached("chooses", (kind::SOCK_OPS, SOCK_OPS), &code)
     }
 
     /// It lets no process send datagrams to a UDP port, but by a socket that is connected.
@@ -110,21 +65,11 @@ impl Program {
             op(0xb7, 0, 0, 0, 0),
             op(0x95, 0, 0, 0, 0),
         ];
-        Self::attached("forbids", UDP4_SENDMSG, &code)
+        Self::attached("forbids", (kind::CGROUP_SOCK_ADDR, UDP4_SENDMSG), &code)
     }
 
-    fn attached(name: &str, (kind, attached): (u32, u32), code: &[u64]) -> Result<Self> {
-        let load = Load {
-            kind,
-            instructions: code.len() as u32,
-            code: code.as_ptr() as u64,
-            license: c"Dual MIT/GPL".as_ptr() as u64,
-            attached,
-            ..Load::default()
-        };
-        let program = bpf(BPF_PROG_LOAD, &load).context("BPF_PROG_LOAD")?;
-        // SAFETY: The kernel made this descriptor just now, for us.
-        let program = unsafe { OwnedFd::from_raw_fd(program as i32) };
+    fn attached(name: &str, (kind, hook): (u32, u32), code: &[u64]) -> Result<Self> {
+        let program = bpf::load(kind, hook, code)?;
         let directory = format!("weft-cgroup-{name}-{}", std::process::id());
         let directory = Path::new("/run").join(directory);
         std::fs::create_dir_all(&directory)?;
@@ -132,28 +77,19 @@ impl Program {
         mount(none, &directory, Some("cgroup2"), MsFlags::empty(), none).context("cgroup2")?;
         let program = Self {
             program,
-            attached,
+            hook,
             cgroup: File::open(&directory)?,
             directory,
         };
-        bpf(BPF_PROG_ATTACH, &program.attach()).context("BPF_PROG_ATTACH")?;
+        bpf::attach(&program.program, &program.cgroup, hook, 0)?;
         Ok(program)
-    }
-
-    fn attach(&self) -> Attach {
-        Attach {
-            cgroup: self.cgroup.as_raw_fd(),
-            program: self.program.as_raw_fd(),
-            kind: self.attached,
-            flags: 0,
-        }
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         // If it was never attached there is nothing to detach.
-        let _ = bpf(BPF_PROG_DETACH, &self.attach());
+        let _ = bpf::detach(&self.program, self.cgroup.as_raw_fd() as u32, self.hook);
         let _ = umount2(&self.directory, MntFlags::MNT_DETACH);
         let _ = std::fs::remove_dir(&self.directory);
     }

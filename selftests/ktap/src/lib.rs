@@ -28,6 +28,7 @@
 //! }
 //! ```
 
+pub mod bpf;
 mod debug;
 pub mod kmemleak;
 mod kmsg;

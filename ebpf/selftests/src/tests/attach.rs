@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use weft_ebpf::{
     Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, port,
 };
 
-use crate::bpf::{self, GETSOCKOPT, SETSOCKOPT, TCX_EGRESS};
 use crate::cgroup::Cgroup;
 use crate::fabric::{Path, Version, link};
 use crate::tests::wire::counters;
 use crate::transfer;
 use weft_ktap::Namespace;
+use weft_ktap::bpf::{self, GETSOCKOPT, SETSOCKOPT, TCX_EGRESS, kind};
 
 pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
     let path = Path::new(1)?;
@@ -341,34 +341,39 @@ pub(super) fn what_cannot_be_put_back_is_by_the_next_detach() -> Result<String> 
     Ok(String::new())
 }
 
+/// A program for a cgroup's hook that does nothing.
+fn leave_alone(hook: u32) -> Result<OwnedFd> {
+    bpf::load(kind::CGROUP_SOCKOPT, hook, &[0x1_0000_00b7, 0x95]) // r0 = 1; exit
+}
+
 pub(super) fn a_cgroups_program_of_others_stays() -> Result<String> {
     let object = Object::find(None)?;
     for hook in [SETSOCKOPT, GETSOCKOPT] {
-        let other = bpf::leave_alone(hook)?;
+        let other = leave_alone(hook)?;
         let cgroup = Cgroup::new()?;
-        bpf::attach(&other, cgroup.path(), hook, 0)?;
+        bpf::attach(&other, cgroup.directory()?, hook, 0)?;
         let result = FlowSizes::attach(&object, cgroup.path());
         ensure!(
-            bpf::attached(cgroup.path(), hook)?.len() == 1,
+            bpf::attached(cgroup.directory()?, hook)?.len() == 1,
             "hook {hook}: gone"
         );
         let error = format!("{:#}", result.err().context("another has the hook")?);
         ensure!(error.contains("bpftool"), "no cure: {error}");
         let cgroup = Cgroup::new()?;
-        bpf::attach(&other, cgroup.path(), hook, bpf::ALLOW_MULTI)?;
+        bpf::attach(&other, cgroup.directory()?, hook, bpf::ALLOW_MULTI)?;
         let flows = FlowSizes::attach(&object, cgroup.path())?;
         ensure!(
-            bpf::attached(cgroup.path(), hook)?.len() == 2,
+            bpf::attached(cgroup.directory()?, hook)?.len() == 2,
             "hook {hook}"
         );
         let below = cgroup.path().join("below");
         std::fs::create_dir(&below)?;
-        let attached = bpf::attach(&other, &below, hook, bpf::ALLOW_MULTI);
+        let attached = bpf::attach(&other, File::open(&below)?, hook, bpf::ALLOW_MULTI);
         std::fs::remove_dir(&below)?;
         attached?;
         flows.detach()?;
         ensure!(
-            bpf::attached(cgroup.path(), hook)?.len() == 1,
+            bpf::attached(cgroup.directory()?, hook)?.len() == 1,
             "hook {hook}"
         );
     }
@@ -383,7 +388,8 @@ fn half_a_host(namespace: &Namespace, hook: Hook, object: &Object) -> Result<()>
         Hook::Tcx => {
             let programs = namespace.enter(|| port::programs("eth"))??;
             let index = namespace.enter(|| nix::net::if_::if_nametoindex("eth"))??;
-            namespace.enter(|| bpf::detach(programs[1], index, TCX_EGRESS))?
+            let program = bpf::by_id(programs[1])?;
+            namespace.enter(|| bpf::detach(program, index, TCX_EGRESS))?
         }
         Hook::Clsact => namespace
             .command("tc", "filter delete dev eth egress")
@@ -413,20 +419,20 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
     let object = Object::find(None)?;
     for (missing, other) in [(GETSOCKOPT, SETSOCKOPT), (SETSOCKOPT, GETSOCKOPT)] {
         let cgroup = Cgroup::new()?;
-        bpf::attach(bpf::leave_alone(missing)?, cgroup.path(), missing, 0)?;
+        bpf::attach(leave_alone(missing)?, cgroup.directory()?, missing, 0)?;
         let refused = FlowSizes::attach(&object, cgroup.path()).is_err();
         ensure!(refused, "hook {missing} was another's");
-        let left = bpf::attached(cgroup.path(), other)?;
+        let left = bpf::attached(cgroup.directory()?, other)?;
         ensure!(left.is_empty(), "hook {other}: {left:?}");
         // An attach that was killed in between.
         let cgroup = Cgroup::new()?;
         FlowSizes::attach(&object, cgroup.path())?;
-        let directory = File::open(cgroup.path())?;
-        let program = bpf::attached(cgroup.path(), missing)?[0];
-        bpf::detach(program, directory.as_raw_fd() as u32, missing)?;
+        let directory = cgroup.directory()?;
+        let program = bpf::attached(cgroup.directory()?, missing)?[0];
+        bpf::detach(bpf::by_id(program)?, directory.as_raw_fd() as u32, missing)?;
         let flows = FlowSizes::attach(&object, cgroup.path())?;
         for hook in [missing, other] {
-            let programs = bpf::attached(cgroup.path(), hook)?;
+            let programs = bpf::attached(cgroup.directory()?, hook)?;
             ensure!(programs.len() == 1, "hook {hook}: {programs:?}");
         }
         cgroup.enter()?;

@@ -2,10 +2,8 @@
 
 //! bpf(2) as somebody else than weft uses it: other programs on its hooks, and programs taken off.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use libc::{c_int, c_long};
@@ -16,15 +14,29 @@ const PROG_DETACH: c_int = 9;
 const PROG_GET_FD_BY_ID: c_int = 13;
 const PROG_QUERY: c_int = 16;
 
-const CGROUP_SOCKOPT: u32 = 25; // BPF_PROG_TYPE_…
-
 /// Others may attach to the same hook of the cgroup, and of those below.
-pub(crate) const ALLOW_MULTI: u32 = 1 << 1;
+pub const ALLOW_MULTI: u32 = 1 << 1;
 
 /// Hooks, `enum bpf_attach_type`.
-pub(crate) const GETSOCKOPT: u32 = 21;
-pub(crate) const SETSOCKOPT: u32 = 22;
-pub(crate) const TCX_EGRESS: u32 = 47;
+pub const SOCK_OPS: u32 = 3;
+/// Where an unconnected socket of IPv4 sends a datagram to.
+pub const UDP4_SENDMSG: u32 = 14;
+/// `getsockopt` of a cgroup.
+pub const GETSOCKOPT: u32 = 21;
+/// `setsockopt` of a cgroup.
+pub const SETSOCKOPT: u32 = 22;
+/// Egress of a device.
+pub const TCX_EGRESS: u32 = 47;
+
+/// Kinds of programs, `enum bpf_prog_type`.
+pub mod kind {
+    /// For [`SOCK_OPS`](super::SOCK_OPS).
+    pub const SOCK_OPS: u32 = 13;
+    /// For [`UDP4_SENDMSG`](super::UDP4_SENDMSG).
+    pub const CGROUP_SOCK_ADDR: u32 = 18;
+    /// For [`GETSOCKOPT`](super::GETSOCKOPT) and [`SETSOCKOPT`](super::SETSOCKOPT).
+    pub const CGROUP_SOCKOPT: u32 = 25;
+}
 
 /// The part of `union bpf_attr` that loads.
 #[repr(C)]
@@ -85,39 +97,48 @@ fn descriptor(result: io::Result<c_long>) -> io::Result<OwnedFd> {
     result.map(|number| unsafe { OwnedFd::from_raw_fd(number as c_int) })
 }
 
-/// A program for a cgroup's hook that does nothing.
-pub(crate) fn leave_alone(hook: u32) -> Result<OwnedFd> {
-    const INSTRUCTIONS: [u64; 2] = [0x1_0000_00b7, 0x95]; // r0 = 1; exit
+/// Has the kernel take a program of a kind for a hook.
+///
+/// # Errors
+///
+/// If it refuses it.
+pub fn load(kind: u32, hook: u32, instructions: &[u64]) -> Result<OwnedFd> {
     let mut load = Load {
-        kind: CGROUP_SOCKOPT,
-        count: INSTRUCTIONS.len() as u32,
-        instructions: INSTRUCTIONS.as_ptr() as u64,
+        kind,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
         hook,
         ..Load::default()
     };
-    descriptor(bpf(PROG_LOAD, &mut load)).context("loading a program that does nothing")
+    descriptor(bpf(PROG_LOAD, &mut load)).context("loading a program")
 }
 
-/// Attaches a program to a cgroup.
-pub(crate) fn attach(program: impl AsFd, cgroup: &Path, hook: u32, flags: u32) -> Result<()> {
-    let directory = File::open(cgroup)?;
+/// Attaches a program to a hook of a cgroup, or of what else has a descriptor.
+///
+/// # Errors
+///
+/// If the kernel refuses it.
+pub fn attach(program: impl AsFd, target: impl AsFd, hook: u32, flags: u32) -> Result<()> {
     let mut attach = Attach {
-        target: directory.as_raw_fd() as u32,
+        target: target.as_fd().as_raw_fd() as u32,
         program: program.as_fd().as_raw_fd() as u32,
         hook,
         flags,
     };
-    bpf(PROG_ATTACH, &mut attach).context("attaching a program that does nothing")?;
+    bpf(PROG_ATTACH, &mut attach).context("attaching a program")?;
     Ok(())
 }
 
 /// The identifiers of the programs on a cgroup's hook.
-pub(crate) fn attached(cgroup: &Path, hook: u32) -> Result<Vec<u32>> {
-    let directory = File::open(cgroup)?;
+///
+/// # Errors
+///
+/// If the kernel does not tell.
+pub fn attached(cgroup: impl AsFd, hook: u32) -> Result<Vec<u32>> {
     let mut programs = [0_u32; 8];
     let mut query = Query {
-        target: directory.as_raw_fd() as u32,
+        target: cgroup.as_fd().as_raw_fd() as u32,
         hook,
         programs: programs.as_mut_ptr() as u64,
         count: programs.len() as u32,
@@ -127,14 +148,25 @@ pub(crate) fn attached(cgroup: &Path, hook: u32) -> Result<Vec<u32>> {
     Ok(programs[..query.count as usize].to_vec())
 }
 
-/// Takes the program with this identifier off a hook of `target`: a device's index or a cgroup's
-/// descriptor.
-pub(crate) fn detach(program: u32, target: u32, hook: u32) -> Result<()> {
+/// The program with this identifier.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn by_id(program: u32) -> Result<OwnedFd> {
     let mut request = [program, 0, 0];
-    let program = descriptor(bpf(PROG_GET_FD_BY_ID, &mut request))?;
+    descriptor(bpf(PROG_GET_FD_BY_ID, &mut request)).context("asking for a program")
+}
+
+/// Takes a program off a hook of `target`: a device's index or a cgroup's descriptor.
+///
+/// # Errors
+///
+/// If it is not there.
+pub fn detach(program: impl AsFd, target: u32, hook: u32) -> Result<()> {
     let mut detach = Attach {
         target,
-        program: program.as_raw_fd() as u32,
+        program: program.as_fd().as_raw_fd() as u32,
         hook,
         flags: 0,
     };
