@@ -59,6 +59,11 @@ impl Handle {
         Self((major as u32) << 16 | minor as u32)
     }
 
+    /// The number of the qdisc.
+    pub(crate) const fn major(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
     /// The device's root, `TC_H_ROOT`.
     pub(crate) const ROOT: Self = Self(u32::MAX);
 
@@ -67,11 +72,12 @@ impl Handle {
     }
 }
 
+/// As `tc` takes it.
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::ROOT => f.write_str("root"),
-            Self(number) => write!(f, "{:x}:{:x}", number >> 16, number & 0xffff),
+            Self(number) => write!(f, "{:x}:{:x}", self.major(), number & 0xffff),
         }
     }
 }

@@ -15,9 +15,8 @@ const FILTERS: [&str; 2] = [
 ];
 
 const TBF: &str = "qdisc add dev {v} root handle 1: tbf rate 10mbit burst 1600 limit 1000000";
-/// At `{leaf}`, faster than any of its parents.
-const FAST_TBF: &str =
-    "qdisc add dev {v} parent {leaf} handle {handle}: tbf rate 1gbit burst 20000 limit 1000000";
+/// Faster than any of its parents.
+const FAST_TBF: &str = "tbf rate 1gbit burst 20000 limit 1000000";
 pub(crate) const HTB: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 htb rate 4mbit ceil 10mbit burst 1600 cburst 1600",
     "class add dev {v} parent {c} classid {c}2 htb rate 6mbit ceil 10mbit burst 1600 cburst 1600",
@@ -102,10 +101,9 @@ impl Tree {
     pub(crate) fn tbf_under_hfsc() -> Result<Self> {
         let mut tree = Self::root("hfsc", &HFSC_SHARES)?;
         tree.raise(|port, leaf, handle| {
-            let leaf = format!("{:x}:{:x}", leaf.0 >> 16, leaf.0 & 0xffff);
-            let handle = format!("{:x}", handle.0 >> 16);
-            let command = FAST_TBF.replace("{leaf}", &leaf);
-            port.tc(&command.replace("{handle}", &handle)).map(drop)
+            let place = format!("parent {leaf:?} handle {handle:?}");
+            port.tc(&format!("qdisc add dev {{v}} {place} {FAST_TBF}"))
+                .map(drop)
         })?;
         Ok(tree)
     }
@@ -133,7 +131,7 @@ impl Tree {
         mut add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,
     ) -> Result<Vec<Handle>> {
         let below = self.leaves.iter().filter(|&&leaf| leaf != Handle::ROOT);
-        let below = below.map(|leaf| (leaf.0 >> 16) as u16).max();
+        let below = below.map(|leaf| leaf.major()).max();
         let first = (below.unwrap_or(0) | 0xf) + 1;
         let mut handles = Vec::new();
         for (number, &leaf) in (first..).zip(&self.leaves) {

@@ -121,12 +121,11 @@ fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
                 .populate(|port, leaf, handle| {
                     let place = match leaf {
                         Handle::ROOT => "root".to_owned(),
-                        leaf => format!("parent {:x}:{:x}", leaf.0 >> 16, leaf.0 & 0xffff),
+                        leaf => format!("parent {leaf:?}"),
                     };
                     let mechanism::Qdisc { kind, example, .. } = qdisc;
-                    let handle = handle.0 >> 16;
                     port.tc(&format!(
-                        "qdisc add dev {{v}} {place} handle {handle:x}: {kind} {example}"
+                        "qdisc add dev {{v}} {place} handle {handle:?} {kind} {example}"
                     ))?;
                     Ok(())
                 })
