@@ -24,7 +24,7 @@ use weft_mechanisms::fastpass::stats::Stats;
 use crate::cgroup_program::Program;
 use crate::model::Packet;
 use crate::network::{Link, Network};
-use crate::packets::{Arrival, Receiver, Sender};
+use crate::packets::{Arrival, Frame, Receiver, Sender};
 
 tests![
     #[exact = "judges when packets arrive"]
@@ -45,6 +45,7 @@ tests![
     what_is_forged_is_not_heeded,
     whose_socket_is_destroyed_keeps_its_port_and_goes_on,
     what_a_host_says_is_no_process_and_is_counted_as_sent,
+    what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked,
     a_host_goes_while_its_packets_wait,
 ];
 
@@ -676,6 +677,39 @@ fn what_a_host_says_is_no_process_and_is_counted_as_sent(cx: &Context) -> Result
         sent > 0 && sent == stats.said,
         "{sent} datagrams were counted, {stats:?}"
     );
+    Ok(())
+}
+
+/// Of each datagram to an arbiter, whether its header forbids fragments.
+fn whole(frames: &[Frame]) -> Vec<bool> {
+    let flag = |frame: &Frame| {
+        let (ethernet, rest) = frame.bytes().split_first_chunk::<14>()?;
+        let (ip, udp) = rest.split_first_chunk::<20>()?;
+        let to = u32::from(u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]));
+        let said = ethernet[12..] == [8, 0] && (ip[0], ip[9], to) == (0x45, 17, DEFAULT_PORT);
+        said.then_some(ip[6] & 0x40 != 0)
+    };
+    frames.iter().filter_map(flag).collect()
+}
+
+/// As what a process sends that asked for nothing else.
+fn what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let host = SENDERS[0];
+    let name = rack.link(host).name();
+    let capture = Receiver::of_both_ways(rack.network.namespace(host)?)?;
+    rack.burst(0, 10, None)?;
+    for (mtu, expected) in [("", true), ("mtu lock 1400", false), ("mtu 1400", true)] {
+        let to = Ipv4Addr::from(address(ARBITER));
+        let there = rack.network.namespace(host)?;
+        there.ip(&format!("route replace {to}/32 dev {name} {mtu}"))?;
+        // Those of before.
+        capture.frames()?;
+        sleep(300);
+        let whole = whole(&capture.frames()?);
+        cx.note(format!("by a route with \"{mtu}\": {whole:?}"));
+        ensure!(!whole.is_empty() && whole.iter().all(|it| *it == expected));
+    }
     Ok(())
 }
 
