@@ -75,6 +75,9 @@ pub struct Test {
     pub inexact: Option<&'static str>,
     /// Whether it takes a debug kernel; no other runs it.
     pub debug: bool,
+    /// Whether it takes a kernel that may give the processor to another task between any two instructions.
+    /// User Mode Linux, which does not run it, gives it away only where a task asks whether it should.
+    pub preempted: bool,
 }
 
 impl Test {
@@ -86,6 +89,7 @@ impl Test {
             once: false,
             inexact: None,
             debug: false,
+            preempted: false,
         }
     }
 
@@ -112,10 +116,19 @@ impl Test {
             ..self
         }
     }
+
+    /// See [`Test::preempted`].
+    #[must_use]
+    pub const fn preempted(self) -> Self {
+        Self {
+            preempted: true,
+            ..self
+        }
+    }
 }
 
 /// `TESTS`: test functions under their own names. Marks before a name: `#[once]`, `#[exact = "why"]`,
-/// `#[debug]`, see [`Test::once`], [`Test::inexact`] and [`Test::debug`].
+/// `#[debug]`, `#[preempted]`, see [`Test::once`], [`Test::inexact`], [`Test::debug`] and [`Test::preempted`].
 #[macro_export]
 macro_rules! tests {
     ($($(#[$($mark:tt)+])* $test:ident),+ $(,)?) => {
@@ -203,11 +216,18 @@ pub(crate) struct Selection {
     pub(crate) debug: bool,
 }
 
+/// Whether this kernel is User Mode Linux.
+fn in_user_mode() -> bool {
+    let processors = std::fs::read_to_string("/proc/cpuinfo");
+    processors.is_ok_and(|text| text.contains("User Mode Linux"))
+}
+
 /// The tests that are selected.
 pub(crate) fn select<'a>(
     parts: &'a [Part],
     selection: &'a Selection,
 ) -> impl Iterator<Item = (&'a Part, &'a Test)> {
+    let preempts = !in_user_mode();
     parts
         .iter()
         .flat_map(|part| part.tests.iter().map(move |test| (part, test)))
@@ -217,6 +237,7 @@ pub(crate) fn select<'a>(
             patterns.any(|pattern| name.contains(pattern))
                 && !(selection.again && test.once)
                 && (selection.debug || !test.debug)
+                && (preempts || !test.preempted)
         })
 }
 

@@ -3,14 +3,19 @@
 //! Socket options of weft's level.
 
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use aya::Pod;
+use aya::maps::{Map, MapData, SkStorage, loaded_maps};
 use libc::{EINVAL, ENOPROTOOPT, EPERM};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use weft_ebpf::{Counter, FlowSizes, Object};
-use weft_ebpf_common::sockopt;
+use weft_ebpf_common::{Flow, map, sockopt};
 
 use crate::cgroup::Cgroup;
 
@@ -218,4 +223,107 @@ pub(super) fn other_levels_are_left_alone() -> Result<String> {
     let counters = flows.counters()?;
     ensure!(counters.get(Counter::OptionSet) + counters.get(Counter::OptionRefused) == 0);
     Ok(String::new())
+}
+
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Value(Flow);
+
+// SAFETY: Numbers without padding.
+unsafe impl Pod for Value {}
+
+/// What is kept of sockets' flows by who attached last.
+fn kept() -> Result<SkStorage<MapData, Value>> {
+    let mut last = None;
+    for info in loaded_maps() {
+        let info = info?;
+        if info.name_as_str() == Some(map::FLOWS) {
+            last = last.max(Some(info.id()));
+        }
+    }
+    let id = last.context("no map of flows")?;
+    Ok(Map::SkStorage(MapData::from_id(id)?).try_into()?)
+}
+
+/// A connection to this machine: its near and its far end.
+fn connection() -> Result<[TcpStream; 2]> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    Ok([near, listener.accept()?.0])
+}
+
+/// Sets what it refers to when it goes.
+struct Sets<'a>(&'a AtomicBool);
+
+impl Drop for Sets<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// This thread has the CPU whenever it wants to.
+fn goes_first() -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: The kernel reads the parameter.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// A task may be interrupted amid its `setsockopt` by another's on the same CPU.
+pub(super) fn an_interrupted_flow_begins_where_it_should() -> Result<String> {
+    const INTERRUPTIONS: u64 = 8000;
+    let (_cgroup, _flows) = attached()?;
+    let kept = kept()?;
+    let mut first_cpu = CpuSet::new();
+    first_cpu.set(0)?;
+    let (near, other) = (connection()?, connection()?);
+    let (begun, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let interrupt = || -> Result<()> {
+        let _done = Sets(&done);
+        sched_setaffinity(Pid::from_raw(0), &first_cpu)?;
+        goes_first()?;
+        while !done.load(Relaxed) {
+            // All kinds of times, so that each instruction has its turn.
+            let turn = begun.load(Relaxed);
+            std::thread::sleep(Duration::from_nanos(10_000 + turn * 7919 % 30_011));
+            weft_socket::flow_size(&other[0], 1)?;
+            begun.store(turn + 1, Relaxed);
+        }
+        Ok(())
+    };
+    let set = || -> Result<u64> {
+        let _done = Sets(&done);
+        sched_setaffinity(Pid::from_raw(0), &first_cpu)?;
+        weft_socket::flow_size(&near[0], 1)?;
+        let expected = kept.get(&near[0], 0)?.0;
+        ensure!(expected.flags == Flow::BASE_KNOWN, "{expected:?}");
+        let (mut interruptions, mut times) = (0, 0);
+        while interruptions < INTERRUPTIONS && !done.load(Relaxed) {
+            weft_socket::flow_size(&near[0], 1)?;
+            times += 1;
+            let now = begun.load(Relaxed);
+            if now != interruptions {
+                let flow = kept.get(&near[0], 0)?.0;
+                ensure!(
+                    flow == expected,
+                    "after {now} interruptions {flow:?}, which should be {expected:?}"
+                );
+                interruptions = now;
+            }
+        }
+        Ok(times)
+    };
+    let times = std::thread::scope(|scope| -> Result<u64> {
+        let interrupting = scope.spawn(interrupt);
+        let times = scope.spawn(set).join();
+        let panicked = |_| anyhow::anyhow!("a thread panicked");
+        interrupting.join().map_err(panicked)??;
+        times.map_err(panicked)?
+    })?;
+    Ok(format!(
+        "{times} flows begun, interrupted {INTERRUPTIONS} times"
+    ))
 }
