@@ -2,6 +2,7 @@
 
 //! A run: what is asked for, what it comes to on its fabric, and its results' file.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -161,6 +162,16 @@ impl Checked {
         &self.fabric
     }
 
+    /// What decides its results with a seed, as hashes, see [`Header::inputs`].
+    ///
+    /// # Errors
+    ///
+    /// If the flows cannot be drawn.
+    pub(crate) fn inputs(&self, seed: u64) -> Result<BTreeMap<String, String>> {
+        let run = &self.run;
+        inputs::hashes(&self.fabric, &run.traffic, (run.ipv6, seed))
+    }
+
     /// What runs on its nodes meanwhile.
     pub fn processes(&self) -> &[Process] {
         self.plan.processes()
@@ -267,7 +278,7 @@ impl Checked {
                 dilation: f64::from(dilation),
                 buckets: BUCKETS.to_vec(),
                 options: run.words.clone(),
-                inputs: inputs::hashes(fabric, &run.traffic, (run.ipv6, seed))?,
+                inputs: self.inputs(seed)?,
             },
             config: Config {
                 connections: run.connections,

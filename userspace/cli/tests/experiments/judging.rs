@@ -375,6 +375,16 @@ fn results_of_something_else_are_run_again() {
     assert_eq!(done(), [false, false]);
     other(|sample| sample.header.weft = "0.0.1".into());
     assert_eq!(done(), [false, false]);
+    for input in ["topology", "scheme", "flows"] {
+        let mut sample = result("0.8", 2.0);
+        sample.header.inputs.insert(input.into(), "0".repeat(64));
+        sample.write(&place);
+        assert_eq!(done(), [false, false], "{input}");
+        let output = weft(&folder, &["run", "./mine.toml", "--judge"]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        let said = format!("is not of today's {input}: left out");
+        assert!(text.contains(&said), "{text}");
+    }
     // A run that was interrupted: no summary, or half a line.
     let path = result("0.8", 2.0).write(&place);
     let text = std::fs::read_to_string(&path).unwrap();

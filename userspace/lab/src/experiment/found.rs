@@ -38,7 +38,7 @@ pub struct Results {
 ///
 /// # Errors
 ///
-/// If a file is there and cannot be read.
+/// If a file is there and cannot be read, or the run's flows cannot be drawn.
 pub fn find(planned: &Planned) -> Result<Found> {
     let path = planned.file.display().to_string();
     let content = match fs::read(&planned.file) {
@@ -51,7 +51,7 @@ pub fn find(planned: &Planned) -> Result<Found> {
         Err(weft_load::Error::Io(error)) => return Err(error).with_context(|| path.clone()),
         Err(error) => return Ok(Found::Other(error.to_string())),
     };
-    Ok(match fault(planned, &run) {
+    Ok(match fault(planned, &run)? {
         Some(why) => Found::Other(format!("{path} {why}")),
         None => Found::Done(Box::new(Results {
             run,
@@ -61,7 +61,7 @@ pub fn find(planned: &Planned) -> Result<Found> {
 }
 
 /// Why they are not the planned run's.
-fn fault(planned: &Planned, run: &Recorded) -> Option<&'static str> {
+fn fault(planned: &Planned, run: &Recorded) -> Result<Option<String>> {
     let header = &run.header;
     let clock = crate::run::clock();
     let faults = [
@@ -87,7 +87,18 @@ fn fault(planned: &Planned, run: &Recorded) -> Option<&'static str> {
             "is of another clock",
         ),
     ];
-    faults.into_iter().find_map(|(is, why)| is.then_some(why))
+    if let Some((_, why)) = faults.into_iter().find(|(is, _)| *is) {
+        return Ok(Some(why.to_owned()));
+    }
+    // What files say that the options only name. Results of an older weft may have fewer.
+    let inputs = planned.run.inputs(planned.seed)?;
+    let mut other = header
+        .inputs
+        .iter()
+        .filter(|it| inputs.get(it.0) != Some(it.1));
+    Ok(other
+        .next()
+        .map(|(input, _)| format!("is not of today's {input}")))
 }
 
 /// A run that is done, or the ideal that follows from one.
