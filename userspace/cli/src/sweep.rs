@@ -271,14 +271,16 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
 
 /// Where two runs on one machine would be in each other's way: each testbed has a name of its own. An experiment may
 /// allow what a run by itself has status 1 for: there a summary at the file's end is what counts, as a run that
-/// fails on its way has status 1, too.
+/// fails on its way has status 1, too; and that the file has been written, as one that fails before leaves another
+/// run's.
 fn line(run: &Planned, number: usize) -> String {
     let command = format!("{} --testbed sweep{number}", run.command);
     if run.is_judged {
-        let file = run.file.display().to_string();
+        let file = quoted(&run.file.display().to_string());
+        let written = format!("$(stat -c %y {file} 2>/dev/null || :)");
         format!(
-            "{command} || {{ [ $? = 1 ] && tail -n 1 {} | grep -q '^{{\"record\":\"summary\".*}}$'; }}",
-            quoted(&file)
+            "before={written}; {command} || {{ [ $? = 1 ] && [ \"{written}\" != \"$before\" ] && \
+             tail -n 1 {file} | grep -q '^{{\"record\":\"summary\".*}}$'; }}"
         )
     } else {
         command

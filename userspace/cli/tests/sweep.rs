@@ -167,11 +167,12 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
     let run = printed(&folder, &format!("run {asked} --dry-run"));
     assert!(run.lines().count() > 1);
     for (number, command) in run.lines().enumerate() {
-        let line = format!(
-            "{number}) {command} --quiet --testbed sweep{number} || {{ [ $? = 1 ] && tail -n 1 there/"
-        );
+        let line = format!("; {command} --quiet --testbed sweep{number} || {{ [ $? = 1 ] && ");
+        let case = format!("{number}) ");
         assert!(
-            planned.lines().any(|it| it.starts_with(&line)),
+            planned
+                .lines()
+                .any(|it| it.starts_with(&case) && it.contains(&line)),
             "{line}: {planned}"
         );
     }
@@ -199,6 +200,8 @@ fn an_experiment_is_planned_too_and_judged_where_it_is_gathered() {
     assert!(!first(&writes(header, 1)));
     assert!(!first(&writes(&format!("{header}{}", &summary[..20]), 1)));
     assert!(first(&writes(&format!("{header}{summary}"), 1)));
+    // Before it wrote anything, where another run's results are.
+    assert!(!first("#!/bin/sh\nexit 1\n"));
     let gathered = "# Gathered by: weft run mg1-ps --seed 1,2 --out there --judge";
     assert!(planned.lines().any(|it| it == gathered), "{planned}");
     for (words, cure) in [
