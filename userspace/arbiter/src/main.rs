@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -282,10 +284,16 @@ impl Random {
     }
 }
 
-/// Says a line to whoever started it. That nobody reads it, or that there is no room for it, does not end the arbiter.
+/// Says a line to whoever started it. That nobody reads it, or that there is no room for it, neither ends the arbiter nor
+/// keeps it from its work.
 fn say(line: impl Display) {
     let line = format!("weft-arbiter: {line}\n");
-    let _ = io::stderr().write_all(line.as_bytes());
+    let mut stderr = io::stderr();
+    // Others may have it, too, who need not want it to be without waiting.
+    let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+    if poll(&mut room, PollTimeout::ZERO).is_ok_and(|ready| ready > 0) {
+        let _ = stderr.write_all(line.as_bytes());
+    }
 }
 
 /// Figures in a file.
@@ -333,7 +341,14 @@ impl From<&Fault> for Faulty {
 impl Figures {
     fn new(path: Option<&Path>, every: Option<Duration>) -> Result<Self> {
         let open = |path: &Path| {
-            let file = File::options().append(true).create(true).open(path);
+            let mut options = File::options();
+            // What is read by another program may be full.
+            let nonblocking = OFlag::O_NONBLOCK.bits();
+            let file = options
+                .append(true)
+                .create(true)
+                .custom_flags(nonblocking)
+                .open(path);
             file.with_context(|| format!("opening {}", path.display()))
         };
         let every = every.map_or(u64::MAX, ns);

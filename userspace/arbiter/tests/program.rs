@@ -2,16 +2,18 @@
 
 //! The program, with one thread and with three, among endpoints on the loopback device.
 
-use std::fs;
-use std::io::{self, Read as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
 use weft_mechanisms::fastpass::frame::MAX_SIZE;
@@ -256,4 +258,45 @@ fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
             );
         }
     }
+}
+
+/// Whoever reads figures, or what it says, and is slow or stands still.
+#[test]
+fn a_full_pipe_keeps_nobody_from_timeslots() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("figures-pipe");
+    let _ = fs::remove_file(&path);
+    mkfifo(&path, Mode::S_IRWXU).unwrap();
+    let mut figures = File::options().read(true).write(true).open(&path).unwrap();
+    let (mut said, mut writer) = io::pipe().unwrap();
+    let size = fcntl(&writer, FcntlArg::F_GETPIPE_SZ).unwrap();
+    writer.write_all(&vec![b'.'; size as usize]).unwrap();
+    let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
+    let child = command(listen)
+        .args(["--every", "100us", "--statistics"])
+        .arg(&path)
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let mut arbiter = Arbiter {
+        child,
+        figures: path,
+    };
+    let mut hosts = Hosts::new(vec![listen]);
+    for _ in 0..2 {
+        hosts.ask(10);
+        hosts.run(0);
+        kill(Pid::from_raw(arbiter.child.id() as i32), Signal::SIGUSR1).unwrap();
+        // More than fits.
+        sleep(Duration::from_millis(100));
+    }
+    let (mut lines, mut bytes) = (0, [0; 4096]);
+    while lines < 100 {
+        let count = figures.read(&mut bytes).unwrap();
+        lines += bytes[..count].iter().filter(|byte| **byte == b'\n').count();
+    }
+    kill(Pid::from_raw(arbiter.child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(arbiter.child.wait().unwrap().code(), Some(1));
+    let mut all = String::new();
+    said.read_to_string(&mut all).unwrap();
+    assert_eq!(all, ".".repeat(size as usize), "there was room for nothing");
 }
