@@ -3,15 +3,17 @@
 //! Network devices and requests to rtnetlink.
 
 use std::ffi::CString;
-use std::io;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    DefaultNla, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// Of `if_link.h`.
+const IFLA_ALT_IFNAME: u16 = 53;
 
 /// A network device and its settings as found.
 #[derive(Clone, Debug)]
@@ -39,19 +41,17 @@ impl Device {
     /// The device of this name, its own or an alternative one, in the thread's network namespace.
     pub(crate) fn find(name: &str) -> Result<Self> {
         let text = CString::new(name).with_context(|| format!("no device is called {name:?}"))?;
-        // SAFETY: `text` is a C string.
-        let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
-        if index == 0 {
-            return Err(io::Error::last_os_error()).with_context(|| {
-                format!("no device `{name}` in this network namespace; `ip link` lists them")
-            });
-        }
         let mut request = LinkMessage::default();
-        request.header.index = index;
-        let answers = ask(RouteNetlinkMessage::GetLink(request), 0)?;
+        // By which the kernel finds a device's own name, too, and names that are longer than those.
+        let name_or_other = DefaultNla::new(IFLA_ALT_IFNAME, text.into_bytes_with_nul());
+        request.attributes = vec![LinkAttribute::Other(name_or_other)];
+        let answers = ask(RouteNetlinkMessage::GetLink(request), 0).with_context(|| {
+            format!("no device `{name}` in this network namespace; `ip link` lists them")
+        })?;
         let Some(RouteNetlinkMessage::NewLink(link)) = answers.into_iter().next() else {
             bail!("the kernel does not describe {name}");
         };
+        let index = link.header.index;
         ensure!(
             matches!(
                 link.header.link_layer_type,

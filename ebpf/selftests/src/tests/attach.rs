@@ -449,7 +449,11 @@ pub(super) fn socket_options_are_attached_both_or_none() -> Result<String> {
 pub(super) fn a_device_has_another_name() -> Result<String> {
     let (a, b) = (Namespace::forwarding()?, Namespace::forwarding()?);
     link(&a, "eth", &b, "eth", 1)?;
-    a.ip("link property add dev eth altname lan0")?;
+    // Longer than a name of its own can be.
+    const LONG: &str = "the-way-to-everybody-else";
+    a.ip(&format!(
+        "link property add dev eth altname lan0 altname {LONG}"
+    ))?;
     let before = state(&a, "eth")?;
     let object = Object::find(None)?;
     let attach = |name| a.enter(|| Attacher::new(&object, None).host(name, &HostConfig::default()));
@@ -464,13 +468,15 @@ pub(super) fn a_device_has_another_name() -> Result<String> {
     attach("eth")??;
     let by_its_name = settings()?;
     a.enter(|| port::detach("eth"))??;
-    attach("lan0")??;
-    let by_another = settings()?;
-    ensure!(
-        by_another == by_its_name,
-        "{by_another:?} instead of {by_its_name:?}"
-    );
-    a.enter(|| port::detach("lan0"))??;
+    for name in ["lan0", LONG] {
+        attach(name)??;
+        let by_another = settings()?;
+        ensure!(
+            by_another == by_its_name,
+            "{by_another:?} instead of {by_its_name:?}"
+        );
+        a.enter(|| port::detach(name))??;
+    }
     let after = state(&a, "eth")?;
     ensure!(after == before, "before:\n{before}\nafter:\n{after}");
     Ok(String::new())
