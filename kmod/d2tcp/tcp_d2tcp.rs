@@ -8,7 +8,8 @@
 //!
 //! # Differences from Linux's dctcp
 //!
-//! - A connection without ECN has no marks and keeps this one, where `dctcp` makes it Reno's.
+//! - A connection without ECN keeps this one, where `dctcp` makes it Reno's: without marks it is the same. Its packets
+//!   cannot be marked, as with `dctcp`.
 //! - `ss` is told d and how often a mark or a loss was reacted to, in place of the last window's counts.
 
 use kernel::prelude::*;

@@ -158,6 +158,9 @@ void weft_nest_cancel(struct sk_buff *skb, struct nlattr *nest);
 void *weft_ca_room(struct sock *sk);
 bool weft_ca_initialized(const struct sock *sk);
 const void *weft_ca_ops(const struct sock *sk);
+bool weft_tcp_may_have_ecn(const struct sock *sk);
+void weft_ca_without_ecn(struct sock *sk, const struct tcp_congestion_ops *ops);
+void weft_ca_with_ecn(struct sock *sk, const struct tcp_congestion_ops *ops);
 bool weft_tcp_connected(const struct sock *sk);
 bool weft_tcp_ends_handshake(const struct sock *sk);
 size_t weft_ca_info(u32 ext, int *attr, union tcp_cc_info *info, u16 state,

@@ -52,8 +52,9 @@ use super::{
         rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
         tcp_register_congestion_control, tcp_reno_cong_avoid, tcp_reno_ssthresh,
         tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_initialized,
-        weft_ca_ops, weft_ca_room, weft_rate_acked, weft_rate_rtt_us, weft_sock_net,
-        weft_tcp_all_acked, weft_tcp_connected, weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited,
+        weft_ca_ops, weft_ca_room, weft_ca_with_ecn, weft_ca_without_ecn, weft_rate_acked,
+        weft_rate_rtt_us, weft_sock_net, weft_tcp_all_acked, weft_tcp_connected,
+        weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn,
         weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
         weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
         weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_NEEDS_ECN,
@@ -72,7 +73,8 @@ pub trait CongestionControl: Copy + Send + 'static {
     const NAME: &'static str;
 
     /// Whether it needs marks of congestion (ECN): its connections ask for them in the handshake, and all
-    /// of their packets can be marked.
+    /// of their packets can be marked. Those of a connection whose other end refuses cannot, as nobody would
+    /// tell of the mark: see [`Socket::has_ecn`].
     const ECN: bool = false;
 
     /// What can be set in each network namespace; `()` for nothing.
@@ -218,6 +220,12 @@ impl Socket<'_> {
         unsafe { weft_tcp_all_acked(self.sk.as_ptr()) }
     }
 
+    /// Whether marks come back: whether the other end has agreed to tell of them.
+    pub fn has_ecn(&self) -> bool {
+        // SAFETY: Valid and locked (invariant).
+        unsafe { weft_tcp_may_have_ecn(self.sk.as_ptr()) }
+    }
+
     /// Whether the peer takes no data at all: what times out meanwhile asks whether it does.
     pub fn peer_window_closed(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
@@ -273,6 +281,19 @@ impl Socket<'_> {
     }
 }
 
+/// The kernel's table of a congestion control, and another one of the same that needs no ECN. As with the
+/// kernel's dctcp, a connection whose other end refuses ECN has that: by the first one's flag the kernel would send
+/// packets that can be marked.
+///
+/// # Invariants
+///
+/// The second is behind the first, and of one that needs ECN only the first has the flag.
+#[repr(C)]
+struct Tables {
+    registered: tcp_congestion_ops,
+    without_ecn: tcp_congestion_ops,
+}
+
 /// The last bytes of a flow's room: what [`CongestionControl::info`] said.
 #[repr(C)]
 struct Published {
@@ -314,7 +335,15 @@ impl<T: CongestionControl> Adapter<T> {
         "a congestion control must have cong_avoid or delivered"
     );
 
-    fn ops(module: &'static ThisModule) -> tcp_congestion_ops {
+    fn tables(module: &'static ThisModule) -> Tables {
+        // INVARIANT: The flags are as asked for.
+        Tables {
+            registered: Self::ops(module, if T::ECN { WEFT_CONG_NEEDS_ECN } else { 0 }),
+            without_ecn: Self::ops(module, 0),
+        }
+    }
+
+    fn ops(module: &'static ThisModule, flags: u32) -> tcp_congestion_ops {
         let () = Self::STATE_FITS;
         let () = Self::COMPLETE;
         tcp_congestion_ops {
@@ -330,12 +359,12 @@ impl<T: CongestionControl> Adapter<T> {
             min_tso_segs: Some(Self::min_tso_segs),
             get_info: T::HAS_INFO.then_some(Self::get_info),
             init: Some(Self::init),
-            release: T::HAS_RELEASE.then_some(Self::release),
+            release: (T::HAS_RELEASE || T::ECN).then_some(Self::release),
             name: super::qdisc::id(T::NAME),
             owner: module.as_ptr().cast(),
             // Restricted: who may not administer the network chooses it only if the machine's
             // administrator says so (net.ipv4.tcp_allowed_congestion_control).
-            flags: if T::ECN { WEFT_CONG_NEEDS_ECN } else { 0 },
+            flags,
             // SAFETY: All other fields are optional pointers, integers or a list head that the
             // registration fills, for all of which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
@@ -385,6 +414,31 @@ impl<T: CongestionControl> Adapter<T> {
         unsafe { Self::mark(sk).load(Ordering::Acquire) == weft_ca_ops(sk) as usize }
     }
 
+    /// Whether the flow has the table without ECN.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid, locked and uses this congestion control.
+    unsafe fn is_without_ecn(sk: *mut sock) -> bool {
+        // SAFETY: As the caller promises: the table is one of the two.
+        T::ECN && unsafe { (*weft_ca_ops(sk).cast::<tcp_congestion_ops>()).flags == 0 }
+    }
+
+    /// Takes the table without ECN where the other end has refused it.
+    ///
+    /// # Safety
+    ///
+    /// As for `is_without_ecn`.
+    unsafe fn settle_ecn(sk: *mut sock) {
+        // SAFETY: As the caller promises; the second table is behind the first (invariant of Tables).
+        unsafe {
+            if T::ECN && !Self::is_without_ecn(sk) && !weft_tcp_may_have_ecn(sk) {
+                let tables = weft_ca_ops(sk).cast::<Tables>();
+                weft_ca_without_ecn(sk, &raw const (*tables).without_ecn);
+            }
+        }
+    }
+
     /// Makes the flow's state.
     ///
     /// # Safety
@@ -393,6 +447,7 @@ impl<T: CongestionControl> Adapter<T> {
     unsafe fn begin(sk: *mut sock) {
         // SAFETY: As the caller promises; the state fits (STATE_FITS).
         unsafe {
+            Self::settle_ecn(sk);
             let state = T::new(&mut Socket::new::<T>(sk));
             Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
             // After what it publishes.
@@ -460,6 +515,8 @@ impl<T: CongestionControl> Adapter<T> {
     unsafe extern "C" fn init(sk: *mut sock) {
         // SAFETY: The kernel's argument.
         unsafe {
+            // The kernel looks at the table's flag when this has returned.
+            Self::settle_ecn(sk);
             if weft_tcp_connected(sk) || weft_tcp_ends_handshake(sk) {
                 Self::begin(sk);
             }
@@ -470,8 +527,15 @@ impl<T: CongestionControl> Adapter<T> {
         // SAFETY: The kernel's argument.
         unsafe {
             if Self::has_begun(sk) {
-                Self::run(sk, |state, socket| state.release(socket));
+                if T::HAS_RELEASE {
+                    Self::run(sk, |state, socket| state.release(socket));
+                }
                 Self::mark(sk).store(0, Ordering::Relaxed);
+            }
+            // The socket may connect anew (`tcp_disconnect`).
+            if Self::is_without_ecn(sk) {
+                let second = weft_ca_ops(sk).cast::<tcp_congestion_ops>();
+                weft_ca_with_ecn(sk, second.sub(1));
             }
         }
     }
@@ -587,10 +651,10 @@ impl<T: CongestionControl> Adapter<T> {
 ///
 /// # Invariants
 ///
-/// `ops` is registered and stays where it is.
+/// The first of `tables` is registered, and both stay where they are.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: CongestionControl> {
-    ops: KBox<tcp_congestion_ops>,
+    tables: KBox<Tables>,
     /// Both are dropped after this one's `drop`: sockets read them.
     _settings: Option<Namespaces<T::Settings>>,
     _shared: Option<namespace::Registration>,
@@ -626,11 +690,11 @@ impl<T: CongestionControl> Registration<T> {
             // SAFETY: As for the settings.
             _shared: unsafe { T::Shared::register()? },
             // INVARIANT: Registered here.
-            ops: {
-                let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;
+            tables: {
+                let mut tables = KBox::new(Adapter::<T>::tables(module), GFP_KERNEL)?;
                 // SAFETY: The table is complete and, in its box, stays where it is until drop.
-                to_result(unsafe { tcp_register_congestion_control(&raw mut *ops) })?;
-                ops
+                to_result(unsafe { tcp_register_congestion_control(&raw mut tables.registered) })?;
+                tables
             },
             _pinned: PhantomPinned,
         }? Error)
@@ -648,6 +712,8 @@ impl<T: CongestionControl> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: Registered (invariant), and the table is not moved; waits for readers of the list
         // itself.
-        unsafe { tcp_unregister_congestion_control(&raw mut *self.get_unchecked_mut().ops) }
+        unsafe {
+            tcp_unregister_congestion_control(&raw mut self.get_unchecked_mut().tables.registered)
+        }
     }
 }

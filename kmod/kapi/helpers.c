@@ -523,6 +523,26 @@ const void *weft_ca_ops(const struct sock *sk)
 	return READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 }
 
+/* Whether the ends have agreed on marks, or may yet. */
+bool weft_tcp_may_have_ecn(const struct sock *sk)
+{
+	return tcp_ecn_mode_any(tcp_sk(sk)) ||
+	       BIT(sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT);
+}
+
+/* Another table of the same congestion control, which needs no marks. */
+void weft_ca_without_ecn(struct sock *sk, const struct tcp_congestion_ops *ops)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
+	INET_ECN_dontxmit(sk);
+}
+
+/* The table that needs them again, for the next connection. */
+void weft_ca_with_ecn(struct sock *sk, const struct tcp_congestion_ops *ops)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
+}
+
 /* The handshake has ended: a fast-open child's when its SYN-ACK is acknowledged. */
 bool weft_tcp_connected(const struct sock *sk)
 {
@@ -828,6 +848,10 @@ u32 weft_sk_way(struct sock *sk, u8 *to)
 
 u8 weft_sk_dscp(const struct sock *sk)
 {
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr))
+		return inet6_sk(sk)->tclass >> 2;
+#endif
 	return READ_ONCE(inet_sk(sk)->tos) >> 2;
 }
 

@@ -14,7 +14,8 @@
 //! has nothing to send is in the top queue, and so are its acknowledgements.
 //!
 //! Both ends need it, as with dctcp: a listener that does not ask for ECN refuses it to a SYN that can be
-//! marked, and then no marks come back.
+//! marked. Then no marks come back, and packets go out as such that cannot be marked. What is acknowledged
+//! while a loss is repaired counts as marked there.
 //!
 //! # Differences from the paper, and their size
 //!
@@ -65,7 +66,7 @@ use crate::pase::{
     Verdict, TOP,
 };
 use kapi::{
-    bindings::tcp_ca_event,
+    bindings::{tcp_ca_event, tcp_ca_state_TCP_CA_Recovery},
     class::Class,
     clock::{now, random, time_of_day},
     congestion::{CongestionControl, Info, Registration, Socket},
@@ -216,6 +217,8 @@ struct Pase {
     number: u32,
     /// Nothing of it is acknowledged.
     fresh: bool,
+    /// The kernel repairs a loss (`TCP_CA_Recovery`).
+    recovering: bool,
     /// The socket's class before.
     dscp: u8,
     priority: u32,
@@ -334,6 +337,7 @@ impl CongestionControl for Pase {
             ecn: Ecn::new(socket),
             number: 0,
             fresh: false,
+            recovering: false,
             dscp: class.dscp,
             priority: class.priority,
         };
@@ -374,7 +378,11 @@ impl CongestionControl for Pase {
     }
 
     fn delivered(&mut self, socket: &mut Socket<'_>, ack: Ack) {
-        let marked = self.ecn.marked(socket);
+        let marked = if self.recovering && !socket.has_ecn() {
+            ack.packets
+        } else {
+            self.ecn.marked(socket)
+        };
         let settled = socket.settled();
         self.host.acknowledged(Ack { marked, ..ack }, settled);
         self.fresh &= ack.packets == 0;
@@ -405,6 +413,10 @@ impl CongestionControl for Pase {
 
     fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) {
         self.ecn.cwnd_event(socket, event);
+    }
+
+    fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {
+        self.recovering = u32::from(state) == tcp_ca_state_TCP_CA_Recovery;
     }
 
     /// No loss changes the threshold.

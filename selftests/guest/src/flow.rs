@@ -122,6 +122,43 @@ impl Flow {
     }
 }
 
+/// Checks that no packet can be marked (is ECN-capable) of a connection that needs marks and whose other
+/// end tells of none: nobody would know of the mark. Be it one whose far end, with Linux's own congestion
+/// control, has refused in the handshake, or one that needs them only later.
+///
+/// # Errors
+///
+/// If one can.
+pub(crate) fn without_ecn_nothing_can_be_marked(
+    cx: &Context,
+    port: &Port,
+    name: &'static str,
+) -> Result<()> {
+    const BYTES: usize = 60_000;
+    for first in [name, "cubic"] {
+        let mut flow = Flow::open(port, first)?;
+        flow.transfer(BYTES)?;
+        setsockopt(&flow.sender, sockopt::TcpCongestion, &name.into())?;
+        flow.transfer(BYTES)?;
+        let near = flow.near;
+        let sent = flow
+            .segments()?
+            .iter()
+            .filter(|it| it.from == near && !it.syn);
+        let (capable, all) = sent.fold((0, 0), |(capable, all), it| {
+            (capable + u32::from(it.tos & 3 != 0), all + 1)
+        });
+        cx.note(format!(
+            "{first}, then {name}: {capable} of {all} packets can be marked"
+        ));
+        ensure!(
+            all >= 80 && capable == 0,
+            "{capable} of {all} can be marked"
+        );
+    }
+    Ok(())
+}
+
 /// The packets that a flow sends at first which chooses its congestion control while it connects:
 /// the end of the handshake gives it the route's window.
 pub(crate) fn first_burst_of_a_late_choice(port: &Port, name: &str) -> Result<usize> {

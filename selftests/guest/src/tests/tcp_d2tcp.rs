@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use crate::capture::before;
 use crate::flow::{
     Flow, blacked_out, cubic_is_untouched_by, first_burst_of_a_late_choice, shown_by_ss, shows,
-    stays_while_sockets_use_it,
+    stays_while_sockets_use_it, without_ecn_nothing_can_be_marked,
 };
 use crate::modules;
 use crate::port::{LINK, Port};
@@ -21,6 +21,7 @@ tests![
     #[once]
     without_a_deadline_each_packet_is_sent_as_dctcp_sends_it,
     a_flow_that_chooses_it_while_connecting_starts_with_the_routes_window,
+    without_ecn_no_packet_can_be_marked,
     #[exact = "judges when segments are sent"]
     ss_shows_its_state,
     #[exact = "judges when segments are sent"]
@@ -112,6 +113,10 @@ fn a_flow_that_chooses_it_while_connecting_starts_with_the_routes_window(
     let burst = first_burst_of_a_late_choice(&port, NAME)?;
     ensure!(burst == 10, "{burst} packets at first");
     Ok(())
+}
+
+fn without_ecn_no_packet_can_be_marked(cx: &Context) -> Result<()> {
+    without_ecn_nothing_can_be_marked(cx, &port("cubic")?, NAME)
 }
 
 fn ss_shows_its_state(cx: &Context) -> Result<()> {

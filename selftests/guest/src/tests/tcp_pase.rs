@@ -7,16 +7,18 @@
 //! may be all when it asks.
 
 use std::io::Write as _;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::capture::Segment;
 use crate::flow::{
     Flow, blacked_out, cubic_is_untouched_by, outage, settings_have_ranges, shown_by_ss, shows,
-    stays_while_sockets_use_it,
+    stays_while_sockets_use_it, without_ecn_nothing_can_be_marked,
 };
 use crate::modules;
 use crate::port::{LINK, Port};
@@ -29,6 +31,10 @@ tests![
     #[exact = "judges when segments are sent"]
     in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time,
     in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time,
+    without_ecn_no_packet_can_be_marked,
+    #[exact = "judges when segments are sent"]
+    without_ecn_a_loss_counts_as_a_mark,
+    by_ipv6_a_socket_has_its_own_class_again,
     a_flow_that_becomes_the_shortest_moves_to_the_top,
     #[exact = "judges when segments are sent"]
     no_packet_overtakes_another_in_200_promotions,
@@ -89,6 +95,14 @@ fn port(queues: u32) -> Result<Port> {
     Ok(port)
 }
 
+/// The far end has a congestion control by which it tells of marks.
+fn with_ecn(port: &Port, far: &str) -> Result<()> {
+    port.far.ip(&format!(
+        "route change 10.0.0.0/24 dev {LINK} congctl {far} quickack 1 initrwnd 1000"
+    ))?;
+    Ok(())
+}
+
 fn set(port: &Port, name: &str, value: u32) -> Result<()> {
     let name = format!("net/ipv4/tcp_pase/{name}");
     port.near.write_sysctl(&name, &value.to_string())
@@ -137,6 +151,7 @@ fn a_flow_alone_starts_with_the_reference_rate_times_the_rtt_in_the_top_queue(
     cx: &Context,
 ) -> Result<()> {
     let port = port(8)?;
+    with_ecn(&port, "dctcp")?;
     let mut flow = Flow::open(&port, NAME)?;
     flow.write(60_000)?;
     flow.read(60_000)?;
@@ -175,9 +190,7 @@ fn where_all_packets_are_marked_the_window_is_halved_each_round_trip_time(
     cx: &Context,
 ) -> Result<()> {
     let port = port(8)?;
-    port.far.ip(&format!(
-        "route change 10.0.0.0/24 dev {LINK} congctl {NAME} quickack 1 initrwnd 1000"
-    ))?;
+    with_ecn(&port, NAME)?;
     let mut flow = Flow::open(&port, NAME)?;
     port.tc(&format!(
         "qdisc add dev {LINK} root netem limit 10000 loss 100% ecn"
@@ -207,6 +220,60 @@ fn by_rtt(data: &[Segment]) -> Vec<usize> {
         *rounds.last_mut().expect("there is one") += 1;
     }
     rounds
+}
+
+fn without_ecn_no_packet_can_be_marked(cx: &Context) -> Result<()> {
+    without_ecn_nothing_can_be_marked(cx, &port(8)?, NAME)
+}
+
+/// Without guidance all flows are DCTCP's (§4.3.2). From 1 the window grows by one in a round-trip time: 600
+/// packets would take some 34 of them, the last one of 34 packets.
+fn without_ecn_a_loss_counts_as_a_mark(cx: &Context) -> Result<()> {
+    let port = port(8)?;
+    set(&port, "guided", 0)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    port.tc(&format!(
+        "qdisc add dev {LINK} root netem limit 10000 loss 2% seed 1"
+    ))?;
+    flow.transfer(600 * 1448)?;
+    let rounds = by_rtt(&flow.data()?);
+    let largest = rounds.iter().max().copied().unwrap_or(0);
+    cx.note(format!("packets in each round-trip time: {rounds:?}"));
+    ensure!((5..=20).contains(&largest), "{largest} in one");
+    Ok(())
+}
+
+/// The header's class by IPv6 is another option's than by IPv4.
+fn by_ipv6_a_socket_has_its_own_class_again(_: &Context) -> Result<()> {
+    const OWN: i32 = 0x20;
+    modules::load(MODULE)?;
+    let listener = TcpListener::bind("[::1]:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let class = |set: Option<i32>| -> Result<i32> {
+        let (level, option) = (libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+        let mut value = set.unwrap_or(0);
+        let mut size = size_of::<i32>() as libc::socklen_t;
+        let (at, fd) = ((&raw mut value).cast(), near.as_raw_fd());
+        // SAFETY: The kernel reads, or writes, at most the four bytes of `value`.
+        let result = unsafe {
+            match set {
+                Some(_) => libc::setsockopt(fd, level, option, at, size),
+                None => libc::getsockopt(fd, level, option, at, &raw mut size),
+            }
+        };
+        Errno::result(result)?;
+        Ok(value & !3)
+    };
+    class(Some(OWN))?;
+    setsockopt(&near, sockopt::TcpCongestion, &NAME.into())?;
+    let with = class(None)?;
+    setsockopt(&near, sockopt::TcpCongestion, &"cubic".into())?;
+    let after = class(None)?;
+    ensure!(
+        (with, after) == (0, OWN),
+        "{with:#x} in the top queue, {after:#x} with cubic again"
+    );
+    Ok(())
 }
 
 fn in_an_intermediate_queue_the_window_grows_by_one_in_a_round_trip_time(
