@@ -8,7 +8,14 @@
 //! turn sends at least one: constant work per packet.
 //!
 //! Only queues that have packets and are not paused are in the **round**, a circle linked through
-//! the queues; a queue that is paused takes what it has left over with it.
+//! the queues; a queue that is paused takes what it has left over with it. A pause in a queue's own
+//! turn only breaks it off: when it is the queue's turn again, that is the rest of the one before,
+//! without another quantum. Were there one, each such pause would leave another rest, and they
+//! would add up to a turn without end.
+//!
+//! # Invariant
+//!
+//! What a queue has left over is less than a quantum.
 
 /// No queue.
 const NONE: u16 = u16::MAX;
@@ -27,7 +34,7 @@ pub struct Turn {
 pub struct Rounds {
     /// Whose turn it is, or [`NONE`].
     head: u16,
-    /// The head has had its quantum.
+    /// The head's turn has begun: it has had its quantum.
     begun: bool,
 }
 
@@ -109,7 +116,12 @@ impl Rounds {
         let len = len(queue);
         let turn = queue.as_mut();
         self.begun = true;
-        turn.deficit = turn.deficit.saturating_add(quantum).saturating_sub(len);
+        // Without a pause the last turn ended, or the packet would have been sent in it: it fits only
+        // if that turn was broken off.
+        if len > turn.deficit {
+            turn.deficit = turn.deficit.saturating_add(quantum);
+        }
+        turn.deficit = turn.deficit.saturating_sub(len);
         Some(self.head)
     }
 }

@@ -799,3 +799,31 @@ fn an_impossible_shape_is_made_possible() {
         port.check_invariants().unwrap();
     }
 }
+
+#[test]
+fn pauses_in_its_turn_are_no_credit_to_a_queue() {
+    let mut rig = Rig::new(1);
+    for _ in 0..12_000 {
+        for (flow, len) in [(1, 100), (2, MTU)] {
+            rig.enqueue(0, &Arrival { len, ..local(flow) }).unwrap();
+        }
+    }
+    for _ in 0..1_000 {
+        while rig.dequeue(0).unwrap().upstream_queue != 1 {}
+        rig.hear(1, Tell::Pause(1));
+        assert_eq!(rig.dequeue(0).unwrap().upstream_queue, 2);
+        rig.hear(1, Tell::Resume(1));
+    }
+    // No pauses from here on: what queue 1 sends in a row while queue 2 has packets.
+    let (mut row, mut longest) = (0, 0);
+    for _ in 0..10_000 {
+        let packet = rig.dequeue(0).unwrap();
+        row = if packet.upstream_queue == 1 {
+            row + packet.len
+        } else {
+            0
+        };
+        longest = longest.max(row);
+    }
+    assert!(longest <= MTU, "{longest} bytes in a row");
+}

@@ -290,6 +290,8 @@ struct Queue {
     packets: VecDeque<Inside>,
     paused: bool,
     deficit: u32,
+    /// While it waits for its turn: what each of the others has sent.
+    meanwhile: BTreeMap<usize, u32>,
 }
 
 impl Queue {
@@ -315,6 +317,8 @@ struct Port {
     shape: Shape,
     tuning: Tuning,
     quantum: u32,
+    /// The largest quantum that it ever had.
+    largest: u32,
     control: VecDeque<u32>,
     /// The first one is not used.
     queues: Vec<Queue>,
@@ -369,6 +373,7 @@ impl Port {
             shape,
             tuning,
             quantum: tuning.quantum,
+            largest: tuning.quantum,
             control: VecDeque::new(),
             queues: vec![Queue::default(); usize::from(shape.queues) + 1],
             rounds: vec![Round::default(); usize::from(shape.classes)],
@@ -421,6 +426,7 @@ impl Port {
     fn tune(&mut self, tuning: Tuning) {
         self.tuning = tuning;
         self.quantum = tuning.quantum;
+        self.largest = self.largest.max(self.quantum);
     }
 
     fn bytes(&self) -> u64 {
@@ -546,6 +552,7 @@ impl Port {
             Some(place) if !is_active => {
                 round.order.remove(place);
                 round.begun &= place != 0;
+                self.queues[queue].meanwhile.clear();
             }
             _ => {}
         }
@@ -582,7 +589,12 @@ impl Port {
             .rounds
             .iter()
             .position(|round| !round.order.is_empty())?;
-        let Self { rounds, queues, .. } = self;
+        let Self {
+            rounds,
+            queues,
+            largest,
+            ..
+        } = self;
         let round = &mut rounds[class];
         let first = |round: &Round, queues: &[Queue]| queues[round.order[0]].packets[0].arrival.len;
         if round.begun && first(round, queues) > queues[round.order[0]].deficit {
@@ -593,11 +605,24 @@ impl Port {
         let deficit = &mut queues[round.order[0]].deficit;
         if !round.begun {
             round.begun = true;
-            *deficit += self.quantum;
+            // Else the turn was broken off by a pause, and this is the rest of it.
+            if len > *deficit {
+                *deficit += self.quantum;
+            }
         }
         // Less than the packet only where the quantum shrank: a turn sends one all the same.
         *deficit = deficit.saturating_sub(len);
-        Some(round.order[0])
+        let served = round.order[0];
+        queues[served].meanwhile.clear();
+        for waits in round.order.iter().skip(1) {
+            let sent = queues[*waits].meanwhile.entry(served).or_default();
+            *sent += len;
+            assert!(
+                *sent <= 2 * *largest + len,
+                "queue {served} sent {sent} bytes while queue {waits} waited"
+            );
+        }
+        Some(served)
     }
 }
 
@@ -694,6 +719,7 @@ impl Switch {
         }
         let counted = port.is_congested(queue) && known && !elided;
         port.quantum = port.quantum.max(arrival.len);
+        port.largest = port.largest.max(port.quantum);
         port.queues[queue].packets.push_back(Inside {
             id,
             arrival: *arrival,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Deficit round robin: fair in bytes, one packet per turn at least.
 
+use proptest::prelude::*;
+use std::collections::VecDeque;
 use weft_mechanisms::bfc::rounds::{Rounds, Turn};
 
 struct Queue {
@@ -56,7 +58,6 @@ fn an_empty_round_serves_nobody() {
 
 #[test]
 fn queues_with_packets_of_any_length_get_the_same_share() {
-    const QUANTUM: u32 = 1500;
     let lengths = [64, 65, 500, 1000, 1499, 1500];
     let mut queues = queues(&lengths);
     let mut rounds = all(&mut queues);
@@ -109,8 +110,8 @@ fn a_queue_that_comes_back_is_the_last_in_its_turn() {
 
 #[test]
 fn what_is_left_over_is_kept_by_a_pause_and_lost_by_an_empty_queue() {
-    // After 600 of 1500, 900 are left over.
-    for (forfeit, packets) in [(false, 4), (true, 2)] {
+    // After 600 of 1500, 900 are left over: for another packet of that turn, not for another turn.
+    for (forfeit, packets) in [(false, 1), (true, 2)] {
         let mut queues = queues(&[600, 1]);
         let mut rounds = all(&mut queues);
         assert_eq!(serve(&mut rounds, &mut queues, 1500, 1), [600, 0]);
@@ -126,5 +127,212 @@ fn what_is_left_over_is_kept_by_a_pause_and_lost_by_an_empty_queue() {
             [600 * packets as u64, 0]
         );
         assert_eq!(serve(&mut rounds, &mut queues, 1500, 1), [0, 1]);
+    }
+}
+
+#[test]
+fn a_turn_that_a_pause_broke_off_goes_on_and_is_no_credit() {
+    let mut queues = queues(&[1_000, 1_000]);
+    let mut rounds = all(&mut queues);
+    let next = |rounds: &mut Rounds, queues: &mut [Queue]| {
+        rounds.serve(queues, 65_000, |queue| queue.len).unwrap()
+    };
+    for _ in 0..1_000 {
+        while next(&mut rounds, &mut queues) != 0 {}
+        rounds.remove(&mut queues, 0);
+        rounds.append(&mut queues, 0);
+    }
+    // Nobody is paused any more.
+    while next(&mut rounds, &mut queues) != 0 {}
+    let mut packets = 1;
+    while next(&mut rounds, &mut queues) == 0 {
+        packets += 1;
+    }
+    assert!(packets <= 65, "{packets} packets in a row");
+}
+
+/// What is done to one of the queues, or to all.
+#[derive(Clone, Debug)]
+enum Operation {
+    Enqueue(usize, u32),
+    Dequeue,
+    Pause(usize),
+    Resume(usize),
+}
+
+const QUANTUM: u32 = 1_500;
+const QUEUES: usize = 4;
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let queue = 0..QUEUES;
+    let length = prop_oneof![Just(QUANTUM), 1..=QUANTUM, 1..100_u32];
+    prop::collection::vec(
+        prop_oneof![
+            4 => (queue.clone(), length).prop_map(|(queue, len)| Operation::Enqueue(queue, len)),
+            5 => Just(Operation::Dequeue),
+            1 => queue.clone().prop_map(Operation::Pause),
+            2 => queue.prop_map(Operation::Resume),
+        ],
+        0..400,
+    )
+}
+
+/// Queues as a port has them: in the round are those with packets that are not paused.
+struct Port {
+    rounds: Rounds,
+    turns: [TurnOf; QUEUES],
+    paused: [bool; QUEUES],
+    /// The textbook's list, with the head's turn begun, and each queue's deficit.
+    list: VecDeque<usize>,
+    begun: bool,
+    deficits: [u32; QUEUES],
+}
+
+#[derive(Default)]
+struct TurnOf {
+    turn: Turn,
+    packets: VecDeque<u32>,
+}
+
+impl AsMut<Turn> for TurnOf {
+    fn as_mut(&mut self) -> &mut Turn {
+        &mut self.turn
+    }
+}
+
+impl TurnOf {
+    fn first(&self) -> u32 {
+        *self.packets.front().expect("it is in the round")
+    }
+}
+
+impl Port {
+    fn new() -> Self {
+        Self {
+            rounds: Rounds::new(),
+            turns: Default::default(),
+            paused: [false; QUEUES],
+            list: VecDeque::new(),
+            begun: false,
+            deficits: [0; QUEUES],
+        }
+    }
+
+    /// Puts a queue in the round or takes it out, as it is now.
+    fn update(&mut self, queue: usize) {
+        let is_active = !self.turns[queue].packets.is_empty() && !self.paused[queue];
+        match self.list.iter().position(|other| *other == queue) {
+            None if is_active => {
+                self.rounds.append(&mut self.turns, queue as u16);
+                self.list.push_back(queue);
+            }
+            Some(place) if !is_active => {
+                self.rounds.remove(&mut self.turns, queue as u16);
+                self.list.remove(place);
+                self.begun &= place != 0;
+            }
+            _ => {}
+        }
+        if self.turns[queue].packets.is_empty() {
+            self.turns[queue].turn.forfeit();
+            self.deficits[queue] = 0;
+        }
+    }
+
+    fn enqueue(&mut self, queue: usize, len: u32) {
+        self.turns[queue].packets.push_back(len);
+        self.update(queue);
+    }
+
+    fn pause(&mut self, queue: usize, paused: bool) {
+        self.paused[queue] = paused;
+        self.update(queue);
+    }
+
+    /// Whether a pause of the queue would break off its turn.
+    fn is_in_its_turn(&self, queue: usize) -> bool {
+        let is_head = self.begun && self.list.front() == Some(&queue);
+        is_head && self.turns[queue].first() <= self.deficits[queue]
+    }
+
+    /// Whose turn it is by Shreedhar and Varghese, who know of no pauses: with each turn a quantum.
+    fn textbook(&mut self) -> Option<usize> {
+        let head = *self.list.front()?;
+        if self.begun && self.turns[head].first() > self.deficits[head] {
+            self.list.rotate_left(1);
+            self.begun = false;
+        }
+        let head = *self.list.front()?;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.deficits[head] += QUANTUM;
+        }
+        self.deficits[head] -= self.turns[head].first();
+        Some(head)
+    }
+
+    /// Who sends, and how much.
+    fn dequeue(&mut self) -> Option<(usize, u32)> {
+        let served = self
+            .rounds
+            .serve(&mut self.turns, QUANTUM, TurnOf::first)
+            .map(usize::from)?;
+        let len = self.turns[served].packets.pop_front()?;
+        Some((served, len))
+    }
+}
+
+proptest! {
+    /// Queues come and go, and are paused between their turns.
+    #[test]
+    fn where_no_turn_is_broken_off_it_is_the_textbook_to_the_letter(operations in operations()) {
+        let mut port = Port::new();
+        for operation in operations {
+            match operation {
+                Operation::Enqueue(queue, len) => port.enqueue(queue, len),
+                Operation::Pause(queue) if port.is_in_its_turn(queue) => {}
+                Operation::Pause(queue) => port.pause(queue, true),
+                Operation::Resume(queue) => port.pause(queue, false),
+                Operation::Dequeue => {
+                    let expected = port.textbook();
+                    let served = port.dequeue();
+                    prop_assert_eq!(served.map(|(queue, _)| queue), expected);
+                    if let Some(queue) = expected {
+                        port.update(queue);
+                    }
+                }
+            }
+        }
+    }
+
+    /// As Shreedhar and Varghese have it of queues that are always there (Lemma 2): what one sends
+    /// while another one waits is less than a quantum and what it had left over, which is less than
+    /// a packet. Pauses change nothing in that, whenever they come.
+    #[test]
+    fn no_queue_sends_more_than_a_turn_while_another_one_waits(operations in operations()) {
+        let mut port = Port::new();
+        // By who waits: what each one has sent meanwhile.
+        let mut meanwhile = [[0; QUEUES]; QUEUES];
+        for operation in operations {
+            match operation {
+                Operation::Enqueue(queue, len) => port.enqueue(queue, len),
+                Operation::Pause(queue) => port.pause(queue, true),
+                Operation::Resume(queue) => port.pause(queue, false),
+                Operation::Dequeue => {
+                    if let Some((served, len)) = port.dequeue() {
+                        for sent in &mut meanwhile {
+                            sent[served] += len;
+                        }
+                        meanwhile[served] = [0; QUEUES];
+                        port.update(served);
+                    }
+                }
+            }
+            for (queue, sent) in meanwhile.iter_mut().enumerate() {
+                if !port.list.contains(&queue) {
+                    *sent = [0; QUEUES];
+                }
+                prop_assert!(sent.iter().all(|sent| *sent < 2 * QUANTUM), "{sent:?}");
+            }
+        }
     }
 }
