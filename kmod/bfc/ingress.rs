@@ -56,6 +56,10 @@ pub struct Ingress<S: Store> {
     next_refresh: u64,
     /// Bitmaps to be sent although nothing is paused.
     quiet: u8,
+    /// After how many ns what could not be sent last is made up for; 0 where that was sent.
+    wait: u64,
+    /// The same of the frame before that.
+    waited: u64,
 }
 
 /// Memory for the counters of one port: 4 bytes for each of [`MAX_QUEUES`] queues.
@@ -96,6 +100,8 @@ impl<S: Store> Ingress<S> {
             refresh: 0,
             next_refresh: NEVER,
             quiet: 0,
+            wait: 0,
+            waited: 0,
         }
     }
 
@@ -196,6 +202,7 @@ impl<S: Store> Ingress<S> {
             _ => Tell::State(self.paused),
         };
         self.news = QueueSet::EMPTY;
+        self.waited = core::mem::replace(&mut self.wait, 0);
         if !self.paused.is_empty() || change.is_some() {
             self.quiet = QUIET;
         } else {
@@ -207,6 +214,20 @@ impl<S: Store> Ingress<S> {
             self.next_refresh = self.after(now);
         }
         Some(tell)
+    }
+
+    /// What was told last, at `now` ns, could not be sent.
+    ///
+    /// Nothing is added to what is to be told: without a pause the bitmaps that are left make up for
+    /// it, and should they be lost too, the neighbour's pauses lapse. So a port that is down is left
+    /// alone soon. While something is paused, it tries as often as a pause would lapse, not at every
+    /// refresh; but soon after the first failure, which may be the only one.
+    pub fn unsent(&mut self, now: u64) {
+        let twice = self.waited.saturating_mul(2);
+        self.wait = twice.min(self.hold()).max(self.refresh);
+        if self.next_refresh != NEVER {
+            self.next_refresh = now.saturating_add(self.wait);
+        }
     }
 
     /// The neighbour does not know what it was told: a bitmap is due at `at` ns.

@@ -351,15 +351,14 @@ impl<S: Store> Switch<S> {
         None
     }
 
-    /// A frame could not be sent: its port tells the whole state when the next bitmap is due.
+    /// A frame could not be sent: see [`Ingress::unsent`].
     pub fn unsent(&mut self, device: u32, now: u64) {
         let Some(number) = self.room.ports.find(device) else {
             return;
         };
         if let Some(port) = self.room.port_mut(number) {
             port.counters.unsent = port.counters.unsent.wrapping_add(1);
-            let at = port.ingress.after(now);
-            port.ingress.tell_again(at);
+            port.ingress.unsent(now);
         }
         self.room.schedule(number);
     }

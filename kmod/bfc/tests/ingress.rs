@@ -141,6 +141,46 @@ fn who_could_not_be_told_is_told_everything_later() {
     assert_eq!(port.after(500), 500 + REFRESH);
 }
 
+#[test]
+fn a_frame_that_was_not_sent_adds_no_bitmap_where_nothing_is_paused() {
+    let mut port = ingress();
+    port.count(7);
+    port.tell(0);
+    port.uncount(7);
+    assert_eq!(port.tell(10), Some(Tell::Resume(7)));
+    port.unsent(10);
+    let mut waits = Vec::new();
+    let mut now = 10;
+    while let Some(due) = port.next_refresh() {
+        waits.push((due - now) / REFRESH);
+        now = due;
+        assert_eq!(port.tell(now), Some(Tell::State(QueueSet::EMPTY)));
+        port.unsent(now);
+    }
+    assert_eq!(waits, [1, 2, HOLD, HOLD]);
+    assert_eq!(waits.len(), usize::from(QUIET));
+}
+
+#[test]
+fn one_frame_that_was_not_sent_is_made_up_for_a_refresh_later() {
+    let mut port = ingress();
+    port.count(7);
+    port.tell(0);
+    for failed in [5, 10].map(|rounds| rounds * REFRESH) {
+        while port.next_refresh() != Some(failed) {
+            let due = port.next_refresh().unwrap();
+            assert_eq!(port.tell(due), Some(Tell::State(set(&[7]))));
+        }
+        assert_eq!(port.tell(failed), Some(Tell::State(set(&[7]))));
+        port.unsent(failed);
+        assert_eq!(port.next_refresh(), Some(failed + REFRESH));
+    }
+    // Also where no time is set between two.
+    port.set_refresh(u64::MAX);
+    port.unsent(1);
+    assert_eq!(port.next_refresh(), None, "never");
+}
+
 proptest! {
     /// "The upstream queue is paused if and only if its Pause Counter at the downstream switch is
     /// non-zero", in the end: whatever frames are lost, one bitmap heals it.

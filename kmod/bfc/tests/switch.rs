@@ -5,7 +5,7 @@ use super::rig::{
     empty_switch, from, join, set, Rig, BDP, HRTT, LINK, MTU, REFRESH, SHAPE, TUNING,
 };
 use weft_mechanisms::bfc::egress::Threshold;
-use weft_mechanisms::bfc::ingress::Tell;
+use weft_mechanisms::bfc::ingress::{Tell, HOLD, QUIET};
 use weft_mechanisms::bfc::neighbour::{Heard, Verdict};
 use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::switch::{Link, Place, Refused, Room};
@@ -232,6 +232,62 @@ fn a_frame_that_could_not_be_sent_is_made_up_for() {
     assert_eq!(rig.told(), [(1, Tell::State(QueueSet::EMPTY))]);
     assert_eq!(rig.switch.counters(0).unsent, 2);
     rig.switch.unsent(77, due);
+}
+
+/// Every frame of device 1 fails for so long: the times of the tries, from the start of it.
+fn tries_while_down(rig: &mut Rig, ns: u64) -> Vec<u64> {
+    let start = rig.now;
+    let mut tries = Vec::new();
+    loop {
+        while let Some(frame) = rig.switch.next_frame(rig.now) {
+            tries.push(rig.now - start);
+            rig.switch.unsent(frame.device, rig.now);
+        }
+        let due = rig.switch.next_refresh();
+        let Some(due) = due.filter(|due| *due <= start + ns) else {
+            return tries;
+        };
+        rig.now = due;
+        rig.switch.refresh(due);
+    }
+}
+
+#[test]
+fn a_port_that_is_down_tries_for_no_longer_than_its_pauses_hold_and_a_few_bitmaps() {
+    let mut rig = Rig::new(2);
+    for _ in 0..40 {
+        rig.enqueue(1, &from(1, 5, 1)).unwrap();
+    }
+    assert_eq!(rig.told(), [(1, Tell::Pause(5))]);
+    rig.drain(1);
+    let tries = tries_while_down(&mut rig, 10_000 * REFRESH);
+    // The resume, and the bitmaps that make up for it.
+    assert_eq!(tries.len(), 1 + usize::from(QUIET), "{tries:?}");
+    assert!(tries.iter().all(|at| *at < 4 * HOLD * REFRESH), "{tries:?}");
+    assert_eq!(rig.switch.next_refresh(), None, "no timer either");
+}
+
+#[test]
+fn a_port_that_is_down_while_it_pauses_tries_as_often_as_its_pauses_would_lapse() {
+    let mut rig = Rig::new(2);
+    for _ in 0..40 {
+        rig.enqueue(1, &from(1, 5, 1)).unwrap();
+    }
+    let tries = tries_while_down(&mut rig, 1_000 * REFRESH);
+    // The first failure may be the only one.
+    let waits: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(waits[..3], [REFRESH, 2 * REFRESH, HOLD * REFRESH]);
+    assert!(waits[2..].iter().all(|wait| *wait == HOLD * REFRESH));
+    // It comes back: the neighbour hears it, and then at each refresh, as if nothing had been.
+    for wait in [HOLD, 1, 1, 1] {
+        let due = rig.switch.next_refresh().unwrap();
+        assert_eq!(due - rig.now, wait * REFRESH);
+        rig.now = due;
+        rig.switch.refresh(due);
+        assert_eq!(rig.told(), [(1, Tell::State(set(&[5])))]);
+    }
+    rig.switch.unsent(1, rig.now);
+    assert_eq!(rig.switch.next_refresh(), Some(rig.now + REFRESH));
 }
 
 #[test]
