@@ -126,7 +126,8 @@ impl<S: Store> Global<S> {
         let at = Self::at(number);
         let place = self.places.get_mut(at as usize)?;
         if place.number != number {
-            if place.number != 0 && now.wrapping_sub(place.seen) < lifetime {
+            // A clock that went back is no age: another processor may have read it before, and taken the lock after.
+            if place.number != 0 && now.saturating_sub(place.seen) < lifetime {
                 return None;
             }
             *place = Place {

@@ -180,3 +180,19 @@ proptest! {
         prop_assert!(!global.has_messages());
     }
 }
+
+#[test]
+fn a_clock_that_was_read_earlier_on_another_processor_takes_no_place_away() {
+    let mut global = global();
+    ask(&mut global, 1, 101);
+    let (_, message) = sent(&mut global).unwrap();
+    assert!(hears(
+        &mut global,
+        &answer(1, message.sequence, 3, 1_000),
+        101
+    ));
+    assert_eq!(ask(&mut global, 1, 101), Some(verdict(3)));
+    // Read a nanosecond before that, with the lock taken after it.
+    assert_eq!(ask(&mut global, 1 + FLOWS, 100), None);
+    assert_eq!(ask(&mut global, 1, 102), Some(verdict(3)));
+}
