@@ -2,6 +2,7 @@
 
 //! What flows there are: from names and numbers to a workload on a fabric.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::num::NonZeroU32;
@@ -126,7 +127,7 @@ pub enum Pattern {
 pub enum LoadLinks {
     /// Those of the host that has most to carry for their rate.
     Host,
-    /// The links from the racks into the core.
+    /// Those between the core and the rack that has most to carry for their rate.
     Core,
 }
 
@@ -330,20 +331,19 @@ impl Traffic {
         said.added.clone_from(&self.added);
         said.deadline = self.deadlines.as_ref().map(ToString::to_string);
         let warmed = |drawn: &Drawn| {
-            let Some(Background::Open { sizes, rate, .. }) = &background else {
+            let Some(Background::Open {
+                sizes, pairs, rate, ..
+            }) = &background
+            else {
                 return None;
             };
-            let link = drawn
-                .host_links(topology)
-                .into_iter()
-                .fold(f64::INFINITY, f64::min);
             // As many flows for every scheme: a load of payload has the same rate for all, one of wire bytes one
             // that goes with the framing.
             let framing = match drawn.counted {
                 Counted::Payload => untagged,
                 Counted::Wire => framing,
             };
-            let seconds = relaxation_s(drawn.load, drawn.counted, sizes, framing, link);
+            let seconds = drawn.relaxation_s(topology, pairs, *rate, sizes, framing);
             Some((seconds, *rate))
         };
         let drawn = match &self.background {
@@ -438,45 +438,82 @@ impl Drawn {
         })
     }
 
-    /// The rate of each host's links together, in bit/s.
-    fn host_links(&self, topology: &Topology) -> Vec<f64> {
-        let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
-        let of = |id: NodeId| {
-            topology
-                .node(id)
-                .ports
-                .iter()
-                .map(|port| rate_of(port.link))
-                .sum()
-        };
-        topology.hosts().map(of).collect()
-    }
-
     fn load_of(&self, topology: &Topology, pairs: &Pairs) -> LoadOf {
-        let rate_of = |place: usize| topology.links()[place].wire.rate.bits_per_second() as f64;
         match self.load_of {
-            LoadLinks::Host => {
-                let hosts = self.host_links(topology).into_iter().zip(pairs.shares());
-                let busiest = hosts.max_by(|(a, x), (b, y)| (x / a).total_cmp(&(y / b)));
-                let (rate, share) = busiest.unwrap_or((f64::NAN, 0.0));
-                LoadOf::Host { rate, share }
-            }
+            LoadLinks::Host => busiest_host(topology, pairs),
             LoadLinks::Core => {
-                // Up from the switches that hosts are at, to switches.
-                let racks = racks(topology);
-                let leaves: std::collections::BTreeSet<u32> = racks.iter().copied().collect();
-                let up = topology
-                    .switches()
-                    .filter(|id| leaves.contains(&(id.index() as u32)));
-                let ports = up.flat_map(|id| &topology.node(id).ports);
-                let ports = ports.filter(|port| topology.node(port.peer).kind == Kind::Switch);
-                LoadOf::Core {
-                    rate: ports.map(|port| rate_of(port.link)).sum(),
-                    share: pairs.crossing_share(&racks),
+                let mut rates = BTreeMap::new();
+                for (rack, rate) in uplinks(topology) {
+                    *rates.entry(rack).or_insert(0.0) += rate;
                 }
+                let (rate, share) = pairs.busiest_crossing(&racks(topology), &rates);
+                LoadOf::Core { rate, share }
             }
         }
     }
+
+    /// How long, in s, the links that it loads with `rate` flows per second take to forget that they were empty.
+    fn relaxation_s(
+        &self,
+        topology: &Topology,
+        pairs: &Pairs,
+        rate: f64,
+        sizes: &Sizes,
+        framing: &Framing,
+    ) -> f64 {
+        let of = |load, links: Vec<f64>| {
+            let slowest = links.into_iter().fold(f64::INFINITY, f64::min);
+            relaxation_s(load, self.counted, sizes, framing, slowest)
+        };
+        let hosts = host_links(topology);
+        match self.load_of {
+            LoadLinks::Host => of(self.load, hosts),
+            LoadLinks::Core => {
+                let on_hosts = Load {
+                    fraction: self.load,
+                    of: busiest_host(topology, pairs),
+                    counted: self.counted,
+                };
+                let bits = rate * self.counted.mean_bits(sizes, framing);
+                let on_hosts = on_hosts.offered(bits, 1e9).unwrap_or(0.0);
+                let core = uplinks(topology).map(|(_, rate)| rate).collect();
+                f64::max(of(self.load, core), of(on_hosts, hosts))
+            }
+        }
+    }
+}
+
+/// A link's rate in bit/s.
+fn rate_of(topology: &Topology, link: usize) -> f64 {
+    topology.links()[link].wire.rate.bits_per_second() as f64
+}
+
+/// The rate of each host's links together, in bit/s.
+fn host_links(topology: &Topology) -> Vec<f64> {
+    let of = |id: NodeId| {
+        let ports = topology.node(id).ports.iter();
+        ports.map(|port| rate_of(topology, port.link)).sum()
+    };
+    topology.hosts().map(of).collect()
+}
+
+fn busiest_host(topology: &Topology, pairs: &Pairs) -> LoadOf {
+    let hosts = host_links(topology).into_iter().zip(pairs.shares());
+    let busiest = hosts.max_by(|(a, x), (b, y)| (x / a).total_cmp(&(y / b)));
+    let (rate, share) = busiest.unwrap_or((f64::NAN, 0.0));
+    LoadOf::Host { rate, share }
+}
+
+/// Each link from a switch that hosts are at to another switch: its rack, and its rate in bit/s.
+fn uplinks(topology: &Topology) -> impl Iterator<Item = (u32, f64)> {
+    let leaves: BTreeSet<u32> = racks(topology).into_iter().collect();
+    let switches = topology.switches().map(|id| (id.index() as u32, id));
+    let up = switches.filter(move |(rack, _)| leaves.contains(rack));
+    up.flat_map(move |(rack, id)| {
+        let ports = topology.node(id).ports.iter();
+        let ports = ports.filter(|port| topology.node(port.peer).kind == Kind::Switch);
+        ports.map(move |port| (rack, rate_of(topology, port.link)))
+    })
 }
 
 impl FromStr for Arrivals {
@@ -676,6 +713,62 @@ mod tests {
         // Half of the flows are from h1, whose link has five times as much to do as the receiver's.
         let slow = LoadOf::Host { rate, share: 0.5 };
         assert_eq!(of("all-to-one:h2"), slow);
+    }
+
+    /// The load of the core that `pairs` make on a dumbbell of three hosts on the left and two on the right.
+    fn of_core(pairs: &str) -> (f64, f64) {
+        let topology = topology::parse("dumbbell:left=3,right=2").unwrap();
+        let drawn = Drawn {
+            load_of: LoadLinks::Core,
+            ..drawn(0.5, pairs)
+        };
+        match drawn.load_of(&topology, &drawn.pairs.on(&topology, 1).unwrap()) {
+            LoadOf::Core { rate, share } => (rate, share),
+            LoadOf::Host { .. } => panic!(),
+        }
+    }
+
+    #[test]
+    fn a_load_of_the_core_is_of_the_busiest_direction() {
+        let is = |pairs, rate, share: f64| {
+            let (r, s) = of_core(pairs);
+            assert!(r == rate && (s - share).abs() < 1e-12, "{pairs}: {r} {s}");
+        };
+        // One rack sends, the other one's way up is idle.
+        is("left-right", 10e9, 1.0);
+        is("h4-left", 10e9, 1.0);
+        // Of the four senders three cross, and none the other way.
+        is("all-to-one:h3", 10e9, 0.75);
+        // Both ways alike.
+        is("uniform", 20e9, 0.6);
+    }
+
+    /// 20 hosts of 1 Gbit/s on each side of a link of 10 Gbit/s, so that hosts have half the load. At 90 % half a
+    /// flow's time on that link over (1 - √0.9)², 189.9 flows' times, of which 170.9 have arrivals; at 40 % hosts
+    /// take longer: 1.636 of their flows' times, of which each has 4 arrivals.
+    #[test]
+    fn a_warm_up_is_of_the_links_that_take_longest() {
+        let spec = "dumbbell:left=20,right=20,host-rate=1gbit,bottleneck-rate=10gbit";
+        let topology = topology::parse(spec).unwrap();
+        let framing = Framing::ethernet_tcp(1500, true).unwrap();
+        let all = |load| {
+            let traffic = Traffic {
+                background: Some(Origin::Drawn(Drawn {
+                    load_of: LoadLinks::Core,
+                    ..drawn(load, "left-right")
+                })),
+                incasts: None,
+                added: Vec::new(),
+                deadlines: None,
+                until: Until::Flows(1000),
+                warm_up: None,
+                no_cool_down: false,
+            };
+            let planned = traffic.workload(&topology, &framing, &framing, 1).unwrap();
+            planned.workload.flows().unwrap().count()
+        };
+        assert_eq!(all(0.9), 1171);
+        assert_eq!(all(0.4), 1007);
     }
 
     /// Flows of one size at 50 %: half a flow's time over (1 - √½)², 5.83 flows' times, of which 2.91 have

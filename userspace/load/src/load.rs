@@ -11,7 +11,7 @@
 //! | load of      | rate                                  | share                                     |
 //! |--------------|---------------------------------------|-------------------------------------------|
 //! | the host link| a host's links', together             | of all flows, those of the host where share / rate is largest: [`Pairs::shares`]; 1/hosts for uniform pairs and links alike |
-//! | the core     | all links' from racks into it, together | of all flows, those that cross it: [`Pairs::crossing_share`] |
+//! | the core     | the links' between it and the rack that has most to carry for their rate, together | of all flows, those that use them in the busier direction: [`Pairs::busiest_crossing`] |
 //!
 //! `bits` are a flow's (or an incast's) on average, either of its payload alone, or as on the wire:
 //! with every header and the gap between frames, which is what pFabric's scripts do (1500 bytes for
@@ -19,7 +19,7 @@
 //! more than it has. Acknowledgements and retransmissions count in neither.
 //!
 //! [`Pairs::shares`]: crate::pairs::Pairs::shares
-//! [`Pairs::crossing_share`]: crate::pairs::Pairs::crossing_share
+//! [`Pairs::busiest_crossing`]: crate::pairs::Pairs::busiest_crossing
 
 use std::fmt;
 
@@ -37,11 +37,12 @@ pub enum LoadOf {
         /// The share of all flows that use them in the busier direction, above 0 to 1.
         share: f64,
     },
-    /// The links from the racks into the core.
+    /// The links between the core and the rack that has most to carry for their rate; of all such racks, if several
+    /// have as much.
     Core {
         /// Their rates' sum in bit/s, in one direction.
         rate: f64,
-        /// The share of all flows that cross the core, above 0 to 1.
+        /// The share of all flows that use them in the busier direction, above 0 to 1.
         share: f64,
     },
 }

@@ -2,6 +2,7 @@
 
 //! Who sends to whom.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -223,15 +224,37 @@ impl Pairs {
         self.shares().into_iter().fold(0.0, f64::max)
     }
 
-    /// The share of flows between hosts of different groups; a host without a group is alone in one.
+    /// What the links carry that groups (racks) have to each other. `groups` has each host's group, `rates` the sum of
+    /// each group's links, in bit/s in one direction; a group that is not in it has none.
+    ///
+    /// In the direction in which a group has most to carry for its rate, outwards or inwards: the rate in bit/s, and the
+    /// share of all flows, of all groups together that have as much to carry as that one.
     #[must_use]
-    pub fn crossing_share(&self, groups: &[u32]) -> f64 {
+    pub fn busiest_crossing(&self, groups: &[u32], rates: &BTreeMap<u32, f64>) -> (f64, f64) {
         let group = |host: u32| groups.get(host as usize);
-        let crosses = |(src, dst)| group(src).is_none() || group(src) != group(dst);
-        let all = self.all().into_iter();
-        all.filter(|(pair, _)| crosses(*pair))
-            .map(|(_, probability)| probability)
-            .sum()
+        let mut crossing = self.all();
+        crossing.retain(|((src, dst), _)| group(*src) != group(*dst));
+        let towards = |end: fn((u32, u32)) -> u32| {
+            let mut loads: BTreeMap<u32, f64> = rates.keys().map(|group| (*group, 0.0)).collect();
+            let of = |pair| group(end(pair)).copied();
+            for (pair, probability) in &crossing {
+                if let Some(group) = of(*pair)
+                    && let Some(load) = loads.get_mut(&group)
+                {
+                    *load += probability / rates[&group];
+                }
+            }
+            let most = loads.values().copied().fold(0.0, f64::max);
+            // Sums of as much differ in their last digits.
+            loads.retain(|_, load| *load >= most * (1.0 - 1e-9));
+            let rate: f64 = loads.keys().map(|group| rates[group]).sum();
+            let is_busiest = |pair| of(pair).is_some_and(|group| loads.contains_key(&group));
+            let share = crossing.iter().filter(|(pair, _)| is_busiest(*pair));
+            (most, rate, share.map(|(_, probability)| probability).sum())
+        };
+        let (out, into) = (towards(|(src, _)| src), towards(|(_, dst)| dst));
+        let (_, rate, share) = if into.0 > out.0 { into } else { out };
+        (rate, share)
     }
 }
 

@@ -2,6 +2,7 @@
 
 //! Times between flows, and the load that they make.
 
+use std::collections::BTreeMap;
 use weft_load::arrivals::Process;
 use weft_load::framing::Framing;
 use weft_load::generate::{Background, Flow, Until, Workload};
@@ -161,9 +162,11 @@ fn the_rate_of_a_load_is_the_formula() {
     assert!((host.per_second(1_200_000.0).unwrap() - 5_000.0).abs() < 1e-6);
     // The core: 4 racks of 4, each with 20 Gbit/s up; 12 of a host's 15 peers are across it.
     let groups: Vec<u32> = (0..HOSTS).map(|host| host / 4).collect();
-    let share = Pairs::uniform(HOSTS).unwrap().crossing_share(&groups);
-    assert!((share - 0.8).abs() < 1e-12);
-    let core = load(0.5, LoadOf::Core { rate: 80e9, share }, Counted::Wire);
+    let up = BTreeMap::from([0, 1, 2, 3].map(|rack| (rack, 20e9)));
+    let pairs = Pairs::uniform(HOSTS).unwrap();
+    let (rate, share) = pairs.busiest_crossing(&groups, &up);
+    assert!(rate == 80e9 && (share - 0.8).abs() < 1e-12);
+    let core = load(0.5, LoadOf::Core { rate, share }, Counted::Wire);
     assert!((core.per_second(1_200_000.0).unwrap() - 40e9 / (0.8 * 1.2e6)).abs() < 1e-6);
     assert_eq!(core.to_string(), "0.5 of core links (wire bytes)");
 }
@@ -198,10 +201,9 @@ fn the_achieved_load_is_the_asked_one_within_one_per_cent() {
         rate: RATE,
         share: pairs.busiest_share(),
     };
-    let core = LoadOf::Core {
-        rate: 80e9,
-        share: pairs.crossing_share(&groups),
-    };
+    let up = BTreeMap::from([0, 1, 2, 3].map(|rack| (rack, 20e9)));
+    let (rate, share) = pairs.busiest_crossing(&groups, &up);
+    let core = LoadOf::Core { rate, share };
     for (name, count) in [
         ("web-search", 300_000),
         ("google-all-rpc", 2_000_000),

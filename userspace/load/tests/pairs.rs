@@ -56,10 +56,31 @@ fn flows_follow_the_pairs_probabilities() {
 fn within_racks_flows_stay_there() {
     let groups = [0, 0, 0, 1, 1, 2];
     let pairs = Pairs::intra_group(&groups).unwrap();
-    assert!(pairs.crossing_share(&groups).abs() < 1e-12);
+    let rates = BTreeMap::from([0, 1, 2].map(|group| (group, 1e9)));
+    assert_eq!(pairs.busiest_crossing(&groups, &rates).1, 0.0);
     assert!(pairs.all().iter().all(|((src, _), _)| *src != 5));
     // Five hosts send; those of the rack of two hear only each other.
     assert!((pairs.busiest_share() - 0.2).abs() < 1e-12);
+}
+
+#[test]
+fn what_groups_have_to_carry_is_of_the_busiest_one_in_one_direction() {
+    let groups = [0, 0, 1, 1, 2, 2];
+    let rates = BTreeMap::from([(0, 10e9), (1, 10e9), (2, 40e9)]);
+    let of = |pairs: &[(u32, u32)]| {
+        let pairs = Pairs::listed("mine", pairs.to_vec(), 6).unwrap();
+        pairs.busiest_crossing(&groups, &rates)
+    };
+    assert_eq!(of(&[(0, 2), (2, 0)]), (20e9, 1.0));
+    assert_eq!(of(&[(0, 2), (2, 4)]), (20e9, 1.0));
+    // What one has to take from two.
+    assert_eq!(of(&[(0, 2), (4, 3)]), (10e9, 1.0));
+    // Of two that cross one comes out of fast links, the other out of slow ones.
+    assert_eq!(of(&[(0, 4), (2, 3), (4, 5), (4, 2)]), (10e9, 0.25));
+    // A group without links: what it sends is in nobody's way but the receivers'.
+    let rates = BTreeMap::from([(1, 10e9)]);
+    let pairs = Pairs::listed("mine", vec![(0, 2), (0, 4)], 6).unwrap();
+    assert_eq!(pairs.busiest_crossing(&groups, &rates), (10e9, 0.5));
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) struct Args {
 enum Of {
     /// The busiest host link
     Host,
-    /// The links from the racks into the core
+    /// The links between the core and the busiest rack, in the busier direction
     Core,
 }
 
