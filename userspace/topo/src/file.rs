@@ -337,6 +337,13 @@ fn check_names(content: &Content) -> Result<(), Error> {
                  uses it for something else; choose another"
             )));
         }
+        let number = name.strip_prefix("tap").unwrap_or_default();
+        if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()) {
+            return Err(Error::new(format!(
+                "\"{name}\" cannot name a node, for it would name network interfaces, where weft uses \
+                 it for those of machines; choose another"
+            )));
+        }
         if !seen.insert(name) {
             return Err(Error::new(format!(
                 "Two nodes are named \"{name}\"; rename one"

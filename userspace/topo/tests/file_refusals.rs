@@ -135,6 +135,20 @@ fn names_are_those_an_interface_may_have() {
             )
         );
     }
+    for bad in ["tap0", "tap12"] {
+        assert_eq!(
+            refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
+            format!(
+                "\"{bad}\" cannot name a node, for it would name network interfaces, where weft uses \
+                 it for those of machines; choose another"
+            )
+        );
+    }
+    // Nodes with such names have no such interfaces.
+    for good in ["tap", "tapir", "tap0-1"] {
+        let text = with("name = \"good\"", "").replace("tor0", good);
+        assert!(Spec::from_toml(&text).is_ok(), "{good}");
+    }
     assert_eq!(
         refusal(&with("\"tor0\"]\n", "\"h1\"]\n")),
         "Two nodes are named \"h1\"; rename one"
