@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => of_run(&args)?,
     };
     output::print(match format {
-        Format::Make => makefile(&plan),
+        Format::Make => makefile(&plan)?,
         Format::Slurm => slurm(&plan),
     })?;
     Ok(ExitCode::SUCCESS)
@@ -261,7 +261,7 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
     }
     let files: Vec<String> = runs
         .iter()
-        .map(|run| run.file.display().to_string())
+        .map(|run| quoted(&run.file.display().to_string()))
         .collect();
     Ok(Plan {
         gathered_by: format!("weft compare {}", files.join(" ")),
@@ -287,15 +287,32 @@ fn line(run: &Planned, number: usize) -> String {
     }
 }
 
-fn makefile(plan: &Plan) -> String {
+/// What a path is in a Makefile.
+///
+/// # Errors
+///
+/// If make takes some character of it for something else, which no backslash helps everywhere: one sentence.
+fn of_make(path: &Path) -> Result<String> {
+    let path = path.display().to_string();
+    let special = |c: char| c.is_whitespace() || c.is_control() || "\\:#%*?[]~;|&()<>".contains(c);
+    match path.chars().find(|c| special(*c)) {
+        Some(char) => usage(format!(
+            "make cannot name {path}, for `{char}`: --out names another folder, --format slurm takes any"
+        )),
+        // A line with `=` before its colon would be a variable's.
+        None => Ok(path.replace('$', "$$").replace('=', "$(equals)")),
+    }
+}
+
+fn makefile(plan: &Plan) -> Result<String> {
     let runs = &plan.runs;
-    let path = |path: &Path| path.display().to_string().replace('$', "$$");
-    let files: Vec<String> = runs.iter().map(|run| path(&run.file)).collect();
+    let files = runs.iter().map(|run| of_make(&run.file));
+    let files = files.collect::<Result<Vec<String>>>()?;
     let mut text = format!(
         "# {} runs, each the same bytes wherever it is made; what is there is not made again.\n\
-         # Gathered by: {}\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
+         # Gathered by: {}\nequals := =\n.DELETE_ON_ERROR:\nall: \\\n  {}\n",
         runs.len(),
-        plan.gathered_by.replace('$', "$$"),
+        plan.gathered_by,
         files.join(" \\\n  ")
     );
     for (number, (run, file)) in runs.iter().zip(&files).enumerate() {
@@ -303,7 +320,7 @@ fn makefile(plan: &Plan) -> String {
         // A String takes everything.
         let _ = write!(text, "\n{file}:\n\t{command}\n");
     }
-    text
+    Ok(text)
 }
 
 fn slurm(plan: &Plan) -> String {

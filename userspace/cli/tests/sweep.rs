@@ -59,31 +59,28 @@ fn tree(folder: &Path) -> Vec<(String, String)> {
     all
 }
 
+/// Puts the stand-in into a folder, where [`sh`] finds it.
+fn stand_in(folder: &Path) {
+    let stand_in = folder.join("weft");
+    fs::write(&stand_in, STAND_IN).unwrap();
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn sh(folder: &Path, script: &str) -> String {
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).env("PATH", path);
+    let output = command.current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// The plan's runs, made by make four at a time, by the array job one by one, and those that `weft run` would do.
 #[test]
 fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     let folder = files::folder("sweep-plan");
-    let stand_in = folder.join("weft");
-    fs::write(&stand_in, STAND_IN).unwrap();
-    assert!(
-        Command::new("chmod")
-            .arg("+x")
-            .arg(&stand_in)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    let sh = |script: &str| {
-        let output = Command::new("sh")
-            .args(["-ec", script])
-            .env("PATH", &path)
-            .current_dir(&folder)
-            .output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    stand_in(&folder);
+    let sh = |script: &str| sh(&folder, script);
     fs::write(
         folder.join("Makefile"),
         printed(&folder, &format!("sweep plan {SWEEP}")),
@@ -116,6 +113,51 @@ fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     fs::write(folder.join("job.sh"), job).unwrap();
     sh("for n in 0 1 2 3 4 5 6 7; do SLURM_ARRAY_TASK_ID=$n sh job.sh; done");
     assert_eq!(tree(&folder.join("results")), made);
+}
+
+/// Fabrics have `=` in their names, which makes a variable of a line.
+#[test]
+fn a_makefile_has_folders_of_several_fabrics() {
+    let folder = files::folder("sweep-fabrics");
+    stand_in(&folder);
+    let words = "sweep plan rack:hosts=4 --also rack:hosts=8 --out a$b";
+    fs::write(folder.join("Makefile"), printed(&folder, words)).unwrap();
+    sh(&folder, "make -s");
+    let made = tree(&folder.join("a$b"));
+    let names: Vec<_> = made.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "rack-hosts=4/droptail-seed1.jsonl",
+            "rack-hosts=8/droptail-seed1.jsonl"
+        ]
+    );
+    assert!(sh(&folder, "make -q && echo nothing left").contains("nothing left"));
+}
+
+#[test]
+fn a_folder_that_make_cannot_name_is_refused() {
+    let folder = files::folder("sweep-folders");
+    let plan = |format: &str, out: &str| {
+        let words = ["sweep", "plan", "--format", format, "rack", "--out", out];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(words).current_dir(&folder).output().unwrap()
+    };
+    for (out, char) in [("my results", ' '), ("a:b", ':'), ("a#b", '#'), ("a%", '%')] {
+        let refused = plan("make", out);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = format!(
+            "weft: make cannot name {out}/droptail-seed1.jsonl, for `{char}`: --out names another folder, --format slurm takes any\n"
+        );
+        assert_eq!(String::from_utf8(refused.stderr).unwrap(), said);
+        assert!(plan("slurm", out).status.success());
+    }
+    // For a shell, and in a comment, where make has no variables.
+    for (format, out) in [("slurm", "my results"), ("make", "a$b")] {
+        let planned = String::from_utf8(plan(format, out).stdout).unwrap();
+        let gathered = format!("# Gathered by: weft compare '{out}/droptail-seed1.jsonl'");
+        assert!(planned.lines().any(|it| it == gathered), "{planned}");
+    }
 }
 
 /// As an experiment's runs are told.
