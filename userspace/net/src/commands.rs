@@ -61,7 +61,12 @@ impl Display for Commands<'_> {
         )?;
         writeln!(f, "set -e")?;
         for module in &plan.modules {
-            writeln!(f, "insmod {}", quoted(&module.display().to_string()))?;
+            // One that is loaded already stays.
+            let file = quoted(&module.display().to_string());
+            writeln!(
+                f,
+                "[ -e \"/sys/module/$(modinfo -F name {file})/initstate\" ] || insmod {file}"
+            )?;
         }
         let mut named: Vec<&str> = plan
             .nodes
@@ -86,7 +91,12 @@ impl Display for Commands<'_> {
                 }
             }
             writeln!(f)?;
-            for sysctl in own.sysctls.iter().filter(|it| it.is_optional()) {
+            for (place, sysctl) in own.sysctls.iter().enumerate() {
+                // What is set again later, as by a scheme, is above and stays.
+                let again = || own.sysctls[place + 1..].iter();
+                if !sysctl.is_optional() || again().any(|it| it.path() == sysctl.path()) {
+                    continue;
+                }
                 let (key, value) = (sysctl.key(), sysctl.value());
                 // Not an error if the kernel has none.
                 writeln!(f, "ip netns exec {namespace} sysctl -q -e -w {key}={value}")?;

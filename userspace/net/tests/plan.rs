@@ -78,6 +78,41 @@ fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
     assert_eq!(different.len(), seeds.len());
 }
 
+/// As it is where a testbed is made: a scheme's sysctls come after the plan's own.
+#[test]
+fn what_a_scheme_sets_is_what_the_commands_leave() {
+    for key in [
+        "net.ipv4.fib_multipath_hash_seed",
+        "net/ipv4/fib_multipath_hash_seed",
+    ] {
+        let settings = Settings {
+            switch_sysctls: vec![Sysctl::new(key, "77").unwrap()],
+            ..Settings::default()
+        };
+        let topology = topology("leaf-spine:leaves=2,spines=2,hosts=1");
+        let plan = Plan::new("golden", &topology, settings).unwrap();
+        let commands = plan.commands().to_string();
+        for leaf in ["leaf0", "leaf1"] {
+            let own = format!("ip netns exec weft-golden-{leaf} sysctl ");
+            let words = commands.lines().filter(|line| line.starts_with(&own));
+            let words = words.flat_map(str::split_whitespace);
+            let set: Vec<_> = words.filter(|word| word.contains("hash_seed")).collect();
+            assert_eq!(set, [format!("{key}=77")], "{leaf}");
+        }
+    }
+}
+
+#[test]
+fn a_module_that_is_loaded_already_ends_no_commands() {
+    let topology = topology("rack:hosts=2");
+    let mut plan = Plan::new("golden", &topology, Settings::default()).unwrap();
+    plan.set_modules(vec!["/lib/my modules/sch_x.ko".into()]);
+    let commands = plan.commands().to_string();
+    let line = "[ -e \"/sys/module/$(modinfo -F name '/lib/my modules/sch_x.ko')/initstate\" ] || \
+                insmod '/lib/my modules/sch_x.ko'";
+    assert!(commands.lines().any(|it| it == line), "{commands}");
+}
+
 #[test]
 fn every_line_of_a_fat_tree_is_once_in_its_commands() {
     let plan = plan("fat-tree:k=4");
