@@ -269,15 +269,18 @@ impl Workload {
         }
         added.sort_by_key(|flow| flow.start_ns);
         let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
+        // A number of flows divided by all and multiplied by them again may be one or two roundings above itself.
+        // Of a time that is 1 ns, which is let be: kept results have it.
+        let count = |fraction: f64, of: u64| share(fraction * (1.0 - 2.0 * f64::EPSILON), of);
         let warm_up = match (self.until, trace) {
             (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
             (Until::Flows(n), Some(flows)) if n > flows => {
                 return invalid(format!("{n} flows: the trace has {flows}"));
             }
             (Until::Flows(n), _) | (Until::TraceEnd, Some(n)) => {
-                WarmUp::Flows(share(self.warm_up, n))
+                WarmUp::Flows(count(self.warm_up, n))
             }
-            (Until::Rounds(n), _) => WarmUp::Flows(share(self.warm_up, n) * self.round()?),
+            (Until::Rounds(n), _) => WarmUp::Flows(count(self.warm_up, n) * self.round()?),
             (Until::TraceEnd, None) => {
                 return invalid("without a trace, say a number of flows or a time");
             }

@@ -413,6 +413,21 @@ fn a_workload_ends_where_it_should() {
     assert!(background(&flows).len() > 850 && events(&flows).len() > 220);
 }
 
+/// A quotient times its divisor can be a little more than the dividend.
+#[test]
+fn a_warm_up_of_so_many_flows_has_no_more() {
+    for all in 1..400_u64 {
+        let before = 51.min(all - 1);
+        let workload = Workload {
+            until: Until::Flows(all),
+            warm_up: before as f64 / all as f64,
+            ..open("web-search", 1e6)
+        };
+        let warming = flows(&workload).iter().filter(|flow| flow.warm_up).count();
+        assert_eq!(warming as u64, before, "of {all}");
+    }
+}
+
 #[test]
 fn the_warm_up_is_marked() {
     let count = Workload {
