@@ -4,7 +4,8 @@
 //!
 //! A stage is built in `<hash>.tmp.<pid>` beside its final place and renamed, so that a half-built
 //! one never counts. One builder at a time holds the stage's lock; who uses an entry holds a shared
-//! lock on the entry's directory, so that pruning and `clean` leave it alone.
+//! lock on the entry's directory, so that pruning and `clean` leave it alone. Each command but `clean`
+//! holds a shared lock on the cache's directory, for what has none of its own.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,20 @@ impl Cache {
         })
     }
 
+    /// One of a test's own.
+    #[cfg(test)]
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Says that a command uses the cache, for as long as what it returns lives: logs and apt's folder have no
+    /// lock of their own. A cache that cannot be locked is still a cache.
+    pub(crate) fn in_use(&self) -> Option<Flock<File>> {
+        std::fs::create_dir_all(&self.root).ok()?;
+        let directory = File::open(&self.root).ok()?;
+        lock(directory, FlockArg::LockShared).ok()
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -192,7 +207,7 @@ impl Cache {
     }
 
     fn lock_stage(&self, home: &Path) -> Result<Flock<File>> {
-        let file = File::create(home.join("lock"))?;
+        let file = File::create(lock_of(home))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(held) => Ok(held),
             Err((file, Errno::EWOULDBLOCK)) => {
@@ -211,23 +226,37 @@ fn lock(file: File, how: FlockArg) -> Result<Flock<File>> {
     Flock::lock(file, how).map_err(|(_, error)| anyhow::anyhow!("locking in the cache: {error}"))
 }
 
-/// Removes an entry unless somebody uses it. Returns whether it is gone.
-pub(crate) fn remove_unused(path: &Path) -> Result<bool> {
-    let directory = File::open(path)?;
-    match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
-        Ok(_held) => crate::enter::remove_tree(path).map(|()| true),
-        Err((_, Errno::EWOULDBLOCK)) => Ok(false),
+/// A lock on a file or folder that nobody else has locked.
+///
+/// # Errors
+/// If it is not there.
+pub(crate) fn claim(path: &Path) -> Result<Option<Flock<File>>> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(held) => Ok(Some(held)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
         Err((_, error)) => bail!("locking {}: {error}", path.display()),
     }
+}
+
+/// The file of a stage's folder on which who builds an entry holds a lock.
+pub(crate) fn lock_of(home: &Path) -> PathBuf {
+    home.join("lock")
+}
+
+/// Whether this is an entry on which somebody works, or that was killed.
+pub(crate) fn is_half_built(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().contains(".tmp.")
 }
 
 /// Half-built entries of processes that were killed. The stage's lock is held, so nobody works on
 /// them.
 fn remove_leftovers(home: &Path) -> Result<()> {
     for entry in std::fs::read_dir(home)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().contains(".tmp.") {
-            crate::enter::remove_tree(&entry.path())?;
+        let path = entry?.path();
+        if is_half_built(&path) {
+            crate::enter::remove_tree(&path)?;
         }
     }
     Ok(())
@@ -245,7 +274,9 @@ fn prune(home: &Path, keep: usize) -> Result<()> {
     entries.sort();
     let surplus = entries.len().saturating_sub(keep);
     for (_, path) in entries.into_iter().take(surplus) {
-        remove_unused(&path)?;
+        if let Some(_nobody_else) = claim(&path)? {
+            crate::enter::remove_tree(&path)?;
+        }
     }
     Ok(())
 }

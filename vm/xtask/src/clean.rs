@@ -3,8 +3,8 @@
 //! `cargo xtask clean`: removes what the cache holds. Nothing outside the cache is touched.
 
 use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
@@ -15,24 +15,72 @@ use crate::clang;
 use crate::cli::Clean;
 use crate::ebpf;
 use crate::enter;
+use crate::guest;
 use crate::metadata;
 use crate::modules;
 use crate::package;
 use crate::packages;
 use crate::process;
+use crate::processor;
 use crate::rootfs;
 use crate::um_kernel;
 use crate::virtme;
 
-/// Directories of the cache that are no stages and can be made anew at no great cost.
-const OTHERS: [&str; 5] = ["apt", "log", "processors", "resolution", "run"];
+/// Directories of the cache that are no stages and have no lock of their own; they can be made anew at no great
+/// cost.
+const OTHERS: [&str; 3] = ["apt", "log", "resolution"];
+
+/// Something that may go.
+struct Candidate {
+    path: PathBuf,
+    users: Users,
+}
+
+/// How those who use something are told.
+enum Users {
+    /// They hold a lock on this.
+    Hold(PathBuf),
+    /// It bears the number of their process.
+    Named,
+}
+
+impl Candidate {
+    /// Something that is locked itself.
+    fn locked(path: PathBuf) -> Self {
+        let users = Users::Hold(path.clone());
+        Self { path, users }
+    }
+
+    /// Removes it unless somebody uses it, and returns whether it is gone, or would be.
+    fn remove(&self, dry_run: bool) -> Result<bool> {
+        let _nobody_else = match &self.users {
+            Users::Hold(file) => match cache::claim(file)? {
+                Some(held) => Some(held),
+                None => return Ok(false),
+            },
+            Users::Named if guest::is_under_way(&self.path) => return Ok(false),
+            Users::Named => None,
+        };
+        match (dry_run, self.path.is_dir()) {
+            (true, _) => {}
+            (false, true) => enter::remove_tree(&self.path)?,
+            (false, false) => fs::remove_file(&self.path)?,
+        }
+        Ok(true)
+    }
+}
 
 /// Runs it.
 ///
 /// # Errors
 /// If something cannot be removed.
 pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
-    let mut entries: Vec<(PathBuf, bool)> = Vec::new();
+    tell(cache, clean, &mut std::io::stdout())?;
+    Ok(0)
+}
+
+fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
+    let mut candidates = Vec::new();
     let stages = [
         rootfs::STAGE,
         metadata::STAGE,
@@ -50,43 +98,30 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
         virtme::STAGE,
     ];
     for stage in stages.iter().chain(package::STAGES) {
-        let mut of_stage = stage_entries(&cache.file(stage.name))?;
-        of_stage.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let kept = if clean.all { 0 } else { 1 };
-        entries.extend(
-            of_stage
-                .into_iter()
-                .skip(kept)
-                .map(|(_, path)| (path, true)),
-        );
+        candidates.extend(of_stage(&cache.file(stage.name), kept)?);
     }
     if clean.all {
-        entries.extend(OTHERS.map(|name| (cache.file(name), false)));
+        candidates.extend(others(cache)?);
     }
     let mut total = 0;
-    for (path, guarded) in entries {
-        if !path.is_dir() {
+    for candidate in candidates {
+        let path = &candidate.path;
+        // Whoever had it may have removed it meanwhile.
+        if !path.exists() {
             continue;
         }
-        let size = size_of(&path);
-        let name = path
-            .strip_prefix(cache.root())
-            .unwrap_or(&path)
-            .display()
-            .to_string();
-        let gone = if clean.dry_run {
-            println!("{:>9} {name}", mebibytes(size));
-            true
-        } else if guarded {
-            cache::remove_unused(&path).with_context(|| format!("removing {name}"))?
-        } else {
-            enter::remove_tree(&path).map(|()| true)?
+        let size = size_of(path);
+        let name = path.strip_prefix(cache.root()).unwrap_or(path).display();
+        let gone = candidate
+            .remove(clean.dry_run)
+            .with_context(|| format!("removing {name}"))?;
+        let what = match (gone, clean.dry_run) {
+            (true, false) => " removed",
+            (true, true) => "",
+            (false, _) => " is in use and stays",
         };
-        match (gone, clean.dry_run) {
-            (true, false) => println!("{:>9} {name} removed", mebibytes(size)),
-            (false, _) => println!("{:>9} {name} is in use and stays", mebibytes(size)),
-            (true, true) => {}
-        }
+        writeln!(out, "{:>9} {name}{what}", mebibytes(size))?;
         total += if gone { size } else { 0 };
     }
     let what = if clean.dry_run {
@@ -94,26 +129,64 @@ pub(crate) fn run(cache: &Cache, clean: &Clean) -> Result<u8> {
     } else {
         "removed"
     };
-    println!(
+    writeln!(
+        out,
         "{:>9} {what} from {}",
         mebibytes(total),
         cache.root().display()
-    );
-    Ok(0)
+    )?;
+    Ok(())
 }
 
-fn stage_entries(home: &Path) -> Result<Vec<(SystemTime, PathBuf)>> {
-    let mut entries = Vec::new();
-    let Ok(directory) = fs::read_dir(home) else {
-        return Ok(entries);
-    };
-    for entry in directory {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            entries.push((entry.metadata()?.modified()?, entry.path()));
+/// What was half built, and all finished entries but the `kept` last ones.
+fn of_stage(home: &Path, kept: usize) -> Result<Vec<Candidate>> {
+    let mut finished = Vec::new();
+    let mut candidates = Vec::new();
+    for path in content(home)? {
+        match cache::is_half_built(&path) {
+            true => candidates.push(Candidate {
+                path,
+                // The builder's: nobody locks the folder itself.
+                users: Users::Hold(cache::lock_of(home)),
+            }),
+            false if path.is_dir() => finished.push((fs::metadata(&path)?.modified()?, path)),
+            false => {}
         }
     }
-    Ok(entries)
+    finished.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    let surplus = finished.into_iter().skip(kept);
+    candidates.extend(surplus.map(|(_, path)| Candidate::locked(path)));
+    Ok(candidates)
+}
+
+/// What is of no stage.
+fn others(cache: &Cache) -> Result<Vec<Candidate>> {
+    let without_lock = OTHERS.map(|name| cache.file(name)).into_iter();
+    let without_lock = without_lock.filter(|path| path.is_dir());
+    let mut all: Vec<Candidate> = without_lock
+        .map(|path| Candidate {
+            path,
+            users: Users::Hold(cache.root().to_owned()),
+        })
+        .collect();
+    let processors = content(&cache.file(processor::PLACE))?;
+    all.extend(processors.into_iter().map(Candidate::locked));
+    let runs = content(&cache.file(guest::PLACE))?;
+    all.extend(runs.into_iter().map(|path| Candidate {
+        path,
+        users: Users::Named,
+    }));
+    Ok(all)
+}
+
+/// What is in a folder, if there is one.
+fn content(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("reading {}", folder.display()))?,
+    };
+    let paths = entries.map(|entry| Ok(entry?.path()));
+    paths.collect()
 }
 
 /// Bytes on disk, as `du` counts them; it also gets into what belongs to subordinate ids.
@@ -130,4 +203,118 @@ pub(crate) fn size_of(path: &Path) -> u64 {
 /// `1234 MiB`.
 pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::{Duration, SystemTime};
+
+    use nix::fcntl::{Flock, FlockArg};
+
+    use super::*;
+    use crate::interrupt::Temporary;
+
+    /// A cache with these folders, which are one after the other younger.
+    fn filled(name: &str, folders: &[&str]) -> (Cache, Temporary) {
+        let path = std::env::temp_dir().join(format!("weft-clean-{name}-{}", std::process::id()));
+        let temporary = Temporary::new(path.clone()).unwrap();
+        let cache = Cache::at(path);
+        for (place, folder) in folders.iter().enumerate() {
+            let folder = cache.file(folder);
+            fs::create_dir_all(&folder).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(place as u64);
+            File::open(folder).unwrap().set_modified(time).unwrap();
+        }
+        (cache, temporary)
+    }
+
+    /// What is printed, with and without `--dry-run`, without sizes and the cache's place. That is the same but for a word.
+    fn told(cache: &Cache, all: bool) -> Vec<String> {
+        let [planned, done] = [true, false].map(|dry_run| {
+            let mut out = Vec::new();
+            tell(cache, &Clean { all, dry_run }, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let names = text.lines().filter_map(|line| line.split_once(" MiB "));
+            let mut names: Vec<String> = names.map(|(_, name)| name.to_owned()).collect();
+            names.pop();
+            names.sort();
+            names
+        });
+        let done_as_planned = done.iter().map(|line| line.trim_end_matches(" removed"));
+        assert_eq!(planned, done_as_planned.collect::<Vec<_>>());
+        done
+    }
+
+    fn held(path: &Path) -> Flock<File> {
+        let file = File::open(path).unwrap();
+        Flock::lock(file, FlockArg::LockSharedNonblock).unwrap()
+    }
+
+    #[test]
+    fn a_half_built_entry_does_not_push_out_a_finished_one() {
+        let (cache, _guard) = filled("half", &["boot/old", "boot/new", "boot/new.tmp.1"]);
+        fs::write(cache.file("boot/lock"), "").unwrap();
+        assert_eq!(
+            told(&cache, false),
+            ["boot/new.tmp.1 removed", "boot/old removed"]
+        );
+        assert!(cache.file("boot/new").is_dir());
+    }
+
+    #[test]
+    fn what_is_being_built_stays() {
+        let (cache, _guard) = filled("building", &["boot/old", "boot/new.tmp.1"]);
+        fs::write(cache.file("boot/lock"), "").unwrap();
+        let lock = held(&cache.file("boot/lock"));
+        let stays = "boot/new.tmp.1 is in use and stays";
+        assert_eq!(told(&cache, true), [stays, "boot/old removed"]);
+        drop(lock);
+        assert_eq!(told(&cache, true), ["boot/new.tmp.1 removed"]);
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        let (cache, _guard) = filled("used", &["boot/old", "boot/new"]);
+        let _lock = held(&cache.file("boot/old"));
+        assert_eq!(
+            told(&cache, true),
+            ["boot/new removed", "boot/old is in use and stays"]
+        );
+    }
+
+    #[test]
+    fn what_a_running_guest_has_stays() {
+        let ours = format!("run/{}.0", std::process::id());
+        // No process has that number: it is larger than the kernel lets any be.
+        let (cache, _guard) = filled("guest", &[&ours, "run/4294967295.0", "processors", "log"]);
+        for number in ["processors/0", "processors/1"] {
+            fs::write(cache.file(number), "").unwrap();
+        }
+        let _lock = held(&cache.file("processors/1"));
+        let stays = |name: &str| format!("{name} is in use and stays");
+        let mut expected = [
+            "log removed".to_owned(),
+            "processors/0 removed".to_owned(),
+            stays("processors/1"),
+            "run/4294967295.0 removed".to_owned(),
+            stays(&ours),
+        ];
+        expected.sort();
+        assert_eq!(told(&cache, true), expected);
+        assert!(cache.file(&ours).is_dir());
+    }
+
+    #[test]
+    fn logs_of_a_command_that_runs_stay() {
+        let (cache, _guard) = filled("logs", &["apt/sid", "log", "resolution"]);
+        let running = cache.in_use();
+        let stays = ["apt", "log", "resolution"].map(|name| format!("{name} is in use and stays"));
+        assert_eq!(told(&cache, true), stays);
+        drop(running);
+        assert_eq!(
+            told(&cache, true),
+            ["apt removed", "log removed", "resolution removed"]
+        );
+    }
 }

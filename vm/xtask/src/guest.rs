@@ -25,6 +25,8 @@ use crate::processor;
 use crate::qemu::{self, Clock, Machine, Terminal};
 use crate::transfer;
 
+/// The folder of the cache in which each run has a directory of its own.
+pub(crate) const PLACE: &str = "run";
 /// How often the files that the machine writes are looked at.
 const POLL: Duration = Duration::from_millis(20);
 /// Lines of the kernel's log that are shown when the guest died silently.
@@ -86,8 +88,8 @@ pub(crate) struct Outcome {
 pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("run/{}.{number}", std::process::id());
-    remove_leftovers(&built.cache.file("run"))?;
+    let name = format!("{PLACE}/{}.{number}", std::process::id());
+    remove_leftovers(&built.cache.file(PLACE))?;
     let directory = Temporary::new(built.cache.file(name))?;
     let place = |file: &str| directory.path().join(file);
     write_initramfs(built, run, &place(qemu::INITRAMFS))?;
@@ -187,13 +189,18 @@ fn remove_leftovers(runs: &Path) -> Result<()> {
     };
     for entry in entries {
         let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.split('.').next().unwrap_or_default();
-        if !Path::new("/proc").join(process).exists() {
+        if !is_under_way(&entry.path()) {
             crate::enter::remove_tree(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Whether the xtask whose run has this directory is still there: its number is the name's first part.
+pub(crate) fn is_under_way(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let process = name.split('.').next().unwrap_or_default();
+    Path::new("/proc").join(process).exists()
 }
 
 fn conclude(

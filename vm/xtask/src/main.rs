@@ -84,6 +84,10 @@ fn run(cli: &Cli) -> Result<u8> {
     interrupt::install()?;
     cli.command.check()?;
     let cache = cache::Cache::locate()?;
+    let _in_use = match &cli.command {
+        Command::Clean(_) => None,
+        _ => cache.in_use(),
+    };
     match &cli.command {
         Command::Setup(options) => setup::setup(&cache, options),
         Command::Build(options) => setup::build(&cache, options),
