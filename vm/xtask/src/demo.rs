@@ -37,6 +37,10 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
         return Ok(0);
     }
     let runs = runs(demo);
+    for run in &runs {
+        // What cannot be handed over is said before anything is built.
+        weft_run::files(&words(demo, run))?;
+    }
     let built = build::all(cache, &demo.target.request(), &[clock(demo).kernel()])?;
     let shown = Shown::new(demo, runs.len());
     let results = run_all(&built, demo, &runs, &shown)?;

@@ -208,7 +208,7 @@ fn file(text: &str) -> Result<(PathBuf, String)> {
 
 /// The real place of a path in the guest: a directory entry in the initramfs would replace the
 /// links.
-fn merged(guest: &str) -> String {
+pub(crate) fn merged(guest: &str) -> String {
     let path = guest.trim_start_matches('/');
     for (link, target) in [
         ("usr/sbin/", "usr/bin/"),

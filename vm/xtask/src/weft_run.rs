@@ -4,13 +4,13 @@
 //! that it is.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::Built;
+use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::guest::{self, Run};
 use crate::process;
@@ -53,9 +53,100 @@ pub(crate) fn words<'a>(
     words
 }
 
-/// The name that `weft run` gives a result.
+/// The name that `weft run` gives a result: of a scheme in a folder, the folder's.
 pub(crate) fn file(scheme: &str, seed: u64) -> String {
+    let name = Path::new(scheme).file_name();
+    let scheme = name.map_or_else(|| scheme.into(), |name| name.to_string_lossy());
     format!("{scheme}-seed{seed}.jsonl")
+}
+
+/// The folder in which a guest's command runs.
+const HOME: &str = "/root";
+/// Folders of which the guest has its own, which would hide what it is handed.
+const ITS_OWN: [&str; 6] = ["dev", "out", "proc", "run", "sys", "tmp"];
+
+/// The files and folders of the host that words of `weft run` name, and where the guest has them: under the same
+/// path, so that results say the same as if the host had run them.
+///
+/// # Errors
+/// If the guest has something else under such a path.
+pub(crate) fn files(words: &[String]) -> Result<Vec<(PathBuf, String)>> {
+    let mut paths = Vec::new();
+    // `run` stands before the topology.
+    for pair in words.get(1..).unwrap_or_default().windows(2) {
+        let (option, path) = (pair[0].as_str(), Path::new(&pair[1]));
+        match option {
+            "--out" => {}
+            _ if !path.exists() => {}
+            // A folder that is here by chance: weft takes its own first.
+            "--scheme" if is_built_in(&pair[1]) => {}
+            "--scheme" => paths.extend(with_parents(path)),
+            _ => paths.push(path.to_owned()),
+        }
+    }
+    let placed = paths.into_iter().map(|path| {
+        let place = in_guest(&path)?;
+        Ok((path, place))
+    });
+    placed.collect()
+}
+
+/// Whether weft brings a scheme of that name.
+fn is_built_in(name: &str) -> bool {
+    let schemes = build::workspace().join("tc-configs");
+    !name.contains(['/', '.']) && schemes.join(name).is_dir()
+}
+
+/// Where a guest looks for a path of the host.
+fn in_guest(path: &Path) -> Result<String> {
+    let mut place = PathBuf::new();
+    for part in Path::new(HOME).join(path).components() {
+        match part {
+            Component::Normal(name) => place.push(name),
+            Component::ParentDir => {
+                place.pop();
+            }
+            Component::CurDir | Component::Prefix(_) | Component::RootDir => {}
+        }
+    }
+    let shown = path.display();
+    if place.as_os_str().is_empty() {
+        bail!("{shown}: the guest has no place for it: give it by a path from another folder");
+    }
+    if let Some(own) = ITS_OWN.iter().find(|own| place.starts_with(own)) {
+        bail!("{shown}: the guest has its own /{own}: copy it here and give it as ./NAME");
+    }
+    Ok(vm::merged(&place.to_string_lossy()))
+}
+
+/// A scheme's folder, and those of the schemes that it extends by a path.
+fn with_parents(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    let mut seen = vec![fs::canonicalize(folder).ok()];
+    while let Some(parent) = folders.last().and_then(|folder| parent(folder)) {
+        let real = fs::canonicalize(&parent).ok();
+        // In a circle: weft says what is wrong with it.
+        if seen.contains(&real) {
+            break;
+        }
+        seen.push(real);
+        folders.push(parent);
+    }
+    folders
+}
+
+/// What `scheme.toml` says in a line such as `extends = "../base"`.
+fn parent(folder: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(folder.join("scheme.toml")).ok()?;
+    let mut values = text.lines().filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "extends").then_some(value.trim())
+    });
+    let value = values.next()?;
+    let quote = value.chars().next()?;
+    let name = value.split(quote).nth(1)?;
+    let parent = folder.join(name);
+    (name.contains('/') && parent.is_dir()).then_some(parent)
 }
 
 /// What is wanted of it.
@@ -83,6 +174,7 @@ pub(crate) fn run(
 ) -> Result<Left> {
     let machine = vm::machine(built, clock, hardware)?;
     let run = Run {
+        files: files(&command)?,
         cancel: Some(Arc::clone(cancel)),
         ..Run::new(machine, command, hardware.timeout())
     };
@@ -162,6 +254,7 @@ fn told(line: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::Temporary;
 
     #[test]
     fn what_a_killed_run_left_is_no_result() {
@@ -171,6 +264,85 @@ mod tests {
         assert_eq!(whole(KILLED, left()), None);
         assert_eq!(whole(2, left()), None);
         assert_eq!(whole(0, None), None);
+    }
+
+    /// What is handed to the guest that runs these words.
+    fn handed(words: &str) -> Result<Vec<(String, String)>> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let files = files(&words)?.into_iter();
+        Ok(files
+            .map(|(host, guest)| (host.display().to_string(), guest))
+            .collect())
+    }
+
+    #[test]
+    fn files_that_a_run_names_are_in_the_guest_under_the_same_path() {
+        let words = "weft run ./Cargo.toml --scheme ../xtask/src --workload web-search --load 0.6 --out /etc";
+        let expected = [
+            ("./Cargo.toml", "root/Cargo.toml"),
+            ("../xtask/src", "xtask/src"),
+        ];
+        let expected = expected.map(|(host, guest)| (host.to_owned(), guest.to_owned()));
+        assert_eq!(handed(words).unwrap(), expected);
+        let whole = handed("weft run rack:hosts=2 --trace /etc/passwd --scheme dctcp").unwrap();
+        assert_eq!(whole, [("/etc/passwd".to_owned(), "etc/passwd".to_owned())]);
+    }
+
+    #[test]
+    fn a_name_that_weft_has_is_no_path() {
+        for name in ["dctcp", "fq_codel"] {
+            assert!(is_built_in(name), "{name}");
+        }
+        for name in [".", "..", "/tmp", "./dctcp", "mine"] {
+            assert!(!is_built_in(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_guest_has_its_own_of_is_refused() {
+        for (path, said) in [
+            ("/tmp", "the guest has its own /tmp"),
+            ("/", "no place for it"),
+        ] {
+            let error = handed(&format!("weft run rack --scheme {path}")).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_comes_with_those_that_it_extends() {
+        let name = format!("weft-extends-{}", std::process::id());
+        let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let folder = |name: &str, says: &str| {
+            let folder = place.path().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("scheme.toml"), says).unwrap();
+            folder
+        };
+        let mine = folder(
+            "mine",
+            "about = \"x\"\nextends = \"../base\" # whose it was\n",
+        );
+        // In a circle, of which weft says what is wrong with it.
+        folder("base", "extends='../mine'\n");
+        let all = [
+            mine.clone(),
+            mine.join("../base"),
+            mine.join("../base/../mine"),
+        ];
+        assert_eq!(with_parents(&mine), all[..2]);
+        assert_eq!(
+            with_parents(&folder("plain", "extends = \"dctcp\"")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_scheme_in_a_folder_has_the_folders_name() {
+        assert_eq!(file("./my/mine", 3), "mine-seed3.jsonl");
+        assert_eq!(file("../mine/", 3), "mine-seed3.jsonl");
+        assert_eq!(file("dctcp", 3), "dctcp-seed3.jsonl");
+        assert_eq!(file("..", 3), "..-seed3.jsonl");
     }
 
     #[test]

@@ -74,6 +74,10 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
         }
         return Ok(0);
     }
+    for run in &plan {
+        // What cannot be handed over is said before anything is built.
+        weft_run::files(&run.words(options))?;
+    }
     let missing: Vec<&Planned<'_>> = plan
         .iter()
         .filter(|run| options.again || !run.path(options).exists())
