@@ -85,7 +85,7 @@ impl Command {
 const SUITE: &str = "forky";
 
 /// Which kernel, from where.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
     #[arg(long, default_value = SUITE, value_parser = suite_name)]
@@ -123,6 +123,32 @@ impl Target {
     /// Whether the debug kernel was asked for.
     pub(crate) fn debug(&self) -> bool {
         self.kernel.as_deref() == Some(DEBUG)
+    }
+
+    /// The options that say the same, without those that have their defaults.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let default = Defaults::parse_from(["x"]).target;
+        // All of them are named: who adds one is told of this place.
+        let Self {
+            suite,
+            kernel,
+            mirror,
+            refresh,
+        } = self;
+        let mut words = Vec::new();
+        if *suite != default.suite {
+            words.extend(["--suite", suite]);
+        }
+        if let Some(kernel) = kernel {
+            words.extend(["--kernel", kernel]);
+        }
+        if let Some(mirror) = mirror.as_ref().filter(|_| *mirror != default.mirror) {
+            words.extend(["--mirror", mirror]);
+        }
+        if *refresh {
+            words.push("--refresh");
+        }
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// The same as a request. The debug kernel is made of what the newest is.
@@ -246,8 +272,17 @@ impl Target {
     }
 }
 
+/// What is so where nothing is said.
+#[derive(Parser)]
+struct Defaults {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    hardware: Hardware,
+}
+
 /// How the guest's machine is made.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Hardware {
     /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
@@ -273,6 +308,35 @@ impl Hardware {
     /// How long a guest may be silent.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    /// The options that say the same, without those that have their defaults.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let default = Defaults::parse_from(["x"]).hardware;
+        // All of them are named: who adds one is told of this place.
+        let Self {
+            shift,
+            seed,
+            cpus,
+            memory,
+            timeout,
+            append,
+        } = self;
+        let other = |value: u64, default: u64| (value != default).then_some(value);
+        let numbers = [
+            ("--shift", other((*shift).into(), default.shift.into())),
+            ("--seed", other(*seed, default.seed)),
+            ("--cpus", cpus.map(u64::from)),
+            ("--memory", other((*memory).into(), default.memory.into())),
+            ("--timeout", other(*timeout, default.timeout)),
+        ];
+        let numbers = numbers.into_iter().filter_map(|(option, value)| {
+            let value = value?.to_string();
+            Some([option.to_owned(), value])
+        });
+        // One word: the kernel's arguments may begin with a dash.
+        let append = append.iter().map(|it| format!("--append={it}"));
+        numbers.flatten().chain(append).collect()
     }
 
     /// The machine for a workload's seed: another one is another sample of the guest's randomness, too,

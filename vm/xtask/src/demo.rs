@@ -27,12 +27,10 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     if demo.dry_run {
         for run in runs(demo) {
-            let (clock, seed) = (
-                clock(demo).name(),
-                demo.hardware.for_workload(run.seed).seed,
-            );
-            let words = words(demo, &run).join(" ");
-            println!("cargo xtask vm --clock {clock} --seed {seed} -- {words}");
+            let hardware = demo.hardware.for_workload(run.seed);
+            let words = words(demo, &run);
+            let line = weft_run::shown(&demo.target, clock(demo), &hardware, &words)?;
+            println!("{line}");
         }
         return Ok(0);
     }

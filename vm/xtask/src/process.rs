@@ -171,10 +171,13 @@ fn shown_briefly(command: &Command) -> String {
 /// A command as one could type it.
 pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| quoted(&word.to_string_lossy()))
-        .collect::<Vec<_>>()
-        .join(" ")
+    shown_words(words.map(|word| word.to_string_lossy()))
+}
+
+/// Words of a command as one could type them.
+pub(crate) fn shown_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
+    let words = words.into_iter().map(|word| quoted(word.as_ref()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

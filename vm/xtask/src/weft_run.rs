@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result, bail};
 
 use crate::build::{self, Built};
-use crate::cli::{ClockKind, Hardware};
+use crate::cli::{ClockKind, Hardware, Target};
 use crate::guest::{self, Run};
 use crate::process;
 use crate::transfer;
@@ -51,6 +51,29 @@ pub(crate) fn words<'a>(
         words.extend([option.to_owned(), value]);
     }
     words
+}
+
+/// The command of xtask that runs these words in the same guest as [`run`] does.
+///
+/// # Errors
+/// Those of [`files`].
+pub(crate) fn shown(
+    target: &Target,
+    clock: ClockKind,
+    hardware: &Hardware,
+    words: &[String],
+) -> Result<String> {
+    let mut all = ["cargo", "xtask", "vm", "--clock", clock.name()]
+        .map(str::to_owned)
+        .to_vec();
+    all.extend(target.words());
+    all.extend(hardware.words());
+    for (host, guest) in files(words)? {
+        all.push(format!("--file={}:/{guest}", host.display()));
+    }
+    all.push("--".to_owned());
+    all.extend_from_slice(words);
+    Ok(process::shown_words(all))
 }
 
 /// The name that `weft run` gives a result: of a scheme in a folder, the folder's.
@@ -253,7 +276,13 @@ fn told(line: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+    use std::process::Command;
+
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{self, Cli};
     use crate::interrupt::Temporary;
 
     #[test]
@@ -264,6 +293,51 @@ mod tests {
         assert_eq!(whole(KILLED, left()), None);
         assert_eq!(whole(2, left()), None);
         assert_eq!(whole(0, None), None);
+    }
+
+    /// The words that a shell makes of a line, after `cargo`.
+    fn typed(line: &str) -> Vec<String> {
+        let script = format!("printf '%s\\0' {line}");
+        let output = process::capture(Command::new("sh").args(["-c", &script])).unwrap();
+        let words = output.split_terminator('\0').skip(1);
+        words.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_command_that_is_shown_makes_the_same_guest() {
+        let options = [
+            "--suite sid --kernel 7.2.12 --mirror http://x/debian --refresh",
+            "--shift 3 --seed 7 --cpus 2 --memory 2048 --timeout 60 --append=a=b --append=-c",
+            "",
+        ];
+        let clocks = [ClockKind::Model, ClockKind::Virtual, ClockKind::Real];
+        for (options, clock) in options.into_iter().zip(clocks) {
+            let demo = ["x", "demo"].into_iter().chain(options.split_whitespace());
+            let cli::Command::Demo(mut demo) = Cli::parse_from(demo).command else {
+                panic!("a demo")
+            };
+            demo.hardware.append.push("it's; $HOME \"x\"".to_owned());
+            let words = ["weft", "run", "./Cargo.toml", "--scheme", "a b"].map(str::to_owned);
+            let line = shown(&demo.target, clock, &demo.hardware, &words).unwrap();
+            let cli::Command::Vm(vm) = Cli::parse_from(typed(&line)).command else {
+                panic!("{line}")
+            };
+            assert_eq!(vm.target, demo.target, "{line}");
+            assert_eq!(vm.hardware, demo.hardware, "{line}");
+            assert_eq!(vm.clock, Some(clock), "{line}");
+            assert_eq!(vm.command, words.map(OsString::from), "{line}");
+            assert_eq!(vm.file, ["./Cargo.toml:/root/Cargo.toml"], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_has_its_default_is_not_shown() {
+        let cli::Command::Demo(demo) = Cli::parse_from(["x", "demo"]).command else {
+            panic!("a demo")
+        };
+        let words = ["weft".to_owned()];
+        let line = shown(&demo.target, ClockKind::Model, &demo.hardware, &words).unwrap();
+        assert_eq!(line, "cargo xtask vm --clock model -- weft");
     }
 
     /// What is handed to the guest that runs these words.

@@ -54,6 +54,12 @@ impl Planned<'_> {
         folder.join(format!("load-{}", self.load)).join(self.file())
     }
 
+    /// The command that runs it.
+    fn shown(&self, options: &BenchClocks) -> Result<String> {
+        let (hardware, words) = (self.hardware(options), self.words(options));
+        weft_run::shown(&options.target, self.clock, &hardware, &words)
+    }
+
     /// The same under both clocks.
     fn hardware(&self, options: &BenchClocks) -> Hardware {
         options.hardware.for_workload(self.seed)
@@ -68,9 +74,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
     let plan = plan(options);
     if options.dry_run {
         for run in &plan {
-            let words = run.words(options).join(" ");
-            let (clock, seed) = (run.clock.name(), run.hardware(options).seed);
-            println!("cargo xtask vm --clock {clock} --seed {seed} -- {words}");
+            println!("{}", run.shown(options)?);
         }
         return Ok(0);
     }

@@ -83,7 +83,9 @@ struct Report {
 pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     let (weft, simulation) = (weft(options), simulation(options));
     if options.dry_run {
-        println!("cargo xtask vm --clock model -- {}", weft.join(" "));
+        let (target, hardware) = (&options.target, &options.hardware);
+        let line = weft_run::shown(target, ClockKind::Model, hardware, &weft)?;
+        println!("{line}");
         println!("{}", process::shown(&compiler(Path::new("leaf_spine"))));
         println!("{}", process::shown(&simulation(Path::new("."))));
         return Ok(0);
