@@ -151,6 +151,15 @@ impl Target {
         words.into_iter().map(str::to_owned).collect()
     }
 
+    /// The same without what decides no result.
+    pub(crate) fn for_results(&self) -> Self {
+        Self {
+            mirror: None,
+            refresh: false,
+            ..self.clone()
+        }
+    }
+
     /// The same as a request. The debug kernel is made of what the newest is.
     pub(crate) fn request(&self) -> Request {
         Request {
@@ -281,6 +290,9 @@ struct Defaults {
     hardware: Hardware,
 }
 
+/// In seconds.
+const TIMEOUT: u64 = 600;
+
 /// How the guest's machine is made.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Hardware {
@@ -297,7 +309,7 @@ pub(crate) struct Hardware {
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
     /// End the guest when it has printed nothing for so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT)]
     pub(crate) timeout: u64,
     /// More of the kernel's command line (repeatable)
     #[arg(long, value_name = "ARGUMENT")]
@@ -337,6 +349,14 @@ impl Hardware {
         // One word: the kernel's arguments may begin with a dash.
         let append = append.iter().map(|it| format!("--append={it}"));
         numbers.flatten().chain(append).collect()
+    }
+
+    /// The same without what decides no result.
+    pub(crate) fn for_results(&self) -> Self {
+        Self {
+            timeout: TIMEOUT,
+            ..self.clone()
+        }
     }
 
     /// The machine for a workload's seed: another one is another sample of the guest's randomness, too,
@@ -546,7 +566,7 @@ pub(crate) struct BenchArbiter {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 What is the same, and what the table says, is in vm/um/README.md. Runs whose results are in --out are not run again, \
-so what was interrupted goes on. The counted-instruction clock takes nearly all of the time: half a processor second \
+so what was interrupted goes on; results of other options, files, kernels or versions do not count. The counted-instruction clock takes nearly all of the time: half a processor second \
 for each flow.
 
 Exit status: 1 if the clocks do not agree for a scheme and load.

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use indicatif::ProgressBar;
 
 use crate::build::{self, Built};
@@ -43,7 +43,6 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     let shown = Shown::new(demo, runs.len());
     let results = run_all(&built, demo, &runs, &shown)?;
     shown.finish();
-    fs::create_dir_all(&demo.out).with_context(|| format!("making {}", demo.out.display()))?;
     let mut files = Vec::new();
     let mut changes = Vec::new();
     for (run, result) in runs.iter().zip(&results) {
@@ -53,7 +52,7 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
             Ok(_) => Change::Other(path.display().to_string()),
             Err(_) => Change::First,
         });
-        fs::write(&path, &result.file).with_context(|| format!("writing {}", path.display()))?;
+        result.write(&path)?;
         files.push(path);
     }
     let report = demo.out.join("report.html");

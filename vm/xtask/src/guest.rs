@@ -235,11 +235,12 @@ fn conclude(
     })
 }
 
-/// The base, packages, our own part and the request, one archive after the other.
-fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
-    let mut archive = cpio::Archive::default();
-    built.add_to(&mut archive, run.machine.clock.kernel())?;
-    for (from, to) in &run.files {
+/// Adds files and folders of the host, each in its place.
+///
+/// # Errors
+/// If one cannot be read.
+pub(crate) fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Result<()> {
+    for (from, to) in files {
         let metadata = fs::metadata(from).with_context(|| format!("reading {}", from.display()))?;
         if metadata.is_dir() {
             archive.tree(from, &format!("{}/", to.trim_matches('/')))?;
@@ -248,6 +249,14 @@ fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
             archive.file(to, metadata.permissions().mode(), &fs::read(from)?)?;
         }
     }
+    Ok(())
+}
+
+/// The base, packages, our own part and the request, one archive after the other.
+fn write_initramfs(built: &Built, run: &Run, path: &Path) -> Result<()> {
+    let mut archive = cpio::Archive::default();
+    built.add_to(&mut archive, run.machine.clock.kernel())?;
+    add_files(&mut archive, &run.files)?;
     let mut request = run.request.clone();
     let clock = format!("{}={}", request::CLOCK, run.machine.clock.name());
     request.environment.insert(0, clock.into());

@@ -11,7 +11,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result, bail};
 
 use crate::build::{self, Built};
+use crate::cache::Key;
 use crate::cli::{ClockKind, Hardware, Target};
+use crate::cpio;
 use crate::guest::{self, Run};
 use crate::process;
 use crate::transfer;
@@ -37,8 +39,19 @@ impl Left {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         }
-        fs::write(path, &self.file).with_context(|| format!("writing {}", path.display()))
+        write(path, &self.file)
     }
+}
+
+/// Writes a file that is whole or not there, whenever this process ends.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
+    let mut half = path.as_os_str().to_owned();
+    half.push(".tmp");
+    let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 /// `weft run` on a topology, with options and their values.
@@ -114,10 +127,41 @@ pub(crate) fn files(words: &[String]) -> Result<Vec<(PathBuf, String)>> {
     placed.collect()
 }
 
+/// Where weft has its own scheme of a name.
+fn built_in(name: &str) -> PathBuf {
+    build::workspace().join("tc-configs").join(name)
+}
+
 /// Whether weft brings a scheme of that name.
 fn is_built_in(name: &str) -> bool {
-    let schemes = build::workspace().join("tc-configs");
-    !name.contains(['/', '.']) && schemes.join(name).is_dir()
+    !name.contains(['/', '.']) && built_in(name).is_dir()
+}
+
+/// A hash of what files say that words of `weft run` only name: those that are handed over, and weft's own of the
+/// scheme.
+///
+/// # Errors
+/// Those of [`files`], or if one cannot be read.
+pub(crate) fn inputs(words: &[String]) -> Result<String> {
+    let mut files = files(words)?;
+    let schemes = words.windows(2).filter(|pair| pair[0] == "--scheme");
+    for (number, folder) in schemes.flat_map(|pair| sources(&pair[1])).enumerate() {
+        files.push((folder, format!("scheme/{number}")));
+    }
+    let mut archive = cpio::Archive::default();
+    guest::add_files(&mut archive, &files)?;
+    Ok(Key::new("inputs").with(archive.finish()?).finish())
+}
+
+/// Folders that a scheme is made of, weft's own among them.
+fn sources(scheme: &str) -> Vec<PathBuf> {
+    let built_in = |name: &str| is_built_in(name).then(|| built_in(name));
+    let begin = built_in(scheme).or_else(|| Some(scheme.into()).filter(|it: &PathBuf| it.is_dir()));
+    begin.map_or_else(Vec::new, |folder| {
+        chain(&folder, |folder, name| {
+            by_path(folder, name).or_else(|| built_in(name))
+        })
+    })
 }
 
 /// Where a guest looks for a path of the host.
@@ -144,9 +188,21 @@ fn in_guest(path: &Path) -> Result<String> {
 
 /// A scheme's folder, and those of the schemes that it extends by a path.
 fn with_parents(folder: &Path) -> Vec<PathBuf> {
+    chain(folder, by_path)
+}
+
+/// The folder of the scheme that one in a folder extends by a path from there.
+fn by_path(folder: &Path, name: &str) -> Option<PathBuf> {
+    let parent = folder.join(name);
+    (name.contains('/') && parent.is_dir()).then_some(parent)
+}
+
+/// A scheme's folder, and those of the schemes that it extends: `next` finds one by the name that it has in a folder.
+fn chain(folder: &Path, next: impl Fn(&Path, &str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut seen = vec![fs::canonicalize(folder).ok()];
-    while let Some(parent) = folders.last().and_then(|folder| parent(folder)) {
+    let parent = |folder: &PathBuf| next(folder, &extended(folder)?);
+    while let Some(parent) = folders.last().and_then(parent) {
         let real = fs::canonicalize(&parent).ok();
         // In a circle: weft says what is wrong with it.
         if seen.contains(&real) {
@@ -159,7 +215,7 @@ fn with_parents(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// What `scheme.toml` says in a line such as `extends = "../base"`.
-fn parent(folder: &Path) -> Option<PathBuf> {
+fn extended(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("scheme.toml")).ok()?;
     let mut values = text.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -167,9 +223,7 @@ fn parent(folder: &Path) -> Option<PathBuf> {
     });
     let value = values.next()?;
     let quote = value.chars().next()?;
-    let name = value.split(quote).nth(1)?;
-    let parent = folder.join(name);
-    (name.contains('/') && parent.is_dir()).then_some(parent)
+    value.split(quote).nth(1).map(str::to_owned)
 }
 
 /// What is wanted of it.
@@ -409,6 +463,52 @@ mod tests {
             with_parents(&folder("plain", "extends = \"dctcp\"")).len(),
             1
         );
+    }
+
+    #[test]
+    fn inputs_are_what_files_say() {
+        // Here: of temporary files the guest has its own.
+        let folder = format!("./weft-inputs-{}", std::process::id());
+        let place = Temporary::new(folder.clone().into()).unwrap();
+        let words = |scheme: &str| {
+            let words = ["weft", "run", "rack:hosts=2", "--scheme", scheme];
+            inputs(&words.map(str::to_owned)).unwrap()
+        };
+        let says = |text: &str| {
+            fs::write(place.path().join("scheme.toml"), text).unwrap();
+            words(&folder)
+        };
+        let all = [
+            words("dctcp"),
+            words("droptail"),
+            says("about = 'x'"),
+            says("extends = 'dctcp'"),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert!(!all[..place].contains(one), "{all:?}");
+        }
+        assert_eq!(words("dctcp"), all[0]);
+        // What a scheme of weft's own extends counts, too.
+        let extends = |name: &str| sources(name).len();
+        assert_eq!((extends("dctcp-dibs") > 1, extends("nothing")), (true, 0));
+    }
+
+    #[test]
+    fn a_result_is_whole_or_not_there() {
+        let name = format!("weft-whole-{}", std::process::id());
+        let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        let path = place.path().join("a/b.jsonl");
+        let left = |text: &str| Left {
+            status: 0,
+            file: text.into(),
+        };
+        left("first").write(&path).unwrap();
+        // What was there is not written to, but another file takes its name.
+        let before = fs::File::open(&path).unwrap();
+        left("2").write(&path).unwrap();
+        assert_eq!(std::io::read_to_string(before).unwrap(), "first");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "2");
+        assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 1);
     }
 
     #[test]
