@@ -17,9 +17,13 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
 
+use crate::failure::Failure;
 use crate::interrupt::Temporary;
 use crate::process::Log;
 use crate::progress;
+
+/// What ends or changes a path in an overlay's options.
+const NO_LAYER: [char; 4] = [':', ',', '\\', '"'];
 
 /// The user's cache directory for this project.
 pub(crate) struct Cache {
@@ -99,7 +103,7 @@ impl Cache {
     /// `WEFT_CACHE`, else the user's cache directory.
     ///
     /// # Errors
-    /// If no home directory is known.
+    /// If no home directory is known, or its path cannot be an overlay's layer.
     pub(crate) fn locate() -> Result<Self> {
         let set = |name| {
             std::env::var_os(name)
@@ -110,9 +114,19 @@ impl Cache {
             .or_else(|| Some(set("XDG_CACHE_HOME")?.join("weft")))
             .or_else(|| Some(set("HOME")?.join(".cache/weft")))
             .context("no cache directory: set WEFT_CACHE, XDG_CACHE_HOME or HOME")?;
-        Ok(Self {
-            root: std::path::absolute(root)?,
-        })
+        Self::checked(std::path::absolute(root)?)
+    }
+
+    fn checked(root: PathBuf) -> Result<Self> {
+        let text = root.to_string_lossy();
+        if let Some(unfit) = text.chars().find(|unfit| NO_LAYER.contains(unfit)) {
+            let message = format!(
+                "the cache would be in {text}, and overlays of a folder with a `{unfit}` in its path cannot be \
+                 mounted: set WEFT_CACHE to another"
+            );
+            return Err(Failure::setup(message).into());
+        }
+        Ok(Self { root })
     }
 
     /// One of a test's own.
@@ -309,6 +323,27 @@ mod tests {
         ];
         for other in others {
             assert_ne!(base(), other);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_a_layer_is_refused() {
+        for sound in [
+            "/home/me/.cache/weft",
+            "/mnt/my disk/weft",
+            "/mnt/größer/weft=1",
+        ] {
+            assert_eq!(
+                Cache::checked(sound.into()).unwrap().root(),
+                Path::new(sound)
+            );
+        }
+        for path in ["/mnt/a:b/weft", "/mnt/a,b", r"/mnt/a\b", "/mnt/\"a\""] {
+            let error = Cache::checked(path.into()).err().expect(path).to_string();
+            assert!(
+                error.contains(path) && error.contains("WEFT_CACHE"),
+                "{error}"
+            );
         }
     }
 
