@@ -7,6 +7,7 @@
 //! id is root and their subordinate ids (`/etc/subuid`) are the others.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -168,6 +169,36 @@ impl Enter {
     }
 }
 
+/// A path of /proc/self/mounts, where `\040` is a space.
+fn unescaped(text: &str) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| first == b'\\');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// A mount point at or below a path, by what /proc/self/mounts says.
+fn mounted_in(mounts: &str, path: &Path) -> Option<PathBuf> {
+    let mut points = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .map(unescaped);
+    points.find(|point| point.starts_with(path))
+}
+
 /// Removes a directory tree, also one whose files belong to the user's subordinate ids.
 ///
 /// # Errors
@@ -175,8 +206,7 @@ impl Enter {
 pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     // Whatever is mounted in there belongs to somebody else.
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
-    let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    if let Some(mount) = mounted.map(Path::new).find(|mount| mount.starts_with(path)) {
+    if let Some(mount) = mounted_in(&mounts, path) {
         bail!("{} is a mount point; umount it first", mount.display());
     }
     let first = std::fs::remove_dir_all(path);
@@ -258,6 +288,17 @@ mod tests {
             both.contains(" -- nice taskset --cpu-list 3 sh -c "),
             "{both}"
         );
+    }
+
+    #[test]
+    fn a_mount_is_found_whatever_its_name() {
+        let mounts = "proc /proc proc rw 0 0\ntmpfs /a\\040b/c\\134d tmpfs rw 0 0\ntmpfs /\\303\\244/x tmpfs rw 0 0\n";
+        let found = |path: &str| mounted_in(mounts, Path::new(path));
+        assert_eq!(found("/proc"), Some("/proc".into()));
+        assert_eq!(found("/a b"), Some(r"/a b/c\d".into()));
+        assert_eq!(found("/ä"), Some("/ä/x".into()));
+        assert_eq!(found("/a"), None);
+        assert_eq!(unescaped(r"\0"), Path::new(r"\0"));
     }
 
     #[test]
