@@ -25,6 +25,7 @@ use crate::weft_run::{self, Left, Progress, Wanted};
 /// # Errors
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
+    weft_run::distinct(&demo.scheme)?;
     if demo.dry_run {
         for run in runs(demo) {
             let hardware = demo.hardware.for_workload(run.seed);

@@ -3,6 +3,7 @@
 //! `weft run` in a guest of its own: the results that it leaves, and how far it says
 //! that it is.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::build::{self, Built};
 use crate::cache::Key;
 use crate::cli::{ClockKind, Hardware, Target};
 use crate::cpio;
+use crate::failure::Failure;
 use crate::guest::{self, Run};
 use crate::process;
 use crate::transfer;
@@ -91,9 +93,13 @@ pub(crate) fn shown(
 
 /// The name that `weft run` gives a result: of a scheme in a folder, the folder's.
 pub(crate) fn file(scheme: &str, seed: u64) -> String {
+    format!("{}-seed{seed}.jsonl", name(scheme))
+}
+
+/// What results call a scheme.
+pub(crate) fn name(scheme: &str) -> Cow<'_, str> {
     let name = Path::new(scheme).file_name();
-    let scheme = name.map_or_else(|| scheme.into(), |name| name.to_string_lossy());
-    format!("{scheme}-seed{seed}.jsonl")
+    name.map_or_else(|| scheme.into(), |name| name.to_string_lossy())
 }
 
 /// The folder in which a guest's command runs.
@@ -178,10 +184,13 @@ fn in_guest(path: &Path) -> Result<String> {
     }
     let shown = path.display();
     if place.as_os_str().is_empty() {
-        bail!("{shown}: the guest has no place for it: give it by a path from another folder");
+        let message = "the guest has no place for it: give it by a path from another folder";
+        return Err(Failure::setup(format!("{shown}: {message}")).into());
     }
     if let Some(own) = ITS_OWN.iter().find(|own| place.starts_with(own)) {
-        bail!("{shown}: the guest has its own /{own}: copy it here and give it as ./NAME");
+        let message =
+            format!("{shown}: the guest has its own /{own}: copy it here and give it as ./NAME");
+        return Err(Failure::setup(message).into());
     }
     Ok(vm::merged(&place.to_string_lossy()))
 }
@@ -224,6 +233,22 @@ fn extended(folder: &Path) -> Option<String> {
     let value = values.next()?;
     let quote = value.chars().next()?;
     value.split(quote).nth(1).map(str::to_owned)
+}
+
+/// Refuses schemes whose results would be one file.
+///
+/// # Errors
+/// Which.
+pub(crate) fn distinct(schemes: &[String]) -> Result<()> {
+    for (place, scheme) in schemes.iter().enumerate() {
+        let name = name(scheme);
+        if let Some(other) = schemes[..place].iter().find(|it| self::name(it) == name) {
+            let message =
+                format!("--scheme: {other} and {scheme} would leave one file, of the name {name}");
+            return Err(Failure::setup(message).into());
+        }
+    }
+    Ok(())
 }
 
 /// What is wanted of it.
@@ -509,6 +534,20 @@ mod tests {
         assert_eq!(std::io::read_to_string(before).unwrap(), "first");
         assert_eq!(fs::read_to_string(&path).unwrap(), "2");
         assert_eq!(fs::read_dir(place.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_of_two_schemes_are_two_files() {
+        let said = |schemes: &[&str]| {
+            let schemes: Vec<String> = schemes.iter().map(|&it| it.to_owned()).collect();
+            distinct(&schemes).err().map(|error| error.to_string())
+        };
+        assert_eq!(said(&["dctcp", "./my/mine", "droptail"]), None);
+        let expected = "--scheme: dctcp and ./my/dctcp would leave one file, of the name dctcp";
+        assert_eq!(
+            said(&["dctcp", "droptail", "./my/dctcp"]).as_deref(),
+            Some(expected)
+        );
     }
 
     #[test]

@@ -80,12 +80,11 @@ impl Planned<'_> {
         let Some(text) = read(&self.path(options))? else {
             return Ok(false);
         };
-        let name = Path::new(self.scheme).file_name().unwrap_or_default();
         let expected = Header {
             weft: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: Some(release.to_owned()),
             clock: Some(self.clock.name().to_owned()),
-            scheme: name.to_string_lossy().into_owned(),
+            scheme: weft_run::name(self.scheme).into_owned(),
             seed: self.seed,
         };
         Ok(has_summary(&text)
@@ -151,6 +150,7 @@ fn read(path: &Path) -> Result<Option<String>> {
 /// # Errors
 /// If the guests cannot be built or run.
 pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
+    weft_run::distinct(&options.scheme)?;
     let plan = plan(options);
     if options.dry_run {
         for run in &plan {
