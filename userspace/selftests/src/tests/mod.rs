@@ -17,6 +17,7 @@ mod rate;
 mod refusals;
 mod results;
 mod rootless;
+mod sharing;
 mod testbeds;
 mod window;
 
@@ -26,6 +27,8 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     idle,
     #[exact = "judges what weft measures"]
     rate,
+    #[exact = "judges what weft measures"]
+    sharing,
     #[exact = "judges what weft measures"]
     balance,
     #[exact = "judges what weft measures"]
