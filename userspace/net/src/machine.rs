@@ -36,8 +36,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If there is no such host, one of the plan's processes is to run on it, or a qdisc of its port is one end of
-    /// something whose other end would be in the machine.
+    /// If there is no such host, one of the plan's processes is to run on it, a qdisc of its port is one end of
+    /// something whose other end would be in the machine, or PASE's arbitrators would compare its clock with others'.
     pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
         for host in hosts {
             let found = self.topology.find(host);
@@ -64,6 +64,7 @@ impl Plan {
                      would hear it and answer the machine"
                 ));
             }
+            self.check_clocks()?;
             self.nodes[node.index()].is_machine = true;
         }
         Ok(())
@@ -221,7 +222,7 @@ pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Settings;
+    use crate::plan::{Settings, Sysctl};
     use crate::processes::Process;
     use crate::qdisc;
 
@@ -265,6 +266,26 @@ mod tests {
         plan.set_machines(&["h2".into()]).unwrap();
         let machines: Vec<&str> = plan.machines().map(|node| node.name.as_str()).collect();
         assert_eq!(machines, ["h2"]);
+    }
+
+    #[test]
+    fn a_machine_has_a_clock_of_its_own_and_no_part_in_an_order_by_deadlines() {
+        let fabric = "rack:hosts=3".parse::<weft_topo::Spec>().unwrap();
+        let plan = |criterion| {
+            let set = |name: &str, value| Sysctl::new(&format!("net.ipv4.tcp_pase.{name}"), value);
+            let settings = Settings {
+                host_sysctls: vec![
+                    set("criterion", criterion).unwrap(),
+                    set("ask_queues", "8").unwrap(),
+                ],
+                ..Settings::default()
+            };
+            let mut plan = Plan::new("x", &fabric.topology(), settings).unwrap();
+            plan.set_machines(&["h2".into()])
+        };
+        let error = plan("1").unwrap_err().to_string();
+        assert!(error.contains("each machine's own clock"), "{error}");
+        plan("0").unwrap();
     }
 
     #[test]

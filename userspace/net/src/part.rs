@@ -34,7 +34,7 @@ impl Plan {
     /// # Errors
     ///
     /// If there is no such part, an address is said twice, some part would have no rack, a link would need an
-    /// identifier beyond VXLAN's, or there is a qdisc that needs one clock for all hosts.
+    /// identifier beyond VXLAN's, there is a qdisc that needs one clock for all hosts, or such a setting of PASE's.
     pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
         if own >= machines.len() {
             return invalid(format!(
@@ -62,6 +62,7 @@ impl Plan {
                 "fastpass has one clock for all hosts, so its fabric is on one machine",
             );
         }
+        self.check_clocks()?;
         let of = divided(&self.topology, machines.len())?;
         let topology = &self.topology;
         self.processes.retain(|process| {
@@ -172,7 +173,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::Settings;
+    use crate::plan::{Settings, Sysctl};
+    use crate::qdisc;
 
     fn topology(spec: &str) -> Topology {
         spec.parse::<weft_topo::Spec>().unwrap().topology()
@@ -267,5 +269,46 @@ mod tests {
         );
         let mixed = [machines(1)[0], "2001:db8::1".parse().unwrap()];
         assert!(refused("fat-tree:k=4", &mixed, 0).contains("one family"));
+    }
+
+    #[test]
+    fn what_needs_one_clock_is_on_one_machine() {
+        let topology = topology("fat-tree:k=4");
+        let mut plan = Plan::new("x", &topology, Settings::default()).unwrap();
+        let line = "qdisc add dev edge0 root fastpass address 10.0.0.1 first 10.0.0.1 hosts 2 arbiter 10.0.0.1 rate 10gbit";
+        plan.set_qdiscs(|node, _, _| match node.name.as_str() {
+            "h0" => qdisc::parse("lines", line),
+            _ => Ok(Vec::new()),
+        })
+        .unwrap();
+        let error = plan.set_part(&machines(2), 0).unwrap_err();
+        assert!(error.to_string().contains("fastpass has one clock"));
+        let pase = |settings: &[(&str, &str)]| {
+            let sysctl = |(name, value): &(&str, &str)| {
+                Sysctl::new(&format!("net.ipv4.tcp_pase.{name}"), value).unwrap()
+            };
+            let settings = Settings {
+                host_sysctls: settings.iter().map(sysctl).collect(),
+                ..Settings::default()
+            };
+            let mut plan = Plan::new("x", &topology, settings).unwrap();
+            plan.set_part(&machines(2), 0).map_err(|it| it.to_string())
+        };
+        let error = pase(&[("criterion", "1"), ("ask_queues", "8")]).unwrap_err();
+        assert!(
+            error.contains("criterion=0") && error.contains("ask_queues=0"),
+            "{error}"
+        );
+        for settings in [
+            [("criterion", "0"), ("ask_queues", "8")],
+            [("criterion", "2"), ("ask_queues", "8")],
+            [("criterion", "1"), ("ask_queues", "0")],
+            // Nobody is asked by default.
+            [("criterion", "1"), ("queues", "8")],
+        ] {
+            pase(&settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+        }
+        // The last one counts.
+        pase(&[("criterion", "1"), ("ask_queues", "8"), ("criterion", "0")]).unwrap();
     }
 }

@@ -197,7 +197,36 @@ pub(crate) struct Neighbour {
     pub(crate) mac: Mac,
 }
 
+impl NodePlan {
+    /// What a sysctl is set to; the last one counts.
+    fn sysctl(&self, key: &str) -> Option<&str> {
+        let last = self.sysctls.iter().rfind(|it| it.key() == key)?;
+        Some(last.value().trim())
+    }
+
+    /// Whether PASE's flows have their deadlines for an order, and others than their host compare these.
+    fn tells_deadlines(&self) -> bool {
+        let own = |name: &str| self.sysctl(&format!("net.ipv4.tcp_pase.{name}"));
+        // Without the setting nobody is asked.
+        own("criterion") == Some("1") && own("ask_queues").is_some_and(|queues| queues != "0")
+    }
+}
+
 impl Plan {
+    /// # Errors
+    ///
+    /// If the hosts are to have clocks of several machines, and say times of them to arbitrators.
+    pub(crate) fn check_clocks(&self) -> Result<()> {
+        if self.nodes.iter().any(NodePlan::tells_deadlines) {
+            return invalid(
+                "PASE's arbitrators compare deadlines (criterion=1), which are times of each machine's own clock: on several \
+                 machines order flows by their size (criterion=0), or leave them to their host's own arbitrator (ask_queues=0, \
+                 as the scheme pase-local does)",
+            );
+        }
+        Ok(())
+    }
+
     /// Plans `topology` as the testbed `testbed`, with no qdiscs yet.
     ///
     /// # Errors
