@@ -531,7 +531,7 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
         ..flow(2, 1_500 * MS, (2, 1), 1_000)
     };
     let own = [
-        flow(0, 0, (0, 1), 200_000_000),
+        flow(0, 0, (0, 1), 50_000_000),
         flow(1, MS / 10, (2, 1), 1_000),
         late,
     ];
