@@ -57,6 +57,14 @@ apt install /mnt/new/weft_*.deb /mnt/new/weft-dkms_*.deb
 installed "$new" "$release"
 [ ! -e "/usr/src/weft-$old" ]
 [ "$time_of_metadata" = "$(stat -c %Y "/var/cache/weft-dkms/$release/from")" ]
+
+say "metadata of another version of the kernel's package is made anew, and what a killed making left goes"
+version=$(dpkg-query --show --showformat '${Version}' "linux-headers-$release")
+sed -i "1s/ $version\$/ 0.1/" "/var/cache/weft-dkms/$release/from"
+mkdir /var/cache/weft-dkms/.making.killed
+"/usr/src/weft-$new/rust-metadata" "$release" "/lib/modules/$release/build" /tmp/linked
+[ "$time_of_metadata" != "$(stat -c %Y "/var/cache/weft-dkms/$release/from")" ]
+[ ! -e /var/cache/weft-dkms/.making.killed ]
 weft --version
 for program in weft-tag weft-pase weft-arbiter; do "$program" --help >/dev/null; done
 
