@@ -2,6 +2,7 @@
 
 //! `weft-tag`: attaches weft's eBPF programs by hand.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -299,29 +300,34 @@ fn count(counters: &Counters, programs: &[&str], stats: &mut Map<String, Value>)
 }
 
 /// One line for what it is, one for each program's counters.
-fn print(stats: &Map<String, Value>) {
+fn table(stats: &Map<String, Value>) -> String {
     let plain = |value: &Value| {
         value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     };
+    let mut text = String::new();
     let mut head = Vec::new();
     for (name, value) in stats {
         match value {
             Value::Object(group) => {
                 if !head.is_empty() {
-                    println!("{}", head.join(" "));
+                    text += &format!("{}\n", head.join(" "));
                     head.clear();
                 }
                 let counters: Vec<_> = group
                     .iter()
                     .map(|(what, count)| format!("{what} {count}"))
                     .collect();
-                println!(" {name}: {}", counters.join(" "));
+                text += &format!(" {name}: {}\n", counters.join(" "));
             }
             other => head.push(format!("{name} {}", plain(other))),
         }
     }
+    if !head.is_empty() {
+        text += &format!("{}\n", head.join(" "));
+    }
+    text
 }
 
 #[cfg(feature = "log")]
@@ -361,12 +367,16 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Detach(target) => target.detach(),
         Command::Stats { target, json } => {
             let stats = target.stats()?;
-            if *json {
-                println!("{}", Value::Object(stats));
+            let text = if *json {
+                format!("{}\n", Value::Object(stats))
             } else {
-                print(&stats);
+                table(&stats)
+            };
+            match io::stdout().write_all(text.as_bytes()) {
+                // Who read it has seen enough: `weft-tag stats | head`.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written.context("writing to standard output"),
             }
-            Ok(())
         }
         Command::Man { folder } => std::fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))

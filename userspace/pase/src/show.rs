@@ -3,7 +3,7 @@
 //! What arbitrators know, for whoever asks in their network namespace: an abstract Unix socket, which is
 //! that of a namespace as addresses are.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -75,16 +75,16 @@ pub(crate) fn print(json: bool) -> Result<()> {
     let mut stream = UnixStream::connect_addr(&address).map_err(connecting)?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    if json {
-        print!("{text}");
-        return Ok(());
+    if !json {
+        let told: Value =
+            serde_json::from_str(&text).context("what it told is cut off: ask with --json")?;
+        text = rows(&told).join("\n") + "\n";
     }
-    let told: Value =
-        serde_json::from_str(&text).context("what it told is cut off: ask with --json")?;
-    for row in rows(&told) {
-        println!("{row}");
+    match io::stdout().write_all(text.as_bytes()) {
+        // Who read it has seen enough: `weft-pase show | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("writing to standard output"),
     }
-    Ok(())
 }
 
 fn rows(told: &Value) -> Vec<String> {

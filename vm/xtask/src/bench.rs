@@ -21,6 +21,7 @@ use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{Bench, BenchKind, ClockKind, Hardware};
 use crate::guest::{self, Run};
+use crate::output;
 use crate::progress;
 use crate::qemu::Clock;
 use crate::transfer;
@@ -62,9 +63,9 @@ fn tell<T: Serialize>(
         progress::note(&format!("saved {}", path.display()));
     }
     if json {
-        println!("{text}");
+        output::print(&text)?;
     } else {
-        print!("{}", table(report));
+        output::bytes(table(report).as_bytes())?;
     }
     Ok(0)
 }

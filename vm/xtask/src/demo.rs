@@ -15,6 +15,7 @@ use indicatif::ProgressBar;
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Demo};
+use crate::output;
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -31,7 +32,7 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
             let hardware = demo.hardware.for_workload(run.seed);
             let words = words(demo, &run);
             let line = weft_run::shown(&demo.target, clock(demo), &hardware, &words)?;
-            println!("{line}");
+            output::print(&line)?;
         }
         return Ok(0);
     }
@@ -59,15 +60,15 @@ pub(crate) fn run(cache: &Cache, demo: &Demo) -> Result<u8> {
     let report = demo.out.join("report.html");
     let weft = &built.programs.weft;
     let compared = process::capture(Command::new(weft).arg("compare").args(&files))?;
-    print!("{compared}");
+    output::bytes(compared.as_bytes())?;
     process::capture(
         Command::new(weft)
             .args(["report", "--out"])
             .arg(&report)
             .args(&files),
     )?;
-    println!("\n{}", repeated(&changes));
-    println!("report: {}", report.display());
+    output::print(format!("\n{}", repeated(&changes)))?;
+    output::print(format!("report: {}", report.display()))?;
     // Not to be believed: the comparison says why.
     Ok(results
         .iter()

@@ -38,6 +38,7 @@ mod lab;
 mod layer;
 mod metadata;
 mod modules;
+mod output;
 mod package;
 mod packages;
 mod parallel;

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use crate::build::{self, Base};
 use crate::cache::{Cache, Entry, Stage};
 use crate::cli::Package;
+use crate::output;
 use crate::progress;
 
 /// What is kept in the cache.
@@ -44,11 +45,11 @@ pub(crate) fn run(cache: &Cache, package: &Package) -> Result<u8> {
         trial::run(cache, package, &base, &debs)?;
     }
     if package.json {
-        println!("{}", serde_json::to_string_pretty(&places)?);
+        output::json(&places)?;
     } else {
-        places
-            .iter()
-            .for_each(|place| println!("{}", place.display()));
+        for place in &places {
+            output::print(place.display().to_string())?;
+        }
     }
     Ok(0)
 }

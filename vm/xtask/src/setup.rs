@@ -13,6 +13,7 @@ use crate::ebpf;
 use crate::host::{self, Need};
 use crate::metadata;
 use crate::modules;
+use crate::output;
 use crate::process::shown;
 use crate::programs;
 use crate::rootfs;
@@ -29,11 +30,11 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         host::ensure(cache)?;
         let kernels = suite::list(cache, &request)?;
         if setup.json {
-            println!("{}", serde_json::to_string_pretty(&kernels)?);
+            output::json(&kernels)?;
         } else {
-            kernels
-                .iter()
-                .for_each(|kernel| println!("{}", kernel.release));
+            for kernel in &kernels {
+                output::print(&kernel.release)?;
+            }
         }
     } else if setup.dry_run {
         describe_setup(
@@ -59,7 +60,7 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
         }
         if setup.json {
             let facts = facts(&base, &metadata);
-            println!("{}", serde_json::to_string_pretty(&facts)?);
+            output::json(&facts)?;
         }
     }
     Ok(0)
@@ -72,14 +73,14 @@ pub(crate) fn setup(cache: &Cache, setup: &Setup) -> Result<u8> {
 pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
     if build.dry_run {
         describe_setup(cache, &build.target, &host::MACHINE)?;
-        println!("# kernel modules, inside the root filesystem");
-        println!("make -C /usr/lib/modules/KERNEL/build M=kmod modules");
-        println!("# eBPF programs, inside the root filesystem");
-        println!("cargo build --release --target bpfel-unknown-none");
-        println!(
+        output::print("# kernel modules, inside the root filesystem")?;
+        output::print("make -C /usr/lib/modules/KERNEL/build M=kmod modules")?;
+        output::print("# eBPF programs, inside the root filesystem")?;
+        output::print("cargo build --release --target bpfel-unknown-none")?;
+        output::print(format!(
             "# guest programs\n{}",
             shown(&programs::command(&build::workspace(), None))
-        );
+        ))?;
         return Ok(0);
     }
     let built = build::in_place(cache, &build.target.request(), &[Kernel::Stock])?;
@@ -94,7 +95,7 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
             built.programs.weft
         ]);
         facts["plugin"] = json!(built.programs.plugin);
-        println!("{}", serde_json::to_string_pretty(&facts)?);
+        output::json(&facts)?;
     }
     Ok(0)
 }
@@ -117,30 +118,33 @@ fn facts(base: &Base, metadata: &Entry) -> Value {
 fn describe_setup(cache: &Cache, target: &Target, needs: &[Need]) -> Result<()> {
     let missing = host::missing_of(needs);
     if !missing.is_empty() {
-        println!(
+        output::print(format!(
             "# host packages\n{}",
             shown(&host::install_command(&missing))
-        );
+        ))?;
     }
     let Some(resolution) = suite::recorded(cache, &target.request()) else {
-        println!(
+        output::print(format!(
             "# the kernel of {} is looked up first; the rest depends on it",
             target.suite
-        );
+        ))?;
         return Ok(());
     };
     if let Some(entry) = rootfs::find(cache, &resolution)? {
-        println!("# the root filesystem is there: {}", entry.path().display());
+        output::print(format!(
+            "# the root filesystem is there: {}",
+            entry.path().display()
+        ))?;
     } else {
         let place = cache.file(rootfs::STAGE.name).join("root");
-        println!(
+        output::print(format!(
             "# root filesystem\n{}",
             shown(&rootfs::command(&resolution, &place))
-        );
+        ))?;
     }
-    println!(
+    output::print(format!(
         "# Rust metadata, kernel image and initramfs of {}, bpf-linker, kernel of the model clock",
         resolution.kernel
-    );
+    ))?;
     Ok(())
 }

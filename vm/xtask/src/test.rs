@@ -10,7 +10,6 @@ mod debug;
 mod guests;
 mod host;
 
-use std::io::Write;
 use std::sync::mpsc;
 
 use anyhow::Result;
@@ -21,6 +20,7 @@ use crate::cli::{ClockKind, Test, TestClock};
 use crate::console;
 use crate::failure::Failure;
 use crate::ktap::{self, Tally};
+use crate::output;
 use crate::virtme;
 use applications::Applications;
 
@@ -60,11 +60,11 @@ pub(crate) fn run(cache: &Cache, test: &Test) -> Result<u8> {
     match of_guests.transpose() {
         Ok(guests) => tally.add(guests.unwrap_or_default()),
         Err(error) => {
-            conclude(&tally);
+            let _ = conclude(&tally);
             return Err(error);
         }
     }
-    Ok(conclude(&tally))
+    conclude(&tally)
 }
 
 /// Builds what guests need, and runs them. They print when `host`, whose sender goes away then, has
@@ -103,28 +103,30 @@ fn under_virtme(cache: &Cache, test: &Test) -> Result<u8> {
     let output = virtme::run(&built, test.filter.as_deref(), &test.hardware, &mut print)?;
     let mut tally = ktap::parse(&output);
     if let Some(log) = console::trouble(&output) {
-        println!("the guest's kernel is in trouble; its log:\n{log}");
+        output::print(format!("the guest's kernel is in trouble; its log:\n{log}"))?;
         tally.fail("the guest (see above)");
     }
-    Ok(conclude(&tally))
+    conclude(&tally)
 }
 
-fn conclude(tally: &Tally) -> u8 {
+fn conclude(tally: &Tally) -> Result<u8> {
     for failure in &tally.failures {
-        println!("failed: {failure}");
+        output::print(format!("failed: {failure}"))?;
     }
     let skipped = match tally.skipped {
         0 => String::new(),
         count => format!(", {count} skipped"),
     };
-    println!("{} passed, {} failed{skipped}", tally.passed, tally.failed);
-    u8::from(tally.failed > 0 || tally.passed == 0)
+    output::print(format!(
+        "{} passed, {} failed{skipped}",
+        tally.passed, tally.failed
+    ))?;
+    Ok(u8::from(tally.failed > 0 || tally.passed == 0))
 }
 
 fn print(bytes: &[u8]) {
-    let mut stdout = std::io::stdout();
-    // Nobody may be reading any more; the exit status still counts.
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    // The exit status still counts.
+    let _ = output::bytes(bytes);
 }
 
 #[cfg(test)]
@@ -133,12 +135,13 @@ mod tests {
 
     #[test]
     fn a_run_without_a_passed_test_is_no_success() {
-        assert_eq!(conclude(&Tally::default()), 1);
+        assert_eq!(conclude(&Tally::default()).unwrap(), 1);
         assert_eq!(
             conclude(&Tally {
                 passed: 1,
                 ..Tally::default()
-            }),
+            })
+            .unwrap(),
             0
         );
         assert_eq!(
@@ -146,7 +149,8 @@ mod tests {
                 passed: 9,
                 failed: 1,
                 ..Tally::default()
-            }),
+            })
+            .unwrap(),
             1
         );
     }

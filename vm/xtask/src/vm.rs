@@ -15,6 +15,7 @@ use crate::cli::{ClockKind, Hardware, Vm};
 use crate::failure::Failure;
 use crate::guest::{self, Run};
 use crate::kvm;
+use crate::output;
 use crate::process;
 use crate::progress;
 use crate::qemu::{self, Clock, Machine, Terminal};
@@ -75,10 +76,10 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         ..machine(&built, clock, &vm.hardware)?
     };
     if vm.dry_run {
-        println!(
-            "{}",
-            process::shown(&qemu::command(&built.with_boot(clock.kernel())?, &machine))
-        );
+        output::print(process::shown(&qemu::command(
+            &built.with_boot(clock.kernel())?,
+            &machine,
+        )))?;
         return Ok(0);
     }
     built.add_packages(&vm.package)?;

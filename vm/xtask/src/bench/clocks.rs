@@ -15,6 +15,7 @@ use serde::Deserialize;
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{BenchClocks, ClockKind, Hardware};
+use crate::output;
 use crate::parallel;
 use crate::process;
 use crate::progress;
@@ -154,7 +155,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchClocks) -> Result<u8> {
     let plan = plan(options);
     if options.dry_run {
         for run in &plan {
-            println!("{}", run.shown(options)?);
+            output::print(run.shown(options)?)?;
         }
         return Ok(0);
     }

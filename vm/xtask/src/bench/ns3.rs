@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::cli::{BenchNs3, ClockKind};
 use crate::host;
 use crate::interrupt::Temporary;
+use crate::output;
 use crate::process;
 use crate::progress;
 use crate::weft_run::{self, Wanted};
@@ -85,9 +86,9 @@ pub(crate) fn run(cache: &Cache, options: &BenchNs3) -> Result<u8> {
     if options.dry_run {
         let (target, hardware) = (&options.target, &options.hardware);
         let line = weft_run::shown(target, ClockKind::Model, hardware, &weft)?;
-        println!("{line}");
-        println!("{}", process::shown(&compiler(Path::new("leaf_spine"))));
-        println!("{}", process::shown(&simulation(Path::new("."))));
+        output::print(&line)?;
+        output::print(process::shown(&compiler(Path::new("leaf_spine"))))?;
+        output::print(process::shown(&simulation(Path::new("."))))?;
         return Ok(0);
     }
     host::provide(cache, &host::NS3)?;

@@ -37,6 +37,7 @@ use crate::enter;
 use crate::failure::Failure;
 use crate::host;
 use crate::interrupt::{self, Kind};
+use crate::output;
 use crate::process::{self, shown};
 use crate::programs;
 
@@ -56,7 +57,7 @@ pub(crate) fn run(cache: &Cache, options: &BenchWeave) -> Result<u8> {
         needs.push(host::MININET);
     }
     if options.dry_run {
-        describe(options, &needs);
+        describe(options, &needs)?;
         return Ok(0);
     }
     host::provide(cache, &needs)?;
@@ -170,31 +171,37 @@ fn mininet(options: &BenchWeave) -> Result<Option<String>> {
 }
 
 /// Prints the commands.
-fn describe(options: &BenchWeave, needs: &[host::Need]) {
+fn describe(options: &BenchWeave, needs: &[host::Need]) -> Result<()> {
     let missing = host::missing_of(needs);
     if !missing.is_empty() {
-        println!(
+        output::print(format!(
             "# host packages\n{}",
             shown(&host::install_command(&missing))
-        );
+        ))?;
     }
     let workspace = build::workspace();
-    println!("# weft\n{}", shown(&programs::weft_command(&workspace)));
+    output::print(format!(
+        "# weft\n{}",
+        shown(&programs::weft_command(&workspace))
+    ))?;
     let weft = Path::new("weft");
     for &k in &options.k {
         for &tool in &options.tools {
             let runs = tool.runs(options);
-            println!("# {}, k={k}, {runs} times", tool.name());
+            output::print(format!("# {}, k={k}, {runs} times", tool.name()))?;
             let up = shown(&tools::up_command(tool, weft, k));
             match tool {
                 Tool::Weft | Tool::WeftPrograms => {
-                    println!("{up}\n{}", shown(&tools::down_command(weft)))
+                    output::print(format!("{up}\n{}", shown(&tools::down_command(weft))))?;
                 }
                 Tool::IpBatch | Tool::IpBatchParallel => {
-                    println!("{up} --dry-run    as files for ip -batch and tc -batch");
+                    output::print(format!(
+                        "{up} --dry-run    as files for ip -batch and tc -batch"
+                    ))?;
                 }
-                Tool::Mininet => println!("{}", shown(&tools::mininet_command(k))),
+                Tool::Mininet => output::print(shown(&tools::mininet_command(k)))?,
             }
         }
     }
+    Ok(())
 }

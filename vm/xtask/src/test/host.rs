@@ -16,6 +16,7 @@ use crate::enter;
 use crate::host;
 use crate::interrupt::{self, Kind};
 use crate::ktap::Tally;
+use crate::output;
 use crate::process;
 use crate::progress;
 
@@ -48,10 +49,10 @@ fn testbeds(cache: &Cache, test: &Test) -> Result<Tally> {
     if enter::is_root() {
         host::provide(cache, &host::WEAVING)?;
     } else if !may() {
-        println!(
+        output::print(
             "skipped: testbeds on this machine's kernel; they need iproute2, and root or user \
-             namespaces: sudo -E env PATH=\"$PATH\" cargo test --test fabric"
-        );
+             namespaces: sudo -E env PATH=\"$PATH\" cargo test --test fabric",
+        )?;
         return Ok(Tally {
             skipped: 1,
             ..Tally::default()

@@ -15,6 +15,7 @@ use super::removal::Removal;
 use super::rest::Rest;
 use super::tools::{self, SHAPER, Weaver};
 use crate::cli::{BenchWeave, Tool};
+use crate::output;
 use crate::progress;
 
 /// How often the wait for the kernel is measured with nothing to wait for.
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &BenchWeave, weft: &Path) -> Result<u8> {
         }
     }
     measured.others = rest.others();
-    println!("{}", serde_json::to_string(&measured)?);
+    output::print(serde_json::to_string(&measured)?)?;
     Ok(0)
 }
 

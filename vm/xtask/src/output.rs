@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Standard output.
+
+use std::io::{self, ErrorKind, Write as _};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+/// Prints a line. Nobody may be reading any more (`| head`): that is no error, as what is left to do
+/// is done all the same, and the exit status still counts.
+///
+/// # Errors
+///
+/// What writing gives, but for a reader who is gone.
+pub(crate) fn print(text: impl AsRef<str>) -> Result<()> {
+    bytes(format!("{}\n", text.as_ref()).as_bytes())
+}
+
+/// Prints a value as JSON.
+///
+/// # Errors
+///
+/// As [`print()`].
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    print(serde_json::to_string_pretty(value)?)
+}
+
+/// Prints bytes, at once.
+///
+/// # Errors
+///
+/// As [`print()`].
+pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("writing to standard output")
+        }
+        _ => Ok(()),
+    }
+}

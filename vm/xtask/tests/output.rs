@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Standard output that cannot be written to.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::process::{Command, Output, Stdio};
+
+fn described(out: impl Into<Stdio>) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weft-xtask"))
+        .args(["bench", "weave", "--dry-run"])
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .unwrap()
+}
+
+/// As with `cargo xtask bench weave --dry-run | head -1`.
+#[test]
+fn who_has_read_enough_is_no_error() {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let output = described(writer);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success());
+}
+
+#[test]
+fn a_full_disk_is_one() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = described(full);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
