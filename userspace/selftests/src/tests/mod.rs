@@ -12,6 +12,7 @@ mod incast;
 mod kill;
 mod lab;
 mod memory;
+mod order;
 mod pase;
 mod rate;
 mod refusals;
@@ -37,6 +38,8 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     incast,
     #[exact = "judges what weft measures"]
     window,
+    #[exact = "judges what weft measures"]
+    order,
     #[exact = "judges what weft measures"]
     results,
     refusals,
