@@ -16,6 +16,14 @@
 //! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit: then the timeslot
 //! is missed. What is left of a timeslot when nothing more waits for its destination is left unused.
 //!
+//! # When a host asks
+//!
+//! TCP hands over a burst packet by packet, and the work that sends a request runs after the first one. A request
+//! that left then would ask for one timeslot, and the rest of the burst would wait for the whole interval. So a
+//! request waits for `gather` after the packet that caused it, and asks for all that came meanwhile.
+//!
+//! # Clocks
+//!
 //! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that what comes of that
 //! can be seen: of all that is here it goes only into when a timeslot begins.
 
@@ -37,6 +45,8 @@ pub struct Terms {
     pub limit: u32,
     /// How late a timeslot may be begun.
     pub late: u64,
+    /// How long a request waits for other packets of its burst.
+    pub gather: u64,
     /// The least time between two rounds of what is said to the arbiter. It is at least as long as a round takes, too.
     pub interval: u64,
     /// Until what was not acknowledged is said again.
@@ -142,6 +152,10 @@ pub struct Host<S: Store> {
     round: u64,
     /// Whether the time after a round has not been seen to be over.
     is_pausing: bool,
+    /// Until when a request waits for other packets of its burst.
+    gather_until: Option<u64>,
+    /// Whether the caller's timer is not set for that yet.
+    is_timer_stale: bool,
     /// When something was last said to the arbiter, or heard of it.
     quiet_since: u64,
     packets: u32,
@@ -171,6 +185,8 @@ impl<S: Store> Host<S> {
             is_speaking: false,
             round: 0,
             is_pausing: false,
+            gather_until: None,
+            is_timer_stale: false,
             quiet_since: 0,
             packets: 0,
             ledger: Ledger::new(count, paths)?,
@@ -179,7 +195,7 @@ impl<S: Store> Host<S> {
         })
     }
 
-    /// Goes by other terms from now on: limit, late, interval, timeout, skew and report. Packets inside stay.
+    /// Goes by other terms from now on: limit, late, gather, interval, timeout, skew and report. Packets inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -189,9 +205,9 @@ impl<S: Store> Host<S> {
         self.endpoint.set_timeout(terms.timeout);
     }
 
-    /// A packet to `destination` comes that takes `cost` bytes of the link. Whether there is room for it.
+    /// A packet to `destination` arrives that takes `cost` bytes of the link. Whether there is room for it.
     #[inline]
-    pub fn arrive(&mut self, destination: u16, cost: u32) -> bool {
+    pub fn arrive(&mut self, now: u64, destination: u16, cost: u32) -> bool {
         let (limit, capacity) = (self.terms.limit, self.terms.capacity);
         let queue = self.queues.get_mut(usize::from(destination));
         let Some(queue) = queue.filter(|queue| queue.packets < limit) else {
@@ -211,21 +227,32 @@ impl<S: Store> Host<S> {
             1 => capacity.saturating_sub(cost),
             _ => 0,
         };
-        self.ask(destination);
+        if self.ask(destination) {
+            self.gather(now);
+        }
         true
     }
 
-    /// Asks for what is needed and not asked for yet.
-    fn ask(&mut self, destination: u16) {
-        let Some(queue) = self.queues.get(usize::from(destination)) else {
+    /// A packet needs a timeslot: its request waits for other packets of the burst, unless one waits already.
+    #[inline]
+    fn gather(&mut self, now: u64) {
+        if self.gather_until.is_some() || self.is_speaking {
             return;
+        }
+        self.gather_until = Some(now.saturating_add(self.terms.gather));
+        // In a pause the timer is set for its end, and then set anew.
+        self.is_timer_stale = !self.is_pausing;
+    }
+
+    /// Asks for what is needed and not asked for yet. Whether there was any of that.
+    fn ask(&mut self, destination: u16) -> bool {
+        let Some(queue) = self.queues.get(usize::from(destination)) else {
+            return false;
         };
         let coming = self.endpoint.outstanding(destination);
         let coming = coming.saturating_add(queue.kept);
         let more = queue.needed.saturating_sub(coming);
-        if more > 0 {
-            self.endpoint.ask(destination, more);
-        }
+        more > 0 && self.endpoint.ask(destination, more) > 0
     }
 
     /// What is to be sent at `now`. `first` is what the first packet that waits for a destination takes of the
@@ -384,13 +411,16 @@ impl<S: Store> Host<S> {
 
     /// Writes what is to be said to the arbiter, and says how many bytes it takes; to be called until there is nothing.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
-        if now < self.speak_at {
+        // Whoever calls this asks for the next time afterwards.
+        self.is_timer_stale = false;
+        if now < self.may_speak_at() {
             return None;
         }
         // What becomes due while it speaks waits for the next round: this one ends, however long it takes to say it.
         if !self.is_speaking {
             self.round = now;
         }
+        self.gather_until = None;
         if self.enquire_at().is_some_and(|at| at <= self.round) {
             self.endpoint.enquire();
         }
@@ -492,16 +522,27 @@ impl<S: Store> Host<S> {
         self.ledger.lost()
     }
 
-    /// When [`poll`](Self::poll) is to be called, whatever happens until then: it is said anew after each `poll`
-    /// that had nothing, and can be sooner only after [`receive`](Self::receive), and when nothing was said before.
+    /// When to call [`poll`](Self::poll), whatever happens until then. The time changes after each `poll` that had
+    /// nothing, and gets sooner only after [`receive`](Self::receive) and [`arrive`](Self::arrive). Then it is 0 once,
+    /// so that the caller sets its timer.
     #[inline]
     pub fn next_poll(&self) -> Option<u64> {
+        if self.is_timer_stale {
+            return Some(0);
+        }
+        let earliest = self.may_speak_at();
         if self.is_pausing {
-            return Some(self.speak_at);
+            return Some(earliest);
         }
         let due = self.endpoint.next_poll(0).into_iter();
         let due = due.chain(self.enquire_at()).chain(self.report_at()).min();
-        due.map(|at| at.max(self.speak_at))
+        due.map(|at| at.max(earliest))
+    }
+
+    /// Before this time nothing is said to the arbiter.
+    #[inline]
+    fn may_speak_at(&self) -> u64 {
+        self.speak_at.max(self.gather_until.unwrap_or(0))
     }
 
     /// When the arbiter is to be asked whether it is still there: while packets wait for what it has heard of, and it says

@@ -144,6 +144,11 @@ crate::options! {
         as "report" [Unit::Time, "TIME", "a time, for example 600us"],
         in (MIN_PERIOD, MAX_TIME), or c"Report must be between 10 us and 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_REPORT).clamp(MIN_PERIOD, MAX_TIME);
+    /// Nanoseconds that a request waits for other packets of its burst, at most [`MAX_TIME`]; by default one timeslot.
+    GATHER = 21, gather: u64
+        as "gather" [Unit::Time, "TIME", "a time, for example 1us"],
+        in (0, MAX_TIME), or c"Gather must be at most 100 s",
+        default |said| timeslot(said);
 }
 
 impl Config {
@@ -198,8 +203,8 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays. Limit, late, interval, timeout, skew and
-    /// report may change, no more: all else is agreed upon with the arbiter.
+    /// The configuration after a `change`: what the request does not say stays. Limit, late, gather, interval, timeout,
+    /// skew and report may change, no more: all else is agreed upon with the arbiter.
     ///
     /// # Errors
     ///
@@ -210,6 +215,7 @@ impl Config {
         let allowed = Self {
             limit: changed.limit,
             late: changed.late,
+            gather: changed.gather,
             interval: changed.interval,
             timeout: changed.timeout,
             skew: changed.skew,
@@ -218,7 +224,7 @@ impl Config {
         };
         if changed != allowed {
             return Err(Refusal::invalid(
-                c"Only limit, late, interval, timeout, skew and report can be changed",
+                c"Only limit, late, gather, interval, timeout, skew and report can be changed",
             ));
         }
         Ok(changed)
@@ -242,6 +248,7 @@ impl Config {
             capacity: bytes.try_into().unwrap_or(u32::MAX),
             limit: self.limit,
             late: self.late,
+            gather: self.gather,
             interval: self.interval,
             timeout: self.timeout,
             skew: self.skew,

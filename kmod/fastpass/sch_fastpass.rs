@@ -422,7 +422,7 @@ impl Qdisc for Port {
         let number = self.member;
         if let Some(destination) = destination {
             let has_room = sch.shared(|node| match node.members.get_mut(number) {
-                Some(Some(member)) => member.host.arrive(destination, cost),
+                Some(Some(member)) => member.host.arrive(now(), destination, cost),
                 _ => false,
             });
             return match self.waiting.get_mut(usize::from(destination)) {

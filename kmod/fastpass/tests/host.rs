@@ -24,6 +24,7 @@ const TERMS: Terms = Terms {
     capacity: CAPACITY,
     limit: 500,
     late: 250,
+    gather: TIMESLOT,
     interval: 700,
     timeout: 4000,
     skew: 0,
@@ -134,7 +135,7 @@ impl World {
     fn arrive(&mut self, destination: u16, cost: u32) {
         let waiting = self.waiting.entry(destination).or_default();
         let fits = waiting.len() < TERMS.limit as usize;
-        assert_eq!(self.host.arrive(destination, cost), fits);
+        assert_eq!(self.host.arrive(self.now, destination, cost), fits);
         if fits {
             waiting.push_back(cost);
         }
@@ -398,6 +399,48 @@ fn packets_share_timeslots_as_long_as_they_fit() {
     assert_eq!(used(9), [vec![], vec![], vec![2500], vec![1]]);
 }
 
+/// The timeslots to `destination` that the arbiter knows of: given, or still wanted.
+fn asked(world: &World, destination: u16) -> u32 {
+    let given = world.given.values().filter(|(to, _)| *to == destination);
+    let wanted = world.wanted.0.get(&destination).copied().unwrap_or(0);
+    given.count() as u32 + wanted
+}
+
+#[test]
+fn one_request_asks_for_a_whole_burst() {
+    for size in [1, 2, 8, 40] {
+        let mut world = World::new(1, NONE);
+        world.arrive(9, CAPACITY);
+        world.finish();
+        let said = world.said_at.len();
+        // One after the other, as TCP sends them; the kernel runs the work after the first.
+        for _ in 0..size {
+            world.arrive(7, CAPACITY);
+        }
+        // Less than an interval: no second request has left yet.
+        world.pass(world.now + TERMS.gather + NONE.delay + 60);
+        assert_eq!(world.said_at.len(), said + 1, "{size} packets");
+        assert_eq!(asked(&world, 7), size, "{size} packets");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_burst_in_a_pause_is_asked_for_when_the_pause_ends() {
+    let mut world = World::new(1, NONE);
+    world.arrive(9, CAPACITY);
+    world.finish();
+    world.arrive(7, CAPACITY);
+    world.pass(world.now + TERMS.gather + 60);
+    let spoke = *world.said_at.last().unwrap();
+    for _ in 0..5 {
+        world.arrive(7, CAPACITY);
+    }
+    world.pass(spoke + TERMS.interval + 60 + NONE.delay);
+    assert_eq!(asked(&world, 7), 6);
+    world.finish();
+}
+
 #[test]
 fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
     let terms = Terms {
@@ -407,7 +450,7 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
     let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, terms).unwrap();
     let packets = 70_000;
     for _ in 0..packets {
-        assert!(host.arrive(7, CAPACITY));
+        assert!(host.arrive(1_000_000, 7, CAPACITY));
     }
     assert_eq!(host.outstanding(), crate::fastpass::MAX_OUTSTANDING);
     let mut session = Session::<Heap>::new(ID, COUNT, TERMS.timeout).unwrap();
@@ -453,12 +496,12 @@ fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for(
 #[test]
 fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
     let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, TERMS).unwrap();
-    assert!(!host.arrive(COUNT, 84));
+    assert!(!host.arrive(0, COUNT, 84));
     for _ in 0..TERMS.limit {
-        assert!(host.arrive(7, 84));
+        assert!(host.arrive(0, 7, 84));
     }
-    assert!(!host.arrive(7, 84));
-    assert!(host.arrive(8, 84));
+    assert!(!host.arrive(0, 7, 84));
+    assert!(host.arrive(0, 8, 84));
     assert_eq!(host.counters().full, 2);
 }
 
@@ -477,7 +520,7 @@ fn a_round_ends_however_long_it_takes() {
             };
             let mut host = Host::<Heap>::new(ID, MANY, paths, 1, terms).unwrap();
             for destination in 0..destinations {
-                assert!(host.arrive(destination, CAPACITY));
+                assert!(host.arrive(1_000_000, destination, CAPACITY));
             }
             // Nobody answers.
             let (mut now, mut bytes) = (1_000_000, [0; MAX_SIZE]);

@@ -166,6 +166,7 @@ const TERMS: Terms = Terms {
     capacity: 1000,
     limit: 10,
     late: 100,
+    gather: 0,
     interval: 100,
     timeout: 1000,
     skew: 7,
@@ -213,7 +214,7 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
     host.arrived(10_000, 3, 1, Some(4));
     assert_eq!(host.next_poll(), None);
     // It asks for a timeslot, and so comes to know the arbiter.
-    assert!(host.arrive(2, 500));
+    assert!(host.arrive(10_000, 2, 500));
     for now in [10_000, 10_100, 10_200] {
         exchange(&mut host, &mut session, now, &mut heard);
     }
@@ -251,7 +252,7 @@ fn who_forges_a_report_is_not_heeded() {
     let mut host = Host::<Heap>::new(1, 4, 2, 5, TERMS).unwrap();
     let mut session = Session::<Heap>::new(1, 4, 1000).unwrap();
     let mut heard = Heard::default();
-    assert!(host.arrive(2, 500));
+    assert!(host.arrive(10_000, 2, 500));
     exchange(&mut host, &mut session, 10_000, &mut heard);
     let mut bytes = [0; MAX_SIZE];
     let head = weft_mechanisms::fastpass::frame::Head {

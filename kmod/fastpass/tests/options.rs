@@ -44,6 +44,7 @@ fn everything() -> Options {
         skew: Some(10),
         paths: Some(256),
         report: Some(10_012),
+        gather: Some(21),
     }
 }
 
@@ -70,6 +71,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (18, &10_u64.to_ne_bytes()),
         (19, &256_u32.to_ne_bytes()),
         (20, &10_012_u64.to_ne_bytes()),
+        (21, &21_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -86,6 +88,7 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
     assert_eq!(config.late, 4 * 1231);
     assert_eq!(config.interval, 16 * 1231);
     assert_eq!(config.timeout, 256 * 1231);
+    assert_eq!(config.gather, 1231);
     assert_eq!((config.paths, config.report), (0, 512 * 1231));
     // However short a timeslot is, nothing is said again without a pause.
     let quick = Options {
@@ -344,6 +347,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         timeout: Some(10_004),
         skew: Some(5),
         report: Some(10_006),
+        gather: Some(7),
         ..Options::default()
     };
     let changed = Config {
@@ -353,10 +357,11 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         timeout: 10_004,
         skew: 5,
         report: 10_006,
+        gather: 7,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));
-    let sentence = c"Only limit, late, interval, timeout, skew and report can be changed";
+    let sentence = c"Only limit, late, gather, interval, timeout, skew and report can be changed";
     let other = Options {
         timeslot: Some(1),
         ..Options::default()
