@@ -53,6 +53,35 @@ struct Reserved {
     endpoint: usize,
     to_send: u64,
     to_receive: u64,
+    /// Timeslots to receive in that found no room in earlier batches.
+    owed: u32,
+}
+
+/// Moves each reserved timeslot that is not `free` to the next one that is, the first one coming after the last; and adds
+/// `owed` more, the first that are free. Returns those that found room, and how many did not.
+fn place(free: u64, reserved: u64, owed: u32) -> (u64, u32) {
+    let mut placed = reserved & free;
+    let mut taken = reserved & !free;
+    let mut rest = free & !reserved;
+    let mut missing = owed;
+    while taken != 0 {
+        let slot = taken.trailing_zeros();
+        taken &= taken - 1;
+        let after = match rest >> slot << slot {
+            0 => rest,
+            after => after,
+        };
+        missing += u32::from(after == 0);
+        let next = after & after.wrapping_neg();
+        placed |= next;
+        rest ^= next;
+    }
+    while missing > 0 && rest != 0 {
+        placed |= rest & rest.wrapping_neg();
+        rest &= rest - 1;
+        missing -= 1;
+    }
+    (placed, missing)
 }
 
 #[derive(Clone, Debug)]
@@ -117,13 +146,19 @@ impl Free {
         near + u32::from(pod[from] != pod[to]) * (lags.far - lags.near)
     }
 
-    /// From the next batch on an endpoint is given none of these timeslots of a batch, to send or to receive: a bit for each,
-    /// from the lowest. There is one such endpoint.
+    /// Reserves these timeslots of the next batch, and of each after it, for what an endpoint sends and receives without
+    /// asking: a bit for each, from the lowest. There is one such endpoint.
+    ///
+    /// A timeslot to receive in that a packet of an earlier batch has taken is moved to another one of the batch. Where
+    /// none is free, a later batch makes up for it.
     pub fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
+        let endpoint = endpoint.into();
+        let before = self.reserved.filter(|it| it.endpoint == endpoint);
         self.reserved = Some(Reserved {
-            endpoint: endpoint.into(),
+            endpoint,
             to_send,
             to_receive,
+            owed: before.map_or(0, |it| it.owed),
         });
     }
 
@@ -150,9 +185,14 @@ impl Free {
                 *free = all & !taken;
             }
         }
-        if let Some(reserved) = self.reserved {
+        if let Some(reserved) = &mut self.reserved {
+            let to_receive = &mut self.to_receive[reserved.endpoint];
+            let wanted = reserved.to_receive & all;
+            let (placed, missing) = place(*to_receive & all, wanted, reserved.owed);
+            *to_receive &= !placed;
+            // More than a batch would be long ago.
+            reserved.owed = missing.min(self.batch as u32);
             self.to_send[reserved.endpoint] &= !reserved.to_send;
-            self.to_receive[reserved.endpoint] &= !reserved.to_receive;
         }
     }
 
@@ -165,5 +205,25 @@ impl Free {
                 *taken = !free >> batch & after;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserved_timeslot_that_is_taken_moves_to_the_next_free_one() {
+        assert_eq!(place(0b1111, 0b0101, 0), (0b0101, 0));
+        assert_eq!(place(0b1110, 0b0101, 0), (0b0110, 0));
+        // The next free one is itself reserved.
+        assert_eq!(place(0b1110, 0b0011, 0), (0b0110, 0));
+        // Beyond the last comes the first.
+        assert_eq!(place(0b0011, 0b1000, 0), (0b0001, 0));
+        assert_eq!(place(0b0010, 0b1001, 0), (0b0010, 1));
+        assert_eq!(place(0, 0b1001, 3), (0, 5));
+        assert_eq!(place(0b1111, 0b1000, 2), (0b1011, 0));
+        assert_eq!(place(u64::MAX, 0, 70), (u64::MAX, 6));
+        assert_eq!(place(1, 1 << 63, 0), (1, 0));
     }
 }

@@ -316,51 +316,70 @@ fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end
     }
 }
 
-#[test]
-fn the_arbiters_own_host_is_left_what_its_packets_take() {
-    let own = Settings {
-        own: Some(3),
-        ..SETTINGS
-    };
-    let counts = [SETTINGS, own].map(|settings| {
-        let mut world = World::new(settings);
-        // More than there is, to and of two.
-        for other in (0..16).filter(|it| ![3, 12].contains(it)) {
-            for end in [3, 12] {
-                world.endpoints[other].ask(end, 200);
-                world.endpoints[usize::from(end)].ask(other as u16, 200);
+/// Demand beyond what endpoints 3 and 12 can send and receive. Returns how many timeslots went by, how many packets of
+/// each endpoint were sent and received, and how many timeslots were reserved, in both directions.
+fn saturated(settings: Settings) -> (usize, [usize; 2], [usize; 2], [u64; 2]) {
+    let mut world = World::new(settings);
+    for other in (0..16).filter(|it| ![3, 12].contains(it)) {
+        for end in [3, 12] {
+            world.endpoints[other].ask(end, 200);
+            world.endpoints[usize::from(end)].ask(other as u16, 200);
+        }
+    }
+    for _ in 0..500 {
+        world.step();
+    }
+    if settings.lags != Lags::default() {
+        let mut seen = HashSet::new();
+        for (timeslot, packets) in &world.given {
+            for packet in packets {
+                let links = when(*timeslot, *packet, settings.lags).into_iter();
+                for link in links.filter(|((kind, ..), _)| *kind == "host in") {
+                    assert!(seen.insert(link), "{timeslot}: {link:?} twice");
+                }
             }
         }
-        for _ in 0..500 {
-            world.step();
-        }
+    } else {
         check(&world.given);
-        let last = *world.given.keys().last().unwrap() as usize;
-        let first = *world.given.keys().next().unwrap() as usize;
-        let all = world.given.values().flatten().copied();
-        let all: Vec<Packet> = all.collect();
-        let of = |end: u16| {
-            [
-                all.iter().filter(|it| it.0 == end).count(),
-                all.iter().filter(|it| it.1 == end).count(),
-            ]
-        };
-        let reserved = world.service.counters().reserved;
-        (last - first + 1, of(3), of(12), reserved)
-    });
-    let [(_, with, other, none), (slots, left, others, reserved)] = counts;
-    assert_eq!((with, none), (other, [0, 0]));
-    for side in 0..2 {
-        let reserved = reserved[side] as usize;
-        assert!(
-            reserved * 20 > slots && reserved * 2 < slots,
-            "{reserved} of {slots}"
-        );
-        let given = left[side] + reserved;
-        assert!(
-            given <= slots && left[side] < others[side],
-            "{left:?} and {others:?} of {slots}"
-        );
+    }
+    let last = *world.given.keys().last().unwrap() as usize;
+    let first = *world.given.keys().next().unwrap() as usize;
+    let all: Vec<Packet> = world.given.values().flatten().copied().collect();
+    let of = |end: u16| {
+        [
+            all.iter().filter(|it| it.0 == end).count(),
+            all.iter().filter(|it| it.1 == end).count(),
+        ]
+    };
+    let reserved = world.service.counters().reserved;
+    (last - first + 1, of(3), of(12), reserved)
+}
+
+#[test]
+fn the_arbiters_own_packets_have_timeslots_of_its_hosts_link() {
+    for lags in [Lags::default(), Lags { near: 2, far: 5 }] {
+        let with = Settings { lags, ..SETTINGS };
+        let (_, three, twelve, none) = saturated(with);
+        assert_eq!(none, [0, 0]);
+        assert!(three.iter().zip(twelve).all(|(a, b)| a.abs_diff(b) <= 20));
+        let (slots, left, others, reserved) = saturated(Settings {
+            own: Some(3),
+            ..with
+        });
+        // Packets that were sent in the last timeslots arrive after them.
+        let slots = slots + lags.far as usize;
+        for side in 0..2 {
+            let reserved = reserved[side] as usize;
+            assert!(
+                reserved * 20 > slots && reserved * 2 < slots,
+                "{reserved} of {slots}, {lags:?}"
+            );
+            let given = left[side] + reserved;
+            assert!(
+                given <= slots && left[side] < others[side],
+                "{left:?} and {reserved}, beside {others:?}, of {slots}, {lags:?}"
+            );
+        }
     }
 }
 

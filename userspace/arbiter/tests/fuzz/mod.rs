@@ -110,6 +110,8 @@ fn session(random: &mut Random, tried: &mut Tried) {
     let mut receives = vec![0_u64; batch + longest];
     // Kept from an endpoint: timeslots to send in, and to receive in.
     let mut reserved = None;
+    // Reserved timeslots to receive in that found no room.
+    let mut owed = 0;
     let mut left = vec![[0_u32; MOST as usize]; endpoints as usize];
     let mut bursts = 0;
     for _ in 0..1000 {
@@ -137,6 +139,9 @@ fn session(random: &mut Random, tried: &mut Tried) {
                 [0; 2].map(|_| random.0 >> random.below(64) & u64::MAX >> (MAX_BATCH - batch));
             let endpoint = random.below(endpoints) as u16;
             arbiter.free().reserve(endpoint, bits[0], bits[1]);
+            if reserved.is_some_and(|(before, _)| before != endpoint) {
+                owed = 0;
+            }
             reserved = Some((endpoint, bits));
         }
         if random.below(20) == 0 {
@@ -149,10 +154,32 @@ fn session(random: &mut Random, tried: &mut Tried) {
         }
         sends.fill(0);
         if let Some((endpoint, bits)) = reserved {
+            let taken: Vec<bool> = receives[..batch]
+                .iter()
+                .map(|it| it >> endpoint & 1 != 0)
+                .collect();
+            let wanted = |slot: usize| bits[1] >> slot & 1 != 0;
             for slot in 0..batch {
                 sends[slot] |= (bits[0] >> slot & 1) << endpoint;
-                receives[slot] |= (bits[1] >> slot & 1) << endpoint;
+                receives[slot] |= u64::from(wanted(slot)) << endpoint;
             }
+            let moved = (0..batch).filter(|slot| wanted(*slot) && taken[*slot]);
+            let mut homeless = Vec::new();
+            for slot in moved {
+                let mut others = (slot..batch).chain(0..slot);
+                match others.find(|it| receives[*it] >> endpoint & 1 == 0) {
+                    Some(other) => receives[other] |= 1 << endpoint,
+                    None => homeless.push(slot),
+                }
+            }
+            owed += homeless.len();
+            for receives in &mut receives[..batch] {
+                if owed > 0 && *receives >> endpoint & 1 == 0 {
+                    *receives |= 1 << endpoint;
+                    owed -= 1;
+                }
+            }
+            owed = owed.min(batch);
         }
         arbiter.allocate();
         let is_free = |sends: &[u64], receives: &[u64], slot: usize, from: usize, to: usize| {
