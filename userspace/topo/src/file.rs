@@ -19,7 +19,8 @@
 //! # …
 //! ```
 //!
-//! A switch's layer is its name without the digits at its end. The hosts of switch N (the first
+//! A switch's layer is its name without the digits at its end. No node has a name that means something
+//! else: to a resolver (`1`, `localhost`), to Linux (`lo`, `sit0`), to weft (`hosts`, a layer). The hosts of switch N (the first
 //! switch they have a link to) have the addresses of switch N mod 256 in pod N / 256, see
 //! [`crate::address`], and are a group of the switch's name.
 
@@ -255,9 +256,7 @@ impl File {
             ids.push(b.named_host(name.clone(), address));
         }
         for (name, &address) in self.switches.iter().zip(of_switches) {
-            let layer = name.trim_end_matches(|c: char| c.is_ascii_digit());
-            let layer = if layer.is_empty() { "switch" } else { layer };
-            ids.push(b.named_switch(name.clone(), layer, address));
+            ids.push(b.named_switch(name.clone(), layer(name), address));
         }
         for &FileLink { ends: [x, y], wire } in &self.links {
             let (lower, upper) = if self.is_host(y) && !self.is_host(x) {
@@ -308,6 +307,86 @@ fn check_title(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Names that mean something else, and to whom.
+const TAKEN: [(&[&str], &str); 4] = [
+    (
+        &["lo", "all", "default"],
+        "it would name network interfaces, where Linux uses it for something else",
+    ),
+    (
+        &[
+            "sit0",
+            "tunl0",
+            "gre0",
+            "gretap0",
+            "erspan0",
+            "ip_vti0",
+            "ip6_vti0",
+            "ip6tnl0",
+            "ip6gre0",
+            "bonding_masters",
+        ],
+        "it would name network interfaces, and a module of Linux takes that name in every namespace",
+    ),
+    (
+        &[
+            "localhost",
+            "localhost4",
+            "localhost6",
+            "ip6-localhost",
+            "ip6-loopback",
+            "ip6-localnet",
+            "ip6-mcastprefix",
+            "ip6-allnodes",
+            "ip6-allrouters",
+            "ip6-allhosts",
+            "broadcasthost",
+        ],
+        "/etc/hosts has it for something else",
+    ),
+    (&KINDS, "weft means nodes of a kind by it"),
+];
+/// What a scheme's `on` means: the layer of all hosts, and words for nodes of a kind.
+const KINDS: [&str; 5] = ["host", "hosts", "switches", "first-host", "last-host"];
+
+/// Whether a resolver takes a name for an IPv4 address: a number as C reads it.
+fn is_number(name: &str) -> bool {
+    match name.strip_prefix("0x") {
+        Some(digits) => digits.chars().all(|c| c.is_ascii_hexdigit()),
+        None => name.chars().all(|c| c.is_ascii_digit()),
+    }
+}
+
+/// A switch's layer: its name without the digits at its end.
+fn layer(switch: &str) -> &str {
+    switch.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// No node has the name of a layer of others.
+fn check_layers(content: &Content) -> Result<(), Error> {
+    let names = content.hosts.iter().chain(&content.switches);
+    for name in names {
+        let of = |other: &&String| *other != name && layer(other) == name;
+        if let Some(other) = content.switches.iter().find(of) {
+            return Err(Error::new(format!(
+                "\"{name}\" cannot name a node, for it names the layer of switch \"{other}\"; rename one"
+            )));
+        }
+    }
+    if let Some(switch) = content
+        .switches
+        .iter()
+        .find(|it| KINDS.contains(&layer(it)))
+    {
+        return Err(Error::new(format!(
+            "\"{switch}\" cannot name a switch, for its layer would be \"{}\", by which weft means nodes of a \
+             kind; choose another",
+            layer(switch)
+        )));
+    }
+    Ok(())
+}
+
 fn check_names(content: &Content) -> Result<(), Error> {
     if content.hosts.len() < 2 {
         return Err(Error::new(format!(
@@ -331,17 +410,25 @@ fn check_names(content: &Content) -> Result<(), Error> {
                  and begin with a letter or digit, for they name network interfaces too"
             )));
         }
-        if ["lo", "all", "default"].contains(&name.as_str()) {
+        if let Some((_, of)) = TAKEN
+            .iter()
+            .find(|(taken, _)| taken.contains(&name.as_str()))
+        {
             return Err(Error::new(format!(
-                "\"{name}\" cannot name a node, for it would name network interfaces, where Linux \
-                 uses it for something else; choose another"
+                "\"{name}\" cannot name a node, for {of}; choose another"
+            )));
+        }
+        if is_number(name) {
+            return Err(Error::new(format!(
+                "\"{name}\" cannot name a node, for programs such as ping read it as an IPv4 address; \
+                 choose another, for example \"h{name}\""
             )));
         }
         let number = name.strip_prefix("tap").unwrap_or_default();
         if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()) {
             return Err(Error::new(format!(
-                "\"{name}\" cannot name a node, for it would name network interfaces, where weft uses \
-                 it for those of machines; choose another"
+                "\"{name}\" cannot name a node, for weft gives network interfaces of machines such names; \
+                 choose another"
             )));
         }
         if !seen.insert(name) {
@@ -350,7 +437,7 @@ fn check_names(content: &Content) -> Result<(), Error> {
             )));
         }
     }
-    Ok(())
+    check_layers(content)
 }
 
 fn read_link(content: &Content, link: &ContentLink) -> Result<FileLink, Error> {

@@ -126,26 +126,72 @@ fn names_are_those_an_interface_may_have() {
             )
         );
     }
-    for bad in ["lo", "all", "default"] {
+    for (bad, why) in [
+        (
+            &["lo", "all", "default"][..],
+            "it would name network interfaces, where Linux uses it for something else; choose another",
+        ),
+        (
+            &[
+                "sit0",
+                "tunl0",
+                "gre0",
+                "ip6tnl0",
+                "ip_vti0",
+                "bonding_masters",
+            ],
+            "it would name network interfaces, and a module of Linux takes that name in every namespace; \
+             choose another",
+        ),
+        (
+            &["tap0", "tap12"],
+            "weft gives network interfaces of machines such names; choose another",
+        ),
+        (
+            &["localhost", "ip6-localhost", "ip6-allnodes"],
+            "/etc/hosts has it for something else; choose another",
+        ),
+        (
+            &["host", "hosts", "switches", "first-host", "last-host"],
+            "weft means nodes of a kind by it; choose another",
+        ),
+    ] {
+        for bad in bad {
+            assert_eq!(
+                refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
+                format!("\"{bad}\" cannot name a node, for {why}")
+            );
+        }
+    }
+    // `ping 1` goes to 0.0.0.1, `ping 0x10` to 0.0.0.16.
+    for bad in ["1", "010", "08", "4294967296", "0x10", "0xffff", "0x"] {
         assert_eq!(
             refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
             format!(
-                "\"{bad}\" cannot name a node, for it would name network interfaces, where Linux \
-                 uses it for something else; choose another"
+                "\"{bad}\" cannot name a node, for programs such as ping read it as an IPv4 address; choose \
+                 another, for example \"h{bad}\""
             )
         );
     }
-    for bad in ["tap0", "tap12"] {
+    for (bad, why) in [
+        ("host0", "its layer would be \"host\""),
+        ("hosts1", "its layer would be \"hosts\""),
+    ] {
         assert_eq!(
-            refusal(&with("\"tor0\"]\n", &format!("\"{bad}\"]\n"))),
+            refusal(&with("", "").replace("tor0", bad)),
             format!(
-                "\"{bad}\" cannot name a node, for it would name network interfaces, where weft uses \
-                 it for those of machines; choose another"
+                "\"{bad}\" cannot name a switch, for {why}, by which weft means nodes of a kind; choose another"
             )
         );
     }
+    assert_eq!(
+        refusal(&with("", "").replace("\"h1\"", "\"tor\"")),
+        "\"tor\" cannot name a node, for it names the layer of switch \"tor0\"; rename one"
+    );
     // Nodes with such names have no such interfaces.
-    for good in ["tap", "tapir", "tap0-1"] {
+    for good in [
+        "tap", "tapir", "tap0-1", "1-2", "1a", "0xg", "x10", "switch", "switch0", "sit1", "host-1",
+    ] {
         let text = with("name = \"good\"", "").replace("tor0", good);
         assert!(Spec::from_toml(&text).is_ok(), "{good}");
     }
