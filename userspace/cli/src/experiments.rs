@@ -3,6 +3,7 @@
 //! `weft run` of an experiment.
 
 pub(crate) mod catalogue;
+mod document;
 pub(crate) mod judgement;
 
 use std::path::Path;
@@ -104,7 +105,10 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
 /// Prints and draws it.
 fn tell(experiment: &Experiment, judgement: &Judgement, args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.experiment.page {
-        let page = report::of_experiment(experiment, judgement)?;
+        let page = match path.extension() {
+            Some(end) if end == "md" => document::page(experiment, judgement),
+            _ => report::of_experiment(experiment, judgement)?,
+        };
         std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))?;
     }
     if let Some(folder) = &args.experiment.pictures {

@@ -321,7 +321,7 @@ pub(crate) struct Options {
     /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,
-    /// Write all of it as an HTML page: what was found, pictures, claims, and the command of each run
+    /// Write a page with findings, figures, claims and commands: HTML, or Markdown if FILE ends in .md
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) page: Option<PathBuf>,
 }

@@ -38,7 +38,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String
             section #findings {
                 h2 { "What was found" }
                 @for finding in findings {
-                    p { strong { (finding.of) } " " (finding.says) }
+                    p { strong { (finding.lead()) } " " (finding.says) }
                 }
             }
         }

@@ -92,29 +92,48 @@ fn kept(name: &str) -> Option<String> {
     }
 }
 
+fn documents() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// To accept a change, run with `WEFT_BLESS=1` and read the difference.
 #[test]
-fn the_documentation_has_what_is_kept() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
+fn each_experiment_has_a_page_of_what_is_kept() {
+    let pages = documents().join("experiments");
+    let index = std::fs::read_to_string(pages.join("README.md")).unwrap();
+    let scratch = files::folder("experiments-pages");
     let mut found = 0;
     for name in names() {
-        let Some(text) = kept(&name) else {
-            continue;
-        };
-        let block = format!("```console\n{text}```\n");
         assert!(
-            readme.contains(&block),
-            "{name}: not as in the README:\n{text}"
+            index.contains(&format!("]({name}.md)")),
+            "{name}: not in the index"
         );
-        found += 1;
+        let path = pages.join(format!("{name}.md"));
+        let page = format!("{name}.md");
+        if kept(&name).is_some() {
+            weft(&scratch, &["run", &name, "--kept", "--page", &page]);
+            let current = std::fs::read_to_string(scratch.join(&page)).unwrap();
+            if std::env::var_os("WEFT_BLESS").is_some() {
+                std::fs::write(&path, &current).unwrap();
+            }
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(written, current, "{}", path.display());
+            found += 1;
+        } else {
+            let written = std::fs::read_to_string(&path).unwrap();
+            let experiment = weft_lab::experiment::named(&name).unwrap().unwrap();
+            for finding in experiment.description.findings {
+                let says = finding.says.trim().replace('\n', "\n  ");
+                assert!(written.contains(&says), "{name}: not on its page: {says}");
+            }
+        }
     }
     assert!(found > 0);
 }
 
 #[test]
-fn the_projects_first_page_has_tables_that_are_kept() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
+fn the_results_page_has_tables_that_are_kept() {
+    let readme = std::fs::read_to_string(documents().join("results.md")).unwrap();
     let kept: Vec<_> = names().iter().filter_map(|name| kept(name)).collect();
     let mut found = 0;
     for block in readme.split("```console\n").skip(1) {
@@ -125,26 +144,6 @@ fn the_projects_first_page_has_tables_that_are_kept() {
         let as_kept = |text: &String| text.contains(table);
         assert!(kept.iter().any(as_kept), "of no kept result:\n{table}");
         found += 1;
-    }
-    assert!(found > 0);
-}
-
-#[test]
-fn the_documentation_has_what_was_found_in_the_same_words() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/README.md");
-    let words = |text: &str| {
-        let plain = text.replace("**", "").replace('`', "");
-        plain.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let readme = words(&std::fs::read_to_string(path).unwrap());
-    let mut found = 0;
-    for name in names() {
-        let experiment = weft_lab::experiment::named(&name).unwrap().unwrap();
-        for finding in experiment.description.findings {
-            let said = words(&format!("- {} {}", finding.of, finding.says));
-            assert!(readme.contains(&said), "{name}: not in the README: {said}");
-            found += 1;
-        }
     }
     assert!(found > 0);
 }

@@ -58,14 +58,24 @@ pub struct Description {
     pub findings: Vec<Finding>,
 }
 
-/// Something that was found, in words.
+/// A finding, in words.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// What it is of, such as a scheme.
+    /// Its subject, such as a scheme: a heading, or the first words of `says`.
     pub of: String,
     /// A paragraph.
     pub says: String,
+}
+
+impl Finding {
+    /// `of`, with a full stop if `says` is a sentence of its own.
+    #[must_use]
+    pub fn lead(&self) -> String {
+        let stands_alone = self.says.trim_start().starts_with(char::is_uppercase);
+        let stop = if stands_alone { "." } else { "" };
+        format!("{}{stop}", self.of)
+    }
 }
 
 /// Runs that differ in some values.

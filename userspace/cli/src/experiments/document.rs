@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An experiment as a page of Markdown: `docs/experiments/NAME.md`.
+
+use weft_lab::experiment::{Experiment, Judgement};
+
+use super::judgement;
+
+/// The whole page: what was run, what was found, and the figures as `weft run NAME` prints them.
+pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> String {
+    let name = &judged.experiment;
+    let mut page = format!(
+        "<!-- Written by `weft run {name} --kept --page {name}.md`. -->\n\n# {name}\n\n{}\n\nSource: {}.\n\n    \
+         weft run {name}\n\n## What was run\n\n{}\n",
+        sentence(&judged.title),
+        judged.source.trim_end_matches('.'),
+        experiment.description.about.trim(),
+    );
+    let findings = &experiment.description.findings;
+    if !findings.is_empty() {
+        page += "\n## What was found\n\n";
+        for finding in findings {
+            page += &format!("- **{}** {}\n", finding.lead(), indented(&finding.says));
+        }
+    }
+    page + &format!(
+        "\n## Figures and claims\n\n```console\n{}\n```\n",
+        judgement::text(judged)
+    )
+}
+
+fn sentence(text: &str) -> String {
+    match text.ends_with(['.', '?', '!']) {
+        true => text.to_owned(),
+        false => format!("{text}."),
+    }
+}
+
+/// A paragraph as the rest of an item of a list.
+fn indented(says: &str) -> String {
+    says.trim().replace('\n', "\n  ")
+}
