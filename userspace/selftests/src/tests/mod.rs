@@ -20,6 +20,7 @@ mod results;
 mod rootless;
 mod sharing;
 mod testbeds;
+mod tutorial;
 mod window;
 
 /// All parts, in the order in which they run.
@@ -52,6 +53,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     testbeds,
     lab,
     rootless,
+    tutorial,
     kill,
     memory,
 ];
