@@ -44,3 +44,60 @@ fn tests_that_the_account_of_security_names_are_there() {
     }
     assert!(named > 10, "{named}");
 }
+
+/// The first and last cell of each row of the table of crates in `docs/architecture.md`.
+fn documented_crates(workspace: &Path) -> Vec<(String, Vec<String>)> {
+    let page = fs::read_to_string(workspace.join("docs/architecture.md")).unwrap();
+    let table = page.split("## Crates").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let dependencies = cells[2].split(", ").filter(|cell| *cell != "–");
+        (
+            cells[0].trim_matches('`').to_owned(),
+            dependencies.map(str::to_owned).collect(),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn the_table_of_crates_matches_their_manifests() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = std::process::Command::new(cargo)
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
+        .current_dir(&workspace)
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let root = Path::new(metadata["workspace_root"].as_str().unwrap());
+    let folder = |path: &serde_json::Value| {
+        let path = Path::new(path.as_str().unwrap());
+        let path = path.strip_prefix(root).unwrap().to_str().unwrap();
+        path.trim_end_matches("/Cargo.toml").to_owned()
+    };
+    let mut actual = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let dependencies = package["dependencies"].as_array().unwrap();
+        let local = dependencies.iter().filter(|it| it["path"].is_string());
+        let mut local: Vec<String> = local.map(|it| folder(&it["path"])).collect();
+        local.sort();
+        local.dedup();
+        actual.push((folder(&package["manifest_path"]), local));
+    }
+    let mut documented = documented_crates(&workspace);
+    for (_, dependencies) in &mut documented {
+        dependencies.sort();
+    }
+    actual.sort();
+    documented.sort();
+    assert_eq!(documented, actual, "docs/architecture.md does not match");
+}
