@@ -116,5 +116,5 @@ fn a_flow_ends_and_one_begins(bencher: Bencher<'_, '_>, flows: u32) {
 #[divan::bench(args = FLOWS)]
 fn a_look_for_what_is_to_be_forgotten(bencher: Bencher<'_, '_>, flows: u32) {
     let mut rack = Rack::new(flows);
-    bencher.bench_local(|| rack.arbitrators.expire(black_box(1)));
+    bencher.bench_local(|| rack.arbitrators.expire(black_box(1), usize::MAX));
 }

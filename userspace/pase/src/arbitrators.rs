@@ -18,8 +18,9 @@
 //!
 //! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was answered.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry::Occupied;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pase::arbiter::{Arbiter, Link};
@@ -116,6 +117,9 @@ pub struct SeenFlow {
     pub rate: u64,
 }
 
+/// A flow, and where the part of its path begins that is arbitrated.
+pub type FlowKey = (u64, u32);
+
 /// Where a part of a flow's way begins, as a number in messages: [`PATH`], or that of a link.
 fn number(level: usize, half: Half) -> u32 {
     1 + 2 * level as u32 + u32::from(half == Half::Down)
@@ -175,8 +179,10 @@ pub struct Arbitrators {
     hosts: HashMap<usize, Arbiter<Heap>>,
     trunks: HashMap<u32, Arbiter<Heap>>,
     delegated: Delegated,
-    /// By the flow and by where the part of its way begins.
-    entries: HashMap<(u64, u32), Entry>,
+    /// In the order of their keys, so that a part of them can be looked at, and the next part later.
+    entries: BTreeMap<FlowKey, Entry>,
+    /// The last one that [`expire`](Self::expire) has looked at in this pass.
+    expired: Option<FlowKey>,
     /// How many of those a sender has, by its place and by where the part of the way begins; none is 0.
     asked: HashMap<(usize, u32), u32>,
     sequence: u64,
@@ -223,7 +229,8 @@ impl Arbitrators {
             hosts,
             trunks,
             delegated,
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
+            expired: None,
             asked: HashMap::new(),
             sequence,
             counters: Counters::default(),
@@ -696,21 +703,26 @@ impl Arbitrators {
         out.push((to, message));
     }
 
-    /// Forgets what has not asked for its lifetime. To be called several times in one.
-    pub fn expire(&mut self, now: u64) {
-        let over = |(_, entry): &(&(u64, u32), &Entry)| entry.until <= now;
-        let gone: Vec<_> = self
-            .entries
-            .iter()
-            .filter(over)
-            .map(|(key, _)| *key)
+    /// Looks at the next `count` flows and forgets those that have not asked for their lifetime; returns whether that
+    /// was a pass over all flows. To be called for several passes in a lifetime.
+    pub fn expire(&mut self, now: u64, count: usize) -> bool {
+        let after = self.expired.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.entries.range((after, Bound::Unbounded)).take(count);
+        let looked: Vec<_> = next
+            .map(|(key, entry)| (*key, entry.until <= now))
             .collect();
-        for key in gone {
-            if let Some(entry) = self.entries.remove(&key) {
+        for (key, is_over) in &looked {
+            if let Some(entry) = is_over.then(|| self.entries.remove(key)).flatten() {
                 // Elsewhere it is forgotten in the same way.
-                self.forget(key, &entry);
+                self.forget(*key, &entry);
             }
         }
+        self.expired = looked.last().map(|(key, _)| *key);
+        let is_over = looked.len() < count;
+        if is_over {
+            self.expired = None;
+        }
+        is_over
     }
 
     /// The links, hosts' first.
@@ -735,19 +747,30 @@ impl Arbitrators {
 
     /// The flows, in the order of their senders.
     pub fn flows(&self, now: u64) -> Vec<SeenFlow> {
-        let mut entries: Vec<_> = self.entries.iter().collect();
-        entries.sort_by_key(|(key, _)| **key);
-        let entries = entries.into_iter();
-        let flows = entries.map(|(&(id, start), entry)| {
+        let flows = self.flows_after(None, usize::MAX, now).into_iter();
+        flows.map(|(_, flow)| flow).collect()
+    }
+
+    /// At most `count` flows that follow one, or the first ones, in the order of their senders.
+    pub fn flows_after(
+        &self,
+        after: Option<FlowKey>,
+        count: usize,
+        now: u64,
+    ) -> Vec<(FlowKey, SeenFlow)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.entries.range((after, Bound::Unbounded)).take(count);
+        let flows = next.map(|(&(id, start), entry)| {
             let Verdict { queue, rate } = entry.verdict(now);
-            SeenFlow {
+            let flow = SeenFlow {
                 from: self.tree.hosts[entry.from].name.clone(),
                 number: id as u32,
                 to: self.tree.hosts[entry.to].name.clone(),
                 part: told(start),
                 queue,
                 rate,
-            }
+            };
+            ((id, start), flow)
         });
         flows.collect()
     }

@@ -2,6 +2,8 @@
 
 //! `weft-pase`: PASE's arbitrators at a switch.
 
+mod listener;
+mod random;
 mod serve;
 mod show;
 

@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The arbitrators of a rack, with their sockets.
+//!
+//! One thread does everything, in turns. In a turn it reads messages of hosts and of other arbitrators by turns,
+//! until there are none or the turn's time is over; looks at a bounded number of flows for those that have expired; and
+//! writes a bounded piece of each answer to `weft-pase show`. A flood of messages, many flows or a large answer
+//! each delay the others by a part of a turn at most.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weft_mechanisms::pase::message::Message;
 use weft_pase::arbitrators::{Arbitrators, Out, Peer, Rules};
 use weft_pase::frames::Frames;
 use weft_pase::tree::Tree;
 use weft_topo::{Kind, Topology};
 
-use crate::show::{self, Listener};
+use crate::listener::Listener;
+use crate::random;
 
 /// Of arbitrators among themselves. Only who is privileged there sends from it.
 const PORT: u16 = 797;
 
-/// The most messages of one socket before others have their turn.
-const TURN: usize = 256;
+/// How long messages are read in a turn, at the longest.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Messages of each socket that are read in a turn at least, if they have come.
+const LEAST: usize = 16;
+
+/// Flows that are looked at in a turn for whether they have expired.
+const EXPIRED: usize = 256;
 
 /// A switch's sockets, and who is behind them.
 struct Sockets {
@@ -53,71 +67,111 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
         }
     };
     let sockets = Sockets::open(&tree, rack)?;
-    let listener = Listener::open()?;
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    signals.thread_block().context("blocking signals")?;
+    let end = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    let mut listener = Listener::open()?;
     let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let sequence = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
-    // Whoever chooses flows' numbers is a kernel. Still, nobody is to know.
-    let secret = sequence ^ u64::from(std::process::id()).rotate_left(32);
+    // Flows' numbers are hashed under it.
+    let secret = random::draw().context("drawing a random number")?;
     let mut arbitrators = Arbitrators::new(tree, rack, rules, sequence, secret);
     let begun = Instant::now();
-    let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let now = || ns(begun.elapsed());
     let period =
         Duration::from_micros(u64::from(rules.lifetime_us) / 4).max(Duration::from_millis(1));
-    let mut expired = Instant::now();
+    let period = ns(period);
+    // When flows are looked at next, and whether a pass over them is under way.
+    let mut expires_at = period;
+    let mut is_expiring = false;
+    let mut is_behind = false;
     loop {
-        // Nothing known is nothing to be forgotten. Who has a part of a trunk reports whether he has flows or not.
+        // Nothing known is nothing to be forgotten. A rack with a part of a trunk reports with or without flows.
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
-        let timeout = (!idle).then_some(period);
-        wait(&sockets, &listener, timeout)?;
-        let mut heed = |from: Option<Peer>, bytes: &[u8]| match (from, Message::decode(bytes)) {
-            (Some(from), Ok(message)) => {
-                let out = arbitrators.receive(from, &message, now());
-                sockets.send(&out);
+        let timeout = match (is_behind || is_expiring, idle) {
+            (true, _) => Some(0),
+            (false, true) => None,
+            (false, false) => Some(expires_at.saturating_sub(now())),
+        };
+        if wait(&sockets, &listener, &end, timeout.map(Duration::from_nanos))? {
+            // The listener's file goes with it.
+            return Ok(());
+        }
+        let due = expires_at.min(now().saturating_add(ns(TURN)));
+        is_behind = by_turns(due, now, |socket| {
+            let Some((from, bytes)) = sockets.receive(socket)? else {
+                return Ok(false);
+            };
+            match (from, Message::decode(&bytes)) {
+                (Some(from), Ok(message)) => {
+                    let out = arbitrators.receive(from, &message, now());
+                    sockets.send(&out);
+                }
+                _ => arbitrators.ignore(),
             }
-            _ => arbitrators.ignore(),
-        };
-        let frame = || sockets.frames.receive().context("receiving frames");
-        turn(frame, |(device, bytes)| {
-            let host = sockets.host.get(&device).copied();
-            heed(host.map(Peer::Host), &bytes);
+            Ok(true)
         })?;
-        let other = || sockets.receive().context("receiving messages");
-        turn(other, |(rack, bytes)| heed(rack.map(Peer::Rack), &bytes))?;
-        if let Some(mut stream) = listener.accept() {
-            // Who goes away before it is told has not asked.
-            let _ = stream.write_all(&show::told(node, &arbitrators, now())?);
-        }
-        if expired.elapsed() >= period {
-            arbitrators.expire(now());
+        listener.accept(node, &arbitrators, now())?;
+        listener.serve(&arbitrators, now())?;
+        if now() >= expires_at {
             sockets.send(&arbitrators.renew(now()));
-            expired = Instant::now();
+            expires_at = now().saturating_add(period);
+            is_expiring = true;
+        }
+        if is_expiring {
+            is_expiring = !arbitrators.expire(now(), EXPIRED);
         }
     }
 }
 
-/// Serves what there is, up to a [`TURN`]: more may come all the time.
-fn turn<T>(mut receive: impl FnMut() -> Result<Option<T>>, mut serve: impl FnMut(T)) -> Result<()> {
-    for _ in 0..TURN {
-        let Some(received) = receive()? else {
-            break;
-        };
-        serve(received);
-    }
-    Ok(())
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn wait(sockets: &Sockets, listener: &Listener, timeout: Option<Duration>) -> Result<()> {
+/// Serves a message of each of the two sockets in turn, until neither has any or the time is over; whether there may be
+/// more. `serve` says whether a socket had a message.
+fn by_turns(
+    due: u64,
+    now: impl Fn() -> u64,
+    mut serve: impl FnMut(usize) -> Result<bool>,
+) -> Result<bool> {
+    for count in 1.. {
+        let [first, second] = [serve(0)?, serve(1)?];
+        if !first && !second {
+            break;
+        }
+        if count >= LEAST && now() >= due {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Waits until a socket can be used, or a time is over; whether it is to end.
+fn wait(
+    sockets: &Sockets,
+    listener: &Listener,
+    end: &SignalFd,
+    timeout: Option<Duration>,
+) -> Result<bool> {
     let readable = |it| PollFd::new(it, PollFlags::POLLIN);
-    let mut all = [
+    let mut all = vec![
+        readable(end.as_fd()),
         readable(sockets.frames.as_fd()),
         readable(sockets.others.as_fd()),
         readable(listener.as_fd()),
     ];
+    let clients = listener.clients();
+    all.extend(clients.map(|it| PollFd::new(it, PollFlags::POLLOUT)));
     let timeout = timeout.map_or(PollTimeout::NONE, |it| {
+        // Rounded up, as it would be called early again and again otherwise.
+        let it = it.checked_add(Duration::from_micros(999)).unwrap_or(it);
         PollTimeout::try_from(it).unwrap_or(PollTimeout::MAX)
     });
     match poll(&mut all, timeout) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(all[0].any().unwrap_or(false)),
         Err(errno) => Err(errno).context("waiting for messages"),
     }
 }
@@ -152,8 +206,19 @@ impl Sockets {
         })
     }
 
-    /// The next message of arbitrators elsewhere, and whose: not for one from nobody who may send it.
-    fn receive(&self) -> io::Result<Option<(Option<usize>, Vec<u8>)>> {
+    /// The next message of hosts (0) or of other arbitrators (1), and its sender: `None` for one that may not send it.
+    fn receive(&self, socket: usize) -> Result<Option<(Option<Peer>, Vec<u8>)>> {
+        if socket > 0 {
+            return self.receive_other().context("receiving messages");
+        }
+        let frame = self.frames.receive().context("receiving frames")?;
+        Ok(frame.map(|(device, bytes)| {
+            let host = self.host.get(&device).copied();
+            (host.map(Peer::Host), bytes.to_vec())
+        }))
+    }
+
+    fn receive_other(&self) -> io::Result<Option<(Option<Peer>, Vec<u8>)>> {
         let mut bytes = [0; 128];
         loop {
             match self.others.recv_from(&mut bytes) {
@@ -162,7 +227,10 @@ impl Sockets {
                         SocketAddr::V4(from) if from.port() == PORT => self.rack.get(from.ip()),
                         _ => None,
                     };
-                    return Ok(Some((rack.copied(), bytes[..count].to_vec())));
+                    return Ok(Some((
+                        rack.copied().map(Peer::Rack),
+                        bytes[..count].to_vec(),
+                    )));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 // Somebody is gone, as an earlier message found.
@@ -200,16 +268,61 @@ fn is_of_the_way(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
-    fn who_speaks_all_the_time_has_a_turn_like_others() {
-        let mut served = 0;
-        turn(|| Ok(Some(())), |()| served += 1).unwrap();
-        assert_eq!(served, TURN);
-        let mut waiting = vec![2, 1];
+    fn a_flood_at_one_socket_delays_neither_the_other_nor_what_is_due() {
+        let clock = Cell::new(0);
+        let mut served = [0, 0];
+        let mut waiting = 100;
+        // Each message takes 3 µs; the first socket's never end.
+        let is_behind = by_turns(
+            1_000_000,
+            || clock.get(),
+            |socket| {
+                clock.set(clock.get() + 3000);
+                let is_there = socket == 0 || waiting > 0;
+                waiting -= usize::from(socket == 1 && waiting > 0);
+                served[socket] += usize::from(is_there);
+                Ok(is_there)
+            },
+        );
+        assert!(is_behind.unwrap());
+        assert_eq!(served[1], 100);
+        assert!(clock.get() < 1_000_000 + 2 * 3000, "{}", clock.get());
+    }
+
+    #[test]
+    fn some_messages_are_heard_where_something_is_always_due() {
+        let mut served = [0, 0];
+        let is_behind = by_turns(
+            0,
+            || 1,
+            |socket| {
+                served[socket] += 1;
+                Ok(true)
+            },
+        );
+        assert!(is_behind.unwrap());
+        assert_eq!(served, [LEAST; 2]);
+    }
+
+    #[test]
+    fn all_that_has_come_is_served() {
+        let mut waiting = [vec![3, 2, 1], vec![5, 4]];
         let mut all = Vec::new();
-        turn(|| Ok(waiting.pop()), |it| all.push(it)).unwrap();
-        assert_eq!(all, [1, 2]);
+        let is_behind = by_turns(
+            u64::MAX,
+            || 0,
+            |socket| {
+                let message = waiting[socket].pop();
+                all.extend(message);
+                Ok(message.is_some())
+            },
+        );
+        assert!(!is_behind.unwrap());
+        assert_eq!(all, [1, 4, 2, 5, 3]);
     }
 }

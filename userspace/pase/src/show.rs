@@ -1,83 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What arbitrators know, for whoever asks in their network namespace: an abstract Unix socket, which is
-//! that of a namespace as addresses are.
+//! `weft-pase show`: asks the arbitrators of this network namespace, and prints their answer.
+//!
+//! The answer is one line of JSON, an object of `node`, `counters`, `links` and `flows`. The server writes it in
+//! pieces: the [`beginning`], and then [`flows`] until there are none.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::Value;
-use weft_pase::arbitrators::{Arbitrators, Counters, Seen, SeenFlow};
+use weft_pase::arbitrators::{Arbitrators, Counters, FlowKey, Seen, SeenFlow};
 
-const NAME: &str = "weft-pase";
+use crate::listener;
 
-/// All that is told.
+/// All but the flows.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Beginning<'a> {
     node: &'a str,
     counters: Counters,
     links: Vec<Seen>,
-    flows: Vec<SeenFlow>,
 }
 
-/// Where those who ask come.
-pub(crate) struct Listener(UnixListener);
-
-impl Listener {
-    pub(crate) fn open() -> Result<Self> {
-        let address = SocketAddr::from_abstract_name(NAME)?;
-        let listener = UnixListener::bind_addr(&address)
-            .context("one serves already in this network namespace")?;
-        listener.set_nonblocking(true)?;
-        Ok(Self(listener))
-    }
-
-    pub(crate) fn accept(&self) -> Option<UnixStream> {
-        let (stream, _) = self.0.accept().ok()?;
-        // It is told what fits; nobody holds up messages.
-        stream.set_nonblocking(true).ok()?;
-        Some(stream)
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-/// One line of JSON.
-pub(crate) fn told(node: &str, arbitrators: &Arbitrators, now: u64) -> Result<Vec<u8>> {
-    let told = Told {
+/// The answer as far as the first flow.
+pub(crate) fn beginning(node: &str, arbitrators: &Arbitrators) -> Result<Vec<u8>> {
+    let beginning = Beginning {
         node,
         counters: arbitrators.counters(),
         links: arbitrators.links(),
-        flows: arbitrators.flows(now),
     };
-    let mut line = serde_json::to_vec(&told)?;
-    line.push(b'\n');
-    Ok(line)
+    let mut text = serde_json::to_vec(&beginning)?;
+    // The object goes on.
+    text.pop();
+    text.extend(b",\"flows\":[");
+    Ok(text)
+}
+
+/// The next flows of the answer, or its end if there are none.
+pub(crate) fn flows(flows: &[(FlowKey, SeenFlow)], are_first: bool) -> Result<Vec<u8>> {
+    if flows.is_empty() {
+        return Ok(b"]}\n".to_vec());
+    }
+    let mut text = Vec::new();
+    for (place, (_, flow)) in flows.iter().enumerate() {
+        if place > 0 || !are_first {
+            text.push(b',');
+        }
+        serde_json::to_writer(&mut text, flow)?;
+    }
+    Ok(text)
 }
 
 /// Asks, and prints.
 pub(crate) fn print(json: bool) -> Result<()> {
-    let address = SocketAddr::from_abstract_name(NAME)?;
+    let path = listener::path()?;
     let connecting = |error: io::Error| match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             anyhow::anyhow!("no weft-pase serves in this network namespace")
+        }
+        io::ErrorKind::PermissionDenied => {
+            anyhow::anyhow!(
+                "{}: run weft-pase show as the user that runs weft-pase serve",
+                error
+            )
         }
         _ => error.into(),
     };
-    let mut stream = UnixStream::connect_addr(&address).map_err(connecting)?;
+    let mut stream = UnixStream::connect(&path).map_err(connecting)?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     if !json {
-        let told: Value =
-            serde_json::from_str(&text).context("what it told is cut off: ask with --json")?;
+        let told: Value = serde_json::from_str(&text)
+            .context("the answer is cut off: weft-pase serve has ended, or has other clients")?;
         text = rows(&told).join("\n") + "\n";
     }
     match io::stdout().write_all(text.as_bytes()) {
@@ -120,11 +115,10 @@ fn rows(told: &Value) -> Vec<String> {
 /// The names of all that is told.
 #[cfg(test)]
 pub(crate) fn fields() -> Vec<String> {
-    let told = Told {
+    let beginning = Beginning {
         node: "",
         counters: Counters::default(),
         links: vec![Seen::default()],
-        flows: vec![SeenFlow::default()],
     };
     fn names(value: &Value, all: &mut Vec<String>) {
         match value {
@@ -136,7 +130,11 @@ pub(crate) fn fields() -> Vec<String> {
             _ => {}
         }
     }
-    let mut all = Vec::new();
-    names(&serde_json::to_value(told).unwrap(), &mut all);
+    let mut all = vec!["flows".to_owned()];
+    names(&serde_json::to_value(beginning).unwrap(), &mut all);
+    names(
+        &serde_json::to_value(SeenFlow::default()).unwrap(),
+        &mut all,
+    );
     all
 }

@@ -316,7 +316,7 @@ fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
     let left = network.known();
     network.now += LIFETIME;
     for rack in &mut network.racks {
-        rack.expire(network.now);
+        assert!(rack.expire(network.now, usize::MAX));
     }
     assert!(
         left > 4 && network.known() == 0,
@@ -452,7 +452,7 @@ fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
     // What ended leaves its part to others.
     network.now += LIFETIME;
     for rack in &mut network.racks {
-        rack.expire(network.now);
+        assert!(rack.expire(network.now, usize::MAX));
     }
     network.renew();
     network.renew();
@@ -569,7 +569,7 @@ fn who_asks_for_flows_without_end_is_remembered_for_as_many_as_a_link_has() {
     // As if they had never been.
     network.now += LIFETIME;
     for rack in &mut network.racks {
-        rack.expire(network.now);
+        assert!(rack.expire(network.now, usize::MAX));
     }
     assert_eq!(network.known(), 0);
     for number in 2000..2000 + most {
@@ -624,4 +624,47 @@ fn forged_reports_and_shares_change_nothing() {
     network.renew();
     network.renew();
     assert_eq!(network.shares(), before);
+}
+
+#[test]
+fn a_pass_over_flows_is_in_parts_and_forgets_as_many() {
+    let mut network = Network::new("rack:hosts=3");
+    let [to, _] = network.tree.hosts[2].addresses;
+    let rack = &mut network.racks[0];
+    for (sender, id) in (0..2).flat_map(|sender| (1..=50).map(move |id| (sender, id))) {
+        let flow = Flow {
+            id,
+            urgency: 5,
+            demand: 1,
+        };
+        let says = Says::Ask { flow, to };
+        let (sequence, link) = (1, PATH);
+        let message = Message {
+            sequence,
+            link,
+            says,
+        };
+        // Every other one will be over.
+        let at = (id % 2) * LIFETIME;
+        rack.receive(Peer::Host(sender), &message, at);
+    }
+    assert_eq!(rack.flows(0).len(), 100);
+    let mut parts = 1;
+    while !rack.expire(LIFETIME, 7) {
+        parts += 1;
+        assert!(rack.flows(0).len() + 7 * parts >= 100);
+    }
+    assert_eq!(parts, 100 / 7 + 1);
+    assert_eq!(rack.flows(0).len(), 50);
+    // The same flows in parts as at once.
+    let (mut after, mut all) = (None, Vec::new());
+    loop {
+        let part = rack.flows_after(after, 8, 0);
+        let Some((last, _)) = part.last() else {
+            break;
+        };
+        after = Some(*last);
+        all.extend(part.into_iter().map(|(_, flow)| flow));
+    }
+    assert_eq!(all, rack.flows(0));
 }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Datagrams, many in a system call.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+
+use anyhow::{Context as _, Result};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg};
+
+use super::turn::Socket;
+
+/// How many are sent at a time.
+pub(crate) const AT_ONCE: usize = 64;
+/// How many are received at a time: few, as what is due waits meanwhile.
+const RECEIVED: usize = 16;
+/// Bytes of the longest; a longer one is cut off.
+pub(crate) const LONGEST: usize = 2048;
+
+/// A socket that does not block, what came by it, and what is to be sent by it.
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    headers: MultiHeaders<SockaddrIn>,
+    room: Vec<[u8; LONGEST]>,
+    /// Source and length of those that were received together, and how many of these were taken.
+    come: Vec<(Option<SocketAddrV4>, usize)>,
+    taken: usize,
+    to: Vec<Option<SockaddrIn>>,
+    /// One behind the other, and how long each is.
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Datagrams {
+    pub(crate) fn new(socket: UdpSocket) -> Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            headers: MultiHeaders::preallocate(RECEIVED, None),
+            room: vec![[0; LONGEST]; RECEIVED],
+            come: Vec::with_capacity(RECEIVED),
+            taken: 0,
+            to: Vec::with_capacity(AT_ONCE),
+            bytes: Vec::new(),
+            lengths: Vec::with_capacity(AT_ONCE),
+        })
+    }
+
+    /// Receives more; whether there was anything.
+    fn receive(&mut self) -> Result<bool> {
+        let fd = self.socket.as_raw_fd();
+        let room = self.room.iter_mut();
+        let mut room: Vec<_> = room.map(|it| [IoSliceMut::new(it)]).collect();
+        self.come.clear();
+        self.taken = 0;
+        let flags = MsgFlags::MSG_DONTWAIT;
+        match recvmmsg(fd, &mut self.headers, &mut room, flags, None) {
+            Ok(come) => self.come.extend(come.map(|it| {
+                // An empty datagram has no part.
+                let length = it.iovs().next().map_or(0, <[u8]>::len);
+                (it.address.map(SocketAddrV4::from), length)
+            })),
+            // An earlier datagram came back, as nobody listens there: the socket is readable all the same.
+            Err(Errno::EAGAIN | Errno::ECONNREFUSED | Errno::EINTR) => {}
+            Err(error) => return Err(error).context("receiving"),
+        }
+        Ok(!self.come.is_empty())
+    }
+}
+
+impl Socket for Datagrams {
+    fn next(&mut self) -> Result<Option<(SocketAddrV4, &[u8])>> {
+        loop {
+            if self.taken == self.come.len() && !self.receive()? {
+                return Ok(None);
+            }
+            let (from, length) = self.come[self.taken];
+            let place = self.taken;
+            self.taken += 1;
+            if let Some(from) = from {
+                return Ok(Some((from, &self.room[place][..length])));
+            }
+        }
+    }
+
+    fn send(&mut self, to: SocketAddrV4, bytes: &[u8]) {
+        self.to.push(Some(to.into()));
+        self.bytes.extend_from_slice(bytes);
+        self.lengths.push(bytes.len());
+        if self.to.len() == AT_ONCE {
+            self.flush();
+        }
+    }
+
+    /// In order. A datagram that cannot be sent is lost, as it could be on its way.
+    fn flush(&mut self) {
+        let fd = self.socket.as_raw_fd();
+        let mut rest = &self.bytes[..];
+        let parts = self.lengths.iter().map(|length| {
+            let (part, behind) = rest.split_at(*length);
+            rest = behind;
+            [IoSlice::new(part)]
+        });
+        let parts: Vec<_> = parts.collect();
+        let mut first = 0;
+        while first < parts.len() {
+            // Where it was sent from is written over these.
+            let mut headers = MultiHeaders::preallocate(parts.len() - first, None);
+            let (parts, to) = (&parts[first..], &self.to[first..]);
+            let sent = sendmmsg(fd, &mut headers, parts, to, [], MsgFlags::MSG_DONTWAIT);
+            first += match sent {
+                Ok(sent) => sent.count().max(1),
+                Err(Errno::EINTR) => 0,
+                // The first of them is the one.
+                Err(_) => 1,
+            };
+        }
+        self.to.clear();
+        self.bytes.clear();
+        self.lengths.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
+
+    use super::*;
+
+    fn socket() -> (UdpSocket, SocketAddrV4) {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let SocketAddr::V4(address) = socket.local_addr().unwrap() else {
+            panic!("not IPv4")
+        };
+        (socket, address)
+    }
+
+    fn datagram(number: usize) -> Vec<u8> {
+        // Also none at all, and longer ones than there is room for; few of these, or the socket has none.
+        let length = match number {
+            0 | AT_ONCE => LONGEST,
+            1 | 100 => LONGEST + 7,
+            _ => [0, 1, 9, 40][number % 4],
+        };
+        vec![number as u8; length]
+    }
+
+    /// More than a batch, and than two.
+    const COUNT: usize = 2 * AT_ONCE + 5;
+
+    #[test]
+    fn all_that_comes_is_heeded_once_and_in_order() {
+        let (socket, address) = socket();
+        let mut datagrams = Datagrams::new(socket).unwrap();
+        let (sender, from) = self::socket();
+        for number in 0..COUNT {
+            sender.send_to(&datagram(number), address).unwrap();
+        }
+        let mut heeded = Vec::new();
+        while let Some((it, bytes)) = datagrams.next().unwrap() {
+            assert_eq!(it, from);
+            heeded.push(bytes.to_vec());
+        }
+        assert_eq!(heeded.len(), COUNT);
+        for (number, bytes) in heeded.iter().enumerate() {
+            let sent = datagram(number);
+            assert!(*bytes == sent[..sent.len().min(LONGEST)], "{number}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_sent_arrives_in_order_but_for_what_cannot_be_sent() {
+        let mut datagrams = Datagrams::new(socket().0).unwrap();
+        let (receiver, address) = socket();
+        for number in 0..COUNT {
+            // Port 0 is nobody's.
+            if number % 10 == 3 {
+                datagrams.send(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), b"lost");
+            }
+            datagrams.send(address, &datagram(number));
+        }
+        datagrams.flush();
+        let mut room = [0; 2 * LONGEST];
+        for number in 0..COUNT {
+            let length = receiver.recv(&mut room).unwrap();
+            assert!(room[..length] == datagram(number), "{number}");
+        }
+        datagrams.flush();
+        receiver.set_nonblocking(true).unwrap();
+        assert!(receiver.recv(&mut room).is_err());
+    }
+}
