@@ -182,7 +182,7 @@ fn another_one_with_three_threads_takes_over() {
     let addresses = [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 1, 1)];
     let listen = addresses.map(|address| SocketAddrV4::new(address, port));
     let peers = addresses.map(|address| address.to_string());
-    let common = ["--threads", "3", "--window", "200ms", "--peer"];
+    let common = ["--threads", "3", "--window", "2s", "--peer"];
     let first = [&common[..], &[&peers[1]]].concat();
     let second = [&common[..], &[&peers[0], "--second"]].concat();
     let mut first = Arbiter::start("first", listen[0], &first);

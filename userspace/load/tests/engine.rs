@@ -31,10 +31,13 @@ fn hosts(network: u8, count: u8) -> Vec<Host> {
     (0..count).map(host).collect()
 }
 
+/// Longer than any machine takes: no verdict depends on it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 fn config() -> Config {
     Config {
         port: 0,
-        patience: Duration::from_secs(30),
+        patience: PATIENCE,
         ..Config::default()
     }
 }
@@ -382,40 +385,49 @@ fn times_are_told_when_they_come_and_not_after_the_end() {
     }
 }
 
+/// The second flow of the pair begins when a flow of other hosts fails. That one fails after the first flow has ended
+/// and its connection, which is free then, was reset.
 #[test]
 fn a_free_connection_that_is_reset_is_not_taken() {
-    let flows = [0, 1].map(|id| flow(id, id * 500 * MS, (0, 1), 1_000));
-    let mut engine = Engine::new(hosts(20, 2), persistent(1)).unwrap();
-    let listens = address(20, 1);
-    let mut calls = 0;
-    let mut break_it = |_| {
-        calls += 1;
-        if calls == 2 {
-            let sockets = sockets(20);
-            let mut receivers = sockets.iter().filter(|socket| {
-                socket.peer_addr().is_ok() && socket.local_addr().unwrap().ip() == listens
-            });
-            reset(receivers.next().expect("the receiver is there"));
+    let flows = [
+        flow(0, 0, (0, 1), 1_000),
+        flow(1, 0, (2, 3), 1 << 40),
+        Flow {
+            after: Some(After::one(1)),
+            ..flow(2, 0, (0, 1), 1_000)
+        },
+    ];
+    let mut engine = Engine::new(hosts(25, 4), persistent(1)).unwrap();
+    let mut done = false;
+    let mut break_them = |progress: Progress| {
+        if progress.ended == 1 && !done {
+            done = true;
+            for host in [1, 3] {
+                let listens = address(25, host);
+                let sockets = sockets(25);
+                let mut receivers = sockets.iter().filter(|socket| {
+                    socket.peer_addr().is_ok() && socket.local_addr().unwrap().ip() == listens
+                });
+                reset(receivers.next().expect("the receiver is there"));
+            }
         }
     };
     let watch = Watch {
-        sample: Some(Tick {
-            every: Duration::from_millis(30),
-            call: &mut break_it,
+        progress: Some(Tick {
+            every: Duration::from_millis(10),
+            call: &mut break_them,
         }),
         ..Watch::default()
     };
     let report = engine.run(flows, watch).unwrap();
-    assert_all_finished(&report, &flows);
-    assert_eq!(report.connections, 2);
-    assert_eq!(
-        report
-            .flows
-            .iter()
-            .map(|flow| flow.reused)
-            .collect::<Vec<_>>(),
-        [true, false]
-    );
+    assert_eq!(report.ended, Ended::Complete);
+    assert!(matches!(report.flows[1].outcome, Outcome::Failed(_)));
+    for place in [0, 2] {
+        let outcome = &report.flows[place].outcome;
+        assert!(matches!(outcome, Outcome::Finished { .. }), "{outcome:?}");
+    }
+    assert_eq!(report.connections, 3);
+    assert!(report.flows[0].reused && !report.flows[2].reused);
 }
 
 /// Resets up to so many connections between a flow's start and the engine's accept: loopback has
@@ -510,10 +522,9 @@ fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
     let ends: Vec<u64> = ends.collect();
     let extra = &report.flows[2..];
     assert!(extra.len() > 10, "{}", extra.len());
-    // They began as long as the long one lasted, and the last one is not waited for.
+    // They began while the long one lasted, and the last one is not waited for.
     let last = extra.iter().rev().find_map(|it| it.start_ns).unwrap();
     assert!(last <= ends[0] && ends[0] <= report.duration_ns);
-    assert!(ends[0] - last < 500 * MS, "{last} {ends:?}");
     let last = seen.last().unwrap();
     assert_eq!((last.flows, last.started, last.ended), (2, 2, 2));
 }
@@ -521,31 +532,28 @@ fn load_stays_on_until_the_workload_has_ended_and_no_longer() {
 /// A flow that was added by itself has not begun when the others have.
 #[test]
 fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
-    let config = Config {
-        patience: Duration::from_secs(1),
-        ..config()
-    };
-    let mut engine = Engine::new(hosts(22, 3), config).unwrap();
+    let mut engine = Engine::new(hosts(22, 3), config()).unwrap();
     let late = Flow {
         class: Class::Added,
         ..flow(2, 1_500 * MS, (2, 1), 1_000)
     };
     let own = [
-        flow(0, 0, (0, 1), 50_000_000),
-        flow(1, MS / 10, (2, 1), 1_000),
+        flow(0, 0, (0, 1), 400_000_000),
+        flow(1, MS, (2, 1), 1_000),
         late,
     ];
     let mut id = 2;
+    // Rarely enough that a machine that falls behind does not run out of descriptors.
     let mut more = || {
         id += 1;
-        Some(flow(id, id * MS / 10, (2, 1), 1_000))
+        Some(flow(id, 2 * id * MS, (2, 1), 1_000))
     };
     let mut seen = Vec::new();
     let mut progress = |it: Progress| seen.push(it);
     let watch = Watch {
         more: Some(&mut more),
         progress: Some(Tick {
-            every: Duration::from_millis(1_000),
+            every: Duration::from_millis(100),
             call: &mut progress,
         }),
         ..Watch::default()
@@ -560,14 +568,35 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     // At their times, and none once the long one was over but for the one that was next then.
     assert!(extra.iter().all(|it| it.due_ns == Some(it.flow.start_ns)));
     assert!(extra[extra.len() - 2].start_ns.unwrap() <= end_ns);
-    assert!(report.flows[2].start_ns.unwrap() >= 1_500 * MS);
-    assert!(seen.len() >= 2, "{seen:?}");
-    // Patience is not over before it begins, and what keeps up the load is none of those that started.
-    let started: Vec<u64> = seen.iter().map(|it| it.started).collect();
-    assert!(
-        started.starts_with(&[2]) && started.ends_with(&[3]),
-        "{started:?}"
-    );
+    let begun = report.flows[2].start_ns.unwrap();
+    assert!(begun >= 1_500 * MS);
+    // What keeps up the load is none of those that started.
+    for it in &seen {
+        assert!(
+            it.started <= if it.now_ns < begun { 2 } else { 3 },
+            "{it:?}"
+        );
+    }
+    assert_eq!(seen.last().unwrap().started, 3);
+}
+
+/// Patience is shorter than the time before the last flow: counted from an earlier start, it would be over.
+#[test]
+fn patience_is_counted_from_the_last_start() {
+    let config = Config {
+        patience: Duration::from_millis(100),
+        ..config()
+    };
+    let mut engine = Engine::new(hosts(23, 3), config).unwrap();
+    let late = Flow {
+        class: Class::Added,
+        ..flow(1, 300 * MS, (2, 1), 1 << 40)
+    };
+    let own = [flow(0, 0, (0, 1), 1 << 40), late];
+    let report = engine.run(own, Watch::default()).unwrap();
+    assert_eq!(report.ended, Ended::Patience);
+    assert!(report.flows[1].start_ns.unwrap() >= 300 * MS);
+    assert!(report.duration_ns >= 400 * MS, "{}", report.duration_ns);
 }
 
 #[test]
@@ -601,6 +630,7 @@ fn load_is_not_kept_up_for_longer_than_patience() {
     assert_eq!((report.ended, report.flows.len()), (Ended::Patience, 1));
 }
 
+/// The last flow begins when the short one has ended, so patience is not over before.
 #[test]
 fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
     let config = Config {
@@ -614,18 +644,26 @@ fn flows_that_do_not_end_are_in_the_report_when_patience_is_over() {
             after: Some(After::one(0)),
             ..flow(2, 0, (0, 1), 1_000)
         },
+        Flow {
+            after: Some(After::one(1)),
+            ..flow(3, 0, (2, 3), 1 << 40)
+        },
     ];
-    let before = Instant::now();
     let report = run(12, config, &flows);
     assert_eq!(report.ended, Ended::Patience);
-    assert!(before.elapsed() < Duration::from_secs(5));
     // Counted from the last start.
-    assert!(report.duration_ns >= 120 * MS, "{}", report.duration_ns);
+    let last = report.flows[3].start_ns.unwrap();
+    assert!(
+        report.duration_ns >= last + 100 * MS,
+        "{}",
+        report.duration_ns
+    );
     assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
     assert!((1..1 << 40).contains(&report.flows[0].received));
     assert!(matches!(report.flows[1].outcome, Outcome::Finished { .. }));
     assert_eq!(report.flows[2].outcome, Outcome::NotStarted);
     assert_eq!(report.flows[2].due_ns, None);
+    assert_eq!(report.flows[3].outcome, Outcome::Unfinished);
     let record =
         |n: usize| report.flows[n].record(Since::Start, 1.0, Some(1.0), report.duration_ns);
     let unfinished = record(0).unwrap();
@@ -648,25 +686,34 @@ fn a_cancelled_run_ends_at_once_and_closes_all() {
         flow(0, 0, (0, 1), 1 << 40),
         flow(1, 3_600_000 * MS, (1, 0), 1),
     ];
-    let watch = || Watch {
+    let mut samples = 0;
+    let mut cancel_it = |_| {
+        samples += 1;
+        if samples == 5 {
+            cancel.cancel();
+        }
+    };
+    let watch = Watch {
         cancel: Some(&cancel),
+        sample: Some(Tick {
+            every: Duration::from_millis(10),
+            call: &mut cancel_it,
+        }),
         ..Watch::default()
     };
-    let report = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(50));
-            cancel.cancel();
-        });
-        engine.run(flows, watch()).unwrap()
-    });
+    // The second flow begins in an hour, until when nothing else would end the run.
+    let report = engine.run(flows, watch).unwrap();
     assert_eq!(report.ended, Ended::Cancelled);
-    assert!(report.duration_ns < 5_000 * MS);
     assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
     assert_eq!(report.flows[1].outcome, Outcome::NotStarted);
     // The listeners are left.
     assert_eq!(sockets(13).len(), 2);
     // It stays cancelled.
-    assert_eq!(engine.run(flows, watch()).unwrap().ended, Ended::Cancelled);
+    let watch = Watch {
+        cancel: Some(&cancel),
+        ..Watch::default()
+    };
+    assert_eq!(engine.run(flows, watch).unwrap().ended, Ended::Cancelled);
     drop(engine);
     assert_eq!(sockets(13).len(), 0);
 }
@@ -703,8 +750,13 @@ fn samples_and_progress_come_on_the_clock() {
             ..Watch::default()
         },
     );
-    assert_all_finished(&report.unwrap(), &flows);
-    assert!(samples[0] < 10 * MS);
+    let report = report.unwrap();
+    assert_all_finished(&report, &flows);
+    let Outcome::Finished { end_ns } = report.flows[0].outcome else {
+        panic!("{:?}", report.flows[0]);
+    };
+    // The first one comes before anything has ended.
+    assert!(samples[0] < end_ns, "{samples:?} {end_ns}");
     // One in each period, unless one was missed.
     assert!(
         samples
@@ -720,21 +772,16 @@ fn samples_and_progress_come_on_the_clock() {
 }
 
 #[test]
-fn the_time_of_a_large_flow_is_that_of_its_bytes() {
-    // 200 MB: what loopback takes for it is between what memory could do and what a disk does.
+fn the_time_of_a_large_flow_is_within_that_of_its_run() {
     let size = 200_000_000;
     let before = Instant::now();
     let report = run(16, config(), &[flow(0, 0, (0, 1), size)]);
     let outside = before.elapsed();
     let fct = report.flows[0].fct_ns(Since::Start).unwrap();
-    assert!(Duration::from_nanos(fct) < outside);
+    assert!(fct <= report.duration_ns && Duration::from_nanos(report.duration_ns) < outside);
+    // No memory moves bytes as fast as 1 Tbit/s through a socket.
     let bits_per_second = size as f64 * 8e9 / fct as f64;
-    assert!(
-        (1e8..1e12).contains(&bits_per_second),
-        "{bits_per_second:e}"
-    );
-    // Nearly all of the run is the flow.
-    assert!(report.duration_ns - fct < 1_000 * MS);
+    assert!(bits_per_second < 1e12, "{bits_per_second:e}");
 }
 
 #[test]

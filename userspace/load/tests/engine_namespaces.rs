@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use weft_load::engine::{
-    Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Watch,
+    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Report, Since, Stage, Tick, Watch,
 };
 use weft_load::generate::{After, Class, Flow};
 
@@ -58,8 +58,8 @@ fn main() {
             callbacks_run_in_the_first_namespace,
         ),
         (
-            "a_long_flow_takes_the_time_of_its_bytes",
-            a_long_flow_takes_the_time_of_its_bytes,
+            "a_long_flow_takes_at_least_the_time_of_its_bytes",
+            a_long_flow_takes_at_least_the_time_of_its_bytes,
         ),
         (
             "retransmissions_are_those_of_the_kernel",
@@ -192,7 +192,8 @@ fn flow(id: u64, start_ns: u64, (src, dst): (u32, u32), size: u64) -> Flow {
 
 fn config() -> Config {
     Config {
-        patience: Duration::from_secs(30),
+        // Longer than any machine takes: no verdict depends on it.
+        patience: Duration::from_secs(600),
         ..Config::default()
     }
 }
@@ -263,31 +264,31 @@ fn callbacks_run_in_the_first_namespace(fabric: &Bridged) {
 }
 
 /// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each with
-/// 66 of headers. The first 30 kB may be there sooner: tbf's burst. Later is TCP's business, as it
-/// has to find the rate with a queue of 30 kB; but not by half.
-fn a_long_flow_takes_the_time_of_its_bytes(fabric: &Bridged) {
+/// 66 of headers. The first 30 kB may be there sooner: tbf's burst. How much later the flow ends is up to
+/// TCP and to how busy the machine is; `sharing` in `weft-fabric-selftests` compares times with a law, in virtual time.
+fn a_long_flow_takes_at_least_the_time_of_its_bytes(fabric: &Bridged) {
     let size = 5_000_000;
     let report = fabric.run("10.0.0.", &config(), &[flow(0, 0, (0, 1), size)]);
     assert_all_finished(&report);
     let best_ns = |bytes: u64| bytes as f64 * 8e9 / RATE * 1514.0 / 1448.0;
     let fct = report.flows[0].fct_ns(Since::FirstByte).unwrap() as f64;
     assert!(fct >= best_ns(size - 30_000), "{fct} {}", best_ns(size));
-    assert!(fct <= 1.5 * best_ns(size), "{fct} {}", best_ns(size));
 }
 
-/// `RetransSegs` of a host.
-fn retransmitted(namespace: &OwnedFd) -> u64 {
-    let snmp = inside(namespace, || {
-        fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
+/// A counter of a host's TCP, in a file of `/proc/net` whose lines begin with `group`.
+fn counter(namespace: &OwnedFd, (file, group, name): (&str, &str, &str)) -> u64 {
+    let table = inside(namespace, || {
+        fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap()
     });
-    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
+    let mut lines = table.lines().filter(|line| line.starts_with(group));
     let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let both = names.split(' ').zip(values.split(' '));
-    let (_, value) = both
-        .into_iter()
-        .find(|(name, _)| *name == "RetransSegs")
-        .unwrap();
+    let mut both = names.split(' ').zip(values.split(' '));
+    let (_, value) = both.find(|(it, _)| *it == name).unwrap();
     value.parse().unwrap()
+}
+
+fn retransmitted(namespace: &OwnedFd) -> u64 {
+    counter(namespace, ("snmp", "Tcp:", "RetransSegs"))
 }
 
 fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
@@ -329,28 +330,35 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
 }
 
 fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
-    let config = Config {
-        patience: Duration::from_millis(200),
-        ..config()
-    };
-    let mut engine = fabric.engine("10.0.0.", &config);
-    let mut calls = 0;
-    // From then on the receiver hears nothing, so it is not its reset that ends the sender's socket.
+    let cancel = Cancel::new().unwrap();
+    let mut engine = fabric.engine("10.0.0.", &config());
+    let before = counter(&fabric.hosts[1], ("netstat", "IpExt:", "InOctets"));
+    let (mut calls, mut silent_since) = (0, None);
+    // Once bytes have come, the receiver hears nothing, so it is not its reset that ends the sender's socket.
     let mut silence = |_| {
         calls += 1;
-        if calls == 2 {
-            run("tc", "qdisc replace dev port1 root pfifo limit 0");
+        match silent_since {
+            None => {
+                let now = counter(&fabric.hosts[1], ("netstat", "IpExt:", "InOctets"));
+                if now > before + 100_000 {
+                    run("tc", "qdisc replace dev port1 root pfifo limit 0");
+                    silent_since = Some(calls);
+                }
+            }
+            Some(since) if calls == since + 2 => cancel.cancel(),
+            Some(_) => {}
         }
     };
     let watch = Watch {
         sample: Some(Tick {
-            every: Duration::from_millis(100),
+            every: Duration::from_millis(20),
             call: &mut silence,
         }),
+        cancel: Some(&cancel),
         ..Watch::default()
     };
     let report = engine.run([flow(0, 0, (0, 1), 1 << 40)], watch).unwrap();
-    assert_eq!(report.ended, Ended::Patience);
+    assert_eq!(report.ended, Ended::Cancelled);
     assert_eq!(report.flows[0].outcome, Outcome::Unfinished);
     assert!(report.flows[0].received > 0);
     // The listener's own socket.
@@ -373,8 +381,10 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
 /// More of them at once than the engine begins at a time, and nobody hears of any: no packet wakes it.
 fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
     const TOGETHER: u64 = 100;
+    let cancel = Cancel::new().unwrap();
+    // The kernel gives up a connection after some two minutes, which would wake it.
     let config = Config {
-        patience: Duration::from_millis(300),
+        patience: Duration::from_secs(60),
         ..config()
     };
     run("tc", "qdisc replace dev port1 root pfifo limit 0");
@@ -382,20 +392,21 @@ fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
     let mut id = 0;
     let mut more = || {
         id += 1;
-        let start_ns = if id <= TOGETHER {
-            50_000_000
-        } else {
-            10_000_000_000
-        };
-        Some(flow(id, start_ns, (0, 1), 1_000))
+        if id <= TOGETHER {
+            return Some(flow(id, 50_000_000, (0, 1), 1_000));
+        }
+        // All have begun.
+        cancel.cancel();
+        Some(flow(id, 3_600_000_000_000, (0, 1), 1_000))
     };
     let watch = Watch {
         more: Some(&mut more),
+        cancel: Some(&cancel),
         ..Watch::default()
     };
     let report = engine.run([flow(0, 0, (0, 1), 1_000)], watch).unwrap();
     run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
-    assert_eq!(report.ended, Ended::Patience);
+    assert_eq!(report.ended, Ended::Cancelled);
     let begun = report.flows.iter().filter(|it| it.start_ns.is_some());
     assert_eq!(begun.count() as u64, 1 + TOGETHER);
 }
@@ -419,17 +430,15 @@ fn timeouts_are_counted(fabric: &Bridged) {
         }),
         ..Watch::default()
     };
-    let report = engine.run([flow(0, 0, (0, 1), 5_000_000)], watch).unwrap();
+    // Two seconds at least: it is under way when silence begins.
+    let size = 25_000_000;
+    let report = engine.run([flow(0, 0, (0, 1), size)], watch).unwrap();
     assert_all_finished(&report);
     let result = &report.flows[0];
     assert!(result.retransmissions >= 1, "{result:?}");
     // Before Linux 6.7 it is not known.
     assert!(
         result.timeouts.is_none_or(|timeouts| timeouts >= 1),
-        "{result:?}"
-    );
-    assert!(
-        result.fct_ns(Since::FirstByte) > Some(500_000_000),
         "{result:?}"
     );
 }
@@ -445,16 +454,13 @@ fn ports_in_time_wait_are_used_again(fabric: &Bridged) {
         source_ports: 40_000..=40_004,
         ..config()
     };
+    // A SYN that a port in TIME-WAIT does not answer goes again.
+    let syns = || counter(&fabric.hosts[0], ("netstat", "TcpExt:", "TCPSynRetrans"));
+    let before = syns();
     let report = fabric.run("10.0.0.", &config, &flows);
     assert_all_finished(&report);
-    for result in &report.flows {
-        assert_eq!(result.reconnects, 0);
-        // A SYN that is not answered goes again after 1 s.
-        assert!(
-            result.fct_ns(Since::Start) < Some(1_000_000_000),
-            "{result:?}"
-        );
-    }
+    assert_eq!(syns(), before);
+    assert!(report.flows.iter().all(|flow| flow.reconnects == 0));
 }
 
 fn a_host_that_cannot_be_reached(fabric: &Bridged) {

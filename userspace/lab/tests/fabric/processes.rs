@@ -6,14 +6,13 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weft_lab::fabric::FabricOptions;
 use weft_lab::run::{Outcomes, Run};
 use weft_lab::testbed;
 use weft_lab::traffic::{Drawn, LoadLinks, Origin, Traffic};
-use weft_load::engine::{Cancel, Connections, Since};
+use weft_load::engine::{Cancel, Connections, Progress, Since};
 use weft_load::generate::Until;
 use weft_load::load::Counted;
 use weft_load::record;
@@ -38,11 +37,18 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
+/// For what comes on any machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 const BATCH: &str = "qdisc add dev $dev root handle 1: tbf rate $rate burst 15k limit 300k\n";
+
+fn folder_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{name}"))
+}
 
 /// A scheme in a new folder, with a script of `sh` on the first host.
 fn scheme(name: &str, script: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("process-{name}"));
+    let folder = folder_of(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("mine")).unwrap();
     let toml = format!(
@@ -93,7 +99,8 @@ fn run(folder: &Path, flows: u64) -> Run {
         sample_all: false,
         hops: false,
         follow: None,
-        patience: Some(Duration::from_secs(2)),
+        // Longer than any machine takes: no verdict depends on it.
+        patience: Some(PATIENCE),
         faults: Vec::new(),
         ipv6: false,
         testbed: "run".to_owned(),
@@ -106,17 +113,42 @@ fn results(folder: &Path) -> PathBuf {
 }
 
 fn perform(folder: &Path, flows: u64, cancel: &Cancel) -> Outcomes {
+    watched(folder, flows, cancel, &mut |_| {})
+}
+
+/// `progress` is called once a second while flows are sent, and when all have ended.
+fn watched(
+    folder: &Path,
+    flows: u64,
+    cancel: &Cancel,
+    progress: &mut dyn FnMut(Progress),
+) -> Outcomes {
     let checked = run(folder, flows).checked(&[1]).unwrap();
     checked
-        .perform(1, &results(folder), &mut |_| {}, cancel)
+        .perform(1, &results(folder), progress, cancel)
         .unwrap()
 }
 
+/// Waits for something that is under way.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn a_run_whose_process_dies_is_invalid_and_says_why() {
-    let script = "echo \\$0 listens on \\$1; sleep 0.3; echo out of memory >&2; exit 3";
-    let folder = scheme("dies", script);
-    // Longer than a machine that does other things as well needs to start the script.
-    let outcome = perform(&folder, 500, &Cancel::new().unwrap());
+    // It goes on until flows are sent: what ends at once is another matter.
+    let script = "echo \\$0 listens on \\$1; until [ -e end ]; do sleep 0.01; done; echo out of memory >&2; exit 3";
+    let folder = scheme(
+        "dies",
+        &script.replace("end", folder_of("dies").join("end").to_str().unwrap()),
+    );
+    let outcome = watched(&folder, 20, &Cancel::new().unwrap(), &mut |_| {
+        fs::write(folder.join("end"), "").unwrap();
+        until("the process ends", || processes().is_empty());
+    });
     assert!(!outcome.summary.valid);
     let log = folder.join("mine-seed1.h0-sh.log");
     let [failure] = outcome.summary.failures.as_slice() else {
@@ -156,17 +188,17 @@ fn a_process_goes_with_its_run() {
 
 fn a_run_that_is_interrupted_leaves_no_process_and_no_summary() {
     let folder = scheme("interrupted", "exec sleep 1000");
-    let cancel = Arc::new(Cancel::new().unwrap());
-    let interrupt = Arc::clone(&cancel);
-    let interrupter = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(700));
-        let during = processes().len();
-        interrupt.cancel();
-        during
+    let cancel = Cancel::new().unwrap();
+    let mut during = None;
+    // Until one flow has ended there is nothing to be left.
+    let outcome = watched(&folder, 100_000, &cancel, &mut |progress| {
+        if progress.ended > 0 && during.is_none() {
+            during = Some(processes().len());
+            cancel.cancel();
+        }
     });
-    let outcome = perform(&folder, 100_000, &cancel);
     assert!(outcome.cancelled);
-    assert_eq!(interrupter.join().unwrap(), 1);
+    assert_eq!(during, Some(1));
     assert_eq!(outcome.summary.failures, Vec::<String>::new());
     let text = fs::read_to_string(results(&folder)).unwrap();
     assert!(text.contains("\"record\":\"flow\"") && text.ends_with('\n'));
@@ -187,14 +219,7 @@ fn of_a_run_that_was_killed_down_ends_the_process() {
         .arg(format!("--child={}", folder.display()))
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while !results(&folder).exists() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it does not begin"
-        );
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it begins", || results(&folder).exists());
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(processes().len(), 1);

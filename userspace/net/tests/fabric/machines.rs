@@ -65,7 +65,7 @@ impl Machine {
             let sockets = addresses.map(|address| {
                 let socket = UdpSocket::bind((address, 0)).expect("its own address");
                 socket
-                    .set_read_timeout(Some(Duration::from_secs(5)))
+                    .set_read_timeout(Some(Duration::from_secs(60)))
                     .expect("a time");
                 socket
             });
@@ -131,7 +131,8 @@ pub(crate) fn a_machine_of_its_own_is_a_host_like_the_others() {
     for (family, address) in addresses(&plan, "h0").into_iter().enumerate() {
         let host = testbed.enter("h0", || UdpSocket::bind((address, 0)));
         let host = host.expect("a node").expect("its own address");
-        host.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        host.set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         let [one, other] = [0, 1].map(|place: usize| &machines[place].sockets[family]);
         there_and_back(&host, one);
         there_and_back(other, &host);

@@ -40,7 +40,7 @@ fn bound(testbed: &Testbed, host: &str, address: IpAddr) -> UdpSocket {
     let socket = testbed.enter(host, || UdpSocket::bind((address, 7000)));
     let socket = socket.expect("a node").expect("its own address");
     socket
-        .set_read_timeout(Some(Duration::from_secs(5)))
+        .set_read_timeout(Some(Duration::from_secs(60)))
         .expect("a time");
     socket
 }
