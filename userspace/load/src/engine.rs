@@ -359,6 +359,6 @@ pub fn raise_descriptor_limit() -> Result<u64> {
 fn system<E: Into<std::io::Error>>(doing: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::System {
         doing: doing.to_owned(),
-        source: error.into(),
+        error: error.into(),
     }
 }

@@ -30,12 +30,12 @@ pub enum Error {
         message: String,
     },
     /// The kernel refused something.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {error}")]
     System {
         /// What was to be done, and where a cure is known, what would help.
         doing: String,
         /// What the kernel says.
-        source: io::Error,
+        error: io::Error,
     },
     /// Reading or writing failed.
     #[error(transparent)]
@@ -46,9 +46,9 @@ impl Error {
     /// Says where it happened, if the kernel refused something.
     pub(crate) fn context(self, place: &str) -> Self {
         match self {
-            Self::System { doing, source } => Self::System {
+            Self::System { doing, error } => Self::System {
                 doing: format!("{place}: {doing}"),
-                source,
+                error,
             },
             other => other,
         }

@@ -55,3 +55,18 @@ impl Hosts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_whose_name_is_another_ones_place_is_not_guessed() {
+        let hosts = Hosts::named(["0", "2", "1"].map(str::to_owned));
+        assert_eq!(hosts.find("0"), Ok(0));
+        assert_eq!(
+            hosts.find("1").unwrap_err(),
+            "`1` is one host's name and the place of another, 2: give them other names"
+        );
+    }
+}

@@ -45,7 +45,7 @@ impl Namespaces {
         };
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|error| Error::System {
             doing: format!("entering the network namespace of host h{host}"),
-            source: error.into(),
+            error: error.into(),
         })?;
         self.inside = Some(host);
         Ok(())

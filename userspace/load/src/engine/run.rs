@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
             if now >= patience {
                 return Err(Error::System {
                     doing: "opening connections before the run".to_owned(),
-                    source: io::ErrorKind::TimedOut.into(),
+                    error: io::ErrorKind::TimedOut.into(),
                 });
             }
             let next = if self.again.is_empty() { patience } else { 0 };
@@ -452,7 +452,7 @@ impl<'a> Run<'a> {
                     "opening a connection from h{} to h{} before the run",
                     opening.pair.0, opening.pair.1
                 ),
-                source: errno.into(),
+                error: errno.into(),
             }),
         }
     }

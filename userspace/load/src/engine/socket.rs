@@ -37,7 +37,7 @@ pub(super) fn listen(address: SocketAddr, config: &Config) -> Result<TcpListener
     }
     let failed = |errno: Errno| Error::System {
         doing: format!("listening on {address}"),
-        source: errno.into(),
+        error: errno.into(),
     };
     bind(socket.as_raw_fd(), &SockaddrStorage::from(address)).map_err(failed)?;
     // As many as net.core.somaxconn allows: a full queue costs a connection a second.
@@ -68,7 +68,7 @@ pub(super) fn sender(from: IpAddr, config: &Config) -> Result<OwnedFd> {
                 doing: format!(
                     "setting SO_PRIORITY to {priority} (above 6 it takes CAP_NET_ADMIN)"
                 ),
-                source: errno.into(),
+                error: errno.into(),
             }
         })?;
     }
@@ -98,7 +98,7 @@ fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
             };
             Error::System {
                 doing: format!("choosing the congestion control {name}{cure}"),
-                source: errno.into(),
+                error: errno.into(),
             }
         })?;
     }
@@ -107,15 +107,15 @@ fn new(address: IpAddr, config: &Config) -> Result<OwnedFd> {
 
 /// A socket could not be had.
 pub(super) fn no_descriptor(doing: &str, error: impl Into<io::Error>) -> Error {
-    let source = error.into();
-    let cure = match source.raw_os_error() {
+    let error = error.into();
+    let cure = match error.raw_os_error() {
         Some(libc::EMFILE) => " (each flow under way takes two descriptors: raise `ulimit -n`)",
         Some(libc::ENFILE) => " (the system has no descriptor left: raise fs.file-max)",
         _ => "",
     };
     Error::System {
         doing: format!("{doing}{cure}"),
-        source,
+        error,
     }
 }
 
@@ -163,8 +163,8 @@ pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()>
     let label = u32::from(matches!(class, Class::Incast(_)));
     let said =
         weft_socket::flow_size(&socket, bytes).and_then(|()| weft_socket::class(&socket, label));
-    said.map_err(|source| Error::System {
-        doing: match source.raw_os_error() {
+    said.map_err(|error| Error::System {
+        doing: match error.raw_os_error() {
             Some(libc::ENOPROTOOPT) => {
                 "declaring a flow's size (weft's programs are not attached to this process's \
                  cgroup: attach them, or do not declare sizes)"
@@ -172,7 +172,7 @@ pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()>
             }
             _ => format!("declaring a flow's size of {bytes} bytes"),
         },
-        source,
+        error,
     })
 }
 
