@@ -4,12 +4,14 @@
 //! in the node's namespace with `ip` and `tc`, as a person would.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use weft_net::Testbed;
 use weft_topo::{Delay, Node};
 
@@ -217,7 +219,15 @@ struct Scripted {
 
 /// Scripts that are under way.
 #[derive(Default)]
-pub(crate) struct Running(Vec<(String, Child)>);
+pub(crate) struct Running(Vec<Started>);
+
+/// A script that has been started.
+struct Started {
+    name: String,
+    child: Child,
+    /// What it says. In memory: it is read when the script has ended, and a pipe holds only 64 KiB.
+    said: File,
+}
 
 impl Faults {
     /// # Errors
@@ -265,19 +275,25 @@ impl Faults {
         };
         let name = format!("a fault of {node}");
         let mut shell: Command = testbed.command(node, "sh").map_err(testbed::explain)?;
-        let child = shell
-            .args(["-c", script])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let child = child.with_context(|| name.clone())?;
-        running.0.push((name, child));
-        Ok(())
+        shell.args(["-c", script]);
+        running.start(name, &mut shell)
     }
 }
 
 impl Running {
+    fn start(&mut self, name: String, command: &mut Command) -> Result<()> {
+        let said = memfd_create("stderr", MFdFlags::MFD_CLOEXEC).map(File::from);
+        let said = said.with_context(|| format!("{name}: making room for what it says"))?;
+        let stderr = said.try_clone().with_context(|| name.clone())?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        let child = command.spawn().with_context(|| name.clone())?;
+        self.0.push(Started { name, child, said });
+        Ok(())
+    }
+
     /// Waits for all of them, at most so long.
     ///
     /// # Errors
@@ -286,7 +302,12 @@ impl Running {
     pub(crate) fn end(&mut self, patience: Duration) -> Result<()> {
         const STEP: Duration = Duration::from_millis(1);
         let mut waited = Duration::ZERO;
-        for (name, mut child) in self.0.drain(..) {
+        for Started {
+            name,
+            mut child,
+            mut said,
+        } in self.0.drain(..)
+        {
             let status = loop {
                 match child.try_wait().with_context(|| name.clone())? {
                     Some(status) => break status,
@@ -299,14 +320,15 @@ impl Running {
                 }
                 waited += STEP;
             };
-            let mut said = String::new();
-            if let Some(mut stderr) = child.stderr.take() {
-                stderr
-                    .read_to_string(&mut said)
-                    .with_context(|| name.clone())?;
-            }
             if !status.success() {
-                bail!("{name}: {status}: {}", said.trim());
+                let mut text = Vec::new();
+                said.rewind()
+                    .and_then(|()| said.read_to_end(&mut text))
+                    .with_context(|| name.clone())?;
+                bail!(
+                    "{name}: {status}: {}",
+                    String::from_utf8_lossy(&text).trim()
+                );
             }
         }
         Ok(())
@@ -458,8 +480,10 @@ mod tests {
     fn a_script_that_fails_or_does_not_end_is_an_error() {
         let running = |command: &str| {
             let mut shell = Command::new("sh");
-            let child = shell.args(["-c", command]).stderr(Stdio::piped()).spawn();
-            Running(vec![("it".to_owned(), child.unwrap())])
+            let mut running = Running::default();
+            let started = running.start("it".to_owned(), shell.args(["-c", command]));
+            started.unwrap();
+            running
         };
         running("exit 0").end(Duration::from_secs(60)).unwrap();
         let failed = running("echo why >&2; exit 3").end(Duration::from_secs(60));
@@ -468,6 +492,11 @@ mod tests {
             said.starts_with("it: ") && said.ends_with(": why"),
             "{said}"
         );
+        // It says more than a pipe holds.
+        let talkative =
+            running("head -c 1000000 /dev/zero >&2; exit 4").end(Duration::from_secs(60));
+        let said = talkative.unwrap_err().to_string();
+        assert!(said.contains("exit status: 4") && said.len() > 1_000_000);
         let endless = running("exec sleep 1000").end(Duration::from_millis(20));
         assert_eq!(endless.unwrap_err().to_string(), "it: it does not end");
     }

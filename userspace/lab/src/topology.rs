@@ -9,6 +9,7 @@ use weft_load::hosts::Hosts;
 use weft_topo::{BestPaths, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
+use crate::traffic::file_hint;
 
 /// A full Ethernet frame, of 1500 bytes of IP, on the wire, in bytes: for base round-trip
 /// times.
@@ -24,7 +25,7 @@ pub const SHORTEST_FRAME: u64 = 84;
 pub fn parse(text: &str) -> Result<Topology> {
     match Spec::named(text) {
         Ok(spec) => Ok(spec.topology()),
-        Err(error) => usage(error.to_string()),
+        Err(error) => usage(format!("{error}{}", file_hint(text))),
     }
 }
 

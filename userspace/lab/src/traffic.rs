@@ -159,7 +159,16 @@ pub fn sizes(text: &str) -> Result<Sizes> {
     } else {
         text.parse()
     };
-    sizes.or_else(|error| usage(error.to_string()))
+    sizes.or_else(|error| usage(format!("{error}{}", file_hint(text))))
+}
+
+/// What to put behind "there is no `text`" where there is a file of that name: such a name is none of a
+/// file's.
+pub(crate) fn file_hint(text: &str) -> String {
+    match !is_file(text) && Path::new(text).is_file() {
+        true => format!("; for the file {text} write ./{text}"),
+        false => String::new(),
+    }
 }
 
 fn is_file(text: &str) -> bool {
@@ -563,7 +572,8 @@ impl FromStr for Pattern {
                 None if text.contains('-') => Self::Between(text.to_owned()),
                 None => {
                     return usage(format!(
-                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file"
+                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file{}",
+                        file_hint(text)
                     ));
                 }
             },
@@ -909,14 +919,6 @@ mod tests {
         // Generated fabrics call them by their places.
         let rack = topology::parse("rack:hosts=4").unwrap();
         assert_eq!(of_a_list(&rack, "h3 0\n1 h2\n").unwrap(), [(3, 0), (1, 2)]);
-    }
-
-    #[test]
-    fn a_host_whose_name_is_another_ones_place_is_not_guessed() {
-        let topology = star("numbers", &["0", "2", "1"]);
-        let error = of_a_list(&topology, "0 1\n").unwrap_err().to_string();
-        let expected = "`1` is one host's name and the place of another, 2: give them other names";
-        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]
