@@ -74,6 +74,9 @@ enum Needed {
     All,
     /// What makes results believable.
     Results,
+    /// An option of `weft run`.
+    #[serde(rename = "--ipv6")]
+    Ipv6,
     /// So do these, but for others.
     #[serde(untagged)]
     Schemes(Vec<&'static str>),
@@ -106,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .filter(|check| !check.ok)
         .all(|check| match &check.needed_for {
             Needed::All => false,
-            Needed::Results => true,
+            Needed::Results | Needed::Ipv6 => true,
             Needed::Schemes(names) => !of_linux.iter().any(|scheme| names.contains(&scheme.name)),
         });
     if args.json {
@@ -119,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 let needed = match &it.needed_for {
                     Needed::All => "all".to_owned(),
                     Needed::Results => "results that can be believed".to_owned(),
+                    Needed::Ipv6 => "weft run --ipv6".to_owned(),
                     Needed::Schemes(names) => names.join(", "),
                 };
                 output::print(format!("      for {needed}: {}", it.cure))?;
@@ -212,6 +216,13 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
         check(part.to_string(), needed, kernel(part), cure)
     }));
     checks.extend([
+        check("IPv6", Needed::Ipv6, ipv6(), GUEST),
+        check(
+            "settings of the machine that nodes have, too",
+            Needed::Results,
+            settings(),
+            cure_of_settings(),
+        ),
         check(
             "control groups",
             programs_of(),
@@ -300,6 +311,41 @@ fn program(name: &str) -> Result<String, String> {
         .ok_or_else(|| format!("no {name} in PATH"))
 }
 
+fn ipv6() -> Result<String, String> {
+    match probe::has_ipv6() {
+        true => Ok("found by trying".to_owned()),
+        false => Err(
+            "none, so fabrics have none (ipv6.disable=1 on the kernel's command line?)".to_owned(),
+        ),
+    }
+}
+
+/// Those that somebody has tuned.
+fn tuned() -> Vec<String> {
+    let tuned = weft_net::tuned_settings().into_iter();
+    tuned.map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn settings() -> Result<String, String> {
+    match tuned().as_slice() {
+        [] => Ok("as the kernel has them".to_owned()),
+        tuned => Err(format!("tuned: {}", tuned.join(", "))),
+    }
+}
+
+/// Back to what the kernel has of itself.
+fn cure_of_settings() -> String {
+    let own = weft_net::tuned_settings();
+    let own: Vec<String> = own
+        .keys()
+        .filter_map(|key| Some(format!("{key}={}", weft_net::untuned(key)?)))
+        .collect();
+    match own.as_slice() {
+        [] => "sysctl -w net.core.netdev_max_backlog=1000".to_owned(),
+        own => format!("sysctl -w {}", own.join(" ")),
+    }
+}
+
 fn open_files() -> Result<String, String> {
     match weft_load::engine::raise_descriptor_limit() {
         Ok(limit) if limit >= 20_000 => Ok(format!("up to {limit}")),
@@ -361,7 +407,9 @@ mod tests {
             let parses = { shell }.args(["-n", "-c", &check.cure]).status().unwrap();
             assert!(parses.success(), "{}", check.cure);
             let first = check.cure.split(' ').next().unwrap();
-            let known = ["apt-get", "cargo", "modprobe", "mount", "sudo", "ulimit"];
+            let known = [
+                "apt-get", "cargo", "modprobe", "mount", "sudo", "sysctl", "ulimit",
+            ];
             assert!(known.contains(&first), "{}: {}", check.what, check.cure);
         }
     }

@@ -2,6 +2,7 @@
 
 //! `weft up`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 use weft_ebpf::SwitchConfig;
-use weft_net::{Plan, machine};
+use weft_net::{Mounts, Plan, machine};
 use weft_topo::Kind;
 
 use weft_lab::fabric::Fabric;
@@ -86,6 +87,10 @@ struct Woven<'a> {
     processes: Option<Processes>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     machines: Vec<Machine<'a>>,
+    /// Variables that nodes have from a tuned machine.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    inherited: BTreeMap<String, String>,
+    ipv6: bool,
 }
 
 /// A host that is a machine of its own.
@@ -128,6 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output::print(script(&plan, &fabric).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mounts = weft_net::mounts().map_err(testbed::explain)?;
     let begun = std::time::Instant::now();
     let (testbed, processes) = testbed::weave(&plan, &fabric.scheme)?;
     let here = |kind: Kind| {
@@ -157,7 +163,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 script: testbed.inside(&node.name),
             })
             .collect(),
+        inherited: testbed
+            .record()
+            .map(|record| record.inherited.clone())
+            .unwrap_or_default(),
+        ipv6: weft_net::probe::has_ipv6(),
     };
+    if mounts == Mounts::GoWithOthers {
+        eprintln!(
+            "weft: the fabric is in a mount namespace that is not the machine's, and vanishes with its last \
+             process"
+        );
+    }
+    if !woven.ipv6 {
+        eprintln!("weft: this kernel has no IPv6, so the fabric has none");
+    }
+    for (key, value) in &woven.inherited {
+        eprintln!(
+            "weft: nodes have {key}={value} from this machine, which cannot be set in a namespace: runs are INVALID"
+        );
+    }
     if args.json {
         output::json(&woven)?;
     } else {

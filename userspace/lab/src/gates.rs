@@ -2,6 +2,8 @@
 
 //! What a run must pass to be believed.
 
+use std::collections::BTreeMap;
+
 use weft_load::record::{Gate, Limit};
 use weft_mechanisms::wire::stats::LATENESS_BUCKETS;
 
@@ -36,7 +38,7 @@ impl Lateness {
 }
 
 /// What was measured of the measurement; times are the machine's.
-pub(crate) struct Measured {
+pub(crate) struct Measured<'a> {
     pub(crate) lateness: Lateness,
     /// How late timers may be on purpose: that does not add up over wires.
     pub(crate) slack_ns: f64,
@@ -51,14 +53,16 @@ pub(crate) struct Measured {
     pub(crate) buffer_limited: Option<f64>,
     /// How often the memory of all sockets together became short.
     pub(crate) memory_shortages: u64,
+    /// Variables of a tuned machine that nodes have, too.
+    pub(crate) inherited: &'a BTreeMap<String, String>,
 }
 
-impl Measured {
+impl Measured<'_> {
     /// All gates, in packet times and per cent: numbers that mean the same on every fabric.
     pub(crate) fn gates(&self) -> Vec<Gate> {
         let packets = |ns: Option<f64>| ns.map(|ns| ns / self.packet_time_ns);
         let percent = |share: Option<f64>| share.map(|share| 100.0 * share);
-        vec![
+        let mut gates = vec![
             Gate::new(
                 "timer lateness, mean",
                 packets(self.lateness.mean_ns()),
@@ -115,7 +119,19 @@ impl Measured {
                 Limit::AtMost(0.0),
                 "",
             ),
-        ]
+        ];
+        // On a machine that nobody has tuned there is nothing to be said, nor in results of before.
+        if !self.inherited.is_empty() {
+            let variables = self.inherited.iter();
+            let variables: Vec<String> = variables.map(|(key, it)| format!("{key}={it}")).collect();
+            gates.push(Gate::new(
+                &format!("tuned settings of this machine ({})", variables.join(", ")),
+                Some(self.inherited.len() as f64),
+                Limit::AtMost(0.0),
+                "",
+            ));
+        }
+        gates
     }
 }
 
@@ -132,6 +148,7 @@ pub(crate) fn names() -> Vec<String> {
         unfinished: 0,
         buffer_limited: None,
         memory_shortages: 0,
+        inherited: &BTreeMap::new(),
     };
     measured.gates().into_iter().map(|gate| gate.name).collect()
 }
@@ -154,6 +171,7 @@ mod tests {
 
     #[test]
     fn lateness_on_purpose_is_no_fault() {
+        let none = &BTreeMap::new();
         let measured = |slack_ns| Measured {
             lateness: Lateness {
                 count: 10,
@@ -169,6 +187,7 @@ mod tests {
             unfinished: 0,
             buffer_limited: None,
             memory_shortages: 0,
+            inherited: none,
         };
         let mean = |slack_ns| measured(slack_ns).gates().remove(0);
         assert!(!mean(0.0).ok && !mean(130_000.0).ok);
@@ -188,7 +207,13 @@ mod tests {
             unfinished: 1,
             buffer_limited: None,
             memory_shortages: 1,
+            inherited: &BTreeMap::from([("net.core.netdev_max_backlog".into(), "1".into())]),
         };
-        assert!(measured.gates().iter().all(|gate| !gate.ok));
+        let gates = measured.gates();
+        assert!(gates.iter().all(|gate| !gate.ok));
+        assert_eq!(
+            gates.last().unwrap().to_string(),
+            "tuned settings of this machine (net.core.netdev_max_backlog=1): 1, expected at most 0"
+        );
     }
 }

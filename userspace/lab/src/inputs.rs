@@ -29,7 +29,7 @@ pub(crate) fn hashes(
     let framing = Fabric::untagged_framing(ipv6)?;
     let planned = traffic.workload(&fabric.topology, &framing, &framing, seed)?;
     // The testbed's name is no input: a name for all.
-    let commands = testbed::plan("inputs", fabric)?.commands().to_string();
+    let commands = testbed::plan("inputs", fabric)?.fingerprint().to_string();
     let topology = format!("{:?}", fabric.topology);
     let mut flows = Sha256::new();
     for flow in planned.workload.flows()? {

@@ -15,7 +15,7 @@ use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
 use weft_load::record::{FORMAT, Header, Reader, Record};
-use weft_net::{Plan, Process};
+use weft_net::{Plan, Process, Testbed};
 use weft_topo::{NodeId, Rate};
 
 use crate::error::usage;
@@ -183,6 +183,11 @@ impl Checked {
     ///
     /// What is missing, and its cure.
     pub fn require(&self) -> Result<()> {
+        if self.run.ipv6 && !weft_net::probe::has_ipv6() {
+            return usage(
+                "--ipv6: this kernel has no IPv6; boot it without ipv6.disable=1, or leave --ipv6 out",
+            );
+        }
         let wanted = || format!("scheme {}", self.fabric.scheme.name);
         let lacking = self.plan.require().map_err(testbed::explain);
         lacking.with_context(wanted)
@@ -279,6 +284,7 @@ impl Checked {
                 buckets: BUCKETS.to_vec(),
                 options: run.words.clone(),
                 inputs: self.inputs(seed)?,
+                inherited: inherited(&testbed),
             },
             config: Config {
                 connections: run.connections,
@@ -309,6 +315,12 @@ impl Checked {
         let mut failures = || process::failures(&mut processes, path);
         trial.run(hosts, &mut ports, &mut out, progress, cancel, &mut failures)
     }
+}
+
+/// What a testbed's nodes have from a tuned machine.
+fn inherited(testbed: &Testbed) -> BTreeMap<String, String> {
+    let record = testbed.record();
+    record.map_or_else(BTreeMap::new, |record| record.inherited.clone())
 }
 
 /// A file, whose name is in what cannot be written to it.

@@ -148,27 +148,21 @@ impl Scheme {
         }
     }
 
-    /// Fills in a file of `key = value` lines; `make` takes key and value.
+    /// Fills in a file for `sysctl -p`; `make` takes a line.
     ///
     /// # Errors
     ///
-    /// As [`Scheme::batch`], lines of another form, and what `make` refuses: with the line.
+    /// As [`Scheme::batch`], and what `make` refuses: with the line.
     pub fn sysctls<T>(
         &self,
         file: &str,
         variables: &Variables,
-        make: impl Fn(&str, &str) -> Result<T>,
+        make: impl Fn(&str) -> Result<T>,
     ) -> Result<Vec<T>> {
         let Some(source) = self.files.get(file) else {
             return Ok(Vec::new());
         };
-        let make = |Line { number, text }: Line| {
-            let made = match text.split_once('=') {
-                Some((key, value)) => make(key.trim(), value.trim()),
-                None => usage(format!("`{text}`: expected KEY = VALUE")),
-            };
-            made.with_context(|| source.at(number))
-        };
+        let make = |Line { number, text }: Line| make(&text).with_context(|| source.at(number));
         source.filled(variables)?.into_iter().map(make).collect()
     }
 
@@ -226,8 +220,9 @@ mod tests {
         lines.into_iter().map(|line| line.text).collect()
     }
 
-    fn pair(key: &str, value: &str) -> Result<(String, String)> {
-        Ok((key.to_owned(), value.to_owned()))
+    fn pair(line: &str) -> Result<(String, String)> {
+        let (key, value) = line.split_once('=').unwrap();
+        Ok((key.trim().to_owned(), value.trim().to_owned()))
     }
 
     fn words(scheme: &Scheme, variables: &Variables) -> String {

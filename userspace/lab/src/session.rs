@@ -319,10 +319,13 @@ fn status(status: ExitStatus) -> u8 {
 ///
 /// If the command is not to blame: it may not enter the node.
 pub fn not_started(error: &std::io::Error) -> Result<u8> {
+    use nix::errno::Errno;
     use std::io::ErrorKind;
-    if error.raw_os_error() == Some(nix::Error::EPERM as i32) {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    if let Some(errno @ (Errno::EPERM | Errno::ENOSPC)) = errno {
         // Of entering the namespace: a file that is not to be run is another error.
-        return usage("not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        let error = weft_net::Error::starting("entering the node", errno.into());
+        return Err(testbed::explain(error));
     }
     Ok(match error.kind() {
         ErrorKind::NotFound => NOT_FOUND,

@@ -54,8 +54,7 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
     let scheme = &fabric.scheme;
     let variables = &fabric.variables;
     let sysctls = |file: &str| -> Result<Vec<Sysctl>> {
-        let make = |key: &str, value: &str| Sysctl::new(key, value).map_err(explain);
-        scheme.sysctls(file, variables, make)
+        scheme.sysctls(file, variables, |line| Sysctl::read(line).map_err(explain))
     };
     let settings = Settings {
         mtu: MTU,
@@ -73,6 +72,9 @@ pub fn plan(name: &str, fabric: &Fabric) -> Result<Plan> {
         ..Settings::default()
     };
     let mut plan = Plan::new(name, &fabric.slowed, settings).map_err(explain)?;
+    if !weft_net::probe::has_ipv6() {
+        plan.leave_out_ipv6();
+    }
     let processes = process::processes(scheme, &fabric.slowed, variables)?;
     plan.set_processes(processes).map_err(explain)?;
     plan.set_modules(fabric.modules.clone());

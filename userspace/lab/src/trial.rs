@@ -341,6 +341,7 @@ impl Trial<'_> {
             unfinished: unfinished as u64,
             buffer_limited: buffer_limited(&report.flows),
             memory_shortages: shortages,
+            inherited: &self.header.inherited,
         };
         let buckets = Buckets::new(&self.header.buckets)?;
         let mut summary = Summary::new(&records, &buckets, measured.gates(), totals.loss());

@@ -95,6 +95,10 @@ pub struct Header {
     /// make the fabric, `flows` of the flows. What was run on another machine has the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
+    /// Variables (sysctls) that the fabric's nodes had from a tuned machine, and their values: those that
+    /// cannot be set in a namespace. The run is not valid if there are any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inherited: BTreeMap<String, String>,
 }
 
 fn real_time() -> f64 {

@@ -37,6 +37,7 @@ fn header() -> Header {
         buckets: vec![100_000],
         options: vec!["fat-tree:k=4".into(), "--dilation".into(), "1000".into()],
         inputs: std::collections::BTreeMap::new(),
+        inherited: std::collections::BTreeMap::new(),
     }
 }
 

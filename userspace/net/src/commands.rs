@@ -7,12 +7,14 @@ use std::net::IpAddr;
 
 use weft_topo::{Node, Port, Route};
 
+use crate::inherited;
 use crate::layout::Layout;
 use crate::machine;
 use crate::metrics::RouteMetrics;
 use crate::netlink::VXLAN_UDP_PORT;
-use crate::plan::{self, NodePlan, Plan};
+use crate::plan::{self, LOOPBACK, NodePlan, PORTS, Plan};
 use crate::processes::{self, MARK};
+use crate::sysctl::Sysctl;
 
 /// As a shell takes it for one word.
 pub fn quoted(word: &str) -> String {
@@ -23,14 +25,29 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// See [`Plan::commands`].
-pub struct Commands<'a>(&'a Plan);
+/// See [`Plan::commands`] and [`Plan::fingerprint`].
+pub struct Commands<'a> {
+    plan: &'a Plan,
+    is_fingerprint: bool,
+}
 
 impl Plan {
     /// The plan as a script for `sh` that makes the same namespaces with the same content, for
     /// people to read and to run. What it makes, [`crate::down`] removes.
     pub fn commands(&self) -> Commands<'_> {
-        Commands(self)
+        Commands {
+            plan: self,
+            is_fingerprint: false,
+        }
+    }
+
+    /// The same without what decides no packet's fate, for a hash by which results are compared: ports are
+    /// numbered from 2, and the variables that a namespace would have from a tuned machine are left out.
+    pub fn fingerprint(&self) -> Commands<'_> {
+        Commands {
+            plan: self,
+            is_fingerprint: true,
+        }
     }
 
     /// What starts the plan's processes, to go on with where [`Plan::commands`] ends; nothing if it has
@@ -42,7 +59,11 @@ impl Plan {
 
 impl Display for Commands<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let plan = self.0;
+        let Self {
+            plan,
+            is_fingerprint,
+        } = *self;
+        let first = if is_fingerprint { LOOPBACK + 1 } else { PORTS };
         let here = || {
             let ids = plan.topology.ids().filter(|&id| plan.is_here(id));
             ids.map(|id| {
@@ -79,16 +100,28 @@ impl Display for Commands<'_> {
             // Its settings come with it. One that is built in is no module.
             writeln!(f, "modprobe -q tcp_{name} || :")?;
         }
+        if !is_fingerprint {
+            write_inherited(f, plan)?;
+        }
         for (_, (node, own)) in here() {
             let namespace = plan.namespace(node);
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
             writeln!(f, "ip netns add {namespace}")?;
+            if !is_fingerprint {
+                writeln!(f, "untuned {namespace}")?;
+            }
             write!(f, "ip netns exec {namespace} sysctl -q -w")?;
-            for sysctl in own.sysctls.iter().filter(|it| !it.is_optional()) {
-                match sysctl.value().contains(char::is_whitespace) {
-                    true => write!(f, " '{}={}'", sysctl.key(), sysctl.value())?,
-                    false => write!(f, " {}={}", sysctl.key(), sysctl.value())?,
-                }
+            let of_ports: Vec<&Sysctl> = own.sysctls_of_ports(node).collect();
+            let now = |it: &&Sysctl| {
+                let later = it.is_optional() || it.is_for_a_file() || of_ports.contains(it);
+                !later
+            };
+            for sysctl in own.sysctls.iter().filter(now) {
+                write!(
+                    f,
+                    " {}",
+                    quoted(&format!("{}={}", sysctl.key(), sysctl.value()))
+                )?;
             }
             writeln!(f)?;
             for (place, sysctl) in own.sysctls.iter().enumerate() {
@@ -101,23 +134,89 @@ impl Display for Commands<'_> {
                 // Not an error if the kernel has none.
                 writeln!(f, "ip netns exec {namespace} sysctl -q -e -w {key}={value}")?;
             }
+            if let Some(file) = own.sysctl_file() {
+                let own = |it: &&Sysctl| !of_ports.contains(it) || it.is_for_a_file();
+                let own: Vec<&Sysctl> = file.iter().filter(own).collect();
+                write_sysctl_files(f, &namespace, &own)?;
+            }
         }
         writeln!(f, "\n# links")?;
         for (place, (node, _)) in here() {
             for (index, port) in node.ports.iter().enumerate() {
                 if plan.makes_link(place, index) {
-                    write_link(f, plan, node, index, port)?;
+                    write_link(f, (plan, first), node, index, port)?;
                 } else if let Some(machine) = plan.elsewhere(port.peer) {
-                    write_tunnel(f, plan, node, index, machine)?;
+                    write_tunnel(f, (plan, first), node, index, machine)?;
                 }
             }
         }
         for (_, (node, own)) in here() {
             writeln!(f, "\n# {} {}", node.layer, node.name)?;
+            let of_ports: Vec<&Sysctl> = own.sysctls_of_ports(node).collect();
+            if !of_ports.is_empty() {
+                // What others name, patterns do not mean.
+                let file = own.sysctl_file().map(|file| file.iter().collect());
+                write_sysctl_files(f, &plan.namespace(node), &file.unwrap_or(of_ports))?;
+            }
             write_node(f, plan, node, own)?;
         }
         Ok(())
     }
+}
+
+/// A function that gives a namespace the variables that it has inherited from the machine as a kernel has
+/// them of itself. Kernels lack some; the rest is set.
+fn write_inherited(f: &mut Formatter<'_>, plan: &Plan) -> fmt::Result {
+    const COLUMNS: usize = 100;
+    writeln!(f, "untuned() {{")?;
+    let mut line = "    ip netns exec \"$1\" sysctl -q -e -w".to_owned();
+    let control = plan.has_default_control();
+    for (key, value) in inherited::variables(plan.ipv6) {
+        if key == inherited::CONTROL && !control {
+            continue;
+        }
+        let word = quoted(&format!("{key}={value}"));
+        if line.len() + 1 + word.len() + 2 > COLUMNS {
+            writeln!(f, "{line} \\")?;
+            line = "       ".to_owned();
+        }
+        line += &format!(" {word}");
+    }
+    writeln!(f, "{line} \\\n        || :\n}}")
+}
+
+/// Commands that have `sysctl` read lines that only `sysctl -p` understands. Those that may fail come last
+/// and alone: procps fails with them.
+pub(crate) fn sysctl_files(lines: &[&Sysctl], sysctl: &str) -> Vec<String> {
+    let may_fail = |it: &Sysctl| it.is_ignored() && !it.is_exclusion();
+    let feed = |lines: Vec<String>| {
+        let lines: Vec<String> = lines.iter().map(|line| quoted(line)).collect();
+        format!("printf '%s\\n' {} | {sysctl} -q -p -", lines.join(" "))
+    };
+    let mut commands = Vec::new();
+    if lines.iter().any(|it| !it.is_ignored()) {
+        let own = lines.iter().map(|it| match may_fail(it) {
+            true => format!("-{}", it.key()),
+            false => it.to_string(),
+        });
+        commands.push(feed(own.collect()));
+    }
+    let last: Vec<String> = lines
+        .iter()
+        .filter(|it| may_fail(it))
+        .map(ToString::to_string)
+        .collect();
+    if !last.is_empty() {
+        commands.push(format!("{} 2> /dev/null || :", feed(last)));
+    }
+    commands
+}
+
+fn write_sysctl_files(f: &mut Formatter<'_>, namespace: &str, lines: &[&Sysctl]) -> fmt::Result {
+    let sysctl = format!("ip netns exec {namespace} sysctl");
+    sysctl_files(lines, &sysctl)
+        .iter()
+        .try_for_each(|command| writeln!(f, "{command}"))
 }
 
 /// See [`Plan::process_commands`].
@@ -149,28 +248,28 @@ impl Display for ProcessCommands<'_> {
 
 fn write_link(
     f: &mut Formatter<'_>,
-    plan: &Plan,
+    (plan, first): (&Plan, u32),
     node: &Node,
     index: usize,
     port: &Port,
 ) -> fmt::Result {
     let peer = plan.topology.node(port.peer);
     write!(f, "ip -n {} link add ", plan.namespace(node))?;
-    write_end(f, plan, node, index)?;
+    write_end(f, (plan, first), node, index)?;
     write!(f, " type veth peer ")?;
-    write_end(f, plan, peer, port.peer_port)?;
+    write_end(f, (plan, first), peer, port.peer_port)?;
     writeln!(f, " netns {}", plan.namespace(peer))
 }
 
 fn write_tunnel(
     f: &mut Formatter<'_>,
-    plan: &Plan,
+    (plan, first): (&Plan, u32),
     node: &Node,
     index: usize,
     machine: IpAddr,
 ) -> fmt::Result {
     write!(f, "ip link add ")?;
-    write_end(f, plan, node, index)?;
+    write_end(f, (plan, first), node, index)?;
     let network = plan.network(node.ports[index].link);
     writeln!(
         f,
@@ -179,11 +278,16 @@ fn write_tunnel(
     )
 }
 
-fn write_end(f: &mut Formatter<'_>, plan: &Plan, node: &Node, index: usize) -> fmt::Result {
+fn write_end(
+    f: &mut Formatter<'_>,
+    (plan, first): (&Plan, u32),
+    node: &Node,
+    index: usize,
+) -> fmt::Result {
     let (mtu, length) = (plan.settings.mtu, plan.settings.tx_queue_length);
     let segments = plan.settings.gso_max_segments;
     let Port { name, mac, .. } = &node.ports[index];
-    let index = plan.device_index(node, index);
+    let index = plan.device_index(node, index) - PORTS + first;
     write!(
         f,
         "name {name} index {index} address {mac} mtu {mtu} txqueuelen {length} \
@@ -213,12 +317,15 @@ fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -
         return Ok(());
     }
     writeln!(f, "ip -n {namespace} link set dev lo up")?;
-    let (v4, v6) = (node.address.v4(), node.address.v6());
-    writeln!(f, "ip -n {namespace} address add {v4}/32 dev lo")?;
-    writeln!(f, "ip -n {namespace} address add {v6}/128 dev lo nodad")?;
+    for address in plan.addresses(node) {
+        match address {
+            IpAddr::V4(v4) => writeln!(f, "ip -n {namespace} address add {v4}/32 dev lo")?,
+            IpAddr::V6(v6) => writeln!(f, "ip -n {namespace} address add {v6}/128 dev lo nodad")?,
+        }
+    }
     for port in &node.ports {
         let neighbour = plan.neighbour(port);
-        for address in [&neighbour.v4 as &dyn Display, &neighbour.v6] {
+        for address in &neighbour.addresses {
             let (mac, port) = (neighbour.mac, &port.name);
             writeln!(
                 f,

@@ -18,7 +18,7 @@ use crate::layout::{self, Layout, Lock};
 use crate::namespace;
 use crate::netlink::{Batch, End, Message, Socket};
 use crate::orphans;
-use crate::plan::{LOOPBACK, check_name};
+use crate::plan::{LOOPBACK, PORTS, check_name};
 use crate::processes::{self, Whose};
 
 /// What is gone, and what is not.
@@ -145,7 +145,7 @@ impl Sentinel {
         namespace::enter(&here)?;
         let end = |byte| End {
             name: "sentinel",
-            index: 2,
+            index: PORTS,
             mac: Mac([2, 0, 0, 0, 0, byte]),
             mtu: 1500,
             tx_queue_length: 0,

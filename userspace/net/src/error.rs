@@ -5,7 +5,10 @@
 use std::io;
 
 use nix::errno::Errno;
+use nix::sched::CloneFlags;
+use nix::unistd::Uid;
 
+use crate::namespace;
 use crate::probe::Part;
 
 /// Why something was not done: one sentence, without a period at its end.
@@ -57,6 +60,15 @@ pub enum Error {
         /// What was tried.
         what: String,
     },
+    /// The process may not do it although it is root.
+    #[error(
+        "{what}: not permitted, although this is root: a container or a security module forbids it; \
+         run outside of it, or with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
+    )]
+    Forbidden {
+        /// What was tried.
+        what: String,
+    },
     /// The kernel refused a netlink request.
     #[error("{what}: {} ({errno:?})", .message.as_deref().unwrap_or(errno.desc()))]
     Refused {
@@ -87,22 +99,22 @@ pub enum Error {
         cure: String,
     },
     /// A system call failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     System {
         /// What was tried, with the object.
         what: String,
-        /// Why it failed.
-        source: io::Error,
+        /// Why it failed. The sentence has it, so it is no `source()`: chains would print it twice.
+        error: io::Error,
     },
     /// What the caller does at a port failed.
-    #[error("{node}, port {port}: {source}")]
+    #[error("{node}, port {port}: {error}")]
     Hook {
         /// The node.
         node: String,
         /// The port.
         port: String,
-        /// What the caller said.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        /// What the caller said; in the sentence, as above.
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -111,11 +123,43 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Of a system call: what was tried, and its cure where that is known.
-    pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        let (what, source) = (what.into(), source.into());
-        match source.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::Privilege { what },
-            _ => Self::System { what, source },
+    pub(crate) fn system(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        let (what, error) = (what.into(), error.into());
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::not_permitted(what),
+            _ => Self::System { what, error },
+        }
+    }
+
+    /// What only the right privileges cure.
+    pub(crate) fn not_permitted(what: String) -> Self {
+        match Uid::effective().is_root() {
+            true => Self::Forbidden { what },
+            false => Self::Privilege { what },
+        }
+    }
+
+    /// Of a process that is to be on a node, which takes a mount namespace of its own.
+    pub fn starting(what: impl Into<String>, error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) => Self::Invalid(format!(
+                "{}: {}",
+                what.into(),
+                namespace::exhausted(CloneFlags::CLONE_NEWNS)
+            )),
+            _ => Self::system(what, error),
+        }
+    }
+
+    /// Of a mount: the machine has a limit of them, which it reports as a full disk.
+    pub(crate) fn mounting(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        let (what, error) = (what.into(), error.into());
+        match error.raw_os_error() {
+            Some(libc::ENOSPC) => Self::Invalid(format!(
+                "{what}: the mount namespace has as many mounts as it may have; raise the limit with \
+                 `sysctl -w fs.mount-max=1000000`"
+            )),
+            _ => Self::system(what, error),
         }
     }
 }
@@ -134,5 +178,42 @@ fn known(what: &str, names: &[String]) -> String {
             "{what}: {}{and_more}",
             names[..names.len().min(MANY)].join(", ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `{:#}` of anyhow prints it.
+    fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        let sentences: Vec<String> = causes.map(ToString::to_string).collect();
+        sentences.join(": ")
+    }
+
+    #[test]
+    fn a_chain_of_causes_names_each_reason_once() {
+        let error = Error::system("trying x", Errno::EEXIST);
+        assert_eq!(chain(&error), "trying x: File exists (os error 17)");
+        let error = Error::Hook {
+            node: "h0".into(),
+            port: "tor0".into(),
+            error: "no program".into(),
+        };
+        assert_eq!(chain(&error), "h0, port tor0: no program");
+    }
+
+    #[test]
+    fn only_others_than_root_are_told_to_be_root() {
+        let sentence = Error::system("trying x", Errno::EPERM).to_string();
+        let is_root = Uid::effective().is_root();
+        assert_eq!(sentence.contains("run as root"), !is_root, "{sentence}");
+    }
+
+    #[test]
+    fn a_limit_of_mounts_is_no_full_disk() {
+        let sentence = Error::mounting("naming h0", Errno::ENOSPC).to_string();
+        assert!(sentence.contains("fs.mount-max"), "{sentence}");
     }
 }

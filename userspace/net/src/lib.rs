@@ -30,10 +30,13 @@
 //! |---------------|---------------------------------------------------------|
 //! | [`qdisc`]     | lines of `tc` files, to what the kernel takes           |
 //! | `plan`        | what is to be made, as data                             |
+//! | `sysctl`      | variables of a namespace, as `sysctl -p` reads them     |
+//! | `inherited`   | variables that a namespace takes from the machine       |
 //! | `metrics`     | what a host's routes say besides their next hops        |
 //! | `commands`    | the same as a shell script                              |
 //! | [`machine`]   | hosts that are machines of their own                    |
 //! | `part`        | fabrics over several machines                           |
+//! | `mounts`      | whether a testbed is there when the process has ended   |
 //! | `modules`     | loads kernel modules by their files                     |
 //! | `up`          | builds a plan, or leaves nothing                        |
 //! | `tc`          | the lines of `tc` files that only `tc` reads            |
@@ -46,6 +49,7 @@
 //! | `layout`      | where a testbed is in the file system                   |
 //! | `namespace`   | threads in namespaces                                   |
 //! | `netlink`     | batches of requests, dumps                              |
+//! | `links`       | a namespace's devices, and which of them are ports      |
 //! | `attributes`  | what requests are made of                               |
 //! | [`probe`]     | whether the kernel has a part                           |
 //!
@@ -57,10 +61,13 @@ mod commands;
 mod down;
 mod error;
 mod follow;
+mod inherited;
 mod layout;
+mod links;
 pub mod machine;
 mod metrics;
 mod modules;
+mod mounts;
 mod namespace;
 mod netlink;
 mod orphans;
@@ -71,6 +78,7 @@ mod processes;
 pub mod qdisc;
 pub mod rootless;
 mod stats;
+mod sysctl;
 mod tc;
 mod testbed;
 mod up;
@@ -79,9 +87,12 @@ pub use commands::{Commands, ProcessCommands, quoted};
 pub use down::{Removed, down, kill};
 pub use error::{Error, Result};
 pub use follow::{Follower, Identity, Seen};
+pub use inherited::{tuned_settings, untuned};
 pub use metrics::RouteMetrics;
-pub use plan::{MAX_TESTBED_NAME, Plan, Settings, Sysctl, check_name};
+pub use mounts::{Mounts, mounts};
+pub use plan::{MAX_TESTBED_NAME, Plan, Settings, check_name};
 pub use processes::{Ended, Process, Processes, watch};
 pub use stats::{QdiscStats, StatsReader};
+pub use sysctl::Sysctl;
 pub use testbed::{Record, Testbed, list, unblock_signals};
 pub use up::{Hook, Visit, up, up_watched};

@@ -6,28 +6,23 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
+use std::net::IpAddr;
 
 use weft_topo::{Kind, Node};
 
-use crate::commands::RouteCommand;
-use crate::error::{Error, Result, invalid};
+use crate::commands::{RouteCommand, quoted, sysctl_files};
+use crate::error::{Result, invalid};
 use crate::plan::Plan;
 use crate::qdisc::Command;
+use crate::sysctl::Sysctl;
 use crate::tc;
 
 /// Qdiscs of hosts that say and hear something in their namespace.
 const TALKS: [&str; 2] = ["bfc", "fastpass"];
-const TAP: &str = "tap";
 
 /// The tap device beside the port at a place.
 pub fn tap(port: usize) -> String {
-    format!("{TAP}{port}")
-}
-
-/// Whether a device is such a tap and no port: ports have the names of nodes.
-pub(crate) fn is_tap(device: &str) -> bool {
-    let number = device.strip_prefix(TAP);
-    number.is_some_and(|number| number.parse::<usize>().is_ok())
+    format!("tap{port}")
 }
 
 impl Plan {
@@ -97,10 +92,17 @@ impl Plan {
             let _ = writeln!(text, "modprobe -q tcp_{name} || :");
         }
         let _ = writeln!(text, "ip link set dev lo up");
-        for sysctl in &own.sysctls {
+        if let Some(file) = own.sysctl_file() {
+            let lines: Vec<&Sysctl> = file.iter().collect();
+            for command in sysctl_files(&lines, "sysctl") {
+                let _ = writeln!(text, "{command}");
+            }
+        }
+        for sysctl in own.sysctls.iter().filter(|it| !it.is_for_a_file()) {
             let optional = if sysctl.is_optional() { "-e " } else { "" };
             let (key, value) = (sysctl.key(), sysctl.value());
-            let _ = writeln!(text, "sysctl -q {optional}-w '{key}={value}'");
+            let word = quoted(&format!("{key}={value}"));
+            let _ = writeln!(text, "sysctl -q {optional}-w {word}");
             // Its interfaces are there already, and keep what was the default when they came.
             if let Some((before, after)) = key.split_once(".conf.default.") {
                 for place in 1..=node.ports.len() {
@@ -123,7 +125,7 @@ impl Plan {
                 name = port.name,
                 mac = port.mac
             );
-            for address in [neighbour.v4.to_string(), neighbour.v6.to_string()] {
+            for address in neighbour.addresses {
                 let _ = writeln!(
                     text,
                     "ip neighbour replace {address} lladdr {} dev \"${place}\" nud permanent",
@@ -131,9 +133,12 @@ impl Plan {
                 );
             }
         }
-        let (v4, v6) = (node.address.v4(), node.address.v6());
-        let _ = writeln!(text, "ip address replace {v4}/32 dev lo");
-        let _ = writeln!(text, "ip address replace {v6}/128 dev lo nodad");
+        for address in self.addresses(node) {
+            let _ = match address {
+                IpAddr::V4(v4) => writeln!(text, "ip address replace {v4}/32 dev lo"),
+                IpAddr::V6(v6) => writeln!(text, "ip address replace {v6}/128 dev lo nodad"),
+            };
+        }
         let route = |command: String| {
             // By the machine's names of its interfaces.
             let command = (1..)
@@ -198,22 +203,16 @@ pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
     }
     let node = &plan.topology.nodes()[node];
     for (program, lines) in [("ip", of_ip(plan, node)), ("tc", of_tc(node))] {
-        let output = tc::feed(program, &node.name, namespace, &lines)?;
-        let Some(output) = output else {
+        let done = tc::feed(program, &node.name, namespace, &lines)?;
+        let Some(done) = done else {
             return invalid(format!(
                 "{} cannot be a machine of its own: there is no {program}; apt-get install iproute2",
                 node.name
             ));
         };
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let (number, message) = tc::complaint(&said);
-            let line = number.and_then(|number| lines.get(number - 1));
-            return Err(Error::Invalid(format!(
-                "{}: `{program} {}`: {message}",
-                node.name,
-                line.unwrap_or(&lines[0])
-            )));
+        if let Err(tc::Refusal { line, reason }) = done {
+            let line = line.map_or(&lines[0], |line| &lines[line]);
+            return invalid(format!("{}: `{program} {line}`: {reason}", node.name));
         }
     }
     Ok(())
@@ -222,7 +221,7 @@ pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Settings, Sysctl};
+    use crate::plan::Settings;
     use crate::processes::Process;
     use crate::qdisc;
 
@@ -295,7 +294,7 @@ mod tests {
         let text = plan.inside(node);
         let mac = node.ports[0].mac;
         for line in [
-            "sysctl -q -w 'net.ipv6.conf.default.addr_gen_mode=1'".to_owned(),
+            "sysctl -q -w net.ipv6.conf.default.addr_gen_mode=1".to_owned(),
             "sysctl -q -w net/ipv6/conf/\"$1\"/'addr_gen_mode=1'".to_owned(),
             format!("ip link set dev \"$1\" address {mac} mtu 1500 up"),
             format!("ip address replace {}/32 dev lo", node.address.v4()),

@@ -173,8 +173,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::{Settings, Sysctl};
+    use crate::plan::Settings;
     use crate::qdisc;
+    use crate::sysctl::Sysctl;
 
     fn topology(spec: &str) -> Topology {
         spec.parse::<weft_topo::Spec>().unwrap().topology()

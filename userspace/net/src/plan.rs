@@ -3,19 +3,25 @@
 //! What is to be made: pure data, the same for the same topology and settings.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 
 use crate::error::{Result, invalid};
+use crate::inherited;
 use crate::metrics::RouteMetrics;
 use crate::part::Division;
 use crate::processes::Process;
 use crate::qdisc::{Command, Handle, Object};
+use crate::sysctl::Sysctl;
 
 /// The index of a namespace's `lo`, always.
 pub(crate) const LOOPBACK: u32 = 1;
+/// The index of the first port. A new namespace may begin with devices that have indices from 2 on: each
+/// tunnel module that is loaded (sit, ipip, ip_gre, ip_vti, ip6_tunnel, …) makes some in every namespace.
+/// They stay below this, as do those that a person adds without an index.
+pub(crate) const PORTS: u32 = 1000;
 /// What names the congestion control of a namespace's sockets.
 pub(crate) const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// The length of the longest name of a testbed, in bytes.
@@ -62,69 +68,6 @@ const SWITCH_SYSCTLS: &[(&str, &str)] = &[
     // groups, and tell so.
     ("net.ipv6.conf.default.forwarding", "0"),
 ];
-
-/// A variable of a network namespace and its value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sysctl {
-    key: String,
-    value: String,
-    /// Whether a kernel may lack it.
-    optional: bool,
-}
-
-impl Sysctl {
-    /// `key` is as `sysctl` takes it, such as `net.ipv4.tcp_congestion_control`.
-    ///
-    /// # Errors
-    ///
-    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value`
-    /// is empty, more than a line, or has a quote.
-    pub fn new(key: &str, value: &str) -> Result<Self> {
-        let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-        let parts = || key.split(['.', '/']);
-        if !key.chars().all(good) || parts().any(str::is_empty) || parts().count() < 2 {
-            return invalid(format!(
-                "`{key}` is no sysctl; write for example net.ipv4.tcp_ecn"
-            ));
-        }
-        if parts().next() != Some("net") {
-            return invalid(format!(
-                "sysctl `{key}` is the machine's, not a network namespace's; only those that \
-                 begin with `net.` may be set"
-            ));
-        }
-        if value.trim().is_empty() || value.contains(['\n', '\'']) {
-            return invalid(format!(
-                "sysctl `{key}` needs a value of one line without quotes"
-            ));
-        }
-        Ok(Self {
-            key: key.to_owned(),
-            value: value.to_owned(),
-            optional: false,
-        })
-    }
-
-    /// Its name, with dots.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// What it is set to.
-    pub fn value(&self) -> &str {
-        &self.value
-    }
-
-    /// Whether it is left alone where the kernel has no such variable.
-    pub(crate) fn is_optional(&self) -> bool {
-        self.optional
-    }
-
-    /// Its file in procfs.
-    pub(crate) fn path(&self) -> String {
-        format!("/proc/sys/{}", self.key.replace('.', "/"))
-    }
-}
 
 /// What a topology does not say.
 #[derive(Clone, Debug)]
@@ -175,12 +118,17 @@ pub struct Plan {
     pub(crate) nodes: Vec<NodePlan>,
     /// `None`: all of it is woven here.
     pub(crate) division: Option<Division>,
+    /// Whether nodes have IPv6, too.
+    pub(crate) ipv6: bool,
 }
 
 /// What there is in one namespace, apart from what the topology says.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
+    /// The plan's own, then those of the scheme.
     pub(crate) sysctls: Vec<Sysctl>,
+    /// The place of the scheme's first one.
+    pub(crate) of_scheme: usize,
     pub(crate) routes: Routes,
     /// Of each of them that leads somewhere.
     pub(crate) metrics: RouteMetrics,
@@ -192,16 +140,33 @@ pub(crate) struct NodePlan {
 
 /// What is at the other end of a port.
 pub(crate) struct Neighbour {
-    pub(crate) v4: Ipv4Addr,
-    pub(crate) v6: Ipv6Addr,
+    pub(crate) addresses: Vec<IpAddr>,
     pub(crate) mac: Mac,
 }
 
 impl NodePlan {
     /// What a sysctl is set to; the last one counts.
-    fn sysctl(&self, key: &str) -> Option<&str> {
-        let last = self.sysctls.iter().rfind(|it| it.key() == key)?;
+    pub(crate) fn sysctl(&self, key: &str) -> Option<&str> {
+        let path = Sysctl::own(key, "").path();
+        let last = self.sysctls.iter().rfind(|it| it.path() == path)?;
         Some(last.value().trim())
+    }
+
+    /// Those of the scheme, if only `sysctl -p` understands them all: patterns do not mean what others name.
+    pub(crate) fn sysctl_file(&self) -> Option<&[Sysctl]> {
+        let own = &self.sysctls[self.of_scheme..];
+        own.iter().any(Sysctl::is_for_a_file).then_some(own)
+    }
+
+    /// Those of the scheme that are set, perhaps again, when the ports are there: each that means or names
+    /// devices.
+    pub(crate) fn sysctls_of_ports(&self, node: &Node) -> impl Iterator<Item = &Sysctl> {
+        let names = |device: &str| {
+            let pattern = device.contains(['*', '?', '[']);
+            pattern || node.ports.iter().any(|port| port.name == device)
+        };
+        let own = self.sysctls[self.of_scheme..].iter();
+        own.filter(move |it| it.device().is_some_and(|device| names(&device)))
     }
 
     /// Whether PASE's flows have their deadlines for an order, and others than their host compare these.
@@ -254,32 +219,28 @@ impl Plan {
             .zip(1_u32..)
             .map(|((node, routes), number)| {
                 let own = |list: &[(&str, &str)]| -> Vec<Sysctl> {
-                    let own = list.iter().map(|&(key, value)| Sysctl {
-                        key: key.to_owned(),
-                        value: value.to_owned(),
-                        optional: false,
-                    });
+                    let own = list.iter().map(|&(key, value)| Sysctl::own(key, value));
                     own.collect()
                 };
                 let mut sysctls = own(ALL_SYSCTLS);
                 let several = routes.v4.iter().any(|route| route.next_hops.len() > 1);
                 if several {
                     sysctls.extend(own(MULTIPATH_SYSCTLS));
-                    sysctls.push(Sysctl {
-                        key: HASH_SEED.to_owned(),
-                        value: number.to_string(),
-                        optional: true,
-                    });
+                    let seed = Sysctl::own(HASH_SEED, &number.to_string());
+                    sysctls.push(seed.optional());
                 }
-                match node.kind {
-                    Kind::Host => sysctls.extend_from_slice(&settings.host_sysctls),
+                let of_scheme = match node.kind {
+                    Kind::Host => &settings.host_sysctls,
                     Kind::Switch => {
                         sysctls.extend(own(SWITCH_SYSCTLS));
-                        sysctls.extend_from_slice(&settings.switch_sysctls);
+                        &settings.switch_sysctls
                     }
-                }
+                };
+                let first = sysctls.len();
+                sysctls.extend_from_slice(of_scheme);
                 NodePlan {
                     sysctls,
+                    of_scheme: first,
                     metrics: match node.kind {
                         Kind::Host => settings.host_route.clone(),
                         Kind::Switch => RouteMetrics::default(),
@@ -297,7 +258,30 @@ impl Plan {
             processes: Vec::new(),
             modules: Vec::new(),
             division: None,
+            ipv6: true,
         })
+    }
+
+    /// Whether some host's TCP has the congestion control that its namespace begins with.
+    pub(crate) fn has_default_control(&self) -> bool {
+        let nodes = self.topology.nodes().iter().zip(&self.nodes);
+        let mut hosts = nodes.filter(|(node, _)| node.kind == Kind::Host);
+        hosts.any(|(_, own)| {
+            let by_route = own.metrics.congestion_control().is_some();
+            !by_route && own.sysctl(inherited::CONTROL).is_none()
+        })
+    }
+
+    /// Leaves IPv6 out: its addresses, routes, neighbours and variables. For a kernel without it
+    /// ([`probe::has_ipv6`](crate::probe::has_ipv6)).
+    pub fn leave_out_ipv6(&mut self) {
+        self.ipv6 = false;
+        for node in &mut self.nodes {
+            node.routes.v6.clear();
+            let own = node.sysctls[..node.of_scheme].iter();
+            node.of_scheme -= own.filter(|it| it.is_ipv6()).count();
+            node.sysctls.retain(|it| !it.is_ipv6());
+        }
     }
 
     /// Gives every port the qdiscs that `choose` answers, in the order in which they are added.
@@ -385,7 +369,7 @@ impl Plan {
     }
 
     /// The index of the device of `node`'s port at place `port` of [`Node::ports`]: unique in the
-    /// fabric. Two ends of a veth pair with the same index, as if they were one device, are what
+    /// fabric, and above those of devices that a new namespace begins with. Two ends of a veth pair with the same index, as if they were one device, are what
     /// the kernel takes to be in no hurry: it lets one wait up to a second for its carrier.
     ///
     /// # Panics
@@ -398,9 +382,10 @@ impl Plan {
     pub(crate) fn neighbour(&self, port: &Port) -> Neighbour {
         let peer = self.topology.node(port.peer);
         let mac = peer.ports[port.peer_port].mac;
+        let v4 = IpAddr::V4(peer.address.v4());
+        let v6 = self.ipv6.then(|| IpAddr::V6(mac.link_local()));
         Neighbour {
-            v4: peer.address.v4(),
-            v6: mac.link_local(),
+            addresses: std::iter::once(v4).chain(v6).collect(),
             mac,
         }
     }
@@ -420,12 +405,23 @@ impl Plan {
 
     /// The content of the hosts' `/etc/hosts`.
     pub(crate) fn hosts(&self) -> String {
-        let mut text = "127.0.0.1 localhost\n::1 localhost ip6-localhost\n".to_owned();
+        let mut text = "127.0.0.1 localhost\n".to_owned();
+        if self.ipv6 {
+            text += "::1 localhost ip6-localhost\n";
+        }
         for node in self.topology.nodes() {
-            let (v4, v6) = (node.address.v4(), node.address.v6());
-            text.push_str(&format!("{v4} {0}\n{v6} {0}\n", node.name));
+            for address in self.addresses(node) {
+                text += &format!("{address} {}\n", node.name);
+            }
         }
         text
+    }
+
+    /// A node's addresses.
+    pub(crate) fn addresses(&self, node: &Node) -> Vec<IpAddr> {
+        let v4 = IpAddr::V4(node.address.v4());
+        let v6 = self.ipv6.then(|| IpAddr::V6(node.address.v6()));
+        std::iter::once(v4).chain(v6).collect()
     }
 }
 
@@ -461,7 +457,7 @@ fn device_index(topology: &Topology, node: &Node, port: usize) -> u32 {
     let there = &topology.node(port.peer).ports[port.peer_port];
     let here = (there.peer, there.peer_port);
     let upper = topology.links()[port.link].ends[1] == here;
-    LOOPBACK + 1 + 2 * port.link as u32 + u32::from(upper)
+    PORTS + 2 * port.link as u32 + u32::from(upper)
 }
 
 fn check_qdiscs(node: &Node, port: &Port, commands: &[Command]) -> Result<()> {

@@ -9,16 +9,20 @@ use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+use nix::sched::CloneFlags;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::TcpCongestion,
+};
 use weft_topo::Mac;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Batch, End, Socket};
-use crate::plan::{DEFAULT_CONTROL, Plan, Sysctl};
+use crate::plan::{DEFAULT_CONTROL, PORTS, Plan};
 use crate::qdisc::{Command, Object, QdiscCommand};
+use crate::sysctl::Sysctl;
 use crate::{modules, namespace, tc};
 
 /// A part of the kernel.
@@ -43,8 +47,18 @@ pub enum Part<'a> {
 /// that it lacks the part.
 pub fn has(part: Part<'_>) -> Result<bool> {
     // The thread is in its namespace for good.
-    namespace::on_thread(|| attempt(part))
-        .map_err(|error| Error::system(format!("trying {part}"), error))
+    namespace::on_thread(|| {
+        namespace::make(CloneFlags::CLONE_NEWNET)?;
+        attempt(part).map_err(|error| Error::system(format!("trying {part}"), error))
+    })
+}
+
+/// Whether the kernel has IPv6: it may be built without, or booted with `ipv6.disable=1`.
+pub fn has_ipv6() -> bool {
+    // Asking loads its module.
+    let kind = SockFlag::SOCK_CLOEXEC;
+    let asked = socket(AddressFamily::Inet6, SockType::Datagram, kind, None);
+    asked.is_ok() && Path::new("/proc/sys/net/ipv6").exists()
 }
 
 impl Plan {
@@ -82,7 +96,7 @@ impl Plan {
         let nodes = self.nodes.iter();
         let lines = nodes.flat_map(|node| node.qdiscs.iter().flatten());
         let controls = self.nodes.iter().flat_map(|node| {
-            let default = |it: &&Sysctl| it.path() == DEFAULT_CONTROL;
+            let default = |it: &&Sysctl| it.path() == DEFAULT_CONTROL && !it.is_ignored();
             let default = node.sysctls.iter().rfind(default).map(Sysctl::value);
             default.into_iter().chain(node.metrics.congestion_control())
         });
@@ -168,8 +182,8 @@ fn part_of(line: &Command) -> Option<Part<'_>> {
     }
 }
 
+/// In the calling thread's namespace, which is new.
 fn attempt(part: Part<'_>) -> io::Result<bool> {
-    unshare(CloneFlags::CLONE_NEWNET)?;
     match part {
         Part::Veth => Ok(pair()?.is_some()),
         Part::Qdisc(kind) => {
@@ -207,8 +221,8 @@ fn attempt(part: Part<'_>) -> io::Result<bool> {
     }
 }
 
-const FIRST: u32 = 2;
-const SECOND: u32 = 3;
+const FIRST: u32 = PORTS;
+const SECOND: u32 = PORTS + 1;
 
 /// A pair of devices in this namespace; `None` if the kernel has none.
 fn pair() -> io::Result<Option<Socket>> {

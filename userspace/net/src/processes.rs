@@ -204,7 +204,7 @@ fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
             errno @ (Errno::ENOENT | Errno::EACCES | Errno::ENOEXEC) => {
                 Error::Invalid(format!("{what}: {}", errno.desc()))
             }
-            _ => Error::system(what, error),
+            _ => Error::starting(what, error),
         }
     };
     let Some((program, arguments)) = process.words.split_first() else {
@@ -258,7 +258,7 @@ pub(crate) fn end(layout: &Layout, nodes: &[String], whose: Whose) -> Result<usi
         if begun.elapsed() >= PATIENCE {
             return Err(Error::System {
                 what: format!("ending {} processes", found.len()),
-                source: Errno::ETIMEDOUT.into(),
+                error: Errno::ETIMEDOUT.into(),
             });
         }
         for process in &found {

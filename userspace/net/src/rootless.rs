@@ -14,6 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
 use crate::error::{Error, Result};
+use crate::{inherited, namespace};
 
 /// Makes the process root of a user namespace of its own, with a network namespace and a `/run` that nobody
 /// else sees. Of root it needs only the latter two.
@@ -24,13 +25,18 @@ use crate::error::{Error, Result};
 ///
 /// If the machine gives its users no namespaces, with what allows it.
 pub fn enter() -> Result<()> {
+    inherited::remember();
     let (user, group) = (geteuid(), getegid());
     // To a network namespace of another user namespace no thread could come back.
     let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET;
     if user.is_root() {
-        unshare(own).map_err(|errno| Error::system("making namespaces", errno))?;
+        namespace::make(own)?;
     } else {
-        unshare(CloneFlags::CLONE_NEWUSER | own).map_err(refused)?;
+        let flags = CloneFlags::CLONE_NEWUSER | own;
+        unshare(flags).map_err(|errno| match errno {
+            Errno::ENOSPC => Error::Invalid(namespace::exhausted(flags)),
+            errno => refused(errno),
+        })?;
         for (file, content) in [
             // Without this a group may not be mapped by an ordinary user.
             ("setgroups", "deny".to_owned()),
@@ -57,7 +63,7 @@ pub fn is_root_of_a_namespace() -> bool {
 
 fn refused(errno: Errno) -> Error {
     match errno {
-        Errno::EPERM | Errno::EACCES | Errno::ENOSPC => Error::Invalid(
+        Errno::EPERM | Errno::EACCES => Error::Invalid(
             "this machine gives its users no namespaces; root may allow them with `sysctl \
              user.max_user_namespaces=10000` (on Debian and Ubuntu also kernel.unprivileged_userns_clone=1, \
              kernel.apparmor_restrict_unprivileged_userns=0)"

@@ -6,10 +6,9 @@ use std::io;
 
 use crate::attributes::{self, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::machine;
+use crate::links::{self, text};
 use crate::namespace;
 use crate::netlink::{Batch, Socket};
-use crate::plan::LOOPBACK;
 use crate::qdisc::Handle;
 use crate::testbed::Testbed;
 
@@ -17,8 +16,6 @@ const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 const STATS_APP: u16 = 4;
 const STATS_PKT64: u16 = 8;
-/// `struct ifinfomsg` and `struct tcmsg`.
-const LINK_HEADER: usize = 16;
 const QDISC_HEADER: usize = 20;
 
 /// What one qdisc has counted since it was made, and what it holds now.
@@ -74,18 +71,18 @@ impl Testbed {
     ///
     /// [`Error::Privilege`]; what the system refuses.
     pub fn stats(&self) -> Result<StatsReader> {
-        let (mut nodes, mut buffer) = (Vec::new(), Vec::new());
-        let mut request = Batch::links();
+        let mut nodes = Vec::new();
         namespace::allow_files(self.nodes().len())?;
         for name in self.nodes() {
             let netlink = |error| Error::system(format!("{name}: netlink"), error);
             let mut socket = self.enter(name, Socket::open)?.map_err(netlink)?;
             let mut ports = Vec::new();
-            socket
-                .ask(&mut request, &mut buffer, |link| {
-                    ports.extend(port_of(link))
-                })
-                .map_err(netlink)?;
+            links::each(&mut socket, |device| {
+                if device.is_port() {
+                    ports.push((device.index, device.name.to_owned()));
+                }
+            })
+            .map_err(netlink)?;
             nodes.push(NodePorts {
                 name: name.clone(),
                 socket,
@@ -95,7 +92,7 @@ impl Testbed {
         Ok(StatsReader {
             nodes,
             request: Batch::qdiscs(),
-            buffer,
+            buffer: Vec::new(),
         })
     }
 }
@@ -127,15 +124,6 @@ impl StatsReader {
         }
         Ok(())
     }
-}
-
-/// Index and name; `lo` is no port, nor is a machine's tap.
-fn port_of(link: &[u8]) -> Option<(u32, String)> {
-    let index = u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
-    let mut attributes = attributes::read(link.get(LINK_HEADER..)?);
-    let (_, name) = attributes.find(|&(kind, _)| kind == libc::IFLA_IFNAME)?;
-    let name = text(name)?;
-    (!machine::is_tap(name)).then(|| (index, name.to_owned()))
 }
 
 fn stats_of<'a>(
@@ -190,9 +178,4 @@ fn stats_of<'a>(
         }
     }
     Some(stats)
-}
-
-/// Without its terminating zero.
-fn text(value: &[u8]) -> Option<&str> {
-    std::str::from_utf8(value.strip_suffix(&[0])?).ok()
 }

@@ -4,12 +4,22 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use crate::error::{Error, Result, invalid};
 use crate::namespace;
 use crate::qdisc::TcCommand;
+
+/// Why a program did not do all that it was to do.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The place of the line that it refused; `None`: it did not say which.
+    pub(crate) line: Option<usize>,
+    /// What it says of that line.
+    pub(crate) reason: String,
+}
 
 /// Has `tc` do all of `commands`, in this order, in a node's namespace.
 ///
@@ -18,52 +28,94 @@ use crate::qdisc::TcCommand;
 /// The first that is refused, with its file and line and what `tc` says; [`Error::Invalid`] if there
 /// is no `tc`.
 pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Result<()> {
-    let Some(output) = feed("tc", node, namespace, commands)? else {
+    let Some(done) = feed("tc", node, namespace, commands)? else {
         return lacking(commands[0]);
     };
-    if output.status.success() {
+    let Err(Refusal { line, reason }) = done else {
         return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let (number, message) = complaint(&said);
-    let command = number.and_then(|number| commands.get(number - 1));
-    let command = command.unwrap_or(&commands[0]);
+    };
+    let command = line.map_or(commands[0], |line| commands[line]);
+    // What weft would have said of the line is often clearer than what `tc` says.
+    let own = command.doubt.as_ref();
+    let own = own.map_or(String::new(), |doubt| format!(" (weft: {doubt})"));
     Err(Error::Line {
         file: command.place.0.clone(),
         line: command.place.1,
-        message: format!("{node}: `tc {command}`: {message}"),
+        message: format!("{node}: `tc {command}`: {reason}{own}"),
     })
 }
 
-/// Has `ip` or `tc` do all of `commands` in a node's namespace. `None`: there is no such program.
+/// Has `ip` or `tc` do all of `commands`, in this order, in a node's namespace. `None`: there is no
+/// such program.
 pub(crate) fn feed(
     program: &str,
     node: &str,
     namespace: &File,
     commands: &[impl Display],
-) -> Result<Option<Output>> {
-    // A child is in the namespace of the thread that starts it.
-    let started = namespace::visit(namespace, || {
-        let mut command = Command::new(program);
-        // Whatever the user's language is.
-        command.args(["-batch", "-"]).env("LC_ALL", "C");
-        command.stdin(Stdio::piped());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn()
-    })?;
-    let mut child = match started {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        started => {
-            started.map_err(|error| Error::system(format!("{node}: starting {program}"), error))?
+) -> Result<Option<Result<(), Refusal>>> {
+    let lines: Vec<String> = commands.iter().map(|it| format!("{it}\n")).collect();
+    let run = |lines: &[String]| -> Result<Option<Output>> {
+        // A child is in the namespace of the thread that starts it.
+        let started = namespace::visit(namespace, || {
+            let mut command = Command::new(program);
+            // Whatever the user's language is.
+            command.args(["-batch", "-"]).env("LC_ALL", "C");
+            talk(&mut command, lines.concat().as_bytes())
+        })?;
+        match started {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            started => {
+                let failed = |error| Error::system(format!("{node}: running {program}"), error);
+                started.map(Some).map_err(failed)
+            }
         }
     };
-    let lines: String = commands.iter().map(|it| format!("{it}\n")).collect();
-    let stdin = child.stdin.take();
-    // One that refuses a line does not read what comes after it, and says why itself.
-    let _ = stdin.map(|mut pipe| pipe.write_all(lines.as_bytes()));
-    let output = child.wait_with_output();
-    let output = output.map_err(|error| Error::system(format!("{node}: {program}"), error))?;
-    Ok(Some(output))
+    let mut done = 0;
+    while done < lines.len() {
+        let Some(output) = run(&lines[done..])? else {
+            return Ok(None);
+        };
+        if output.status.success() {
+            break;
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused = failed_line(&said).map(|line| done + line);
+        let Some(line) = refused.filter(|&line| line < lines.len()) else {
+            let reason = format!("{} ({})", reason(&said), output.status);
+            return Ok(Some(Err(Refusal { line: None, reason })));
+        };
+        // Standard error has notices of the lines before, too, and nothing tells them apart. So the
+        // line goes alone. It changed nothing when it was refused.
+        let Some(output) = run(&lines[line..=line])? else {
+            return Ok(None);
+        };
+        if !output.status.success() {
+            return Ok(Some(Err(Refusal {
+                line: Some(line),
+                reason: reason(&String::from_utf8_lossy(&output.stderr)),
+            })));
+        }
+        done = line + 1;
+    }
+    Ok(Some(Ok(())))
+}
+
+/// Starts `command`, gives it `input`, and takes all that it says meanwhile: a pipe holds 64 KiB, and
+/// who writes all before it reads waits for a child that waits for it.
+///
+/// # Errors
+///
+/// If it cannot be started. That it does not read all of its input is no error.
+fn talk(command: &mut Command, input: &[u8]) -> io::Result<Output> {
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let pipe = child.stdin.take();
+    thread::scope(|scope| {
+        // One that refuses a line does not read what comes after it, and says why itself.
+        scope.spawn(move || pipe.map(|mut pipe| pipe.write_all(input)));
+        child.wait_with_output()
+    })
 }
 
 /// Whether there is a `tc`, which `command` needs.
@@ -78,28 +130,39 @@ pub(crate) fn find(command: &TcCommand) -> Result<()> {
 
 fn lacking(command: &TcCommand) -> Result<()> {
     let (file, line) = &command.place;
+    let own = command.doubt.as_ref();
+    let own = own.map_or(String::new(), |doubt| format!(" (weft: {doubt})"));
     invalid(format!(
-        "{file}:{line}: only tc can read `{command}`, and it is not there: apt-get install iproute2"
+        "{file}:{line}: only tc can read `{command}`{own}, and it is not there: apt-get install iproute2"
     ))
 }
 
-/// The number of the line, counted from 1, at which a batch ended, and why: what `tc` said first.
-/// Usage often follows, and then that the command failed.
-pub(crate) fn complaint(said: &str) -> (Option<usize>, String) {
-    const FAILED: &str = "Command failed -:";
-    let number = said.lines().find_map(|line| line.strip_prefix(FAILED));
-    let number = number.and_then(|number| number.trim().parse().ok());
-    let mut reasons = said.lines().filter(|line| !line.trim().is_empty());
-    let reason = reasons.next().filter(|line| !line.starts_with(FAILED));
-    let reason = reason.map_or("it says nothing", |line| {
-        let line = line.trim();
-        ["Error: ", "RTNETLINK answers: "]
-            .iter()
-            .find_map(|it| line.strip_prefix(it))
-            .unwrap_or(line)
-    });
-    let reason = reason.trim_end_matches('.').to_owned();
-    (number.filter(|&number| number > 0), reason)
+/// The place of the line at which a batch ended.
+fn failed_line(said: &str) -> Option<usize> {
+    let number = said
+        .lines()
+        .find_map(|line| line.strip_prefix("Command failed -:"))?;
+    number.trim().parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// Why a program refused its only line. It may have given notice of something else before; usage
+/// often follows, and then that the command failed.
+fn reason(said: &str) -> String {
+    const PREFIXES: [&str; 2] = ["Error: ", "RTNETLINK answers: "];
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("Command failed -:"));
+    let lines: Vec<&str> = lines.collect();
+    // The kernel's refusal, if it came so far; what the program could not read otherwise. Several such
+    // sentences are about one thing each, and notices come first.
+    let kernel = |prefix: &&str| lines.iter().find_map(|line| line.strip_prefix(*prefix));
+    let reason = PREFIXES.iter().find_map(kernel);
+    let other = || lines.iter().rfind(|line| !line.starts_with("Warning:"));
+    let reason = reason.or_else(|| other().copied());
+    reason
+        .unwrap_or("it says nothing")
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -107,26 +170,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tc_complains_of_is_one_line_without_its_usage() {
+    fn the_reason_is_one_line_without_notices_and_usage() {
         let usage = "What is \"blub\"?\nUsage: ... qdisc add ... htb [default N] [r2q N]\n\
                      \n default  minor id\nCommand failed -:3\n";
-        for (said, number, reason) in [
-            (usage, Some(3), "What is \"blub\"?"),
+        for (said, line, expected) in [
+            (usage, Some(2), "What is \"blub\"?"),
             (
                 "RTNETLINK answers: Invalid argument\nCommand failed -:4\n",
-                Some(4),
+                Some(3),
                 "Invalid argument",
             ),
             (
                 "Error: Specified qdisc kind is unknown.\nCommand failed -:1",
-                Some(1),
+                Some(0),
                 "Specified qdisc kind is unknown",
             ),
-            ("Command failed -:2\n", Some(2), "it says nothing"),
+            (
+                "RED: set bandwidth to 10Mbit\nError: Invalid handle.\nCommand failed -:1\n",
+                Some(0),
+                "Invalid handle",
+            ),
+            (
+                "RED: set bandwidth to 10Mbit\nRED: failed to calculate probability.\nCommand failed -:1\n",
+                Some(0),
+                "RED: failed to calculate probability",
+            ),
+            (
+                "Warning: sch_htb: quantum of class 20010 is big. Consider r2q change.\n\
+                 RTNETLINK answers: No buffer space available\nCommand failed -:1\n",
+                Some(0),
+                "No buffer space available",
+            ),
+            ("Command failed -:2\n", Some(1), "it says nothing"),
             ("Command failed -:0\n", None, "it says nothing"),
             ("", None, "it says nothing"),
         ] {
-            assert_eq!(complaint(said), (number, reason.to_owned()), "{said}");
+            assert_eq!(failed_line(said), line, "{said}");
+            assert_eq!(reason(said), expected, "{said}");
         }
+    }
+
+    /// More in both directions than a pipe holds.
+    #[test]
+    fn a_child_that_talks_while_it_is_fed_does_not_block() {
+        let input = vec![b'x'; 1 << 20];
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "tee /dev/stderr"]);
+        let output = talk(&mut shell, &input).unwrap();
+        assert_eq!(
+            (output.stdout.len(), output.stderr.len()),
+            (1 << 20, 1 << 20)
+        );
+    }
+
+    #[test]
+    fn a_child_that_reads_nothing_is_no_error() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo why >&2; exit 3"]);
+        let output = talk(&mut shell, &vec![b'x'; 1 << 20]).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stderr, b"why\n");
     }
 }

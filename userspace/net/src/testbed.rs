@@ -21,8 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout};
-use crate::machine;
+use crate::links;
 use crate::namespace;
+use crate::netlink::Socket;
 use crate::plan::check_name;
 use crate::processes::{Process, Processes};
 
@@ -36,6 +37,10 @@ pub struct Record {
     /// What the caller of `up` noted ([`Settings::notes`](crate::Settings::notes)).
     #[serde(default)]
     pub notes: BTreeMap<String, String>,
+    /// What its nodes have from the machine's settings, otherwise than a kernel has it of itself: variables
+    /// that cannot be set in a namespace, or could not.
+    #[serde(default)]
+    pub inherited: BTreeMap<String, String>,
     /// When it was complete, in seconds since 1970.
     pub created: u64,
 }
@@ -169,13 +174,16 @@ impl Testbed {
     /// [`Error::NoNode`]; [`Error::Privilege`]; what the system refuses.
     pub fn ports(&self, node: &str) -> Result<Vec<String>> {
         let listed = self.enter(node, || {
-            let devices = nix::net::if_::if_nameindex()?;
-            let names = devices.iter().map(|it| it.name().to_string_lossy());
-            Ok::<_, Errno>(names.map(String::from).collect::<Vec<_>>())
+            let mut ports = Vec::new();
+            let mut socket = Socket::open()?;
+            links::each(&mut socket, |device| {
+                if device.is_port() {
+                    ports.push(device.name.to_owned());
+                }
+            })?;
+            Ok::<_, io::Error>(ports)
         })?;
-        let listed = listed.map_err(|errno| Error::system(format!("{node}: its ports"), errno))?;
-        let is_port = |name: &String| name != "lo" && !machine::is_tap(name);
-        Ok(listed.into_iter().filter(is_port).collect())
+        listed.map_err(|error| Error::system(format!("{node}: its ports"), error))
     }
 
     /// A descriptor of a node's namespace, which keeps it alive.

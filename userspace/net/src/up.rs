@@ -3,8 +3,8 @@
 //! Builds what a plan says, or leaves nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,17 +12,19 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 use weft_topo::{Node, Port};
 
-use crate::attributes;
-use crate::commands::RouteCommand;
-use crate::error::{Error, Result};
+use crate::commands::{RouteCommand, quoted};
+use crate::error::{Error, Result, invalid};
+use crate::inherited;
 use crate::layout::{self, Layout, Lock};
+use crate::links;
 use crate::machine;
 use crate::modules;
 use crate::namespace;
 use crate::netlink::{Batch, End, Refused, Socket};
-use crate::plan::{DEFAULT_CONTROL, LOOPBACK, Plan, Sysctl};
+use crate::plan::{DEFAULT_CONTROL, LOOPBACK, NodePlan, Plan};
 use crate::processes::Processes;
 use crate::qdisc::Command;
+use crate::sysctl::{self, Sysctl};
 use crate::tc;
 use crate::testbed::{Record, Testbed};
 
@@ -77,7 +79,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
     namespace::allow_files(2 * plan.nodes.len())?;
     let undo = Undo(Some(layout.clone()));
     make_directories(&layout)?;
-    let namespaces = namespace::on_thread(|| build(plan, &layout))?;
+    let (namespaces, inherited) = namespace::on_thread(|| build(plan, &layout))?;
     if let Some(hook) = hook {
         call(plan, &namespaces, hook)?;
     }
@@ -91,6 +93,7 @@ pub fn up_watched(plan: &Plan, hook: Option<&mut Hook<'_>>) -> Result<(Testbed, 
         title: plan.topology.title().to_owned(),
         scheme: plan.settings.scheme.clone(),
         notes: plan.settings.notes.clone(),
+        inherited,
         created: SystemTime::UNIX_EPOCH
             .elapsed()
             .map_or(0, |since| since.as_secs()),
@@ -137,10 +140,8 @@ fn make_directories(layout: &Layout) -> Result<()> {
         Some("mode=0755"),
     )
     .map_err(|errno| {
-        Error::system(
-            format!("mounting a tmpfs on {}", directory.display()),
-            errno,
-        )
+        let what = format!("mounting a tmpfs on {}", directory.display());
+        Error::mounting(what, errno)
     })?;
     layout::make_directory(&layout.namespaces())
 }
@@ -150,6 +151,9 @@ fn write(path: &std::path::Path, content: &[u8]) -> Result<()> {
         .map_err(|error| Error::system(format!("writing {}", path.display()), error))
 }
 
+/// A descriptor of each node's namespace, with the node's place.
+type Namespaces = Vec<(usize, File)>;
+
 /// The namespace of a node that is woven here, and a socket in it.
 struct Woven {
     node: usize,
@@ -157,15 +161,18 @@ struct Woven {
     socket: Socket,
 }
 
-/// All but the hook; gives a descriptor of each node's namespace, by the node's place. The calling thread ends up
-/// in one of them.
-fn build(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, File)>> {
+/// All but the hook; gives a descriptor of each node's namespace, by the node's place, and what nodes have
+/// inherited. The calling thread ends up in one of the namespaces.
+fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, String>)> {
     let mut outside =
         Socket::open().map_err(|error| Error::system("opening a netlink socket", error))?;
-    let mut all = Vec::new();
+    let (mut all, mut inherited) = (Vec::new(), Inherited::default());
     for node in plan.topology.ids().filter(|&id| plan.is_here(id)) {
         let node = node.index();
-        let (namespace, socket) = make_namespace(plan, layout, node)?;
+        let (namespace, mut socket) = make_namespace(plan, layout, node, &mut inherited)?;
+        if all.is_empty() {
+            check_devices(plan, &mut socket)?;
+        }
         all.push(Woven {
             node,
             namespace,
@@ -180,6 +187,9 @@ fn build(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, File)>> {
         make_links(plan, it.node, &descriptors, &mut it.socket)?;
         make_tunnels(plan, it.node, &descriptors, &mut outside)?;
     }
+    for it in &all {
+        set_sysctls_of_ports(plan, it)?;
+    }
     for it in &mut all {
         configure(plan, it.node, &it.namespace, &mut it.socket)?;
     }
@@ -189,11 +199,64 @@ fn build(plan: &Plan, layout: &Layout) -> Result<Vec<(usize, File)>> {
     for it in &all {
         machine::join(plan, it.node, &it.namespace)?;
     }
+    // What the scheme sets in each node is no longer the machine's.
+    let set = |key: &str| plan.nodes.iter().all(|own| own.sysctl(key).is_some());
+    inherited.kept.retain(|key, _| match key.as_str() {
+        inherited::CONTROL => plan.has_default_control(),
+        key => !set(key),
+    });
+    inherited.kept.extend(inherited::machine().clone());
     let namespaces = all.into_iter().map(|it| (it.node, it.namespace));
-    Ok(namespaces.collect())
+    Ok((namespaces.collect(), inherited.kept))
 }
 
-fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, Socket)> {
+/// What nodes have from the machine.
+#[derive(Default)]
+struct Inherited {
+    /// What each new namespace has otherwise than a kernel of itself; known with the first one.
+    deviating: Option<Vec<(String, &'static str)>>,
+    /// What of that could not be set, with its value.
+    kept: BTreeMap<String, String>,
+}
+
+impl Inherited {
+    /// In the calling thread's namespace, which is new.
+    fn undo(&mut self, plan: &Plan) {
+        let deviating = self.deviating.get_or_insert_with(|| {
+            let mut all = inherited::deviating(plan.ipv6);
+            // See `is_restricted`: it must not be tried.
+            let is_control = |(key, _): &(String, &str)| key == inherited::CONTROL;
+            if all.iter().any(is_control) && is_restricted(inherited::CUBIC) {
+                all.retain(|it| !is_control(it));
+                let found = sysctl::get(inherited::CONTROL).unwrap_or_default();
+                self.kept.insert(inherited::CONTROL.to_owned(), found);
+            }
+            all
+        });
+        inherited::set(deviating, &mut self.kept);
+    }
+}
+
+/// A scheme's variables of a node's devices.
+fn set_sysctls_of_ports(plan: &Plan, woven: &Woven) -> Result<()> {
+    let (node, own) = (&plan.topology.nodes()[woven.node], &plan.nodes[woven.node]);
+    let mut of_ports = own.sysctls_of_ports(node).peekable();
+    if of_ports.peek().is_none() {
+        return Ok(());
+    }
+    namespace::visit(&woven.namespace, || {
+        of_ports.try_for_each(|sysctl| {
+            set(sysctl, own).map_err(|error| refused_sysctl(&node.name, sysctl, error))
+        })
+    })?
+}
+
+fn make_namespace(
+    plan: &Plan,
+    layout: &Layout,
+    node: usize,
+    inherited: &mut Inherited,
+) -> Result<(File, Socket)> {
     let name = &plan.topology.nodes()[node].name;
     let file = namespace::enter_new()?;
     let place = layout.namespaces().join(name);
@@ -203,16 +266,48 @@ fn make_namespace(plan: &Plan, layout: &Layout, node: usize) -> Result<(File, So
             mount(Some(namespace::THIS), &place, none, MsFlags::MS_BIND, none)?;
             std::os::unix::fs::symlink(&place, layout.name(name))
         })
-        .map_err(|error| Error::system(format!("naming the namespace of {name}"), error))?;
+        .map_err(|error| Error::mounting(format!("naming the namespace of {name}"), error))?;
+    inherited.undo(plan);
     if let Some(congestion_control) = plan.nodes[node].metrics.congestion_control() {
         load(congestion_control);
     }
-    for sysctl in &plan.nodes[node].sysctls {
-        set(sysctl).map_err(|error| refused_sysctl(name, sysctl, error))?;
+    let own = &plan.nodes[node];
+    for (place, sysctl) in own.sysctls.iter().enumerate() {
+        let of_scheme = place >= own.of_scheme;
+        match set(sysctl, own) {
+            // A port that is not there yet.
+            Err(error)
+                if of_scheme
+                    && error.kind() == ErrorKind::NotFound
+                    && own
+                        .sysctls_of_ports(&plan.topology.nodes()[node])
+                        .any(|it| it == sysctl) => {}
+            set => set.map_err(|error| refused_sysctl(name, sysctl, error))?,
+        }
     }
     let socket = Socket::open()
         .map_err(|error| Error::system(format!("{name}: opening a netlink socket"), error))?;
     Ok((file, socket))
+}
+
+/// That no port has the name of a device that a new namespace begins with: all begin with the same.
+fn check_devices(plan: &Plan, socket: &mut Socket) -> Result<()> {
+    let mut names = Vec::new();
+    links::each(socket, |device| names.push(device.name.to_owned()))
+        .map_err(|error| Error::system("listing a new namespace's devices", error))?;
+    let nodes = plan.topology.nodes().iter();
+    let mut ports = nodes.flat_map(|node| node.ports.iter().map(move |port| (node, port)));
+    match ports.find(|(_, port)| names.contains(&port.name)) {
+        None => Ok(()),
+        Some((node, port)) => invalid(format!(
+            "{}: its port cannot be named {}: a module of this kernel makes a device of that name in each \
+             namespace; rename the node {}, or keep them out with `sysctl -w \
+             net.core.fb_tunnels_only_for_init_net=1`",
+            node.name,
+            port.name,
+            plan.topology.node(port.peer).name
+        )),
+    }
 }
 
 /// Has the kernel load a congestion control that routes will name, as its settings come with it: who
@@ -237,16 +332,15 @@ fn is_restricted(congestion_control: &str) -> bool {
     lists("available") && !lists("allowed")
 }
 
-fn set(sysctl: &Sysctl) -> io::Result<()> {
+fn set(sysctl: &Sysctl, own: &NodePlan) -> io::Result<()> {
     let default = sysctl.path() == DEFAULT_CONTROL;
     if default && is_restricted(sysctl.value().trim()) {
-        return Err(ErrorKind::PermissionDenied.into());
+        return match sysctl.is_ignored() {
+            true => Ok(()),
+            false => Err(ErrorKind::PermissionDenied.into()),
+        };
     }
-    let mut file = match OpenOptions::new().write(true).open(sysctl.path()) {
-        Err(error) if sysctl.is_optional() && error.kind() == ErrorKind::NotFound => return Ok(()),
-        file => file?,
-    };
-    file.write_all(sysctl.value().as_bytes())
+    sysctl.set(&own.sysctls[own.of_scheme..])
 }
 
 fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
@@ -256,7 +350,7 @@ fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
         ErrorKind::NotFound if key.ends_with("congestion_control") => Error::Invalid(format!(
             "{what}: the kernel knows no congestion control `{value}`; load tcp_{value}"
         )),
-        // Root may do everything but this: it is for the whole machine to allow.
+        // Root may do everything but these: they are for the whole machine to decide.
         ErrorKind::PermissionDenied
             if key.ends_with("congestion_control") && nix::unistd::Uid::effective().is_root() =>
         {
@@ -264,8 +358,16 @@ fn refused_sysctl(node: &str, sysctl: &Sysctl, error: io::Error) -> Error {
                 "{what}: the kernel gives it to no namespace; write `congctl {value}` in host.route instead"
             ))
         }
+        ErrorKind::PermissionDenied if nix::unistd::Uid::effective().is_root() => {
+            Error::Invalid(format!(
+                "{what}: the variable is read-only in a network namespace; set it for the whole machine with \
+                 `sysctl -w {}`, and leave it out here or begin its line with `-`",
+                quoted(&format!("{key}={value}"))
+            ))
+        }
         ErrorKind::NotFound => Error::Invalid(format!(
-            "{what}: this kernel has no such variable in a network namespace"
+            "{what}: this kernel has no such variable in a network namespace; leave it out, or begin its line \
+             with `-`"
         )),
         ErrorKind::InvalidInput => {
             Error::Invalid(format!("{what}: the kernel takes no such value"))
@@ -378,14 +480,16 @@ fn configure(plan: &Plan, node: usize, namespace: &File, socket: &mut Socket) ->
     }
     batch.set_up(LOOPBACK);
     steps.push(Step::Loopback);
-    batch.add_address(LOOPBACK, here.address.v4().into());
-    batch.add_address(LOOPBACK, here.address.v6().into());
-    steps.extend([Step::Address; 2]);
+    for address in plan.addresses(here) {
+        batch.add_address(LOOPBACK, address);
+        steps.push(Step::Address);
+    }
     for (place, port) in here.ports.iter().enumerate() {
         let (index, neighbour) = (plan.device_index(here, place), plan.neighbour(port));
-        batch.add_neighbour(index, neighbour.v4.into(), neighbour.mac);
-        batch.add_neighbour(index, neighbour.v6.into(), neighbour.mac);
-        steps.extend([Step::Neighbour(place); 2]);
+        for address in neighbour.addresses {
+            batch.add_neighbour(index, address, neighbour.mac);
+            steps.push(Step::Neighbour(place));
+        }
     }
     for (place, route) in own.routes.v4.iter().enumerate() {
         let hops = route
@@ -453,7 +557,7 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
                 .unwrap_or_default()
                 .to_owned(),
         },
-        _ if errno == nix::errno::Errno::EPERM => Error::Privilege { what },
+        _ if errno == nix::errno::Errno::EPERM => Error::not_permitted(what),
         _ => Error::Refused {
             what,
             errno,
@@ -466,22 +570,21 @@ fn explain(plan: &Plan, node: usize, step: Step, refused: Refused) -> Error {
 /// until then.
 fn wait_until_operational(plan: &Plan, node: usize, socket: &mut Socket) -> Result<()> {
     let node = &plan.topology.nodes()[node];
-    // A tunnel never says.
-    let silent: Vec<u32> = (0..node.ports.len())
-        .filter(|&port| !plan.is_here(node.ports[port].peer))
+    // The node's own ports: other devices may stay down. A tunnel never says.
+    let ports: Vec<u32> = (0..node.ports.len())
+        .filter(|&port| plan.is_here(node.ports[port].peer))
         .map(|port| plan.device_index(node, port))
         .collect();
     let begun = Instant::now();
-    let (mut request, mut buffer) = (Batch::links(), Vec::new());
     let netlink = |error| Error::system(format!("{}: netlink", node.name), error);
     loop {
         let mut waiting = Vec::new();
-        let each = |link: &[u8]| {
-            waiting.extend(not_operational(link).filter(|index| !silent.contains(index)));
-        };
-        socket
-            .ask(&mut request, &mut buffer, each)
-            .map_err(netlink)?;
+        links::each(socket, |device| {
+            if !device.is_operational && ports.contains(&device.index) {
+                waiting.push(device.index);
+            }
+        })
+        .map_err(netlink)?;
         if waiting.is_empty() {
             return Ok(());
         }
@@ -498,20 +601,11 @@ fn wait_until_operational(plan: &Plan, node: usize, socket: &mut Socket) -> Resu
         // Since Linux 6.8 a request for one link, unlike a dump, makes the kernel do it now.
         for index in waiting {
             socket
-                .ask(&mut Batch::link(index), &mut buffer, |_| {})
+                .ask(&mut Batch::link(index), &mut Vec::new(), |_| {})
                 .map_err(netlink)?;
         }
         std::thread::sleep(Duration::from_micros(100));
     }
-}
-
-/// The index of a port that is not; a loopback device never says.
-fn not_operational(link: &[u8]) -> Option<u32> {
-    const UP: u8 = 6; // IF_OPER_UP
-    let index = attributes::u32_at(link, 4).filter(|&index| index != LOOPBACK)?;
-    let up = attributes::read(link.get(16..)?)
-        .any(|(kind, value)| kind == libc::IFLA_OPERSTATE && value == [UP]);
-    (!up).then_some(index)
 }
 
 fn call(plan: &Plan, namespaces: &[(usize, File)], hook: &mut Hook<'_>) -> Result<()> {
@@ -520,10 +614,10 @@ fn call(plan: &Plan, namespaces: &[(usize, File)], hook: &mut Hook<'_>) -> Resul
         namespace::visit(namespace, || {
             for (index, port) in node.ports.iter().enumerate() {
                 let index = plan.device_index(node, index);
-                hook(Visit { node, port, index }).map_err(|source| Error::Hook {
+                hook(Visit { node, port, index }).map_err(|error| Error::Hook {
                     node: node.name.clone(),
                     port: port.name.clone(),
-                    source,
+                    error,
                 })?;
             }
             Ok(())
@@ -586,7 +680,7 @@ mod tests {
         );
         assert_eq!(
             refusal(Errno::EPERM, None),
-            format!("{what}not permitted; run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN")
+            Error::not_permitted(what.trim_end_matches(": ").to_owned()).to_string()
         );
     }
 }

@@ -60,6 +60,92 @@ fn a_plan_is_these_commands() {
     compare("leaf-spine.sh", &plan(spec).commands().to_string());
 }
 
+/// Results have a hash of it: whoever changes it makes them others.
+#[test]
+fn a_fingerprint_is_what_it_was() {
+    let spec = "leaf-spine:leaves=2,spines=2,hosts=1";
+    let fingerprint = plan(spec).fingerprint().to_string();
+    compare("leaf-spine.fingerprint.sh", &fingerprint);
+}
+
+#[test]
+fn without_ipv6_no_command_names_it() {
+    let mut plan = plan("fat-tree:k=4");
+    plan.leave_out_ipv6();
+    let commands = plan.commands().to_string();
+    for word in ["ipv6", "nodad", "fd", "fe80", "::"] {
+        let line = commands.lines().find(|line| line.contains(word));
+        assert_eq!(line, None, "{word}");
+    }
+    let count = |what: &str| commands.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((count(" address add "), count(" neighbour add ")), (36, 96));
+    // A scheme's variables of IPv6 go, too; the others stay.
+    let settings = Settings {
+        host_sysctls: vec![
+            Sysctl::new("net.ipv6.conf.all.hop_limit", "9").unwrap(),
+            Sysctl::new("net.ipv4.ip_default_ttl", "9").unwrap(),
+        ],
+        ..Settings::default()
+    };
+    let mut plan = Plan::new("x", &topology("rack:hosts=2"), settings).unwrap();
+    plan.leave_out_ipv6();
+    let commands = plan.commands().to_string();
+    assert!(!commands.contains("hop_limit") && commands.contains("ip_default_ttl=9"));
+}
+
+#[test]
+fn lines_that_only_sysctl_p_reads_are_left_to_it() {
+    let lines = [
+        "net.ipv4.conf.*.tag = 7",
+        "-net.ipv4.nothing = 1",
+        "net.ipv4.conf.tor0.tag = 8",
+        "net.ipv4.ip_default_ttl = 9",
+    ];
+    let settings = Settings {
+        host_sysctls: lines.map(|line| Sysctl::read(line).unwrap()).to_vec(),
+        ..Settings::default()
+    };
+    let plan = Plan::new("x", &topology("rack:hosts=2"), settings).unwrap();
+    let commands = plan.commands().to_string();
+    let of_host: Vec<&str> = commands
+        .lines()
+        .filter(|line| line.contains("exec weft-x-h0 sysctl"))
+        .collect();
+    let quoted = |lines: &[&str]| {
+        lines
+            .iter()
+            .map(|line| match line.contains(' ') {
+                true => format!(" '{line}'"),
+                false => format!(" {line}"),
+            })
+            .collect::<String>()
+    };
+    let file = |lines: &[&str]| {
+        format!(
+            "printf '%s\\n'{} | ip netns exec weft-x-h0 sysctl -q -p -",
+            quoted(lines)
+        )
+    };
+    assert!(
+        of_host[0].contains(" net.ipv4.ip_default_ttl=9"),
+        "{}",
+        of_host[0]
+    );
+    assert!(!of_host[0].contains("tag"), "{}", of_host[0]);
+    // What names a port is set when the port is there, and patterns once more.
+    let may_fail = format!("{} 2> /dev/null || :", file(&[lines[1]]));
+    let named = "-net.ipv4.nothing";
+    assert_eq!(
+        of_host[1..],
+        [
+            file(&[lines[0], named, lines[3]]),
+            may_fail.clone(),
+            file(&[lines[0], named, lines[2], lines[3]]),
+            may_fail
+        ]
+    );
+}
+
 #[test]
 fn each_switch_that_chooses_among_ways_has_a_hash_of_its_own() {
     let commands = plan("fat-tree:k=4").commands().to_string();
@@ -143,7 +229,7 @@ fn every_line_of_a_fat_tree_is_once_in_its_commands() {
 }
 
 #[test]
-fn device_indices_are_unique_and_no_loopbacks() {
+fn device_indices_are_unique_and_none_of_a_new_namespace() {
     // Two links between the same nodes are two devices each.
     for spec in ["fat-tree:k=4", "bfc-testbed"] {
         let plan = Plan::new("x", &topology(spec), Settings::default()).unwrap();
@@ -152,7 +238,7 @@ fn device_indices_are_unique_and_no_loopbacks() {
             .flat_map(|node| (0..node.ports.len()).map(|port| plan.device_index(node, port)))
             .collect();
         indices.sort_unstable();
-        let first_to_last: Vec<u32> = (2..2 + indices.len() as u32).collect();
+        let first_to_last: Vec<u32> = (1000..1000 + indices.len() as u32).collect();
         assert_eq!(indices, first_to_last);
     }
 }
@@ -224,12 +310,12 @@ fn only_a_namespaces_own_sysctls_may_be_set() {
         (
             "net.ipv4.tcp_ecn",
             "1\n2",
-            "sysctl `net.ipv4.tcp_ecn` needs a value of one line without quotes",
+            "sysctl `net.ipv4.tcp_ecn` needs a value of one line",
         ),
         (
             "net.ipv4.tcp_ecn",
             " ",
-            "sysctl `net.ipv4.tcp_ecn` needs a value of one line without quotes",
+            "sysctl `net.ipv4.tcp_ecn` needs a value of one line",
         ),
     ] {
         assert_eq!(Sysctl::new(key, value).unwrap_err().to_string(), sentence);

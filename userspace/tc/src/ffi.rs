@@ -253,9 +253,8 @@ impl Units for Tc {
         })
     }
 
-    fn size(&self, text: &str) -> Option<u32> {
-        let size = exact(text, |one| Some(self.quantity(one, self.get_size)?.into()));
-        size?.try_into().ok()
+    fn size(&self, text: &str) -> Option<u64> {
+        exact(text, |one| Some(self.quantity(one, self.get_size)?.into()))
     }
 
     fn number(&self, text: &str) -> Option<u64> {

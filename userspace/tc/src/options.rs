@@ -163,9 +163,11 @@ fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
         width => (1 << (8 * width)) - 1,
     };
     let number = match row.unit {
-        Unit::Number | Unit::Packets | Unit::Mask => units.number(text)?,
+        Unit::Number | Unit::Mask => units.number(text)?,
+        // As it is shown.
+        Unit::Packets => units.number(text.strip_suffix('p').unwrap_or(text))?,
         Unit::Percent => units.number(text.strip_suffix('%').unwrap_or(text))?,
-        Unit::Bytes | Unit::Size => units.size(text)?.into(),
+        Unit::Bytes | Unit::Size => units.size(text)?,
         Unit::Rate => units.rate(text)?,
         Unit::TimeOr(word, value) if text == word => value,
         Unit::Time | Unit::TimeOr(..) => units.time(text)?,

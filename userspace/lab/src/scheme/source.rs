@@ -29,6 +29,10 @@ impl Source {
         let mut lines = Vec::new();
         let mut all = (1..).zip(text.lines());
         while let Some((number, line)) = all.next() {
+            // To `sysctl -p` a line is a comment that begins so.
+            if place.ends_with(".sysctl") && line.trim_start().starts_with(';') {
+                continue;
+            }
             let mut line = without_comment(line).to_owned();
             // As `tc -b` reads it.
             while let Some(begun) = line.strip_suffix('\\') {
@@ -98,6 +102,22 @@ mod tests {
         assert_eq!(lines(text), expected.map(|(n, it)| (n, it.to_owned())));
         assert_eq!(lines("# all\n"), []);
         assert_eq!(lines(""), []);
+    }
+
+    #[test]
+    fn a_semicolon_begins_a_comment_of_a_sysctl_file() {
+        let of = |file: &str| {
+            let source = Source::new(
+                format!("x/{file}"),
+                "; $a comment\n a = 1;2\n\t;b\n".to_owned(),
+            );
+            let lines = source.lines.into_iter();
+            lines
+                .map(|line| (line.number, line.text))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("host.sysctl"), [(2, "a = 1;2".to_owned())]);
+        assert_eq!(of("switch.tc").len(), 3);
     }
 
     #[test]

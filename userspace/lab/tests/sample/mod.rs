@@ -145,6 +145,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
         buckets: BUCKETS.to_vec(),
         options,
         inputs: std::collections::BTreeMap::new(),
+        inherited: std::collections::BTreeMap::new(),
     };
     let mut sample = Sample {
         header,

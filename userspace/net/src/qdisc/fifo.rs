@@ -2,12 +2,17 @@
 
 //! `pfifo` and `bfifo`: `struct tc_fifo_qopt`, which is the limit.
 
-use super::{Words, unknown};
+use super::{Words, units, unknown};
 use crate::attributes::Attributes;
 
-/// `pfifo [ limit PACKETS ]`.
+/// `pfifo [ limit PACKETS ]`. To `tc` packets are a size, too: `1k` is 1024 of them.
 pub(super) fn packets(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
-    options(words, |words| words.number("limit"))
+    options(words, |words| {
+        let expected = "a number of packets, for example 24";
+        words.value("limit", expected, |text| {
+            units::size(text.strip_suffix('p').unwrap_or(text))
+        })
+    })
 }
 
 /// `bfifo [ limit BYTES ]`.

@@ -21,6 +21,8 @@ pub struct TcCommand {
     pub kind: Option<String>,
     /// The file that it is in, and its line, counted from 1.
     pub place: (String, usize),
+    /// What is wrong with it to who knows its kind here; `tc` may know more.
+    pub doubt: Option<String>,
     words: Vec<String>,
 }
 
@@ -37,9 +39,13 @@ pub enum Object {
 
 impl TcCommand {
     /// `None`: it is nothing that makes a port what it is to be.
-    pub(super) fn new(place: (&str, usize), words: &[&str]) -> Result<Option<Self>, String> {
+    pub(super) fn new(
+        place: (&str, usize),
+        words: &[&str],
+        doubt: Option<String>,
+    ) -> Result<Option<Self>, String> {
         let (object, rest) = match words {
-            ["qdisc", "add" | "replace" | "change", rest @ ..] => (Object::Qdisc, rest),
+            ["qdisc", "add" | "replace" | "change" | "link", rest @ ..] => (Object::Qdisc, rest),
             ["class", "add" | "replace" | "change", rest @ ..] => (Object::Class, rest),
             ["filter", "add" | "replace" | "change", rest @ ..] => (Object::Filter, rest),
             _ => return Ok(None),
@@ -55,17 +61,18 @@ impl TcCommand {
             return Err(format!("`{kind}` is no kind of {}", words[0]));
         }
         let root = object != Object::Filter && rest.contains(&"root");
-        let parent = after("parent").and_then(|text| Handle::parse(text, true));
+        let parent = after("parent").and_then(Handle::of_parent);
         Ok(Some(Self {
             device: device.to_owned(),
             object,
             parent: if root { Some(Handle::ROOT) } else { parent },
             handle: match object {
-                Object::Qdisc => after("handle").and_then(|text| Handle::parse(text, false)),
+                Object::Qdisc => after("handle").and_then(Handle::of_qdisc),
                 Object::Class | Object::Filter => None,
             },
             kind: kind.map(str::to_owned),
             place: (place.0.to_owned(), place.1),
+            doubt,
             words: words.iter().map(|&word| word.to_owned()).collect(),
         }))
     }
@@ -78,12 +85,28 @@ impl fmt::Display for TcCommand {
     }
 }
 
+/// The same line with whole words for what it is about and what is done: `tc` takes their beginnings, and
+/// the first that fits.
+pub(super) fn canonical(mut words: Vec<&str>) -> Vec<&str> {
+    const OBJECTS: [&str; 4] = ["qdisc", "class", "filter", "chain"];
+    const VERBS: [&str; 5] = ["add", "change", "replace", "link", "delete"];
+    for (word, names) in words.iter_mut().zip([&OBJECTS[..], &VERBS]) {
+        if let Some(name) = names.iter().find(|name| name.starts_with(*word)) {
+            *word = name;
+        }
+    }
+    words
+}
+
 /// The word that names the kind: the first that is none of what `tc` takes before it.
 fn kind<'a>(mut words: &'a [&str]) -> Option<&'a str> {
     loop {
-        let values = match *words.first()? {
-            "root" | "ingress" | "egress" | "stab" => 0,
-            "estimator" => 2,
+        let first = *words.first()?;
+        let values = match first {
+            "root" | "ingress" | "egress" => 0,
+            // Abbreviated, too.
+            _ if "stab".starts_with(first) => 0,
+            _ if "estimator".starts_with(first) => 2,
             "dev" | "parent" | "handle" | "classid" | "ingress_block" | "egress_block"
             | "block" => 1,
             // Of a size table, which `stab` begins.
@@ -108,7 +131,9 @@ mod tests {
 
     fn command(line: &str) -> TcCommand {
         let words: Vec<&str> = line.split(' ').collect();
-        TcCommand::new(("x/switch.tc", 3), &words).unwrap().unwrap()
+        TcCommand::new(("x/switch.tc", 3), &words, None)
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
@@ -126,7 +151,7 @@ mod tests {
                 Object::Class,
                 Some(Handle(0xa_0000)),
                 None,
-                Some("est"),
+                None,
             ),
             (
                 "class replace dev p parent a: classid a:10 htb rate 1mbit",
@@ -175,7 +200,7 @@ mod tests {
     fn a_line_without_a_port_or_of_another_command_is_not_taken() {
         let new = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
-            TcCommand::new(("f", 1), &words)
+            TcCommand::new(("f", 1), &words, None)
         };
         assert_eq!(
             new("class add parent 1: classid 1:1 htb rate 1mbit").unwrap_err(),

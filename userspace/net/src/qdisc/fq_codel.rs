@@ -2,7 +2,7 @@
 
 //! `fq_codel` (RFC 8290).
 
-use super::{Words, unknown};
+use super::{Words, units, unknown};
 use crate::attributes::Attributes;
 
 const TARGET: u16 = 1;
@@ -14,20 +14,38 @@ const QUANTUM: u16 = 6;
 const CE_THRESHOLD: u16 = 7;
 const DROP_BATCH_SIZE: u16 = 8;
 const MEMORY_LIMIT: u16 = 9;
+const CE_THRESHOLD_SELECTOR: u16 = 10;
+const CE_THRESHOLD_MASK: u16 = 11;
 
 pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
     let mut options = Attributes::default();
     let mut ecn = None;
+    // As `tc` has it, 0 is as if nothing were said.
+    let put = |options: &mut Attributes, attribute, value| {
+        if value != 0 {
+            options.u32(attribute, value);
+        }
+    };
     while let Some(word) = words.option()? {
         match word {
-            "limit" => options.u32(LIMIT, words.number(word)?),
-            "flows" => options.u32(FLOWS, words.number(word)?),
-            "quantum" => options.u32(QUANTUM, words.size(word)?),
-            "target" => options.u32(TARGET, words.microseconds(word)?),
-            "interval" => options.u32(INTERVAL, words.microseconds(word)?),
+            "limit" => put(&mut options, LIMIT, words.packets(word)?),
+            "flows" => put(&mut options, FLOWS, words.number(word)?),
+            "quantum" => put(&mut options, QUANTUM, words.bytes(word)?),
+            "target" => put(&mut options, TARGET, words.microseconds(word)?),
+            "interval" => put(&mut options, INTERVAL, words.microseconds(word)?),
             "ce_threshold" => options.u32(CE_THRESHOLD, words.microseconds(word)?),
             "memory_limit" => options.u32(MEMORY_LIMIT, words.size(word)?),
-            "drop_batch" => options.u32(DROP_BATCH_SIZE, words.number(word)?),
+            "drop_batch" => put(&mut options, DROP_BATCH_SIZE, words.number(word)?),
+            "ce_threshold_selector" => {
+                let expected = "a value and a mask, for example 0x1/0x3";
+                let part = |text: &str| u8::try_from(units::number(text)?).ok();
+                let (selector, mask) = words.value(word, expected, |text| {
+                    let (selector, mask) = text.split_once('/')?;
+                    Some((part(selector)?, part(mask)?))
+                })?;
+                options.u8(CE_THRESHOLD_SELECTOR, selector);
+                options.u8(CE_THRESHOLD_MASK, mask);
+            }
             "ecn" | "noecn" if ecn.is_some() => {
                 return Err("`ecn` or `noecn`: say one".to_owned());
             }
@@ -36,7 +54,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
                 return unknown(
                     word,
                     "limit, flows, target, interval, quantum, ecn, noecn, ce_threshold, \
-                     memory_limit, drop_batch",
+                     ce_threshold_selector, memory_limit, drop_batch",
                 );
             }
         }

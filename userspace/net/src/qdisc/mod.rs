@@ -12,12 +12,13 @@
 //! # Ok::<(), weft_net::Error>(())
 //! ```
 //!
-//! Words and units are those of `tc`, and what goes to the kernel is what `tc` 6.1 sends. Where
-//! `tc` guesses, overlooks or lets the last word win, a line is refused here: an unknown word, an
-//! option given twice, a number that does not fit.
+//! Words, units and numbers are those of `tc`, and what goes to the kernel is what `tc` sends. What
+//! `tc qdisc show` prints is read, too: `limit 24p`, and the whole line.
 //!
-//! A kind that is not known here, a class or a filter is `tc`'s own business: such a line is given to
-//! it as it is.
+//! What is not known here is `tc`'s own business: another kind, a class, a filter, and a line of a
+//! known kind with a word or a value that this module does not read. Such a line is given to `tc` as
+//! it is. If `tc` refuses it, the message also has what this module makes of it. Options of weft's own
+//! qdiscs are all known: they are refused here.
 //!
 //! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
 //! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
@@ -52,18 +53,33 @@ impl Handle {
     /// None named: the kernel chooses one.
     pub const NONE: Self = Self(0);
 
-    /// Both parts are hexadecimal, as everywhere in `tc`.
-    fn parse(text: &str, minor: bool) -> Option<Self> {
-        let (major, rest) = text.split_once(':')?;
-        let part = |text: &str| u16::from_str_radix(text, 16).ok();
-        let number = match (rest, minor) {
-            ("", _) => 0,
-            (rest, true) => part(rest)?,
-            (_, false) => return None,
-        };
-        let major = part(major).filter(|&major| major != 0)?;
-        Some(Self(u32::from(major) << 16 | u32::from(number)))
+    /// A qdisc's own number, as `tc` reads it: hexadecimal, with a colon or without; it does not look at
+    /// what follows the colon.
+    fn of_qdisc(text: &str) -> Option<Self> {
+        let (major, _) = text.split_once(':').unwrap_or((text, ""));
+        let major = hexadecimal(major).filter(|&major| major != 0)?;
+        Some(Self(u32::from(u16::try_from(major).ok()?) << 16))
     }
+
+    /// A parent, as `tc` reads it: `1:`, `1:2`, or both parts in one hexadecimal number.
+    fn of_parent(text: &str) -> Option<Self> {
+        let part = |text: &str| u16::try_from(hexadecimal(text)?).ok();
+        let number = match text.split_once(':') {
+            None => hexadecimal(text)?,
+            Some((major, minor)) => {
+                let minor = if minor.is_empty() { 0 } else { part(minor)? };
+                u32::from(part(major)?) << 16 | u32::from(minor)
+            }
+        };
+        (number >> 16 != 0).then_some(Self(number))
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    let digits = digits.unwrap_or(text);
+    let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u32::from_str_radix(digits, 16).ok().filter(|_| plain)
 }
 
 impl fmt::Display for Handle {
@@ -272,24 +288,62 @@ pub fn parse_line(place: (&str, usize), line: &str) -> Result<Option<Command>> {
     if words.is_empty() {
         return Ok(None);
     }
-    let command = match command_of(&words) {
-        Ok(Some(command)) => Ok(Command::Qdisc(command)),
-        Ok(None) => match TcCommand::new(place, &words) {
-            Ok(Some(command)) => Ok(Command::Tc(command)),
-            Ok(None) => Err(format!(
-                "`{}` is not `add`, `replace` or `change` of a qdisc, class or filter, which is all \
-                 that a port takes",
-                words[..words.len().min(2)].join(" ")
-            )),
-            Err(wrong) => Err(wrong),
-        },
-        Err(wrong) => Err(wrong),
-    };
-    command.map(Some).map_err(|message| Error::Line {
+    let wrong = |message| Error::Line {
         file: place.0.to_owned(),
         line: place.1,
         message,
-    })
+    };
+    let words = foreign::canonical(shown(&words).unwrap_or(words));
+    let doubt = match command_of(&words) {
+        Ok(Some(command)) => return Ok(Some(Command::Qdisc(command))),
+        Ok(None) => None,
+        Err(Wrong::Doubt(doubt)) => Some(doubt),
+        Err(Wrong::Refusal(sentence)) => return Err(wrong(sentence)),
+    };
+    match TcCommand::new(place, &words, doubt).map_err(wrong)? {
+        Some(command) => Ok(Some(Command::Tc(command))),
+        None => Err(wrong(format!(
+            "`{}` is not `add`, `replace` or `change` of a qdisc, class or filter, which is all that a port takes",
+            words[..words.len().min(2)].join(" ")
+        ))),
+    }
+}
+
+/// A line of `tc qdisc show`, such as `qdisc pfifo 10: dev p0 parent 1: limit 24p`, as a command.
+fn shown<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    let ["qdisc", kind, handle, "dev", device, rest @ ..] = words else {
+        return None;
+    };
+    handle.strip_suffix(':').and_then(hexadecimal)?;
+    let mut command = vec!["qdisc", "add", "dev", *device];
+    let mut rest = match rest {
+        ["root", rest @ ..] => {
+            command.push("root");
+            rest
+        }
+        ["parent", parent, rest @ ..] => {
+            command.extend(["parent", *parent]);
+            rest
+        }
+        _ => return None,
+    };
+    while let ["refcnt", _, more @ ..] | ["offloaded", more @ ..] = rest {
+        rest = more;
+    }
+    if Handle::of_qdisc(handle).is_some() {
+        command.extend(["handle", *handle]);
+    }
+    command.push(kind);
+    command.extend(rest);
+    Some(command)
+}
+
+/// Why a line is no command that is known here.
+enum Wrong {
+    /// `tc` may know it: what this module makes of it.
+    Doubt(String),
+    /// Nobody knows it.
+    Refusal(String),
 }
 
 fn without_comment(line: &str) -> &str {
@@ -297,7 +351,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// `None`: it is for `tc` to read.
-fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, String> {
+fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, Wrong> {
     let (replace, rest) = match words {
         ["qdisc", "add", rest @ ..] => (false, rest),
         ["qdisc", "replace", rest @ ..] => (true, rest),
@@ -308,6 +362,45 @@ fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, String> {
         seen: Vec::new(),
         ports: None,
     };
+    let head = read_head(&mut words).map_err(Wrong::Doubt)?;
+    let Some((kind, reader)) = kind_of(head.kind) else {
+        return Ok(None);
+    };
+    let missing = |what: &str| Wrong::Doubt(format!("a line in which {what} is missing"));
+    let mut options = Words {
+        rest: words.rest,
+        seen: Vec::new(),
+        ports: None,
+    };
+    let written = options.rest.iter().map(|&word| word.to_owned()).collect();
+    let place = |wrong| format!("{kind}: {wrong}");
+    let encoded = match reader {
+        Kind::Stock(encode) => encode(&mut options).map_err(|wrong| Wrong::Doubt(place(wrong)))?,
+        Kind::Own(qdisc) => {
+            weft::encode(qdisc, &mut options).map_err(|wrong| Wrong::Refusal(place(wrong)))?
+        }
+    };
+    Ok(Some(QdiscCommand {
+        device: head.device.ok_or_else(|| missing("`dev`"))?,
+        replace,
+        parent: head.parent.ok_or_else(|| missing("`root` or `parent`"))?,
+        handle: head.handle,
+        kind,
+        words: written,
+        options: encoded.map(|attributes| attributes.0),
+        ports: options.ports,
+    }))
+}
+
+/// What comes before a qdisc's options.
+struct Head<'a> {
+    device: Option<String>,
+    parent: Option<Handle>,
+    handle: Handle,
+    kind: &'a str,
+}
+
+fn read_head<'a>(words: &mut Words<'a>) -> Result<Head<'a>, String> {
     let (mut device, mut parent, mut handle) = (None, None, Handle::NONE);
     while let Some(word) = words.option()? {
         match word {
@@ -318,45 +411,25 @@ fn command_of(words: &[&str]) -> Result<Option<QdiscCommand>, String> {
             "root" => parent = Some(Handle::ROOT),
             "parent" => {
                 let expected = "a qdisc or a class, for example 1: or 1:1";
-                parent = Some(words.value("parent", expected, |text| Handle::parse(text, true))?);
+                parent = Some(words.value("parent", expected, Handle::of_parent)?);
             }
             "handle" => {
                 let expected = "a number from 1: to fffe:";
                 handle = words.value("handle", expected, |text| {
-                    Handle::parse(text, false).filter(|handle| handle.0 >> 16 != 0xffff)
+                    Handle::of_qdisc(text).filter(|handle| handle.0 >> 16 != 0xffff)
                 })?;
             }
             kind => {
-                let Some((kind, reader)) = kind_of(kind) else {
-                    return Ok(None);
-                };
-                let device = device.ok_or("`dev` and the port are missing")?;
-                let parent = parent.ok_or("`root`, or `parent` and its number, is missing")?;
-                let mut options = Words {
-                    rest: words.rest,
-                    seen: Vec::new(),
-                    ports: None,
-                };
-                let written = options.rest.iter().map(|&word| word.to_owned()).collect();
-                let encoded = match reader {
-                    Kind::Stock(encode) => encode(&mut options),
-                    Kind::Own(qdisc) => weft::encode(qdisc, &mut options),
-                };
-                let encoded = encoded.map_err(|wrong| format!("{kind}: {wrong}"))?;
-                return Ok(Some(QdiscCommand {
+                return Ok(Head {
                     device,
-                    replace,
                     parent,
                     handle,
                     kind,
-                    words: written,
-                    options: encoded.map(|attributes| attributes.0),
-                    ports: options.ports,
-                }));
+                });
             }
         }
     }
-    Err("the kind of qdisc is missing".to_owned())
+    Err("a line in which the kind of qdisc is missing".to_owned())
 }
 
 /// The words of a line that are left.
@@ -402,7 +475,14 @@ impl<'a> Words<'a> {
     }
 
     fn size(&mut self, option: &str) -> Result<u32, String> {
-        self.value(option, "a size below 4 GiB, for example 15k", units::size)
+        self.value(option, SIZE, units::size)
+    }
+
+    /// Bytes that `tc` reads as a number, and prints with a unit.
+    fn bytes(&mut self, option: &str) -> Result<u32, String> {
+        self.value(option, SIZE, |text| {
+            units::number(text).or_else(|| units::size(text))
+        })
     }
 
     fn microseconds(&mut self, option: &str) -> Result<u32, String> {
@@ -412,7 +492,23 @@ impl<'a> Words<'a> {
     fn number(&mut self, option: &str) -> Result<u32, String> {
         self.value(option, "a number", units::number)
     }
+
+    /// A number of packets, which `tc` prints as `24p`.
+    fn packets(&mut self, option: &str) -> Result<u32, String> {
+        self.value(option, "a number of packets, for example 24", |text| {
+            units::number(text.strip_suffix('p').unwrap_or(text))
+        })
+    }
+
+    /// The next `count` words, each a decimal number.
+    fn list<T: std::str::FromStr>(&mut self, option: &str, count: usize) -> Result<Vec<T>, String> {
+        let expected = format!("{count} numbers");
+        let numbers = (0..count).map(|_| self.value(option, &expected, |text| text.parse().ok()));
+        numbers.collect()
+    }
 }
+
+const SIZE: &str = "a size of at most 4294967295 bytes, for example 15k";
 
 /// A word that is no option.
 fn unknown<T>(word: &str, options: &str) -> Result<T, String> {

@@ -21,7 +21,9 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
         match word {
             "bands" => {
                 bands = words.value("bands", "a number from 2 to 16", |text| {
-                    super::units::number(text).filter(|bands| (2..=MAX_BANDS).contains(bands))
+                    text.parse()
+                        .ok()
+                        .filter(|bands| (2..=MAX_BANDS).contains(bands))
                 })?;
             }
             "priomap" => {

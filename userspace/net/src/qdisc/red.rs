@@ -56,7 +56,7 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     }
     let given = |value: Option<u32>| value.filter(|&value| value != 0);
     let limit = given(limit).ok_or("`limit` is missing")?;
-    let packet = given(packet).ok_or("`avpkt` is missing")?;
+    let packet = given(packet).ok_or("`avpkt` is missing, which `tc qdisc show` does not print")?;
     // The defaults are Sally Floyd's, as `tc` has them.
     let max = given(max).unwrap_or_else(|| match given(min) {
         Some(min) => min.saturating_mul(3),

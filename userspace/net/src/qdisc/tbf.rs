@@ -2,7 +2,7 @@
 
 //! `tbf`: a token bucket, as `tc` asks for it.
 
-use super::{Words, unknown};
+use super::{Words, units, unknown};
 use crate::attributes::Attributes;
 
 const PARMS: u16 = 1;
@@ -13,19 +13,62 @@ const PBURST: u16 = 7;
 /// `TC_LINKLAYER_ETHERNET`.
 const ETHERNET: u8 = 1;
 
+/// `TC_LINKLAYER_ATM`.
+const ATM: u8 = 2;
+/// Options that `tc` takes abbreviated, in the order in which it looks for them.
+const ABBREVIATED: [&str; 6] = [
+    "limit",
+    "latency",
+    "burst",
+    "peakrate",
+    "overhead",
+    "linklayer",
+];
+
+/// What is on a link besides a packet.
+struct Layer {
+    kind: u8,
+    overhead: u16,
+    mpu: u16,
+}
+
 pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, String> {
-    const OPTIONS: &str = "rate, burst, limit, latency, peakrate, mtu";
+    const OPTIONS: &str = "rate, burst, limit, latency, peakrate, mtu, overhead, linklayer, mpu";
     let (mut rate, mut burst, mut limit, mut latency) = (None, None, None, None);
     let (mut peak, mut mtu) = (None, None);
+    let mut layer = Layer {
+        kind: ETHERNET,
+        overhead: 0,
+        mpu: 0,
+    };
     while let Some(word) = words.option()? {
-        match word {
+        let whole = ABBREVIATED.iter().find(|whole| whole.starts_with(word));
+        match *whole.unwrap_or(&word) {
             "rate" => rate = Some(words.rate(word)?),
-            "burst" | "buffer" | "maxburst" if burst.is_none() => burst = Some(words.size(word)?),
-            "limit" => limit = Some(words.size(word)?),
-            "latency" => latency = Some(words.microseconds(word)?),
-            "peakrate" => peak = Some(words.rate(word)?),
-            "mtu" | "minburst" if mtu.is_none() => mtu = Some(words.size(word)?),
-            word => return unknown(word, OPTIONS),
+            "burst" | "buffer" | "maxburst" if burst.is_none() => {
+                burst = Some(size_and_cell(words, word)?);
+            }
+            "limit" if limit.is_none() => limit = Some(words.size(word)?),
+            "latency" if latency.is_none() => latency = Some(words.microseconds(word)?),
+            "peakrate" if peak.is_none() => peak = Some(words.rate(word)?),
+            "mtu" | "minburst" if mtu.is_none() => mtu = Some(size_and_cell(words, word)?),
+            "overhead" => {
+                layer.overhead =
+                    words.value(word, "bytes, at most 65535", |text| text.parse().ok())?;
+            }
+            "linklayer" => {
+                layer.kind = words.value(word, "ethernet, atm or adsl", |text| match text {
+                    "ethernet" => Some(ETHERNET),
+                    "atm" | "adsl" => Some(ATM),
+                    _ => None,
+                })?;
+            }
+            "mpu" => {
+                layer.mpu = words.value(word, "a size of at most 65535 bytes", |text| {
+                    units::size(text)?.try_into().ok()
+                })?;
+            }
+            _ => return unknown(word, OPTIONS),
         }
     }
     let rate = rate.ok_or("`rate` is missing")?;
@@ -49,8 +92,8 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
         _ => return Err("say one of `limit` and `latency`".to_owned()),
     };
     let mut parms = Vec::with_capacity(36);
-    rate_spec(&mut parms, Some(rate));
-    rate_spec(&mut parms, peak.map(|(peak, _)| peak));
+    rate_spec(&mut parms, Some((rate, &layer)));
+    rate_spec(&mut parms, peak.map(|(peak, _)| (peak, &layer)));
     parms.extend(limit.to_ne_bytes());
     parms.extend(ticks(rate, burst).to_ne_bytes());
     parms.extend(peak.map_or(0, |(peak, mtu)| ticks(peak, mtu)).to_ne_bytes());
@@ -69,15 +112,30 @@ pub(super) fn options(words: &mut Words<'_>) -> Result<Option<Attributes>, Strin
     Ok(Some(options))
 }
 
+/// A size, and after a `/` what `tc` once made its tables with, which no kernel looks at any more.
+fn size_and_cell(words: &mut Words<'_>, option: &str) -> Result<u32, String> {
+    words.value(option, super::SIZE, |text| {
+        let (size, cell) = text.split_once('/').unwrap_or((text, "1"));
+        let cell: u32 = cell.parse().ok()?;
+        cell.is_power_of_two().then(|| units::size(size))?
+    })
+}
+
 /// `struct tc_ratespec`.
-fn rate_spec(out: &mut Vec<u8>, rate: Option<u64>) {
-    let (layer, rate) = match rate {
-        Some(rate) => (ETHERNET, u32::try_from(rate).unwrap_or(u32::MAX)),
-        None => (0, 0),
+fn rate_spec(out: &mut Vec<u8>, rate: Option<(u64, &Layer)>) {
+    let none = Layer {
+        kind: 0,
+        overhead: 0,
+        mpu: 0,
     };
-    // cell_log, linklayer, overhead, cell_align, mpu.
-    out.extend([0, layer, 0, 0, 0, 0, 0, 0]);
-    out.extend(rate.to_ne_bytes());
+    let (rate, layer) = rate.unwrap_or((0, &none));
+    // The first is cell_log.
+    out.extend([0, layer.kind]);
+    out.extend(layer.overhead.to_ne_bytes());
+    // cell_align.
+    out.extend([0, 0]);
+    out.extend(layer.mpu.to_ne_bytes());
+    out.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
 }
 
 /// How long `bytes` take in the kernel's ticks of 64 ns (`PSCHED_SHIFT`); as `tc` has it, in whole

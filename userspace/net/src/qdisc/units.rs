@@ -32,6 +32,11 @@ pub(super) fn rate(text: &str) -> Option<u64> {
 
 /// In bytes, whole ones. A number alone is bytes; `k` is 1024.
 pub(super) fn size(text: &str) -> Option<u32> {
+    long_size(text)?.try_into().ok()
+}
+
+/// As [`size`], however large.
+pub(super) fn long_size(text: &str) -> Option<u64> {
     const UNITS: &[(&str, u64)] = &[
         ("", 1),
         ("b", 1),
@@ -45,7 +50,7 @@ pub(super) fn size(text: &str) -> Option<u32> {
         ("gb", 1 << 30),
         ("gbit", 1 << 27),
     ];
-    quantity::read(text, UNITS).ok()?.try_into().ok()
+    quantity::read(text, UNITS).ok()
 }
 
 /// In µs; a number alone is µs.
@@ -66,17 +71,22 @@ pub(super) fn nanoseconds(text: &str) -> Option<u64> {
     quantity::scaled(number, one)
 }
 
-/// Decimal, or hexadecimal after `0x`.
+/// As C reads a number: decimal, hexadecimal after `0x`, octal after `0`.
 pub(super) fn number(text: &str) -> Option<u32> {
     long_number(text)?.try_into().ok()
 }
 
-/// Decimal, or hexadecimal after `0x`.
+/// As [`number`].
 pub(super) fn long_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    let (digits, radix) = match (hexadecimal, text.strip_prefix('0')) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(digits)) if !digits.is_empty() => (digits, 8),
+        _ => (text, 10),
+    };
+    // A sign is none.
+    let plain = digits.chars().all(|c| c.is_digit(radix));
+    u64::from_str_radix(digits, radix).ok().filter(|_| plain)
 }
 
 /// Between 0 and 1.
@@ -166,6 +176,26 @@ mod tests {
         assert_eq!(nanoseconds("1.001us"), Some(1001));
         assert_eq!(nanoseconds("0.000000001s"), Some(1));
         assert_eq!(nanoseconds("18446744073709551615"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        for (text, expected) in [
+            ("10", Some(10)),
+            ("010", Some(8)),
+            ("0", Some(0)),
+            ("00", Some(0)),
+            ("0x10", Some(16)),
+            ("0XfF", Some(255)),
+            ("08", None),
+            ("0x", None),
+            ("+1", None),
+            ("-1", None),
+            ("1k", None),
+            ("", None),
+        ] {
+            assert_eq!(long_number(text), expected, "{text}");
+        }
     }
 
     #[test]

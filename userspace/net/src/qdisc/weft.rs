@@ -27,8 +27,8 @@ impl weft_tc::tc::Units for Quantities {
         units::nanoseconds(text)
     }
 
-    fn size(&self, text: &str) -> Option<u32> {
-        units::size(text)
+    fn size(&self, text: &str) -> Option<u64> {
+        units::long_size(text)
     }
 
     fn number(&self, text: &str) -> Option<u64> {

@@ -45,6 +45,13 @@ pub(crate) const TESTS: &[Test] = tests![
     a_refusal_at_the_last_port_leaves_nothing,
     lines_for_tc_come_in_their_order,
     what_tc_refuses_is_told_with_its_file_and_line,
+    tc_may_say_more_than_a_pipe_holds,
+    a_notice_of_another_line_is_no_reason,
+    lines_that_are_not_understood_are_what_tc_makes_of_them,
+    what_tc_shows_makes_the_same_again,
+    a_fabric_without_ipv6_carries_ipv4,
+    sysctls_are_set_as_a_file_of_sysctl_says,
+    a_variable_that_is_read_only_is_told_so,
     what_a_plan_takes_is_required_of_the_kernel,
     a_hook_is_in_its_ports_namespace,
     a_hook_that_refuses_or_panics_leaves_nothing,
@@ -424,6 +431,181 @@ fn what_tc_refuses_is_told_with_its_file_and_line() {
     }
 }
 
+/// Classes of htb at 1 Gbit/s and above make tc, or the kernel, give notice of each.
+fn classes(count: u32) -> String {
+    let mut lines = "qdisc add dev DEV root handle 1: htb default 1\n".to_owned();
+    for class in 1..=count {
+        lines += &format!("class add dev DEV parent 1: classid 1:{class:x} htb rate 10gbit\n");
+    }
+    lines
+}
+
+/// 6144 lines of htb at one switch: some 400 KiB in, and as much out.
+fn tc_may_say_more_than_a_pipe_holds() {
+    let plan = plan_with("many", "rack:hosts=32", &classes(192));
+    build(&plan);
+    let namespace = plan.namespace(plan.topology().node(plan.topology().find("tor0").unwrap()));
+    let shown = run(&format!("tc -n {namespace} class show dev h31"));
+    assert_eq!(shown.lines().count(), 192);
+    remove("many");
+}
+
+fn a_notice_of_another_line_is_no_reason() {
+    for (line, reason) in [
+        (
+            "qdisc add dev DEV parent 1:1 sfq limt 5",
+            "`: What is \"limt\"?",
+        ),
+        (
+            "class add dev DEV parent 1: classid 1:1 htb rate 10gbit",
+            "`: Exclusivity flag on, cannot modify",
+        ),
+    ] {
+        let plan = plan_with("refused", "rack:hosts=2", &format!("{}{line}", classes(3)));
+        let error = up(&plan, None).unwrap_err().to_string();
+        // The kernel's sentences are its version's.
+        let same = error.ends_with(reason) || (reason.contains("flag") && error.contains("exist"));
+        assert!(error.starts_with("lines:5: h0: `tc ") && same, "{error}");
+        assert_nothing_left();
+    }
+}
+
+fn lines_that_are_not_understood_are_what_tc_makes_of_them() {
+    // Abbreviations, a cell size and a rate of the link: tc's business.
+    let lines =
+        "qdisc add dev DEV root handle 1 tbf rate 10mbit bur 15k/8 lat 20ms mpu 64 overhead 24
+                 qdisc add dev DEV parent 1:1 handle 10 bfifo limit 0x1000";
+    let plan = plan_with("odd", "rack:hosts=2", lines);
+    build(&plan);
+    for node in plan.topology().nodes() {
+        let shown = run(&format!("tc -d -n {} qdisc show", plan.namespace(node)));
+        for words in [
+            "tbf 1: dev",
+            "mpu 64b",
+            "overhead 24",
+            "bfifo 10: dev",
+            "limit 4Kb",
+        ] {
+            assert_eq!(
+                shown.matches(words).count(),
+                node.ports.len(),
+                "{words}: {shown}"
+            );
+        }
+    }
+    remove("odd");
+}
+
+/// Whatever a namespace has of qdiscs, its lines of `tc qdisc show` make again.
+fn what_tc_shows_makes_the_same_again() {
+    let lines = "qdisc add dev DEV root handle 1: tbf rate 10mbit burst 15k latency 20ms
+                 qdisc add dev DEV parent 1:1 handle 10: pfifo limit 24";
+    let first = plan_with("first", "rack:hosts=2", lines);
+    let shown = |plan: &Plan| {
+        let tor = plan.topology().node(plan.topology().find("tor0").unwrap());
+        run(&format!("tc -n {} qdisc show", plan.namespace(tor)))
+    };
+    build(&first);
+    let before = shown(&first);
+    let of_ports: Vec<&str> = before
+        .lines()
+        .filter(|line| line.contains("dev h0 "))
+        .collect();
+    let text = of_ports.join("\n").replace("dev h0 ", "dev DEV ");
+    let second = plan_with("second", "rack:hosts=2", &text);
+    build(&second);
+    assert_eq!(shown(&second), before);
+    remove("first");
+    remove("second");
+}
+
+fn a_fabric_without_ipv6_carries_ipv4() {
+    let mut plan = plan("four", "fat-tree:k=4");
+    plan.leave_out_ipv6();
+    let testbed = build(&plan);
+    let ([near, _], [far, _]) = (addresses(&plan, "h0"), addresses(&plan, "h15"));
+    exchange(&testbed, ("h0", near), ("h15", far), 1000);
+    for node in plan.topology().nodes() {
+        let namespace = plan.namespace(node);
+        let v6 = run(&format!(
+            "ip -6 -n {namespace} route show proto static; ip -6 -n {namespace} neighbour show"
+        ));
+        assert_eq!(v6, "", "{}", node.name);
+    }
+    let hosts = testbed
+        .command("h0", "cat")
+        .unwrap()
+        .arg("/etc/hosts")
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8_lossy(&hosts.stdout).contains("::"));
+    remove("four");
+}
+
+fn sysctls_are_set_as_a_file_of_sysctl_says() {
+    let lines = [
+        "net.ipv4.conf.*.tag = 7",
+        "net.ipv4.conf.tor0.tag = 8",
+        "-net.ipv4.conf.all.tag",
+        "-net.ipv4.no_such_thing = 1",
+        "net/ipv4/ip_default_ttl = 33",
+        "net.ipv4.tcp_keepalive_[ip]*s = 9",
+    ];
+    let settings = Settings {
+        host_sysctls: lines.map(|line| Sysctl::read(line).unwrap()).to_vec(),
+        ..Settings::default()
+    };
+    let [ours, script] = ["ours", "script"]
+        .map(|name| Plan::new(name, &topology("rack:hosts=2"), settings.clone()).unwrap());
+    build(&ours);
+    fs::write("/run/script", script.commands().to_string()).unwrap();
+    run("sh /run/script 2> /run/said");
+    for plan in [&ours, &script] {
+        let namespace = plan.namespace(plan.topology().node(plan.topology().find("h1").unwrap()));
+        let of = |keys: &str| {
+            let values = run(&format!("ip netns exec {namespace} sysctl -n {keys}"));
+            values
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let tag = |of: &str| format!("net.ipv4.conf.{of}.tag");
+        let tags = ["all", "default", "tor0", "lo"].map(tag).join(" ");
+        assert_eq!(of(&tags), ["0", "7", "8", "7"], "{}", plan.testbed());
+        let others =
+            "net.ipv4.ip_default_ttl net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes";
+        assert_eq!(of(others)[0], "33");
+        assert_eq!(of("net.ipv4.tcp_keepalive_probes"), ["9"]);
+    }
+    run("rm /run/script /run/said");
+    remove("ours");
+    remove("script");
+    run("umount /run/netns");
+}
+
+fn a_variable_that_is_read_only_is_told_so() {
+    let settings = Settings {
+        host_sysctls: vec![Sysctl::new("net.ipv4.tcp_available_congestion_control", "x").unwrap()],
+        ..Settings::default()
+    };
+    let plan = Plan::new("fixed", &topology("rack:hosts=2"), settings).unwrap();
+    let error = up(&plan, None).unwrap_err().to_string();
+    assert!(!error.contains("run as root"), "{error}");
+    assert_nothing_left();
+    let settings = Settings {
+        host_sysctls: vec![Sysctl::new("net.ipv4.conf.all.mc_forwarding", "1").unwrap()],
+        ..Settings::default()
+    };
+    let plan = Plan::new("fixed", &topology("rack:hosts=2"), settings).unwrap();
+    assert_eq!(
+        up(&plan, None).unwrap_err().to_string(),
+        "h0: sysctl net.ipv4.conf.all.mc_forwarding=1: the variable is read-only in a network namespace; set it \
+         for the whole machine with `sysctl -w net.ipv4.conf.all.mc_forwarding=1`, and leave it out here or begin \
+         its line with `-`"
+    );
+    assert_nothing_left();
+}
+
 fn what_a_plan_takes_is_required_of_the_kernel() {
     plan("had", "rack:hosts=2").require().unwrap();
     for (lines, lacking) in [
@@ -512,7 +694,7 @@ fn an_unknown_sysctl_leaves_nothing() {
             "net.ipv4.tcp_nonsense",
             "1",
             "h0: sysctl net.ipv4.tcp_nonsense=1: this kernel has no such variable in a network \
-             namespace",
+             namespace; leave it out, or begin its line with `-`",
         ),
         (
             "net.ipv4.tcp_congestion_control",

@@ -2,40 +2,101 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # leaf-spine:leaves=2,spines=2,hosts=1, as testbed golden
 set -e
+untuned() {
+    ip netns exec "$1" sysctl -q -e -w net.ipv4.conf.all.forwarding=0 \
+        net.ipv4.conf.default.forwarding=0 net.ipv4.conf.all.accept_local=0 \
+        net.ipv4.conf.default.accept_local=0 net.ipv4.conf.all.accept_redirects=1 \
+        net.ipv4.conf.default.accept_redirects=1 net.ipv4.conf.all.arp_accept=0 \
+        net.ipv4.conf.default.arp_accept=0 net.ipv4.conf.all.arp_announce=0 \
+        net.ipv4.conf.default.arp_announce=0 net.ipv4.conf.all.arp_evict_nocarrier=1 \
+        net.ipv4.conf.default.arp_evict_nocarrier=1 net.ipv4.conf.all.arp_filter=0 \
+        net.ipv4.conf.default.arp_filter=0 net.ipv4.conf.all.arp_ignore=0 \
+        net.ipv4.conf.default.arp_ignore=0 net.ipv4.conf.all.arp_notify=0 \
+        net.ipv4.conf.default.arp_notify=0 net.ipv4.conf.all.bc_forwarding=0 \
+        net.ipv4.conf.default.bc_forwarding=0 net.ipv4.conf.all.bootp_relay=0 \
+        net.ipv4.conf.default.bootp_relay=0 net.ipv4.conf.all.disable_policy=0 \
+        net.ipv4.conf.default.disable_policy=0 net.ipv4.conf.all.disable_xfrm=0 \
+        net.ipv4.conf.default.disable_xfrm=0 net.ipv4.conf.all.drop_gratuitous_arp=0 \
+        net.ipv4.conf.default.drop_gratuitous_arp=0 \
+        net.ipv4.conf.all.drop_unicast_in_l2_multicast=0 \
+        net.ipv4.conf.default.drop_unicast_in_l2_multicast=0 \
+        net.ipv4.conf.all.force_igmp_version=0 net.ipv4.conf.default.force_igmp_version=0 \
+        net.ipv4.conf.all.ignore_routes_with_linkdown=0 \
+        net.ipv4.conf.default.ignore_routes_with_linkdown=0 net.ipv4.conf.all.log_martians=0 \
+        net.ipv4.conf.default.log_martians=0 net.ipv4.conf.all.medium_id=0 \
+        net.ipv4.conf.default.medium_id=0 net.ipv4.conf.all.promote_secondaries=0 \
+        net.ipv4.conf.default.promote_secondaries=0 net.ipv4.conf.all.proxy_arp=0 \
+        net.ipv4.conf.default.proxy_arp=0 net.ipv4.conf.all.proxy_arp_pvlan=0 \
+        net.ipv4.conf.default.proxy_arp_pvlan=0 net.ipv4.conf.all.route_localnet=0 \
+        net.ipv4.conf.default.route_localnet=0 net.ipv4.conf.all.rp_filter=0 \
+        net.ipv4.conf.default.rp_filter=0 net.ipv4.conf.all.secure_redirects=1 \
+        net.ipv4.conf.default.secure_redirects=1 net.ipv4.conf.all.send_redirects=1 \
+        net.ipv4.conf.default.send_redirects=1 net.ipv4.conf.all.shared_media=1 \
+        net.ipv4.conf.default.shared_media=1 net.ipv4.conf.all.src_valid_mark=0 \
+        net.ipv4.conf.default.src_valid_mark=0 net.ipv4.conf.all.tag=0 net.ipv4.conf.default.tag=0 \
+        net.ipv6.conf.all.forwarding=0 net.ipv6.conf.default.forwarding=0 \
+        net.ipv6.conf.all.accept_redirects=1 net.ipv6.conf.default.accept_redirects=1 \
+        net.ipv6.conf.all.accept_source_route=0 net.ipv6.conf.default.accept_source_route=0 \
+        net.ipv6.conf.all.autoconf=1 net.ipv6.conf.default.autoconf=1 \
+        net.ipv6.conf.all.disable_policy=0 net.ipv6.conf.default.disable_policy=0 \
+        net.ipv6.conf.all.drop_unicast_in_l2_multicast=0 \
+        net.ipv6.conf.default.drop_unicast_in_l2_multicast=0 \
+        net.ipv6.conf.all.drop_unsolicited_na=0 net.ipv6.conf.default.drop_unsolicited_na=0 \
+        net.ipv6.conf.all.force_forwarding=0 net.ipv6.conf.default.force_forwarding=0 \
+        net.ipv6.conf.all.force_mld_version=0 net.ipv6.conf.default.force_mld_version=0 \
+        net.ipv6.conf.all.hop_limit=64 net.ipv6.conf.default.hop_limit=64 \
+        net.ipv6.conf.all.ignore_routes_with_linkdown=0 \
+        net.ipv6.conf.default.ignore_routes_with_linkdown=0 net.ipv6.conf.all.keep_addr_on_down=0 \
+        net.ipv6.conf.default.keep_addr_on_down=0 net.ipv6.conf.all.ndisc_notify=0 \
+        net.ipv6.conf.default.ndisc_notify=0 net.ipv6.conf.all.proxy_ndp=0 \
+        net.ipv6.conf.default.proxy_ndp=0 net.ipv6.conf.all.rpl_seg_enabled=0 \
+        net.ipv6.conf.default.rpl_seg_enabled=0 net.ipv6.conf.all.seg6_enabled=0 \
+        net.ipv6.conf.default.seg6_enabled=0 net.ipv6.conf.all.use_tempaddr=0 \
+        net.ipv6.conf.default.use_tempaddr=0 net.ipv4.conf.all.accept_source_route=0 \
+        net.ipv4.conf.default.accept_source_route=1 'net.ipv4.tcp_rmem=4096 131072 33554432' \
+        'net.ipv4.tcp_wmem=4096 16384 4194304' \
+        || :
+}
 
 # host h0
 ip netns add weft-golden-h0
+untuned weft-golden-h0
 ip netns exec weft-golden-h0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
 
 # host h1
 ip netns add weft-golden-h1
+untuned weft-golden-h1
 ip netns exec weft-golden-h1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.tcp_congestion_control=dctcp 'net.ipv4.tcp_rmem=4096 65536 131072'
 
 # leaf leaf0
 ip netns add weft-golden-leaf0
+untuned weft-golden-leaf0
 ip netns exec weft-golden-leaf0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=3 net.ipv6.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=0x37 net.ipv6.fib_multipath_hash_fields=0x37 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 ip netns exec weft-golden-leaf0 sysctl -q -e -w net.ipv4.fib_multipath_hash_seed=3
 
 # leaf leaf1
 ip netns add weft-golden-leaf1
+untuned weft-golden-leaf1
 ip netns exec weft-golden-leaf1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.fib_multipath_hash_policy=3 net.ipv6.fib_multipath_hash_policy=3 net.ipv4.fib_multipath_hash_fields=0x37 net.ipv6.fib_multipath_hash_fields=0x37 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 ip netns exec weft-golden-leaf1 sysctl -q -e -w net.ipv4.fib_multipath_hash_seed=4
 
 # spine spine0
 ip netns add weft-golden-spine0
+untuned weft-golden-spine0
 ip netns exec weft-golden-spine0 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 
 # spine spine1
 ip netns add weft-golden-spine1
+untuned weft-golden-spine1
 ip netns exec weft-golden-spine1 sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.router_solicitations=0 net.ipv6.conf.default.addr_gen_mode=1 net.ipv4.ip_forward=1 net.ipv4.ip_forward_update_priority=0 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.forwarding=0
 
 # links
-ip -n weft-golden-leaf0 link add name h0 index 3 address 02:77:00:02:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 2 address 02:77:00:00:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h0
-ip -n weft-golden-leaf0 link add name spine0 index 6 address 02:77:00:02:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 7 address 02:77:00:04:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
-ip -n weft-golden-leaf0 link add name spine1 index 8 address 02:77:00:02:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 9 address 02:77:00:05:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
-ip -n weft-golden-leaf1 link add name h1 index 5 address 02:77:00:03:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 4 address 02:77:00:01:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h1
-ip -n weft-golden-leaf1 link add name spine0 index 10 address 02:77:00:03:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 11 address 02:77:00:04:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
-ip -n weft-golden-leaf1 link add name spine1 index 12 address 02:77:00:03:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 13 address 02:77:00:05:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
+ip -n weft-golden-leaf0 link add name h0 index 1001 address 02:77:00:02:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 1000 address 02:77:00:00:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h0
+ip -n weft-golden-leaf0 link add name spine0 index 1004 address 02:77:00:02:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 1005 address 02:77:00:04:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
+ip -n weft-golden-leaf0 link add name spine1 index 1006 address 02:77:00:02:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf0 index 1007 address 02:77:00:05:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
+ip -n weft-golden-leaf1 link add name h1 index 1003 address 02:77:00:03:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 1002 address 02:77:00:01:00:00 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-h1
+ip -n weft-golden-leaf1 link add name spine0 index 1008 address 02:77:00:03:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 1009 address 02:77:00:04:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine0
+ip -n weft-golden-leaf1 link add name spine1 index 1010 address 02:77:00:03:00:02 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 type veth peer name leaf1 index 1011 address 02:77:00:05:00:01 mtu 1500 txqueuelen 1000 gso_max_segs 1 numtxqueues 1 numrxqueues 1 netns weft-golden-spine1
 
 # host h0
 tc -n weft-golden-h0 qdisc add dev leaf0 root handle 1: wire rate 10gbit delay 2700ns

@@ -156,7 +156,15 @@ fn values_out_of_range_are_refused() {
     assert_refused("wire rate 1gbit slack 1.1s", 1, slack);
     assert_refused("wire rate 1gbit slack 4294967297", 1, slack);
     let limit = "Error: Limit must be at most 4000000000 bytes.\n";
-    assert_refused("wire rate 1gbit limit 4000000001", 1, limit);
+    // More than the 32 bits of the message is out of range, too.
+    for value in ["4000000001", "4gb", "4294967296", "100gb"] {
+        assert_refused(&format!("wire rate 1gbit limit {value}"), 1, limit);
+    }
+    assert_refused(
+        "bfc th 1kb quantum 4gb",
+        1,
+        "Error: Quantum must be at most 1048576 bytes.\n",
+    );
 }
 
 #[test]
@@ -183,16 +191,7 @@ fn values_that_are_none_are_illegal() {
         assert_refused(&format!("wire slack {value}"), 1, &error);
     }
     // What tc's own functions would cut off, or wrap around.
-    for value in [
-        "1.5",
-        "1.0001kb",
-        "0x1.8",
-        "1e-1",
-        "inf",
-        "nan",
-        "4294967296",
-        "24x",
-    ] {
+    for value in ["1.5", "1.0001kb", "0x1.8", "1e-1", "inf", "nan", "24x"] {
         for option in ["overhead", "mpu", "limit"] {
             let error = illegal(option, value, "a number of bytes");
             assert_refused(&format!("wire {option} {value}"), 1, &error);
@@ -211,6 +210,10 @@ fn values_that_are_none_are_illegal() {
         assert_refused(&format!("wire slack {value}"), 1, &error);
         let error = illegal("hrtt", value, "a time, for example 20us");
         assert_refused(&format!("bfc hrtt {value}"), 1, &error);
+    }
+    for option in ["th", "limit", "buffer"] {
+        let error = illegal(option, "4294967296", "a size of at most 4294967295 bytes");
+        assert_refused(&format!("bfc {option} 4294967296"), 1, &error);
     }
     for value in ["1.5", "24x"] {
         let error = illegal("limit", value, "a number of packets");

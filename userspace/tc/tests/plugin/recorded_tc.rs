@@ -32,8 +32,8 @@ impl Units for KnownUnits {
         scaled(text, &[("", 1), ("us", 1_000), ("s", 1_000_000_000)])
     }
 
-    fn size(&self, text: &str) -> Option<u32> {
-        scaled(text, &[("", 1), ("kb", 1024)])?.try_into().ok()
+    fn size(&self, text: &str) -> Option<u64> {
+        scaled(text, &[("", 1), ("kb", 1024)])
     }
 
     fn number(&self, text: &str) -> Option<u64> {
