@@ -76,6 +76,13 @@ pub(crate) fn unprivileged(words: &str) -> Command {
     command
 }
 
+/// As [`refusal`], of a whole command line.
+pub(crate) fn refused_by(line: &str) -> Result<String> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).stdin(Stdio::null());
+    refused(&mut shell).with_context(|| line.to_owned())
+}
+
 fn refused(command: &mut Command) -> Result<String> {
     let output = command.output().context("starting it")?;
     let (said, printed) = (

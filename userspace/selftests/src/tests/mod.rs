@@ -19,6 +19,7 @@ mod refusals;
 mod results;
 mod rootless;
 mod sharing;
+mod surroundings;
 mod testbeds;
 mod tutorial;
 mod window;
@@ -51,6 +52,7 @@ pub(crate) const PARTS: &[weft_ktap::Part] = weft_ktap::parts![
     #[exact = "judges what weft measures"]
     deadlines,
     testbeds,
+    surroundings,
     lab,
     rootless,
     tutorial,

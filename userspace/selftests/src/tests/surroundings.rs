@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Machines that are not as new: modules are loaded, variables tuned, limits low. A fabric is the same on
+//! them, or weft says what it is not.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use weft_ktap::{Context, Skip, tests};
+use weft_load::record::Recorded;
+
+use crate::folder::Folder;
+use crate::machine::{Machine, shell};
+use crate::weft::{Up, command, refusal, refused_by, succeed, weft};
+
+tests![
+    a_fabric_is_woven_beside_tunnel_modules_devices,
+    #[exact = "a run is to be valid, whose timers are judged"]
+    nodes_do_not_inherit_what_a_machine_is_tuned_to,
+    what_cannot_be_undone_makes_a_run_invalid,
+    a_limit_of_namespaces_is_no_full_disk,
+    a_fabric_that_would_vanish_is_not_woven,
+    errors_name_their_reason_once,
+];
+
+/// Modules that make devices in each namespace, those that need others last.
+const MODULES: [&str; 7] = [
+    "sit",
+    "ipip",
+    "ip_gre",
+    "ip_vti",
+    "ip6_tunnel",
+    "ip6_gre",
+    "ip6_vti",
+];
+
+/// Removes modules when it goes.
+struct Loaded(Vec<&'static str>);
+
+impl Loaded {
+    fn load(&mut self, module: &'static str) -> Result<()> {
+        // On the model clock's kernel, for one, there is none.
+        if shell(&format!("modprobe {module}")).is_err() {
+            return Err(Skip(format!("this kernel has no module {module}")).into());
+        }
+        self.0.push(module);
+        Ok(())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        for module in self.0.iter().rev() {
+            // One that cannot be removed stays: no other test minds.
+            let _ = shell(&format!("modprobe -r {module}"));
+        }
+    }
+}
+
+fn a_fabric_is_woven_beside_tunnel_modules_devices(cx: &Context) -> Result<()> {
+    let mut loaded = Loaded(Vec::new());
+    // Each alone, then all together.
+    for module in MODULES {
+        let mut alone = Loaded(Vec::new());
+        alone.load(module)?;
+        is_woven(cx, module)?;
+    }
+    for module in MODULES {
+        loaded.load(module)?;
+    }
+    is_woven(cx, "all")
+}
+
+fn is_woven(cx: &Context, module: &str) -> Result<()> {
+    let devices = shell("ip netns add bare && ip -n bare -br link show; ip netns delete bare")?;
+    cx.note(format!("{module}: {}", devices.lines().count()));
+    ensure!(devices.lines().count() > 1, "{module} makes no device");
+    let before = Machine::now()?;
+    let up = Up::new("beside", "rack:hosts=2")?;
+    weft("exec h0 ping -c 1 h1").with_context(|| module.to_owned())?;
+    let ports = weft("top --once --json").unwrap_or_default();
+    ensure!(
+        !ports.contains("sit0") && !ports.contains("tunl0"),
+        "{ports}"
+    );
+    drop(up);
+    let folder = Folder::new()?;
+    let results = folder.path().join("results");
+    // Whether it is valid is for the clock to say.
+    let words = format!(
+        "run rack:hosts=2 --workload fixed:20kB --load 0.1 --flows 5 --quiet --out {}",
+        results.display()
+    );
+    let output = command(&words).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(results.exists(), "{module}: weft {words}: {said}");
+    weft("lab rack:hosts=2 --quiet --from h0 ping -c 1 h1").with_context(|| module.to_owned())?;
+    let script = folder.write(
+        "script",
+        &weft("up rack:hosts=2 --testbed script --dry-run")?,
+    )?;
+    shell(&format!("sh {}", script.display())).with_context(|| module.to_owned())?;
+    shell("ip netns exec weft-script-h0 ping -c 1 -W 3 10.0.0.3")?;
+    weft("down script")?;
+    for check in doctor()? {
+        let ok = check["ok"] == true;
+        ensure!(
+            ok || check["what"] != "virtual Ethernet",
+            "{module}: {check}"
+        );
+    }
+    before.ensure_unchanged()
+}
+
+fn doctor() -> Result<Vec<Value>> {
+    let output = command("doctor --json").output().context("weft doctor")?;
+    serde_json::from_slice(&output.stdout).context("weft doctor --json")
+}
+
+/// Variables of this machine's first namespace, which are put back when it goes.
+struct Tuned(Vec<(&'static str, String)>);
+
+impl Tuned {
+    fn to(variables: &[(&'static str, &str)]) -> Result<Self> {
+        let mut tuned = Self(Vec::new());
+        for (key, value) in variables {
+            let file = format!("/proc/sys/{}", key.replace('.', "/"));
+            tuned.0.push((key, shell(&format!("cat {file}"))?));
+            shell(&format!("echo '{value}' > {file}"))?;
+        }
+        Ok(tuned)
+    }
+}
+
+impl Drop for Tuned {
+    fn drop(&mut self) {
+        for (key, value) in self.0.iter().rev() {
+            let _ = shell(&format!(
+                "echo '{}' > /proc/sys/{}",
+                value.trim(),
+                key.replace('.', "/")
+            ));
+        }
+    }
+}
+
+const RUN: &str = "run rack:hosts=3,rate=1gbit --dilation 100 --workload uniform:1kB-60kB --load 0.4 --flows 30 \
+                   --scheme droptail --quiet";
+
+fn run() -> Result<Recorded> {
+    let folder = Folder::new()?;
+    let results = folder.path().join("results");
+    let output = command(&format!("{RUN} --out {}", results.display())).output()?;
+    let path = results.join("droptail-seed1.jsonl");
+    let file = std::fs::File::open(&path).with_context(|| {
+        format!(
+            "{}: {}",
+            path.display(),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })?;
+    Ok(Recorded::read("results", std::io::BufReader::new(file))?)
+}
+
+fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
+    let plain = run()?;
+    let tuned = Tuned::to(&[
+        ("net.ipv4.ip_forward", "1"),
+        ("net.ipv4.conf.all.arp_ignore", "8"),
+        ("net.ipv4.conf.default.arp_ignore", "8"),
+        ("net.ipv4.conf.default.rp_filter", "1"),
+        ("net.ipv4.conf.all.log_martians", "1"),
+        ("net.ipv4.conf.default.route_localnet", "1"),
+        ("net.ipv4.tcp_rmem", "4096 4096 8192"),
+        ("net.ipv4.tcp_wmem", "4096 4096 8192"),
+        ("net.ipv4.tcp_congestion_control", "reno"),
+        ("net.core.devconf_inherit_init_net", "1"),
+        ("net.ipv6.conf.all.forwarding", "1"),
+        ("net.ipv6.conf.default.hop_limit", "3"),
+    ])?;
+    let other = run()?;
+    let up = Up::new("tuned", "rack:hosts=2")?;
+    for (key, value) in [
+        ("net.ipv4.ip_forward", "0"),
+        ("net.ipv4.conf.all.arp_ignore", "0"),
+        ("net.ipv4.conf.tor0.arp_ignore", "0"),
+        ("net.ipv4.conf.tor0.route_localnet", "0"),
+        ("net.ipv4.tcp_rmem", "4096 131072 33554432"),
+        ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+        ("net.ipv4.tcp_congestion_control", "cubic"),
+        ("net.ipv6.conf.all.forwarding", "0"),
+        ("net.ipv6.conf.tor0.hop_limit", "64"),
+    ] {
+        let path = key.replace('.', "/");
+        let found = shell(&format!("ip netns exec weft-tuned-h0 cat /proc/sys/{path}"))?;
+        let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(found == value, "{key} is {found}");
+    }
+    drop(up);
+    drop(tuned);
+    let summary = other.summary.as_ref().context("no end")?;
+    let inherited = &other.header.inherited;
+    ensure!(inherited.is_empty(), "{inherited:?}");
+    let reasons: Vec<_> = summary.reasons().collect();
+    ensure!(summary.valid, "{reasons:?}");
+    let mean = |run: &Recorded| {
+        let slowdowns = run.flows.iter().filter_map(|flow| flow.slowdown);
+        slowdowns.sum::<f64>() / run.flows.len() as f64
+    };
+    let (before, after) = (mean(&plain), mean(&other));
+    cx.note(format!("mean slowdown {before} as new, {after} tuned"));
+    // Other instructions have been counted before; inherited, these variables made it several times as much.
+    ensure!((before / after - 1.0).abs() < 0.02, "{before} and {after}");
+    Ok(())
+}
+
+fn what_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
+    let tuned = Tuned::to(&[("net.core.netdev_max_backlog", "1234")])?;
+    let run = run()?;
+    let lacking: Vec<Value> = doctor()?
+        .into_iter()
+        .filter(|it| it["ok"] == false)
+        .collect();
+    let named = lacking.iter().any(|it| {
+        let cure = it["cure"].as_str().unwrap_or_default();
+        cure == "sysctl -w net.core.netdev_max_backlog=1000"
+    });
+    let told = succeed(&mut command("up rack:hosts=2 --testbed tuned --json"));
+    weft("down tuned")?;
+    drop(tuned);
+    let value = run.header.inherited.get("net.core.netdev_max_backlog");
+    ensure!(
+        value.is_some_and(|value| value == "1234"),
+        "{:?}",
+        run.header
+    );
+    let summary = run.summary.context("no end")?;
+    let reasons: Vec<String> = summary.reasons().collect();
+    cx.note(reasons.join("; "));
+    let reason = reasons
+        .iter()
+        .any(|it| it.contains("net.core.netdev_max_backlog=1234"));
+    ensure!(reason && !summary.valid, "{reasons:?}");
+    ensure!(named, "weft doctor names no cure: {lacking:?}");
+    ensure!(told?.contains("net.core.netdev_max_backlog"));
+    Ok(())
+}
+
+fn a_limit_of_namespaces_is_no_full_disk(cx: &Context) -> Result<()> {
+    let before = Machine::now()?;
+    for (kind, words) in [
+        ("net", "up rack:hosts=9"),
+        ("net", "run rack:hosts=9 --flows 5"),
+    ] {
+        let key = match kind {
+            "net" => "user.max_net_namespaces",
+            _ => "user.max_mnt_namespaces",
+        };
+        for limit in ["0", "5"] {
+            let tuned = Tuned::to(&[(key, limit)])?;
+            let sentence = refusal(words);
+            drop(tuned);
+            let sentence = sentence?;
+            cx.note(sentence.clone());
+            let cure = format!("{key} is {limit}; raise the limit with `sysctl -w {key}=100000`");
+            ensure!(sentence.ends_with(&cure), "{sentence}");
+            before.ensure_unchanged()?;
+        }
+    }
+    let _up = Up::new("full", "rack:hosts=2")?;
+    let tuned = Tuned::to(&[("user.max_mnt_namespaces", "0")])?;
+    let sentence = refusal("exec h0 true");
+    drop(tuned);
+    let sentence = sentence?;
+    cx.note(sentence.clone());
+    ensure!(
+        sentence.contains("user.max_mnt_namespaces is 0"),
+        "{sentence}"
+    );
+    Ok(())
+}
+
+fn a_fabric_that_would_vanish_is_not_woven(cx: &Context) -> Result<()> {
+    let before = Machine::now()?;
+    shell("ip netns add away")?;
+    let refused = refused_by("ip netns exec away weft up rack:hosts=2");
+    let alone = refused_by("unshare -m weft up rack:hosts=2");
+    // A shell stays until its last line.
+    let stays = shell(
+        "ip netns exec away sh -c 'weft up rack:hosts=2 && weft exec h0 true && weft down; :'",
+    );
+    // What the sentence says.
+    let outside = shell("ip netns exec away nsenter --mount=/proc/1/ns/mnt weft up rack:hosts=2");
+    let there = weft("exec h0 ping -c 1 h1");
+    let down = weft("down");
+    shell("ip netns delete away")?;
+    let (refused, alone) = (refused?, alone?);
+    cx.note(refused.clone());
+    for sentence in [refused, alone] {
+        ensure!(
+            sentence.contains("nsenter --mount=/proc/1/ns/mnt"),
+            "{sentence}"
+        );
+    }
+    stays?;
+    outside?;
+    there?;
+    down?;
+    before.ensure_unchanged()
+}
+
+fn errors_name_their_reason_once(cx: &Context) -> Result<()> {
+    // A folder cannot be made where there is a file.
+    shell("mkdir -p /run && touch /run/weft")?;
+    let output = command("up rack:hosts=2").output();
+    shell("rm /run/weft")?;
+    let output = output?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    cx.note(said.clone());
+    ensure!(said.matches("(os error ").count() == 1, "{said}");
+    Ok(())
+}
