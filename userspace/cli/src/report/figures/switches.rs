@@ -31,8 +31,9 @@ struct Switch<'a> {
 }
 
 impl<'a> Switch<'a> {
-    /// Of the samples of one switch, in their order in time. A port holds what it held at its last sample.
-    fn new(name: &'a str, samples: &[&PortSample], width: u64, bins: usize) -> Self {
+    /// From the samples of one switch, in their order in time. A port keeps the backlog of its last sample
+    /// until its next one, or until the run's last sample, `until`.
+    fn new(name: &'a str, samples: &[&PortSample], width: u64, bins: usize, until: u64) -> Self {
         let mut switch = Self {
             name,
             held: vec![0; bins],
@@ -41,7 +42,7 @@ impl<'a> Switch<'a> {
         let mut ports: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         let moments = samples.chunk_by(|a, b| a.time_ns == b.time_ns);
         let ends = moments.clone().skip(1).map(|it| it[0].time_ns);
-        let last = width.saturating_mul(bins as u64);
+        let last = (until / width + 1).saturating_mul(width);
         for (moment, end) in moments.zip(ends.chain([last])) {
             let from = (moment[0].time_ns / width) as usize;
             for sample in moment {
@@ -72,11 +73,13 @@ fn switches(run: &Recorded, width: u64, bins: usize) -> Vec<Switch<'_>> {
     for sample in run.ports.iter().filter(|sample| !sample.host) {
         nodes.entry(&sample.node).or_default().push(sample);
     }
+    let until = run.ports.iter().map(|sample| sample.time_ns).max();
+    let until = until.unwrap_or_default();
     let mut switches: Vec<Switch<'_>> = nodes
         .into_iter()
         .map(|(name, mut samples)| {
             samples.sort_by_key(|sample| sample.time_ns);
-            Switch::new(name, &samples, width, bins)
+            Switch::new(name, &samples, width, bins, until)
         })
         .filter(|switch| switch.most() > 0)
         .collect();
@@ -200,6 +203,18 @@ mod tests {
             detoured: vec![2, 0, 0, 7, 0, 0],
         };
         assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn a_switch_holds_nothing_after_the_last_sample_of_its_run() {
+        // As at a limit of time: what waits when the run ends is not seen to leave.
+        let run = run(&[
+            ("edge0", "a", 5, 100, None),
+            ("edge0", "b", 12, 50, None),
+            ("h0", "x", 24, 7, None),
+        ]);
+        let found = switches(&run, 10, 6);
+        assert_eq!(found[0].held, [100, 150, 150, 0, 0, 0]);
     }
 
     #[test]
