@@ -53,14 +53,36 @@ impl Addresses {
     }
 }
 
-/// What a packet is to the discipline.
+/// The ends of the control protocol, as a host knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The host's own address.
+    pub own: u32,
+    /// The arbiter's address.
+    pub arbiter: u32,
+    /// The second arbiter's address; 0 for none.
+    pub standby: u32,
+    /// The arbiters' port.
+    pub port: u16,
+}
+
+impl Ends {
+    fn is_arbiter(&self, address: u32) -> bool {
+        address == self.arbiter || (address == self.standby && self.standby != 0)
+    }
+}
+
+/// How the discipline treats a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// It waits for a timeslot to this address. TCP or not: what TCP's window allows is bounded anyway.
+    /// The packet waits for a timeslot to this address. True for TCP, whose window bounds what waits.
     To(u32, bool),
-    /// It is of the control protocol, to this address.
-    Control(u32),
-    /// It is no IPv4 packet.
+    /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has sent it,
+    /// and otherwise like [`To`](Self::To).
+    ToArbiter(u32),
+    /// A control packet of an arbiter on this host, to this address.
+    OfArbiter(u32),
+    /// No IPv4 packet.
     Other,
 }
 
@@ -68,13 +90,17 @@ pub enum Sort {
 const IPV4: u16 = 0x0800;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Bytes of a packet, from its network header on, that are looked at: the longest IPv4 header, and ports.
+/// Bytes of a packet, from its network header on, that are read: the longest IPv4 header, and ports.
 pub const HEADERS: usize = 64;
 
-/// Reads a packet from its network header on. `port` is that of the control protocol's UDP packets.
+/// Reads a packet that leaves the host, from its network header on.
+///
+/// A port alone makes no control packet: a program can use any port. Both ends are known instead. Packets to an
+/// arbiter are the kernel's; packets from the arbiters' port are the arbiter's if its address is the host's own,
+/// as its socket has that port.
 #[inline]
-pub fn sort(protocol: u16, header: &[u8], port: u16) -> Sort {
-    let Some(&[first, _, _, _, _, _, f0, f1, _, l4, .., d0, d1, d2, d3]) =
+pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
+    let Some(&[first, _, _, _, _, _, f0, f1, _, l4, _, _, s0, s1, s2, s3, d0, d1, d2, d3]) =
         header.first_chunk::<20>()
     else {
         return Sort::Other;
@@ -82,54 +108,54 @@ pub fn sort(protocol: u16, header: &[u8], port: u16) -> Sort {
     if protocol != IPV4 || first >> 4 != 4 {
         return Sort::Other;
     }
-    let address = u32::from_be_bytes([d0, d1, d2, d3]);
-    let to = Sort::To(address, l4 == TCP);
+    let from = u32::from_be_bytes([s0, s1, s2, s3]);
+    let to = u32::from_be_bytes([d0, d1, d2, d3]);
+    let data = Sort::To(to, l4 == TCP);
     // A later fragment has no ports.
     if l4 != UDP || f0 & 0x1f != 0 || f1 != 0 {
-        return to;
+        return data;
     }
     let ports = header.get(usize::from(first & 15).wrapping_mul(4)..);
-    match ports.and_then(<[u8]>::first_chunk) {
-        Some(&[a, b, c, d]) => {
-            let is_ours = [[a, b], [c, d]].map(u16::from_be_bytes).contains(&port);
-            if is_ours {
-                Sort::Control(address)
-            } else {
-                to
-            }
-        }
-        None => to,
+    let Some(&[a, b, c, d]) = ports.and_then(<[u8]>::first_chunk) else {
+        return data;
+    };
+    let [source, destination] = [[a, b], [c, d]].map(u16::from_be_bytes);
+    if source == ends.port && from == ends.own && ends.is_arbiter(from) {
+        Sort::OfArbiter(to)
+    } else if destination == ends.port && ends.is_arbiter(to) {
+        Sort::ToArbiter(to)
+    } else {
+        data
     }
 }
 
-/// A packet that has come, of those that carry a path.
+/// The rank in the tag of a control packet, which is no number of a packet: those have 16 bits.
+pub const NO_NUMBER: u32 = 1 << 16;
+
+/// A packet that has come and that carries a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The address that it says it is from.
+    /// Its source address.
     pub from: u32,
-    /// That to which it is.
+    /// Its destination address.
     pub to: u32,
     /// Its path.
     pub path: u16,
-    /// Its number, modulo 2^16, unless it is of the control protocol.
+    /// Its number, modulo 2^16; `None` for a control packet.
     pub number: Option<u16>,
 }
 
-/// Reads a packet that has come, from its network header on; `None` for one that carries no path. `port` as in [`sort`].
+/// Reads a packet that has come, from its network header on; `None` for one that carries no path.
 #[inline]
-pub fn arrival(protocol: u16, header: &[u8], port: u16) -> Option<Arrival> {
+pub fn arrival(protocol: u16, header: &[u8]) -> Option<Arrival> {
     let (_, tag) = tag::read(header)?;
     let path = tag.upstream_queue.checked_sub(1)?;
-    let is_control = match sort(protocol, header, port) {
-        Sort::Other => return None,
-        Sort::Control(_) => true,
-        Sort::To(..) => false,
-    };
-    let &[s0, s1, s2, s3, d0, d1, d2, d3] = header.get(12..)?.first_chunk()?;
-    Some(Arrival {
+    let (first, addresses) = (header.first()?, header.get(12..)?);
+    let &[s0, s1, s2, s3, d0, d1, d2, d3] = addresses.first_chunk()?;
+    (protocol == IPV4 && first >> 4 == 4).then_some(Arrival {
         from: u32::from_be_bytes([s0, s1, s2, s3]),
         to: u32::from_be_bytes([d0, d1, d2, d3]),
         path,
-        number: (!is_control).then_some(tag.rank as u16),
+        number: u16::try_from(tag.rank).ok(),
     })
 }

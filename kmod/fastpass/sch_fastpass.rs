@@ -22,7 +22,7 @@ use crate::common::discipline;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
 use crate::common::tag::Tag;
-use crate::fastpass::address::{self, Addresses, Arrival, Sort};
+use crate::fastpass::address::{self, Addresses, Arrival, Ends, Sort, NO_NUMBER};
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next};
 use crate::fastpass::options::Config;
@@ -106,8 +106,7 @@ impl shared::Shared for Node {
     fn arrived(&mut self, protocol: u16, header: &[u8], now: u64) -> bool {
         let mut is_news = false;
         for member in self.members().filter(|it| it.host.counts_paths()) {
-            let port = member.arbiter.port;
-            let arrival = address::arrival(protocol, header, port);
+            let arrival = address::arrival(protocol, header);
             let Some(arrival) = arrival.filter(|it| it.to == member.own) else {
                 continue;
             };
@@ -229,13 +228,13 @@ fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
     })
 }
 
-/// Writes a path into a packet's tag, in the place of an upstream queue, and in the place of its rank its number, if it has one, which is
-/// asked for only then. Whether it has a tag.
-fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u16>) -> (Skb, bool) {
+/// Writes a path into a packet's tag, in the place of an upstream queue, and a number in the place of its rank. Asks for
+/// the number only if there is a tag; without a number the rank stays. Returns whether there is a tag.
+fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u32>) -> (Skb, bool) {
     let protocol = skb.protocol();
     match MaybeTagged::read(skb, protocol) {
         Ok(MaybeTagged::Tagged { skb, at, tag }) => {
-            let rank = number().map_or(tag.rank, u32::from);
+            let rank = number().unwrap_or(tag.rank);
             let upstream_queue = u16::from(path).wrapping_add(1);
             let tag = Tag {
                 rank,
@@ -253,12 +252,17 @@ impl Port {
     #[inline]
     fn sort(&self, skb: &Skb) -> Sort {
         let header = skb.network_header();
-        let port = self.config.port as u16;
+        let ends = Ends {
+            own: self.config.address,
+            arbiter: self.config.arbiter,
+            standby: self.config.standby,
+            port: self.config.port as u16,
+        };
         if header.len() < address::HEADERS {
             let mut copy = [0; address::HEADERS];
-            return address::sort(skb.protocol(), skb.copy_network_header(&mut copy), port);
+            return address::sort(skb.protocol(), skb.copy_network_header(&mut copy), &ends);
         }
-        address::sort(skb.protocol(), header, port)
+        address::sort(skb.protocol(), header, &ends)
     }
 
     /// Gives a control packet a path, where there are several.
@@ -267,7 +271,7 @@ impl Port {
             return skb;
         }
         let to = match self.sort(&skb) {
-            Sort::Control(address) => self.addresses.endpoint(address),
+            Sort::ToArbiter(address) | Sort::OfArbiter(address) => self.addresses.endpoint(address),
             _ => None,
         };
         let Some(to) = to else {
@@ -278,7 +282,7 @@ impl Port {
             _ => None,
         });
         match path {
-            Some(path) => direct(skb, path, || None).0,
+            Some(path) => direct(skb, path, || Some(NO_NUMBER)).0,
             None => skb,
         }
     }
@@ -403,19 +407,24 @@ impl Qdisc for Port {
         skb: Skb,
         admission: Admission<'a>,
     ) -> Verdict<'a> {
-        let mut is_tcp = false;
-        let destination = match self.sort(&skb) {
-            Sort::To(address, tcp) => {
-                is_tcp = tcp;
+        let sort = self.sort(&skb);
+        let is_control = match sort {
+            Sort::OfArbiter(_) => true,
+            Sort::ToArbiter(_) => sch.is_own_datagram(&skb),
+            Sort::To(..) | Sort::Other => false,
+        };
+        if is_control && self.control.len() < self.config.limit {
+            self.control.push(skb, 0);
+            return admission.queued(sch);
+        }
+        let is_tcp = matches!(sort, Sort::To(_, true));
+        let destination = match sort {
+            Sort::To(address, _) | Sort::ToArbiter(address) if !is_control => {
                 let destination = self.addresses.endpoint(address);
-                // Nobody gets a timeslot to himself.
+                // An endpoint gets no timeslot to itself.
                 destination.filter(|_| destination != self.own)
             }
-            Sort::Control(_) if self.control.len() < self.config.limit => {
-                self.control.push(skb, 0);
-                return admission.queued(sch);
-            }
-            Sort::Control(_) | Sort::Other => None,
+            _ => None,
         };
         let segments = skb.packet().segments;
         let cost = self.config.cost(skb.wire_len(), segments);
@@ -477,7 +486,7 @@ impl Qdisc for Port {
                         return None;
                     }
                     sch.shared(|node| match node.members.get_mut(number) {
-                        Some(Some(member)) => member.host.sent(now(), entry),
+                        Some(Some(member)) => member.host.sent(now(), entry).map(u32::from),
                         _ => None,
                     })
                 });

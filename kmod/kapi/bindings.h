@@ -138,6 +138,7 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 				     weft_datagram_fn receive);
 bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 		      const u8 *data, u32 len);
+bool weft_socket_sent(const struct weft_socket *it, const struct sk_buff *skb);
 void weft_socket_deafen(struct weft_socket *it);
 void weft_socket_close(struct weft_socket *it);
 void weft_dev_schedule_by_index(struct net *net, u32 index);

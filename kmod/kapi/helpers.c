@@ -446,6 +446,12 @@ drop_route:
 	return false;
 }
 
+/* A packet that is on its way out; false for one that has lost its socket. */
+bool weft_socket_sent(const struct weft_socket *it, const struct sk_buff *skb)
+{
+	return skb->sk == it->socket->sk;
+}
+
 /* Nobody is told of datagrams any more, nor is being told. May sleep. */
 void weft_socket_deafen(struct weft_socket *it)
 {

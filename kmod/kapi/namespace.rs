@@ -95,8 +95,8 @@ use super::{
         register_pernet_subsys, sk_buff, spinlock_t, unregister_pernet_subsys, weft_dev_index,
         weft_dev_net, weft_dev_schedule, weft_dev_schedule_by_index, weft_lock, weft_lock_bh_off,
         weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_socket,
-        weft_socket_close, weft_socket_deafen, weft_socket_open, weft_socket_send, weft_unlock,
-        weft_unlock_bh_off, Qdisc,
+        weft_socket_close, weft_socket_deafen, weft_socket_open, weft_socket_send,
+        weft_socket_sent, weft_unlock, weft_unlock_bh_off, Qdisc,
     },
     clock::now,
     detour,
@@ -654,6 +654,22 @@ pub(super) unsafe fn hand_over<T: Shared>(namespace: *mut c_void, skb: Skb, port
 pub(super) unsafe fn listen<T: Shared>(namespace: *mut c_void) -> Result {
     // SAFETY: As the caller promises.
     unsafe { (*namespace.cast::<Namespace<T>>()).listen() }
+}
+
+/// Whether the socket for datagrams, if it is open, has sent a packet.
+///
+/// # Safety
+///
+/// As for `with`.
+pub(super) unsafe fn has_sent<T: Shared>(namespace: *const c_void, skb: &Skb) -> bool {
+    // SAFETY: As the caller promises. A socket is closed after the namespace's qdiscs are gone; only its
+    // address is compared.
+    unsafe {
+        let socket = (*namespace.cast::<Namespace<T>>())
+            .socket
+            .load(Ordering::Acquire);
+        !socket.is_null() && weft_socket_sent(socket, skb.as_ptr())
+    }
 }
 
 /// A registered kind of state, and its frames. To be dropped after the registration of the qdiscs

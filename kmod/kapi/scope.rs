@@ -86,6 +86,15 @@ impl<T: Qdisc> Sch<'_, T> {
         unsafe { namespace::with_bh_off(self.namespace(), f) }
     }
 
+    /// Whether a packet was sent by the socket that [`Setup::listen`] has opened in this namespace.
+    pub fn is_own_datagram(&self, skb: &Skb) -> bool
+    where
+        T::Shared: namespace::Shared,
+    {
+        // SAFETY: Valid (invariant); the adapter has found the namespace before it was ready.
+        unsafe { namespace::has_sent::<T::Shared>(self.namespace(), skb) }
+    }
+
     /// The same for a packet that arrives: `f` is told whether it is the one that is carried now, see
     /// [`Admission::detour`](super::admission::Admission::detour), and by which devices it could go.
     #[inline(always)] // once per packet

@@ -2,7 +2,9 @@
 //! Who is which endpoint, and which packets are the control protocol's.
 
 use weft_mechanisms::common::tag::Tag;
-use weft_mechanisms::fastpass::address::{arrival, sort, Addresses, Arrival, Sort};
+use weft_mechanisms::fastpass::address::{
+    self, arrival, sort, Addresses, Arrival, Ends, Sort, NO_NUMBER,
+};
 
 fn v4(text: &str) -> u32 {
     text.parse::<std::net::Ipv4Addr>().unwrap().into()
@@ -66,10 +68,33 @@ fn each_endpoint_has_an_address_and_no_address_two_endpoints() {
     }
 }
 
+const HOST: [u8; 4] = [10, 0, 0, 2];
+const ARBITER: [u8; 4] = [10, 0, 0, 9];
+const STANDBY: [u8; 4] = [10, 0, 1, 9];
+const OTHER: [u8; 4] = [10, 0, 0, 3];
+
+/// As the host, or an arbiter's host, knows them.
+fn ends(own: [u8; 4]) -> Ends {
+    Ends {
+        own: u32::from_be_bytes(own),
+        arbiter: u32::from_be_bytes(ARBITER),
+        standby: u32::from_be_bytes(STANDBY),
+        port: 7,
+    }
+}
+
+fn between(from: [u8; 4], to: [u8; 4], l4: u8, ports: [u16; 2]) -> Vec<u8> {
+    let mut header = packet(l4, [0, 0], 0, ports);
+    header[12..16].copy_from_slice(&from);
+    header[16..20].copy_from_slice(&to);
+    header
+}
+
 fn packet(l4: u8, fragment: [u8; 2], options: usize, ports: [u16; 2]) -> Vec<u8> {
     let mut header = vec![0x45 + options as u8, 0, 0, 60, 0, 0];
     header.extend(fragment);
-    header.extend([64, l4, 0, 0, 10, 0, 0, 2, 10, 0, 0, 3]);
+    header.extend([64, l4, 0, 0]);
+    header.extend([HOST, ARBITER].concat());
     header.extend(vec![1; 4 * options]);
     header.extend(ports.map(u16::to_be_bytes).concat());
     header.extend([0; 4]);
@@ -77,16 +102,59 @@ fn packet(l4: u8, fragment: [u8; 2], options: usize, ports: [u16; 2]) -> Vec<u8>
 }
 
 #[test]
-fn the_control_protocols_packets_are_known_by_their_port_wherever_the_header_ends() {
-    let to = Sort::To(v4("10.0.0.3"), false);
+fn control_packets_are_known_by_both_ends() {
+    let sort = |own, from, to, ports| sort(0x0800, &between(from, to, 17, ports), &ends(own));
+    let address = u32::from_be_bytes;
+    for arbiter in [ARBITER, STANDBY] {
+        // A host's kernel to an arbiter, if its socket says so.
+        let kernel = sort(HOST, HOST, arbiter, [700, 7]);
+        assert_eq!(kernel, Sort::ToArbiter(address(arbiter)));
+        // An arbiter to a host, and to the other arbiter.
+        for to in [HOST, ARBITER, STANDBY] {
+            let expected = Sort::OfArbiter(address(to));
+            assert_eq!(sort(arbiter, arbiter, to, [7, 700]), expected);
+            assert_eq!(sort(arbiter, arbiter, to, [7, 7]), expected);
+        }
+    }
+}
+
+#[test]
+fn a_program_that_uses_the_control_port_waits_for_a_timeslot() {
+    let sort = |own, from, to, ports| sort(0x0800, &between(from, to, 17, ports), &ends(own));
+    for ports in [[7, 9], [9, 7], [7, 7]] {
+        // To another host.
+        let data = Sort::To(u32::from_be_bytes(OTHER), false);
+        assert_eq!(sort(HOST, HOST, OTHER, ports), data, "{ports:?}");
+        // On an arbiter's host, from another address of it.
+        assert_eq!(sort(ARBITER, HOST, OTHER, ports), data, "{ports:?}");
+        // In an arbiter's name.
+        assert_eq!(sort(HOST, ARBITER, OTHER, ports), data, "{ports:?}");
+    }
+    // From the control port to another port of the arbiter.
+    let data = Sort::To(u32::from_be_bytes(ARBITER), false);
+    assert_eq!(sort(HOST, HOST, ARBITER, [7, 9]), data);
+    // Without a second arbiter 0 is nobody's address.
+    let one = Ends {
+        standby: 0,
+        ..ends([0; 4])
+    };
+    let header = between([0; 4], [0; 4], 17, [7, 7]);
+    assert_eq!(address::sort(0x0800, &header, &one), Sort::To(0, false));
+}
+
+#[test]
+fn ports_are_read_wherever_the_header_ends() {
+    let to = Sort::To(u32::from_be_bytes(ARBITER), false);
+    let tcp = Sort::To(u32::from_be_bytes(ARBITER), true);
+    let control = Sort::ToArbiter(u32::from_be_bytes(ARBITER));
     for options in 0..=10 {
-        let sort = |l4, fragment, ports| sort(0x0800, &packet(l4, fragment, options, ports), 7);
-        let control = Sort::Control(v4("10.0.0.3"));
-        assert_eq!(sort(17, [0x40, 0], [7, 9]), control);
+        let sort =
+            |l4, fragment, ports| sort(0x0800, &packet(l4, fragment, options, ports), &ends(HOST));
+        assert_eq!(sort(17, [0x40, 0], [9, 7]), control);
         assert_eq!(sort(17, [0, 0], [9, 7]), control);
         assert_eq!(sort(17, [0x20, 0], [9, 7]), control);
         assert_eq!(sort(17, [0, 0], [9, 9]), to);
-        assert_eq!(sort(6, [0, 0], [7, 7]), Sort::To(v4("10.0.0.3"), true));
+        assert_eq!(sort(6, [0, 0], [7, 7]), tcp);
         // Later fragments.
         assert_eq!(sort(17, [0, 1], [7, 7]), to);
         assert_eq!(sort(17, [0x21, 0], [7, 7]), to);
@@ -95,23 +163,24 @@ fn the_control_protocols_packets_are_known_by_their_port_wherever_the_header_end
 
 #[test]
 fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
-    let whole = packet(17, [0, 0], 0, [7, 7]);
+    let to = u32::from_be_bytes(ARBITER);
+    let whole = packet(17, [0, 0], 0, [9, 7]);
     for len in 0..whole.len() {
         let expected = match len {
             0..20 => Sort::Other,
-            20..24 => Sort::To(v4("10.0.0.3"), false),
-            _ => Sort::Control(v4("10.0.0.3")),
+            20..24 => Sort::To(to, false),
+            _ => Sort::ToArbiter(to),
         };
-        assert_eq!(sort(0x0800, &whole[..len], 7), expected, "{len}");
+        assert_eq!(sort(0x0800, &whole[..len], &ends(HOST)), expected, "{len}");
     }
-    assert_eq!(sort(0x86dd, &whole, 7), Sort::Other);
+    assert_eq!(sort(0x86dd, &whole, &ends(HOST)), Sort::Other);
     let mut sixth = whole.clone();
     sixth[0] = 0x65;
-    assert_eq!(sort(0x0800, &sixth, 7), Sort::Other);
-    // A header that is said to be shorter than any: what is in the place of ports is not read beyond it.
+    assert_eq!(sort(0x0800, &sixth, &ends(HOST)), Sort::Other);
+    // A header that claims to be shorter than any: what is in the place of ports is not read beyond it.
     let mut short = whole;
     short[0] = 0x40;
-    assert_eq!(sort(0x0800, &short, 7), Sort::To(v4("10.0.0.3"), false));
+    assert_eq!(sort(0x0800, &short, &ends(HOST)), Sort::To(to, false));
 }
 
 #[test]
@@ -125,10 +194,10 @@ fn what_comes_says_its_path_and_its_number_in_its_tag() {
         header[20..28].copy_from_slice(&tag.to_ipv4());
         header
     };
-    let read = |header: &[u8]| arrival(0x0800, header, 7);
+    let read = |header: &[u8]| arrival(0x0800, header);
     let expected = Arrival {
-        from: v4("10.0.0.2"),
-        to: v4("10.0.0.3"),
+        from: u32::from_be_bytes(HOST),
+        to: u32::from_be_bytes(ARBITER),
         path: 3,
         number: Some(65_535),
     };
@@ -139,11 +208,18 @@ fn what_comes_says_its_path_and_its_number_in_its_tag() {
         number: None,
         ..expected
     };
-    assert_eq!(read(&tagged(17, [7, 9], tag(256, 1))), Some(expected));
+    let control = tagged(17, [9, 7], tag(256, NO_NUMBER));
+    assert_eq!(read(&control), Some(expected));
+    // A program's packet between the same ports has a number like any other.
+    let expected = Arrival {
+        number: Some(1),
+        ..expected
+    };
+    assert_eq!(read(&tagged(17, [9, 7], tag(256, 1))), Some(expected));
     // No path, no tag, no IPv4, and half of a packet.
     assert_eq!(read(&tagged(6, [7, 9], tag(0, 1))), None);
     assert_eq!(read(&packet(6, [0, 0], 2, [7, 9])), None);
-    assert_eq!(arrival(0x86dd, &data, 7), None);
+    assert_eq!(arrival(0x86dd, &data), None);
     for len in 0..28 {
         assert_eq!(read(&data[..len]), None, "{len}");
     }

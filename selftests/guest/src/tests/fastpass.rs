@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use weft_ktap::{Context, tests};
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::fastpass::KIND;
@@ -43,6 +43,7 @@ tests![
     the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost,
     who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,
+    a_programs_datagrams_by_the_control_port_wait_for_timeslots,
     whose_socket_is_destroyed_keeps_its_port_and_goes_on,
     what_a_host_says_is_no_process_and_is_counted_as_sent,
     what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked,
@@ -617,6 +618,35 @@ fn what_is_forged_is_not_heeded(cx: &Context) -> Result<()> {
     cx.note(format!("{stats:?}"));
     ensure!(stats.foreign == 40 && stats.malformed == 40, "{stats:?}");
     ensure!(stats.resets == 1 && stats.scheduled == 100, "{stats:?}");
+    Ok(())
+}
+
+/// Which port a program uses, and where it sends, makes no control packet: only the kernel's own socket is heard.
+fn a_programs_datagrams_by_the_control_port_wait_for_timeslots(cx: &Context) -> Result<()> {
+    // Without an arbiter: a packet that waits for a timeslot stays.
+    let mut rack = Rack::new()?;
+    let host = SENDERS[0];
+    let port = DEFAULT_PORT as u16;
+    let namespace = rack.network.namespace(host)?;
+    let any = Ipv4Addr::UNSPECIFIED;
+    let of = |port| {
+        namespace
+            .enter(|| UdpSocket::bind((any, port)))?
+            .map_err(Error::from)
+    };
+    let (control, other) = (of(port)?, of(0)?);
+    let to = |node, port| (Ipv4Addr::from(address(node)), port);
+    for _ in 0..10 {
+        control.send_to(b"data", to(RECEIVER, 9))?;
+        other.send_to(b"data", to(RECEIVER, port))?;
+        other.send_to(b"FCP", to(ARBITER, port))?;
+        control.send_to(b"FCP", to(ARBITER, port))?;
+    }
+    sleep(100);
+    let stats = rack.stats(host)?;
+    cx.note(format!("{stats:?}"));
+    ensure!(stats.waiting == 40, "{stats:?}");
+    ensure!(stats.said > 0 && stats.control == stats.said, "{stats:?}");
     Ok(())
 }
 
