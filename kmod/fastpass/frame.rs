@@ -1,35 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The packets of the Fastpass Control Protocol (§5.3): what an endpoint and the arbiter tell each other.
+//! The packets of the Fastpass Control Protocol (§5.3), which endpoints and the arbiter exchange.
 //!
-//! In network byte order, as the payload of a datagram:
+//! A packet is the payload of a UDP datagram, in network byte order:
 //!
-//! | byte  | field    | what it is                                                                       |
+//! | byte  | field    | meaning                                                                          |
 //! |-------|----------|----------------------------------------------------------------------------------|
 //! | 0–2   | protocol | `FCP`                                                                            |
-//! | 3     | version  | 1                                                                                |
+//! | 3     | version  | 2                                                                                |
 //! | 4     | kind     | 1 REQUEST, 2 ALLOC, 3 ACK of requests, 4 ACK of allocations, 5 RESET, 6 REPORT   |
-//! | 5     | counts   | 0 to 64; of RESET 0; of REPORT the entries, 0 to 56                              |
-//! | 6     | slots    | of ALLOC 0 to 64, otherwise 0                                                    |
+//! | 5     | counts   | 0 to 64; RESET: 0; REPORT: number of entries, 0 to 56                            |
+//! | 6     | slots    | ALLOC: 0 to 64; otherwise 0                                                      |
 //! | 7     |          | 0                                                                                |
-//! | 8–9   | endpoint | to which the packet goes, or of which it comes                                   |
-//! | 10–15 |          | 0                                                                                |
-//! | 16–23 | word     | the endpoint's cookie in what it sends, and in RESET; ALLOC: the first timeslot  |
-//! | 24–31 | check    | under the nonce, of all other bytes: see below                                   |
+//! | 8–9   | endpoint | the endpoint that sends or receives the packet                                   |
+//! | 10–11 |          | 0                                                                                |
+//! | 12–19 | word     | ALLOC: the first timeslot; otherwise the endpoint's cookie                       |
+//! | 20–23 | proof    | keyed hash of bytes 0 to 19                                                      |
+//! | 24–31 | check    | keyed hash of bytes 0 to 19 and of the body                                      |
 //! | 32–   | counts   | 6 bytes each: destination (2), total of timeslots modulo 2^32 (4)                |
-//! | then  | slots    | 3 bytes each: timeslots after the first one, which of the counts, path           |
+//! | then  | slots    | 3 bytes each: timeslots after the first one, index of a count, path              |
 //!
-//! The check is SipHash-2-4 of the bytes behind it, under a key of the nonce and of the same hash of the bytes
-//! before it, under the nonce and `weft FCP`.
+//! # Authentication
 //!
-//! RESET has the new nonce (8 bytes) in place of both, and is checked under the cookie.
+//! The key is the session's nonce (RESET: the endpoint's cookie). `h` is the SipHash-2-4 of bytes 0 to 19
+//! under the key (nonce, `weft FCP`). The proof is the upper half of `h`. The check is the SipHash-2-4 of
+//! the body under the key (nonce, `h`).
 //!
-//! REPORT has the time at which it was true in ns of the endpoint's clock (8 bytes) in place of both, and entries of 10 bytes: another endpoint (2), a path (1), 0 (1),
-//! and totals modulo 2^16: packets sent to it by this path (2), the latest number seen of it (2), and packets lost before that one (2). It is
-//! not said again, as the next one says more, but answered by an ACK of requests: so its way is known to be good.
+//! The proof makes forged packets cheap to reject: it takes one hash of 20 bytes, however long the packet
+//! is. Only a packet with a valid proof has its body read and its check computed. A sender who does not
+//! know the nonce guesses a proof once in 2^32 packets, and then still fails the check.
 //!
-//! A REQUEST says of destinations how many timeslots the endpoint has asked for so far in all, of none if it has only
-//! taken up a nonce; its ACK repeats what the arbiter has heard of. An ALLOC says of destinations how many timeslots the arbiter has given in all, the slots that it
-//! brings included; its ACK repeats that, whether the slots came or not.
+//! # Bodies
+//!
+//! RESET carries the new nonce (8 bytes) in place of counts and slots.
+//!
+//! REPORT carries a time in ns of the endpoint's clock (8 bytes), then entries of 10 bytes: another
+//! endpoint (2), a path (1), 0 (1), and three totals modulo 2^16: packets sent to that endpoint by that
+//! path, the latest number seen from it, and packets lost before that number. A lost REPORT is not
+//! retransmitted, because the next one supersedes it. The arbiter answers it with an ACK of requests, which
+//! tells the endpoint that its path works.
+//!
+//! REQUEST carries, for each destination, how many timeslots the endpoint has requested in total. Its ACK
+//! repeats the totals that the arbiter knows. ALLOC carries, for each destination, how many timeslots the
+//! arbiter has given in total, including those in the packet. Its ACK repeats these totals.
 
 use super::siphash;
 
@@ -45,10 +57,13 @@ pub const MAX_SIZE: usize = HEADER + MOST * COUNT + MOST * SLOT;
 const HEADER: usize = 32;
 const COUNT: usize = 6;
 const SLOT: usize = 3;
-const TIME: usize = 8;
+/// The nonce of a RESET, or the time of a REPORT.
+const NUMBER: usize = 8;
 const ENTRY: usize = 10;
-const _: () = assert!(HEADER + TIME + ENTRIES * ENTRY <= MAX_SIZE);
-const PROTOCOL: [u8; 4] = *b"FCP\x01";
+const _: () = assert!(HEADER + NUMBER + ENTRIES * ENTRY <= MAX_SIZE);
+/// Bytes that the proof covers: all before it.
+const PROVED: usize = 20;
+const PROTOCOL: [u8; 4] = *b"FCP\x02";
 /// The second half of the key; the first is the nonce.
 const KEY: u64 = u64::from_be_bytes(*b"weft FCP");
 
@@ -151,13 +166,150 @@ pub struct Head {
     pub word: u64,
 }
 
+/// Bytes that are hashed to compute a packet's proof.
+pub const PROOF_COST: usize = PROVED;
+
+/// A packet whose header has the right form and fits its length. Its body has not been read.
+///
+/// Reading it takes the same few steps for any bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Header<'a> {
+    /// Its first fields.
+    pub head: Head,
+    proof: u32,
+    check: u64,
+    proved: &'a [u8],
+    body: &'a [u8],
+    counts: usize,
+}
+
+/// Shows that a packet's proof is valid; needed to compute its check.
+#[derive(Clone, Copy)]
+pub struct Proved {
+    nonce: u64,
+    hash: u64,
+}
+
+impl<'a> Header<'a> {
+    /// Reads the header of a packet.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`].
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (header, body) = bytes
+            .split_first_chunk::<HEADER>()
+            .ok_or(Malformed::Length)?;
+        let (proved, _) = header
+            .split_first_chunk::<PROVED>()
+            .ok_or(Malformed::Length)?;
+        let &[p0, p1, p2, p3, kind, counts, slots, z0, e0, e1, z1, z2, word @ ..] = proved;
+        let (_, checks) = header.split_at_checked(PROVED).ok_or(Malformed::Length)?;
+        let (proof, check) = checks.split_first_chunk().ok_or(Malformed::Length)?;
+        let check = check.first_chunk().ok_or(Malformed::Length)?;
+        if [p0, p1, p2, p3] != PROTOCOL {
+            return Err(Malformed::Protocol);
+        }
+        let kind = Kind::of(kind).ok_or(Malformed::Field)?;
+        let (counts, slots) = (usize::from(counts), usize::from(slots));
+        let most = match kind {
+            Kind::Reset => (0, 0),
+            Kind::Report => (ENTRIES, 0),
+            Kind::Alloc => (MOST, MOST),
+            _ => (MOST, 0),
+        };
+        if [z0, z1, z2] != [0; 3] || counts > most.0 || slots > most.1 {
+            return Err(Malformed::Field);
+        }
+        // At most 64 of each: nothing overflows.
+        let length = match kind {
+            Kind::Reset => NUMBER,
+            Kind::Report => NUMBER.wrapping_add(counts.wrapping_mul(ENTRY)),
+            _ => (counts.wrapping_mul(COUNT)).wrapping_add(slots.wrapping_mul(SLOT)),
+        };
+        if body.len() != length {
+            return Err(Malformed::Length);
+        }
+        Ok(Self {
+            head: Head {
+                kind,
+                endpoint: u16::from_be_bytes([e0, e1]),
+                word: u64::from_be_bytes(word),
+            },
+            proof: u32::from_be_bytes(*proof),
+            check: u64::from_be_bytes(*check),
+            proved,
+            body,
+            counts,
+        })
+    }
+
+    /// Whether the sender of the header knew the nonce. Hashes [`PROOF_COST`] bytes.
+    pub fn prove(&self, nonce: u64) -> Option<Proved> {
+        let hash = siphash::hash([nonce, KEY], self.proved);
+        (proof(hash) == self.proof).then_some(Proved { nonce, hash })
+    }
+
+    /// Whether the sender of the whole packet knew the nonce. Hashes [`check_cost`](Self::check_cost) bytes.
+    pub fn is_checked(&self, Proved { nonce, hash }: Proved) -> bool {
+        siphash::hash([nonce, hash], self.body) == self.check
+    }
+
+    /// Bytes that are hashed to compute the check.
+    pub fn check_cost(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Reads the body.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed::Field`].
+    pub fn decode(self) -> Result<Frame<'a>, Malformed> {
+        let (mut number, mut rest) = (0, self.body);
+        let is_report = self.head.kind == Kind::Report;
+        if is_report || self.head.kind == Kind::Reset {
+            let (bytes, after) = rest.split_first_chunk().ok_or(Malformed::Length)?;
+            number = u64::from_be_bytes(*bytes);
+            rest = after;
+        }
+        let (entries, counted) = match is_report {
+            true => (rest, &[][..]),
+            false => (&[][..], rest),
+        };
+        let counts = match is_report {
+            true => 0,
+            false => self.counts.wrapping_mul(COUNT),
+        };
+        let (counts, slots) = counted.split_at_checked(counts).ok_or(Malformed::Length)?;
+        let frame = Frame {
+            head: self.head,
+            header: self,
+            counts,
+            slots,
+            entries,
+            number,
+        };
+        let is_reserved = |entry: &[u8]| entry.get(3).is_some_and(|zero| *zero != 0);
+        if entries.chunks_exact(ENTRY).any(is_reserved) {
+            return Err(Malformed::Field);
+        }
+        if frame
+            .slots()
+            .any(|slot| usize::from(slot.count) >= self.counts)
+        {
+            return Err(Malformed::Field);
+        }
+        Ok(frame)
+    }
+}
+
 /// A packet that has the right form; whether it is genuine, [`is_under`](Self::is_under) says.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Its first fields.
     pub head: Head,
-    check: u64,
-    bytes: &'a [u8],
+    header: Header<'a>,
     counts: &'a [u8],
     slots: &'a [u8],
     entries: &'a [u8],
@@ -172,75 +324,15 @@ impl<'a> Frame<'a> {
     ///
     /// [`Malformed`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (protocol, rest) = bytes.split_first_chunk().ok_or(Malformed::Length)?;
-        let (&[kind, counts, slots, zero], rest) =
-            rest.split_first_chunk().ok_or(Malformed::Length)?;
-        let (&[high, low, zeroes @ ..], rest) =
-            rest.split_first_chunk::<8>().ok_or(Malformed::Length)?;
-        let (word, rest) = rest.split_first_chunk().ok_or(Malformed::Length)?;
-        let (check, rest) = rest.split_first_chunk().ok_or(Malformed::Length)?;
-        if *protocol != PROTOCOL {
-            return Err(Malformed::Protocol);
-        }
-        let kind = Kind::of(kind).ok_or(Malformed::Field)?;
-        let most = |kind| match kind {
-            Kind::Reset => (0, 0),
-            Kind::Report => (ENTRIES, 0),
-            Kind::Alloc => (MOST, MOST),
-            _ => (MOST, 0),
-        };
-        let (n, m) = (usize::from(counts), usize::from(slots));
-        if zero != 0 || zeroes != [0; 6] || n > most(kind).0 || m > most(kind).1 {
-            return Err(Malformed::Field);
-        }
-        let mut rest = rest;
-        let mut number = 0;
-        if matches!(kind, Kind::Reset | Kind::Report) {
-            let (bytes, after) = rest.split_first_chunk().ok_or(Malformed::Length)?;
-            number = u64::from_be_bytes(*bytes);
-            rest = after;
-        }
-        let (counted, listed) = match kind {
-            Kind::Report => (0, n),
-            _ => (n, 0),
-        };
-        let mut part = |count: usize, size| {
-            let (part, after) = rest.split_at_checked(count.wrapping_mul(size))?;
-            rest = after;
-            Some(part)
-        };
-        let counts = part(counted, COUNT).ok_or(Malformed::Length)?;
-        let entries = part(listed, ENTRY).ok_or(Malformed::Length)?;
-        let slots = part(m, SLOT).ok_or(Malformed::Length)?;
-        if !rest.is_empty() {
-            return Err(Malformed::Length);
-        }
-        let frame = Self {
-            head: Head {
-                kind,
-                endpoint: u16::from_be_bytes([high, low]),
-                word: u64::from_be_bytes(*word),
-            },
-            check: u64::from_be_bytes(*check),
-            bytes,
-            counts,
-            slots,
-            entries,
-            number,
-        };
-        let is_reserved = |entry: &[u8]| entry.get(3).is_some_and(|zero| *zero != 0);
-        if entries.chunks_exact(ENTRY).any(is_reserved) {
-            return Err(Malformed::Field);
-        }
-        if frame.slots().any(|slot| usize::from(slot.count) >= n) {
-            return Err(Malformed::Field);
-        }
-        Ok(frame)
+        Header::read(bytes)?.decode()
     }
 
     /// Whether it was made by somebody who knows the nonce.
     pub fn is_under(&self, nonce: u64) -> bool {
-        self.check == check(nonce, self.bytes)
+        let header = &self.header;
+        header
+            .prove(nonce)
+            .is_some_and(|proved| header.is_checked(proved))
     }
 
     /// What a RESET brings.
@@ -372,20 +464,20 @@ impl Writer<'_> {
         self.put(&PROTOCOL);
         self.put(&[head.kind.number(), counts, slots, 0]);
         self.put(&head.endpoint.to_be_bytes());
-        self.put(&[0; 6]);
+        self.put(&[0; 2]);
         self.put(&head.word.to_be_bytes());
         let whole = self.bytes.get(..size).unwrap_or_default();
-        let check = check(nonce, whole);
+        let (proved, _) = whole.split_at_checked(PROVED).unwrap_or_default();
+        let (_, body) = whole.split_at_checked(HEADER).unwrap_or_default();
+        let hash = siphash::hash([nonce, KEY], proved);
+        let check = siphash::hash([nonce, hash], body);
+        self.put(&proof(hash).to_be_bytes());
         self.put(&check.to_be_bytes());
         size
     }
 }
 
-/// The check of a packet, whatever it has in that place.
-fn check(nonce: u64, bytes: &[u8]) -> u64 {
-    let before = bytes.get(..HEADER.wrapping_sub(8)).unwrap_or_default();
-    let behind = bytes.get(HEADER..).unwrap_or_default();
-    // The first one's hash is a key of the second's: both, and where one ends, are in the result.
-    let head = siphash::hash([nonce, KEY], before);
-    siphash::hash([nonce, head], behind)
+/// The part of a header's hash that its packet shows.
+fn proof(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }

@@ -45,19 +45,24 @@
 //!
 //! # How the host and the arbiter reach each other
 //!
-//! By UDP: a socket of the kernel for each namespace with an endpoint, and a plain one of the arbiter's. Frames of a
-//! group address, as BFC's are, would reach a neighbour only, and the arbiter is any host of the fabric.
-//! The control protocol's packets are told by the arbiter's port; they wait for no timeslot, and go before all others.
+//! By UDP: the kernel has a socket in each namespace with an endpoint, and the arbiter has an ordinary one. Frames to
+//! a group address, like BFC's, would reach a neighbour only, and the arbiter is any host of the fabric.
+//!
+//! Control packets wait for no timeslot, and go before all others. They are known by both ends, and not by a port, which
+//! any program could use: to an arbiter's address and port, sent by the kernel's own socket; or from an arbiter's port,
+//! where the host's own address is that arbiter's. The kernel's socket has a port below 1024, so that the arbiter
+//! can reject the packets of unprivileged processes.
 //!
 //! # Deviations from the paper, and what it leaves open
 //!
 //! - **The checksum is a keyed hash** (SipHash-2-4) and not the sum that would find bit errors only: who does not see an endpoint's
 //!   packets can forge none, of it or to it.
-//! - **A new session begins when the endpoint uses its nonce**, not when the arbiter finds a wrong checksum: who sends
-//!   rubbish in an endpoint's name ends nobody's session. RESETs are few in the time of a timeout, and heeded only
-//!   with the endpoint's cookie, which is another one after each.
-//! - **A nonce is offered to one cookie only**: an endpoint that restarts before its nonce was heard of has another one
-//!   than before, so that what it said then means nothing now.
+//! - **A session begins when the endpoint uses its new nonce**, not when the arbiter finds a wrong checksum:
+//!   forged packets end no session. The arbiter answers a forged packet with a RESET, at most a few times
+//!   per timeout, and keeps no state for it. An endpoint accepts only a RESET that repeats its cookie, and
+//!   has another cookie after each.
+//! - **A nonce is offered to one cookie only**: an endpoint that restarts gets another nonce, and its
+//!   former packets are void.
 //! - **An endpoint says that it has taken up a nonce**, even if it has nothing to ask for, until it is answered.
 //! - **An ALLOC that comes after a later one** brings nothing: its timeslots were lost, and asked for again, when that one came.
 //! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left untried.

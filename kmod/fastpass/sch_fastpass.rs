@@ -216,7 +216,13 @@ fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
             core::mem::swap(&mut room, &mut node.members);
         });
     }
-    setup.listen()?;
+    setup.listen().inspect_err(|error| {
+        if *error == EACCES {
+            setup.explain(
+                c"The qdisc's socket has a port below 1024: CAP_NET_BIND_SERVICE is needed",
+            );
+        }
+    })?;
     setup.shared(|node| {
         for number in 0..node.members.len() {
             if let Some(place @ None) = node.members.get_mut(number) {

@@ -1,16 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The arbiter's end of the control protocol: one endpoint's session.
+//!
+//! # How a session begins
+//!
+//! The arbiter keeps no state for a packet that it cannot authenticate. The nonce that a RESET offers is a
+//! keyed hash, under the arbiter's [`Secret`], of the endpoint, of the cookie in the packet that it answers,
+//! and of the number of sessions that the endpoint has begun so far. An endpoint that accepts the RESET
+//! adds 1 to its cookie, so that the arbiter can compute the same nonce from the endpoint's next packet. A
+//! valid packet under that nonce begins the session, and the number of sessions goes up: all other nonces
+//! that were offered before are void, and an old packet cannot begin an old session again.
+//!
+//! # What a packet costs
+//!
+//! A packet that is not genuine costs at most two proofs and one nonce, [`FORGED_COST`] hashed bytes,
+//! whatever its length. A RESET costs [`RESET_COST`] more; how often one is sent is the caller's decision.
 
-use super::frame::{encode, encode_reset, Count, Entry, Frame, Head, Kind, Slot, MAX_SIZE, MOST};
+use super::frame::{
+    encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Slot, MAX_SIZE, MOST,
+    PROOF_COST,
+};
 use super::marks::Marks;
+use super::siphash;
 use super::{newer, FIRST, MAX_OUTSTANDING};
 use crate::common::store::Store;
 
-/// RESETs to an endpoint in the time of a timeout.
-const RESETS: u32 = 4;
+/// Bytes that are hashed to compute an offered nonce.
+const NONCE_COST: usize = 18;
 
-/// Sessions that are offered: more than RESETs, so that each is good for a timeout at least.
-const OFFERS: usize = 8;
+/// Most bytes that are hashed to find that a packet is not genuine.
+pub const FORGED_COST: usize = 2 * PROOF_COST + NONCE_COST;
+
+/// Bytes that are hashed to write a RESET.
+pub const RESET_COST: usize = NONCE_COST + PROOF_COST + 8;
+
+/// A key that only the arbiter knows. Each arbiter that starts without sessions needs a new one.
+#[derive(Clone, Copy)]
+pub struct Secret(pub [u64; 2]);
+
+impl Secret {
+    /// The nonce that is offered to an endpoint with this cookie that has begun so many sessions.
+    fn nonce(&self, endpoint: u16, cookie: u64, begun: u64) -> u64 {
+        let mut bytes = [0; NONCE_COST];
+        let fields = endpoint.to_be_bytes().into_iter();
+        let fields = fields
+            .chain(cookie.to_be_bytes())
+            .chain(begun.to_be_bytes());
+        for (place, byte) in bytes.iter_mut().zip(fields) {
+            *place = byte;
+        }
+        siphash::hash(self.0, &bytes)
+    }
+}
 
 /// So many times what was not acknowledged is said again, a timeout after the other, while nothing is heard of the endpoint. Then it waits twice as
 /// long each time, up to 2^[`LONGEST`] timeouts: the endpoint may be gone for good.
@@ -36,14 +76,10 @@ pub struct Session<S: Store> {
     /// ns until what was not acknowledged is said again.
     timeout: u64,
     nonce: Option<u64>,
-    /// What RESETs have said, the latest last, until the endpoint uses one. Before that the old session goes on:
-    /// anybody can send what is not checked.
-    offers: [Option<Offer>; OFFERS],
-    /// The RESET that is to be sent.
-    reset: Option<Offer>,
-    /// RESETs that may be sent until then.
-    resets: u32,
-    resets_until: u64,
+    /// Sessions that the endpoint has begun.
+    begun: u64,
+    /// Bytes that were hashed to authenticate its packets.
+    hashed: u64,
     destinations: S::Of<Destination>,
     /// Whether there was a request since the last answer to one, and of which destinations.
     is_asked: bool,
@@ -75,14 +111,6 @@ impl Destination {
         given: FIRST,
         known: FIRST,
     };
-}
-
-/// A session that is offered to whoever has sent a cookie, and to nobody else: an endpoint that restarts must not
-/// have the nonce of which it has already made use.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    cookie: u64,
-    nonce: u64,
 }
 
 /// The ALLOC that is next.
@@ -142,16 +170,21 @@ impl Next {
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It is no packet of the protocol, or none that an endpoint sends.
+    /// An endpoint sends no such packet.
     Malformed,
-    /// It is another endpoint's.
+    /// Another endpoint's packet.
     Foreign,
-    /// It is of another session, or forged.
-    Unsynchronised,
-    /// It was heeded; so many requests were refused.
+    /// A forged packet, or one of another session.
+    Unsynchronised {
+        /// The cookie that a RESET has to repeat.
+        cookie: u64,
+    },
+    /// A genuine packet.
     Heeded {
-        /// How many.
+        /// Requests that were refused.
         refused: u32,
+        /// Whether the packet began a session.
+        is_first: bool,
     },
 }
 
@@ -167,10 +200,8 @@ impl<S: Store> Session<S> {
             endpoint,
             timeout,
             nonce: None,
-            offers: [None; OFFERS],
-            reset: None,
-            resets: 0,
-            resets_until: 0,
+            begun: 0,
+            hashed: 0,
             destinations: S::allocate(count, || Destination::NEW)?,
             is_asked: false,
             acks: Marks::new(count)?,
@@ -182,40 +213,78 @@ impl<S: Store> Session<S> {
         })
     }
 
-    /// Heeds a packet. `random` is a number that nobody can guess, another one each time.
+    /// Processes a packet.
     pub fn receive(
         &mut self,
         now: u64,
-        bytes: &[u8],
-        random: u64,
+        header: Header<'_>,
+        secret: &Secret,
         demands: &mut impl Demands,
     ) -> Received {
-        let Ok(frame) = Frame::decode(bytes) else {
-            return Received::Malformed;
-        };
-        if !matches!(
-            frame.head.kind,
-            Kind::Request | Kind::AckAlloc | Kind::Report
-        ) {
+        let Head {
+            kind,
+            endpoint,
+            word,
+        } = header.head;
+        if !matches!(kind, Kind::Request | Kind::AckAlloc | Kind::Report) {
             return Received::Malformed;
         }
-        if frame.head.endpoint != self.endpoint {
+        if endpoint != self.endpoint {
             return Received::Foreign;
         }
-        if !self.nonce.is_some_and(|nonce| frame.is_under(nonce)) {
-            let Some(nonce) = self.take_up(|offer| frame.is_under(offer.nonce)) else {
-                self.offer(now, frame.head.word, random);
-                return Received::Unsynchronised;
-            };
+        let forged = Received::Unsynchronised { cookie: word };
+        let current = self.nonce.and_then(|nonce| self.prove(&header, nonce));
+        let (proved, offered) = match current {
+            Some(proved) => (proved, None),
+            None => {
+                self.count(NONCE_COST);
+                let nonce = secret.nonce(endpoint, word.wrapping_sub(1), self.begun);
+                let Some(proved) = self.prove(&header, nonce) else {
+                    return forged;
+                };
+                (proved, Some(nonce))
+            }
+        };
+        let Ok(frame) = header.decode() else {
+            return Received::Malformed;
+        };
+        self.count(header.check_cost());
+        if !header.is_checked(proved) {
+            return forged;
+        }
+        if let Some(nonce) = offered {
             self.begin_again(nonce);
             demands.forget();
         }
-        // Who is back after a long time is not to wait for as long.
+        let refused = self.heed(now, &frame, demands);
+        Received::Heeded {
+            refused,
+            is_first: offered.is_some(),
+        }
+    }
+
+    fn prove(&mut self, header: &Header<'_>, nonce: u64) -> Option<Proved> {
+        self.count(PROOF_COST);
+        header.prove(nonce)
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.hashed = self.hashed.wrapping_add(bytes as u64);
+    }
+
+    /// Bytes that were hashed so far to authenticate packets and to write RESETs.
+    pub fn hashed(&self) -> u64 {
+        self.hashed
+    }
+
+    /// Processes a genuine packet; returns the number of requests that were refused.
+    fn heed(&mut self, now: u64, frame: &Frame<'_>, demands: &mut impl Demands) -> u32 {
+        // An endpoint that is back after a long time gets an answer at once.
         if self.repeated > PATIENCE && self.again.is_some() {
             self.again = Some(now);
         }
         self.repeated = 0;
-        // A report is answered as well, so that the endpoint knows of its way that it is good.
+        // A report is answered as well, so that the endpoint knows that its path works.
         self.is_asked |= matches!(frame.head.kind, Kind::Request | Kind::Report);
         for entry in frame.entries() {
             demands.report(frame.time(), entry);
@@ -233,46 +302,20 @@ impl<S: Store> Session<S> {
         if self.unknown.is_empty() {
             self.again = None;
         }
-        Received::Heeded { refused }
+        refused
     }
 
-    /// Offers a session to whoever has this cookie, unless that was done too often of late.
-    fn offer(&mut self, now: u64, cookie: u64, random: u64) {
-        if self.resets_until <= now {
-            self.resets_until = now.saturating_add(self.timeout);
-            self.resets = RESETS;
-        }
-        let Some(left) = self.resets.checked_sub(1) else {
-            return;
-        };
-        self.resets = left;
-        let mut offers = self.offers.iter().flatten();
-        self.reset = offers.find(|offer| offer.cookie == cookie).copied();
-        if self.reset.is_none() {
-            let offer = Offer {
-                cookie,
-                nonce: random,
-            };
-            self.offers.rotate_left(1);
-            if let Some(last) = self.offers.last_mut() {
-                *last = Some(offer);
-            }
-            self.reset = Some(offer);
-        }
+    /// Writes a RESET for an endpoint that has sent this cookie; returns its length.
+    pub fn reset(&mut self, secret: &Secret, cookie: u64, bytes: &mut [u8; MAX_SIZE]) -> usize {
+        self.count(RESET_COST);
+        let nonce = secret.nonce(self.endpoint, cookie, self.begun);
+        encode_reset(bytes, self.endpoint, cookie, nonce)
     }
 
-    /// The nonce of an offer that somebody makes use of. It and earlier ones are offered no more.
-    fn take_up(&mut self, is_used: impl Fn(Offer) -> bool) -> Option<u64> {
-        let used = |offer: &Option<Offer>| offer.is_some_and(&is_used);
-        let index = self.offers.iter().position(used)?;
-        let offers = self.offers.iter_mut().take(index.wrapping_add(1));
-        let taken = offers.map(Option::take).last().flatten();
-        taken.map(|offer| offer.nonce)
-    }
-
-    /// The endpoint has taken up what was offered.
+    /// The endpoint has accepted the nonce that it was offered.
     fn begin_again(&mut self, nonce: u64) {
         self.nonce = Some(nonce);
+        self.begun = self.begun.wrapping_add(1);
         self.is_asked = false;
         self.acks.clear_all();
         self.counts.clear_all();
@@ -329,8 +372,7 @@ impl<S: Store> Session<S> {
 
     /// When [`poll`](Self::poll) has something to send, if nothing happens until then.
     pub fn next_poll(&self, now: u64) -> Option<u64> {
-        let is_due =
-            self.reset.is_some() || self.next.len > 0 || !self.counts.is_empty() || self.is_asked;
+        let is_due = self.next.len > 0 || !self.counts.is_empty() || self.is_asked;
         if is_due {
             return Some(now);
         }
@@ -339,9 +381,6 @@ impl<S: Store> Session<S> {
 
     /// Writes what is to be sent, and says how many bytes it takes; to be called until there is nothing.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
-        if let Some(Offer { cookie, nonce }) = self.reset.take() {
-            return Some(encode_reset(bytes, self.endpoint, cookie, nonce));
-        }
         let nonce = self.nonce?;
         if self.again.is_some_and(|again| again <= now) {
             self.counts.add(&self.unknown);

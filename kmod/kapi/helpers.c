@@ -291,6 +291,10 @@ bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
 	return true;
 }
 
+/* Ports that a process needs a privilege for, and that hardly any service has. */
+#define WEFT_FIRST_PORT 512
+#define WEFT_LAST_PORT 1023
+
 /* A kernel's UDP socket, and whom it tells what comes. */
 struct weft_socket {
 	struct socket *socket;
@@ -320,14 +324,18 @@ static int weft_socket_receive(struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
-/* At a port that nobody else has. An error pointer is what it fails with. */
+/*
+ * At a free port that a process needs CAP_NET_BIND_SERVICE for, as the first
+ * qdisc's owner does: who receives its datagrams can tell them from a process's.
+ * An error pointer is what it fails with.
+ */
 struct weft_socket *weft_socket_open(struct net *net, void *owner,
 				     weft_datagram_fn receive)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
 	struct weft_socket *it = kzalloc(sizeof(*it), GFP_KERNEL);
 	struct sock *sk;
-	int error;
+	int error, port;
 
 	if (!it)
 		return ERR_PTR(-ENOMEM);
@@ -346,12 +354,18 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	WRITE_ONCE(udp_sk(sk)->encap_type, 1);
 	if (!udp_test_and_set_bit(ENCAP_ENABLED, sk))
 		udp_encap_enable();
-	/* The port stays, from when it has one, also where somebody has the socket aborted. */
-	lock_sock(sk);
-	sk->sk_userlocks |= SOCK_BINDPORT_LOCK;
-	release_sock(sk);
-	error = kernel_bind(it->socket, (struct sockaddr_unsized *)&any,
-			    sizeof(any));
+	/*
+	 * A port that is asked for by its number is locked: it stays also where
+	 * somebody has the socket aborted.
+	 */
+	for (port = WEFT_LAST_PORT; port >= WEFT_FIRST_PORT; port--) {
+		any.sin_port = htons(port);
+		error = kernel_bind(it->socket,
+				    (struct sockaddr_unsized *)&any,
+				    sizeof(any));
+		if (error != -EADDRINUSE)
+			break;
+	}
 	if (error)
 		goto release;
 	it->port = inet_sk(sk)->inet_sport;

@@ -164,7 +164,7 @@ DissectorTable.get("ethertype"):add(0x88b5, bfc)
 
 -- Fastpass's control protocol: kmod/fastpass/frame.rs
 
-local fcp_kinds = { [1] = "REQUEST", [2] = "ALLOC", [3] = "ACK of requests", [4] = "ACK of allocations", [5] = "RESET" }
+local fcp_kinds = { [1] = "REQUEST", [2] = "ALLOC", [3] = "ACK of requests", [4] = "ACK of allocations", [5] = "RESET", [6] = "REPORT" }
 local fcp, fcp_fields, fcp_malformed = protocol("weft.fcp", "Fastpass", {
     { "version", "uint8", "Version" },
     { "kind", "uint8", "Kind", fcp_kinds },
@@ -173,8 +173,15 @@ local fcp, fcp_fields, fcp_malformed = protocol("weft.fcp", "Fastpass", {
     { "endpoint", "uint16", "Endpoint" },
     { "cookie", "uint64", "Cookie", "hex" },
     { "first", "uint64", "First timeslot" },
+    { "proof", "uint32", "Proof", "hex" },
     { "check", "uint64", "Check", "hex" },
     { "nonce", "uint64", "Nonce", "hex" },
+    { "time", "uint64", "Time of the report" },
+    { "report.peer", "uint16", "Other endpoint" },
+    { "report.path", "uint8", "Path" },
+    { "report.sent", "uint16", "Packets sent, modulo 2^16" },
+    { "report.seen", "uint16", "Latest number seen" },
+    { "report.lost", "uint16", "Packets lost, modulo 2^16" },
     { "destination", "uint16", "Destination" },
     { "total", "uint32", "Timeslots in all, modulo 2^32" },
     { "slot.offset", "uint8", "Timeslots after the first" },
@@ -185,12 +192,15 @@ local fcp, fcp_fields, fcp_malformed = protocol("weft.fcp", "Fastpass", {
 function fcp.dissector(bytes, info, tree)
     local kind, counts, slots = bytes(4, 1):uint(), bytes(5, 1):uint(), bytes(6, 1):uint()
     local size = 32 + 6 * counts + 3 * slots + (kind == 5 and 8 or 0)
+    if kind == 6 then
+        size = 40 + 10 * counts
+    end
     local branch = tree:add(fcp, bytes())
     info.cols.protocol = "Fastpass"
     info.cols.info = (fcp_kinds[kind] or "?") .. ", endpoint " .. bytes(8, 2):uint()
     add(branch, bytes, fcp_fields, {
         { "version", 3, 1 }, { "kind", 4, 1 }, { "counts", 5, 1 }, { "slots", 6, 1 }, { "endpoint", 8, 2 },
-        { kind == 2 and "first" or "cookie", 16, 8 }, { "check", 24, 8 },
+        { kind == 2 and "first" or "cookie", 12, 8 }, { "proof", 20, 4 }, { "check", 24, 8 },
     })
     if not fcp_kinds[kind] or size ~= bytes:len() then
         branch:add_proto_expert_info(fcp_malformed, "No packet that weft reads")
@@ -198,6 +208,17 @@ function fcp.dissector(bytes, info, tree)
     end
     if kind == 5 then
         branch:add(fcp_fields.nonce, bytes(32, 8))
+    end
+    if kind == 6 then
+        branch:add(fcp_fields.time, bytes(32, 8))
+        for entry = 0, counts - 1 do
+            local at = 40 + 10 * entry
+            add(branch, bytes, fcp_fields, {
+                { "report.peer", at, 2 }, { "report.path", at + 2, 1 }, { "report.sent", at + 4, 2 },
+                { "report.seen", at + 6, 2 }, { "report.lost", at + 8, 2 },
+            })
+        end
+        return
     end
     for count = 0, counts - 1 do
         add(branch, bytes, fcp_fields, { { "destination", 32 + 6 * count, 2 }, { "total", 34 + 6 * count, 4 } })

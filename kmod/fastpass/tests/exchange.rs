@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
-use weft_mechanisms::fastpass::frame::{Entry, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{Demands, Session};
+use weft_mechanisms::fastpass::frame::{Entry, Header, MAX_SIZE};
+use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
@@ -80,6 +80,9 @@ struct World {
     now: u64,
     endpoint: Endpoint<Heap>,
     session: Session<Heap>,
+    secret: Secret,
+    /// RESETs to be sent, by the cookies that they repeat.
+    resets: Vec<u64>,
     wanted: Wanted,
     /// When it arrives, whether at the arbiter, what it is.
     network: Vec<(u64, bool, Vec<u8>)>,
@@ -102,6 +105,8 @@ impl World {
             now: 1000,
             endpoint: Endpoint::new(ID, COUNT, seed, TIMEOUT).unwrap(),
             session: Session::new(ID, COUNT, TIMEOUT).unwrap(),
+            secret: Secret([seed, 1]),
+            resets: Vec::new(),
             wanted: Wanted::default(),
             network: Vec::new(),
             seen: Vec::new(),
@@ -150,6 +155,7 @@ impl World {
     fn restart(&mut self) {
         if self.random.percent(50) {
             self.session = Session::new(ID, COUNT, TIMEOUT).unwrap();
+            self.secret = Secret([self.random.draw(), 1]);
             self.wanted.0.clear();
         } else {
             let seed = self.random.draw();
@@ -196,6 +202,10 @@ impl World {
         while let Some(size) = self.endpoint.poll(self.now, &mut bytes) {
             self.send(true, bytes[..size].to_vec(), trouble);
         }
+        for cookie in std::mem::take(&mut self.resets) {
+            let size = self.session.reset(&self.secret, cookie, &mut bytes);
+            self.send(false, bytes[..size].to_vec(), trouble);
+        }
         while let Some(size) = self.session.poll(self.now, &mut bytes) {
             self.send(false, bytes[..size].to_vec(), trouble);
         }
@@ -203,9 +213,15 @@ impl World {
 
     fn deliver(&mut self, to_arbiter: bool, bytes: &[u8]) {
         if to_arbiter {
-            let random = self.random.draw();
-            self.session
-                .receive(self.now, bytes, random, &mut self.wanted);
+            let Ok(header) = Header::read(bytes) else {
+                return;
+            };
+            let received = self
+                .session
+                .receive(self.now, header, &self.secret, &mut self.wanted);
+            if let Received::Unsynchronised { cookie } = received {
+                self.resets.push(cookie);
+            }
             return;
         }
         let (came, timeslots) = (&mut self.came, &mut self.timeslots);

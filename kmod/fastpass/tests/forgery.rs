@@ -3,18 +3,29 @@
 
 use super::exchange::Wanted;
 use weft_mechanisms::fastpass::endpoint::{self, Endpoint, Granted};
-use weft_mechanisms::fastpass::frame::{encode, Count, Frame, Head, Kind, Slot, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{self, Session};
+use weft_mechanisms::fastpass::frame::{
+    encode, encode_report, Count, Entry, Frame, Head, Header, Kind, Slot, ENTRIES, MAX_SIZE,
+};
+use weft_mechanisms::fastpass::session::{self, Secret, Session, FORGED_COST};
 use weft_mechanisms::fastpass::MAX_OUTSTANDING;
 use weft_mechanisms::heap::Heap;
 
 const TIMEOUT: u64 = 1000;
-const HEEDED: session::Received = session::Received::Heeded { refused: 0 };
+const HEEDED: session::Received = session::Received::Heeded {
+    refused: 0,
+    is_first: false,
+};
+const BEGUN: session::Received = session::Received::Heeded {
+    refused: 0,
+    is_first: true,
+};
 
 struct Pair {
     endpoint: Endpoint<Heap>,
     session: Session<Heap>,
     wanted: Wanted,
+    secret: Secret,
+    /// That of the session.
     nonce: u64,
 }
 
@@ -24,6 +35,23 @@ fn said(poll: impl FnOnce(&mut [u8; MAX_SIZE]) -> Option<usize>) -> Option<Vec<u
     Some(bytes[..size].to_vec())
 }
 
+fn received(
+    session: &mut Session<Heap>,
+    now: u64,
+    bytes: &[u8],
+    secret: &Secret,
+    wanted: &mut Wanted,
+) -> session::Received {
+    match Header::read(bytes) {
+        Ok(header) => session.receive(now, header, secret, wanted),
+        Err(_) => session::Received::Malformed,
+    }
+}
+
+fn is_forged(received: session::Received) -> bool {
+    matches!(received, session::Received::Unsynchronised { .. })
+}
+
 impl Pair {
     /// An endpoint, 1 of 4, and the arbiter, in a session.
     fn new() -> Self {
@@ -31,15 +59,16 @@ impl Pair {
             endpoint: Endpoint::new(1, 4, 0xc00c1e, TIMEOUT).unwrap(),
             session: Session::new(1, 4, TIMEOUT).unwrap(),
             wanted: Wanted::default(),
-            nonce: 0x5eed,
+            secret: Secret([0x5eed, 0x5eed]),
+            nonce: 0,
         };
         new.endpoint.ask(2, 5);
         let first = new.request(0);
-        assert_eq!(new.at_arbiter(0, &first), session::Received::Unsynchronised);
-        let reset = new.answer(0).unwrap();
+        let reset = new.reset(0, &first);
+        new.nonce = Frame::decode(&reset).unwrap().nonce();
         assert_eq!(new.at_endpoint(&reset), endpoint::Received::Reset);
         let second = new.request(0);
-        assert_eq!(new.at_arbiter(0, &second), HEEDED);
+        assert_eq!(new.at_arbiter(0, &second), BEGUN);
         let ack = new.answer(0).unwrap();
         new.at_endpoint(&ack);
         assert_eq!(new.wanted.0[&2], 5);
@@ -55,8 +84,29 @@ impl Pair {
     }
 
     fn at_arbiter(&mut self, now: u64, bytes: &[u8]) -> session::Received {
-        self.session
-            .receive(now, bytes, self.nonce, &mut self.wanted)
+        received(
+            &mut self.session,
+            now,
+            bytes,
+            &self.secret,
+            &mut self.wanted,
+        )
+    }
+
+    /// The RESET that answers a packet.
+    fn reset(&mut self, now: u64, bytes: &[u8]) -> Vec<u8> {
+        let received = self.at_arbiter(now, bytes);
+        let session::Received::Unsynchronised { cookie } = received else {
+            panic!("{received:?}")
+        };
+        said(|bytes| Some(self.session.reset(&self.secret, cookie, bytes))).unwrap()
+    }
+
+    /// Another arbiter, which knows nothing.
+    fn replace(&mut self) {
+        self.session = Session::new(1, 4, TIMEOUT).unwrap();
+        self.wanted.0.clear();
+        self.secret = Secret([0xbeef, 1]);
     }
 
     fn at_endpoint(&mut self, bytes: &[u8]) -> endpoint::Received {
@@ -96,20 +146,14 @@ fn an_arbiter_that_knows_nothing_learns_all_in_one_round_trip() {
     assert!(pair.session.give(12, 2, 0));
     let late = pair.answer(0).unwrap();
 
-    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
-    pair.wanted.0.clear();
-    pair.nonce = 0xbeef;
+    pair.replace();
     pair.endpoint.ask(3, 4);
     let there = pair.request(0);
-    assert_eq!(
-        pair.at_arbiter(0, &there),
-        session::Received::Unsynchronised
-    );
-    let back = pair.answer(0).unwrap();
+    let back = pair.reset(0, &there);
     assert_eq!(pair.at_endpoint(&back), endpoint::Received::Reset);
     // The next request is heeded, and it says all that is owed.
     let request = pair.request(0);
-    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    assert_eq!(pair.at_arbiter(0, &request), BEGUN);
     assert_eq!(pair.wanted.0, [(2, 3), (3, 4)].into());
     assert_eq!(pair.at_endpoint(&late), endpoint::Received::Foreign);
 }
@@ -155,27 +199,76 @@ fn no_bit_of_a_packet_can_be_changed() {
 }
 
 #[test]
-fn rubbish_in_its_name_ends_no_session_and_makes_few_resets() {
+fn forged_packets_end_no_session() {
     let mut pair = Pair::new();
-    let (mut resets, timeouts) = (0, 10);
     for number in 0..1000 {
-        let now = 1 + number * timeouts * TIMEOUT / 1000;
-        let mut rubbish = pair.crafted(2, 99);
-        rubbish[31] ^= 1;
-        let received = pair.at_arbiter(now, &rubbish);
-        assert_eq!(received, session::Received::Unsynchronised);
-        while let Some(answer) = pair.answer(now) {
-            if Frame::decode(&answer).unwrap().head.kind == Kind::Reset {
-                resets += 1;
-                assert_eq!(pair.at_endpoint(&answer), endpoint::Received::Foreign);
-            }
-        }
+        let mut forged = pair.crafted(2, 99);
+        // A wrong proof, and a wrong check.
+        forged[20 + number % 12] ^= 1;
+        let reset = pair.reset(1, &forged);
+        assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Foreign);
     }
-    assert!(resets <= 4 * (timeouts + 1), "{resets}");
     pair.endpoint.ask(2, 1);
     let request = pair.request(0);
-    assert_eq!(pair.at_arbiter(timeouts * TIMEOUT, &request), HEEDED);
+    assert_eq!(pair.at_arbiter(1, &request), HEEDED);
     assert_eq!(pair.wanted.0[&2], 6);
+}
+
+#[test]
+fn work_for_a_forged_packet_is_bounded_whatever_its_length() {
+    let mut pair = Pair::new();
+    let entries = [Entry {
+        peer: 2,
+        ..Entry::default()
+    }; ENTRIES];
+    for number in 0..1000 {
+        let head = Head {
+            kind: Kind::Report,
+            endpoint: 1,
+            word: number,
+        };
+        let report = |bytes: &mut _| Some(encode_report(bytes, head, number, 5, &entries));
+        let forged = said(report).unwrap();
+        assert_eq!(forged.len(), 600);
+        let before = pair.session.hashed();
+        assert!(is_forged(pair.at_arbiter(number, &forged)));
+        let hashed = pair.session.hashed() - before;
+        assert_eq!(hashed, FORGED_COST as u64);
+        assert!(hashed < 64, "{hashed} bytes were hashed");
+    }
+}
+
+#[test]
+fn a_new_session_voids_all_nonces_offered_before() {
+    let mut pair = Pair::new();
+    let mut offered = Vec::new();
+    for cookie in 0..100 {
+        let head = Head {
+            kind: Kind::Request,
+            endpoint: 1,
+            word: cookie,
+        };
+        let request = |bytes: &mut _| Some(encode(bytes, head, 1, [].into_iter(), &[]));
+        let reset = pair.reset(0, &said(request).unwrap());
+        let nonce = Frame::decode(&reset).unwrap().nonce();
+        let head = Head {
+            word: cookie + 1,
+            ..head
+        };
+        let taken = |bytes: &mut _| Some(encode(bytes, head, nonce, [].into_iter(), &[]));
+        offered.push(said(taken).unwrap());
+    }
+    // The nonce of the session is void as soon as another one is used.
+    let old = pair.crafted(2, 5);
+    assert_eq!(pair.at_arbiter(0, &offered[40]), BEGUN);
+    for (number, packet) in offered.iter().enumerate() {
+        let received = pair.at_arbiter(0, packet);
+        match number {
+            40 => assert_eq!(received, HEEDED),
+            _ => assert!(is_forged(received), "{number}"),
+        }
+    }
+    assert!(is_forged(pair.at_arbiter(0, &old)));
 }
 
 #[test]
@@ -187,17 +280,15 @@ fn an_endpoint_that_is_owed_nothing_takes_up_a_new_session_all_the_same() {
     let alloc = pair.answer(0).unwrap();
     pair.at_endpoint(&alloc);
     // One bit is wrong in the acknowledgement.
-    pair.nonce = 0xbeef;
     let mut ack = pair.request(0);
     ack[37] ^= 1;
-    assert_eq!(pair.at_arbiter(0, &ack), session::Received::Unsynchronised);
-    let reset = pair.answer(0).unwrap();
+    let reset = pair.reset(0, &ack);
     assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
     // It says so until it is answered.
     pair.request(0);
     assert_eq!(pair.endpoint.next_poll(1), Some(TIMEOUT));
     let request = pair.request(TIMEOUT);
-    assert_eq!(pair.at_arbiter(TIMEOUT, &request), HEEDED);
+    assert_eq!(pair.at_arbiter(TIMEOUT, &request), BEGUN);
     let answer = pair.answer(TIMEOUT).unwrap();
     let heeded = endpoint::Received::Heeded { lost: 0 };
     assert_eq!(pair.at_endpoint(&answer), heeded);
@@ -211,13 +302,11 @@ fn what_was_given_in_the_old_session_is_not_sent_in_the_new_one() {
     assert!(pair.session.give(1, 2, 0));
     let mut endpoint = Endpoint::<Heap>::new(1, 4, 2, TIMEOUT).unwrap();
     endpoint.ask(3, 1);
-    pair.nonce = 0xbeef;
     let garbage = said(|bytes| endpoint.poll(0, bytes)).unwrap();
-    pair.at_arbiter(0, &garbage);
-    let reset = pair.answer(0).unwrap();
+    let reset = pair.reset(0, &garbage);
     endpoint.receive(&reset, |_| ());
     let request = said(|bytes| endpoint.poll(0, bytes)).unwrap();
-    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    assert_eq!(pair.at_arbiter(0, &request), BEGUN);
     assert_eq!(pair.wanted.0, [(3, 1)].into());
     let answer = pair.answer(0).unwrap();
     let kind = Frame::decode(&answer).unwrap().head.kind;
@@ -244,11 +333,13 @@ fn an_alloc_whose_totals_do_not_fit_brings_nothing() {
             path: 0,
         };
         let slots: Vec<_> = (0..slots).map(slot).collect();
-        said(|bytes| Some(encode(bytes, head, 0x5eed, [count].into_iter(), &slots))).unwrap()
+        let nonce = pair.nonce;
+        said(|bytes| Some(encode(bytes, head, nonce, [count].into_iter(), &slots))).unwrap()
     };
+    let packets = [(1, 2, 1), (7, 1, 0), (1 << 31, 1, 0)];
+    let packets = packets.map(|(total, slots, lost)| (total, alloc(total, slots), lost));
     // More slots than the total says, and more than was asked for.
-    for (total, slots, lost) in [(1, 2, 1), (7, 1, 0), (1 << 31, 1, 0)] {
-        let packet = alloc(total, slots);
+    for (total, packet, lost) in packets {
         let heeded = pair.endpoint.receive(&packet, |_| panic!("{total}"));
         assert_eq!(heeded, endpoint::Received::Heeded { lost });
         assert_eq!(pair.endpoint.outstanding(2), 5);
@@ -257,38 +348,31 @@ fn an_alloc_whose_totals_do_not_fit_brings_nothing() {
 
 #[test]
 fn an_endpoint_that_restarts_is_offered_another_nonce() {
-    let mut session = Session::<Heap>::new(1, 4, TIMEOUT).unwrap();
-    let mut wanted = Wanted::default();
-    let mut endpoint = |seed, random| {
-        let mut endpoint = Endpoint::<Heap>::new(1, 4, seed, TIMEOUT).unwrap();
-        endpoint.ask(2, 9);
-        let garbage = said(|bytes| endpoint.poll(0, bytes)).unwrap();
-        session.receive(0, &garbage, random, &mut wanted);
-        let reset = said(|bytes| session.poll(0, bytes)).unwrap();
-        assert_eq!(endpoint.receive(&reset, |_| ()), endpoint::Received::Reset);
-        said(|bytes| endpoint.poll(0, bytes)).unwrap()
+    let mut pair = Pair::new();
+    let mut restart = |seed| {
+        pair.endpoint = Endpoint::new(1, 4, seed, TIMEOUT).unwrap();
+        pair.endpoint.ask(2, 9);
+        let garbage = pair.request(0);
+        let reset = pair.reset(0, &garbage);
+        assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
+        (pair.request(0), Frame::decode(&reset).unwrap().nonce())
     };
-    // What the first one says under its nonce comes after the second one has its own.
-    let first = endpoint(1, 100);
-    let second = endpoint(2, 200);
-    for request in [first, second] {
-        assert_eq!(session.receive(0, &request, 300, &mut wanted), HEEDED);
-        assert_eq!(wanted.0, [(2, 9)].into());
-    }
+    // The first one restarts before its request arrives.
+    let (first, nonce) = restart(1);
+    let (second, other) = restart(2);
+    assert_ne!(nonce, other);
+    assert_eq!(pair.at_arbiter(0, &second), BEGUN);
+    assert!(is_forged(pair.at_arbiter(0, &first)));
+    assert_eq!(pair.wanted.0, [(2, 9)].into());
 }
 
 #[test]
 fn what_an_endpoint_has_said_itself_is_no_answer() {
     let mut pair = Pair::new();
-    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
-    pair.nonce = 0xbeef;
-    let ask = |pair: &mut Pair| {
-        pair.endpoint.ask(2, 1);
-        pair.request(0)
-    };
-    let there = ask(&mut pair);
-    pair.at_arbiter(0, &there);
-    let reset = pair.answer(0).unwrap();
+    pair.replace();
+    pair.endpoint.ask(2, 1);
+    let there = pair.request(0);
+    let reset = pair.reset(0, &there);
     pair.at_endpoint(&reset);
     let request = pair.request(0);
     assert_eq!(pair.at_endpoint(&request), endpoint::Received::Malformed);
@@ -298,12 +382,10 @@ fn what_an_endpoint_has_said_itself_is_no_answer() {
 #[test]
 fn a_reset_is_heeded_once() {
     let mut pair = Pair::new();
-    pair.session = Session::new(1, 4, TIMEOUT).unwrap();
-    pair.nonce = 0xbeef;
+    pair.replace();
     pair.endpoint.ask(2, 1);
     let request = pair.request(0);
-    pair.at_arbiter(0, &request);
-    let reset = pair.answer(0).unwrap();
+    let reset = pair.reset(0, &request);
     assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
     assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Foreign);
 }
@@ -315,7 +397,10 @@ fn who_asks_for_too_much_gets_what_there_may_be() {
     assert_eq!(pair.endpoint.ask(2, 1), 0);
     assert_eq!(pair.endpoint.ask(4, 1), 0, "there is no such destination");
     // An endpoint that does not keep to it.
-    let refused = session::Received::Heeded { refused: 1 };
+    let refused = session::Received::Heeded {
+        refused: 1,
+        is_first: false,
+    };
     for (destination, total) in [
         (2, MAX_OUTSTANDING + 1),
         (2, 1 << 30),
@@ -355,6 +440,6 @@ fn packets_of_the_wrong_direction_or_endpoint_are_none() {
     let alloc = pair.answer(0).unwrap();
     assert_eq!(pair.at_arbiter(0, &alloc), session::Received::Malformed);
     let mut other = Session::<Heap>::new(2, 4, TIMEOUT).unwrap();
-    let received = other.receive(0, &request, 1, &mut pair.wanted);
+    let received = received(&mut other, 0, &request, &pair.secret, &mut pair.wanted);
     assert_eq!(received, session::Received::Foreign);
 }

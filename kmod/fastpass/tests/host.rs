@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use proptest::prelude::*;
 
+use super::arbiter;
 use super::exchange::{Random, Wanted};
 use crate::fastpass::calendar::HORIZON;
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next, Terms};
-use crate::fastpass::session::{Demands as _, Session};
+use crate::fastpass::session::{Demands as _, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
@@ -66,6 +67,7 @@ struct World {
     skew: u64,
     host: Host<Heap>,
     session: Session<Heap>,
+    secret: Secret,
     wanted: Wanted,
     /// When it arrives, whether at the arbiter, what it is.
     network: Vec<(u64, bool, Vec<u8>)>,
@@ -95,6 +97,7 @@ impl World {
             skew,
             host: Host::new(ID, COUNT, 0, seed, Terms { skew, ..TERMS }).unwrap(),
             session: Session::new(ID, COUNT, TERMS.timeout).unwrap(),
+            secret: Secret([1, 2]),
             wanted: Wanted::default(),
             network: Vec::new(),
             waiting: HashMap::new(),
@@ -194,9 +197,11 @@ impl World {
 
     fn receive(&mut self, to_arbiter: bool, bytes: &[u8]) {
         if to_arbiter {
-            let random = self.random.draw();
-            let (now, wanted) = (self.now, &mut self.wanted);
-            self.session.receive(now, bytes, random, wanted);
+            let (now, session) = (self.now, &mut self.session);
+            let (_, reset) = arbiter::receive(session, now, bytes, self.secret, &mut self.wanted);
+            if let Some(reset) = reset {
+                self.send(false, reset);
+            }
             self.answer();
         } else {
             let news = self.host.receive(self.now, bytes);
@@ -250,6 +255,7 @@ impl World {
             self.now += 1 + self.random.below(30);
             if self.random.below(1000 * TIMESLOT / 15) < self.trouble.restarts {
                 self.session = Session::new(ID, COUNT, TERMS.timeout).unwrap();
+                self.secret = Secret([self.random.draw(), 2]);
                 self.wanted.forget();
             }
             let now = self.now;
@@ -458,7 +464,12 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
     let (mut now, mut sent, mut bytes) = (1_000_000, 0, [0; MAX_SIZE]);
     while sent < packets {
         while let Some(len) = host.poll(now, &mut bytes) {
-            session.receive(now, &bytes[..len], now, &mut wanted);
+            let secret = Secret([1, 2]);
+            let (_, reset) =
+                arbiter::receive(&mut session, now, &bytes[..len], secret, &mut wanted);
+            if let Some(reset) = reset {
+                host.receive(now, &reset);
+            }
         }
         let slot = now / TIMESLOT + 1;
         session.give(slot, 7, 0);

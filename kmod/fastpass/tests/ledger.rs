@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use weft_mechanisms::fastpass::frame::{Entry, ENTRIES, MAX_SIZE};
 use weft_mechanisms::fastpass::host::{Host, Terms};
 use weft_mechanisms::fastpass::ledger::{Ledger, ROUNDS};
-use weft_mechanisms::fastpass::session::{Demands, Received, Session};
+use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
+use super::arbiter;
 use super::exchange::Random;
 
 /// All that a ledger tells now.
@@ -188,6 +189,13 @@ impl Demands for Heard {
     }
 }
 
+const HEEDED: Received = Received::Heeded {
+    refused: 0,
+    is_first: false,
+};
+
+const SECRET: Secret = Secret([1, 2]);
+
 /// Until the host has nothing to say; what the session makes of it.
 fn exchange(
     host: &mut Host<Heap>,
@@ -198,7 +206,11 @@ fn exchange(
     let mut all = Vec::new();
     let mut bytes = [0; MAX_SIZE];
     while let Some(len) = host.poll(now, &mut bytes) {
-        all.push(session.receive(now, &bytes[..len], 99, heard));
+        let (received, reset) = arbiter::receive(session, now, &bytes[..len], SECRET, heard);
+        all.push(received);
+        if let Some(reset) = reset {
+            assert!(host.receive(now, &reset).is_some());
+        }
         while let Some(len) = session.poll(now, &mut bytes) {
             assert!(host.receive(now, &bytes[..len]).is_some());
         }
@@ -241,7 +253,7 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
     host.clear();
     // Each endpoint has its own part of that time.
     let received = exchange(&mut host, &mut session, first + 7 + 7500, &mut heard);
-    assert_eq!(received.last(), Some(&Received::Heeded { refused: 0 }));
+    assert_eq!(received.last(), Some(&HEEDED));
     assert_eq!(heard.0.len(), 2);
     assert_eq!(host.counters().reports, 2);
     assert_eq!(host.lost_packets(), 3);
@@ -262,7 +274,7 @@ fn who_forges_a_report_is_not_heeded() {
     };
     let entries = [Entry::default(); 3];
     let len = weft_mechanisms::fastpass::frame::encode_report(&mut bytes, head, 12345, 1, &entries);
-    let received = session.receive(10_000, &bytes[..len], 99, &mut heard);
-    assert_eq!(received, Received::Unsynchronised);
+    let (received, _) = arbiter::receive(&mut session, 10_000, &bytes[..len], SECRET, &mut heard);
+    assert_eq!(received, Received::Unsynchronised { cookie: 5 });
     assert!(heard.0.is_empty());
 }

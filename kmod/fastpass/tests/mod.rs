@@ -3,6 +3,7 @@
 //! between its packets and an arbiter.
 
 mod address;
+mod arbiter;
 mod calendar;
 mod exchange;
 mod forgery;

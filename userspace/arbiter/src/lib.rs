@@ -53,6 +53,7 @@ pub mod min_fct;
 mod own;
 pub mod paths;
 pub mod pipeline;
+mod quota;
 pub mod routes;
 pub mod service;
 mod sessions;

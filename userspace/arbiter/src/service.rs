@@ -11,16 +11,19 @@
 //! What it says and hears waits for no timeslot. If it is on the host of an endpoint, that one's link is given away but for as many
 //! timeslots of a batch as its own packets took since the last one.
 //!
-//! # Who may do harm
+//! # What a hostile sender can do
 //!
-//! A packet is an endpoint's if it comes from its address. What it then says is heeded under its session's nonce alone, so
-//! that who writes another's address on a packet gains nothing: it is answered by a RESET, to that address, a few
-//! times in the time of a timeout. An endpoint that asks for itself, for somebody unknown, or for more than it may have outstanding
-//! is refused that, and counted. One that asks for all there is gets its fair share.
+//! A packet is an endpoint's if it comes from that endpoint's address and carries a valid check under its
+//! session's nonce. All other packets change nothing. What one of them costs is bounded, and so is how many
+//! are answered (see [`sessions`](crate::sessions)).
+//!
+//! An endpoint's requests for itself, for an unknown endpoint, or for more than it may have outstanding are
+//! refused and counted. An endpoint that requests all timeslots gets its fair share.
 
 use std::net::SocketAddrV4;
 
 use weft_mechanisms::fastpass::address::Addresses;
+pub use weft_mechanisms::fastpass::session::Secret;
 
 use crate::faults::Fault;
 use crate::routes::Ways;
@@ -59,6 +62,8 @@ pub struct Settings {
     pub lags: Lags,
     /// The endpoint on whose host the arbiter is, if any: of its link it leaves what its own packets take.
     pub own: Option<u16>,
+    /// Whether an endpoint's packets may come from ports that need no privilege.
+    pub any_port: bool,
 }
 
 /// An arbiter.
@@ -68,20 +73,20 @@ pub struct Service {
 }
 
 impl Service {
-    /// One that does all in the caller's thread.
+    /// One that does all in the caller's thread. The secret must be random, and another one for each service.
     ///
     /// # Errors
     ///
     /// If there can be none like that.
-    pub fn new(settings: Settings) -> Result<Self, Invalid> {
+    pub fn new(settings: Settings, secret: Secret) -> Result<Self, Invalid> {
         let stages = Box::new(OneThread::new(&settings)?);
-        Ok(Self::with_stages(settings, stages))
+        Ok(Self::with_stages(settings, secret, stages))
     }
 
     /// One whose other stages are elsewhere, in a [`pipeline`](crate::pipeline) for example; they are of the same settings.
-    pub fn with_stages(settings: Settings, stages: Box<dyn Stages>) -> Self {
+    pub fn with_stages(settings: Settings, secret: Secret, stages: Box<dyn Stages>) -> Self {
         Self {
-            sessions: Sessions::new(settings),
+            sessions: Sessions::new(settings, secret),
             stages,
         }
     }
@@ -112,10 +117,9 @@ impl Service {
         self.stages.avoid(&[]);
     }
 
-    /// Heeds a datagram. `random` is a number that nobody can guess, another one each time.
-    pub fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8], random: u64) {
-        self.sessions
-            .receive(now, from, bytes, random, &mut *self.stages);
+    /// Processes a datagram.
+    pub fn receive(&mut self, now: u64, from: SocketAddrV4, bytes: &[u8]) {
+        self.sessions.receive(now, from, bytes, &mut *self.stages);
     }
 
     /// When [`tick`](Self::tick) is to be called, whatever comes until then.

@@ -1,23 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the arbiter and endpoints tell each other, what is found to be faulty, and when a batch is due.
+//! The arbiter's end of all sessions, what is found to be faulty, and when a batch is due.
+//!
+//! # What a datagram may cost
+//!
+//! Each step is cheaper than the next one, and bounded:
+//!
+//! 1. The source: an endpoint's address, and a port below 1024, which an unprivileged process cannot use.
+//! 2. The header's form ([`Header::read`]).
+//! 3. A quota of the endpoint for datagrams from another port than its session's: before any hash.
+//! 4. The proof of the header, then the check of the whole packet
+//!    ([`session`](weft_mechanisms::fastpass::session)).
+//! 5. Only then its content. Of a genuine endpoint's reports, too, only so many are read.
+//!
+//! A datagram that fails step 4 is answered by a RESET, to the port that it came from, within another quota.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
+use weft_mechanisms::common::xorshift::Xorshift32;
 use weft_mechanisms::fastpass::address::Addresses;
-use weft_mechanisms::fastpass::frame::{Entry, Frame, Kind, MAX_SIZE};
-use weft_mechanisms::fastpass::session::{Demands, Received, Session};
+use weft_mechanisms::fastpass::frame::{Entry, Header, MAX_SIZE};
+use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 use crate::fabric::{Component, Fabric};
 use crate::faults::{Fault, Faults, Times};
 use crate::own::{self, Debt};
+use crate::quota::Quota;
 use crate::service::Settings;
 use crate::stages::{Order, Reserved, Stages, Timeslot};
 
 /// Timeouts that a trial takes at least: some of endpoints' reports.
 const TRIAL: u64 = 8;
+
+/// Ports below this one need a privilege.
+const UNPRIVILEGED: u16 = 1024;
+
+/// Of an endpoint, in the time of a timeout: datagrams from another port than its session's that are hashed.
+const STRANGERS: u32 = 256;
+/// RESETs to it.
+const RESETS: u32 = 16;
+/// Its reports that are read.
+const REPORTS: u32 = 64;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -43,10 +68,14 @@ pub struct Counters {
     pub sessions: u64,
     /// Packets that were none of the protocol.
     pub malformed: u64,
-    /// Packets of somebody who is no endpoint, or in another one's name.
+    /// Packets from unknown or spoofed sources, or from a port that needs no privilege.
     pub foreign: u64,
+    /// Packets from other ports than a session's that were over the quota, and were dropped unread.
+    pub unread: u64,
     /// Packets under no session's nonce.
     pub unsynchronised: u64,
+    /// Bytes hashed to authenticate packets and to write RESETs.
+    pub hashed_bytes: u64,
     /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
     pub refused: u64,
     /// Of these, such as found no room on their way to allocation, where that is a thread of its own.
@@ -60,7 +89,7 @@ pub struct Counters {
     pub pathless: u64,
     /// What endpoints said of other endpoints and paths.
     pub reported: u64,
-    /// Of this, what was not heeded: of nobody, of the future, out of date, of more than is kept.
+    /// Of this, what was not heeded: of nobody, of the future, out of date, over the quota, of more than is kept.
     pub unheeded: u64,
     /// Packets that endpoints say were lost, on paths that were not avoided.
     pub lost: u64,
@@ -74,10 +103,11 @@ fn is_none(count: &u64) -> bool {
 /// What an endpoint is to the arbiter.
 struct Peer {
     session: Session<Heap>,
-    /// Where what it is told goes.
+    /// The port of its session; 0 before it has one.
     port: u16,
-    /// Where a RESET goes.
-    reset_port: u16,
+    strangers: Quota,
+    resets: Quota,
+    reports: Quota,
     /// Timeslots that it wants and was not given.
     wanted: u64,
     /// Whether it is among those that are to be told something.
@@ -89,9 +119,12 @@ struct Ask<'a> {
     source: u16,
     stages: &'a mut dyn Stages,
     wanted: &'a mut u64,
-    forgotten: bool,
     now: u64,
     faults: &'a mut Faults,
+    quota: &'a mut Quota,
+    random: &'a mut Xorshift32,
+    /// Whether the packet's reports are within the quota, once that was asked.
+    is_within: Option<bool>,
     /// Reports, and those that were not heeded.
     reported: [u64; 2],
 }
@@ -112,12 +145,15 @@ impl Demands for Ask<'_> {
     fn forget(&mut self) {
         self.stages.forget(self.source);
         *self.wanted = 0;
-        self.forgotten = true;
         self.faults.forget(self.source);
     }
 
     fn report(&mut self, time: u64, entry: Entry) {
-        let heeded = self.faults.report(self.now, self.source, time, entry);
+        let (quota, random) = (&mut *self.quota, &mut *self.random);
+        let is_within = *self
+            .is_within
+            .get_or_insert_with(|| quota.take(self.now, random));
+        let heeded = is_within && self.faults.report(self.now, self.source, time, entry);
         let [reported, unheeded] = &mut self.reported;
         *reported += 1;
         *unheeded += u64::from(!heeded);
@@ -127,10 +163,14 @@ impl Demands for Ask<'_> {
 /// The arbiter's end of all sessions.
 pub(crate) struct Sessions {
     settings: Settings,
+    secret: Secret,
+    random: Xorshift32,
     faults: Faults,
     peers: Vec<Peer>,
     /// Whom something is to be told.
     listed: Vec<u16>,
+    /// RESETs that are to be sent: where to, to which endpoint, and the cookie that it repeats.
+    resets: Vec<(SocketAddrV4, u16, u64)>,
     /// The first timeslot of no batch that was ordered.
     next: u64,
     wanted: u64,
@@ -142,20 +182,26 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(settings: Settings) -> Self {
+    /// Without sessions. The secret is another one each time.
+    pub(crate) fn new(settings: Settings, secret: Secret) -> Self {
         let count = settings.addresses.count() as u16;
+        let Secret([seed, _]) = secret;
         let peers = (0..count).map(|endpoint| {
             let Ok(session) = Session::new(endpoint, count, settings.timeout);
             Peer {
                 session,
                 port: 0,
-                reset_port: 0,
+                strangers: Quota::new(STRANGERS, settings.timeout),
+                resets: Quota::new(RESETS, settings.timeout),
+                reports: Quota::new(REPORTS, settings.timeout),
                 wanted: 0,
                 is_listed: false,
             }
         });
         Self {
             settings,
+            secret,
+            random: Xorshift32::new(seed as u32),
             faults: Faults::new(
                 Fabric::new(&settings.addresses, settings.ways),
                 Times {
@@ -165,6 +211,7 @@ impl Sessions {
             ),
             peers: peers.collect(),
             listed: Vec::new(),
+            resets: Vec::new(),
             next: 0,
             wanted: 0,
             sweep_at: 0,
@@ -174,8 +221,10 @@ impl Sessions {
     }
 
     pub(crate) fn counters(&self) -> Counters {
+        let hashed = self.peers.iter().map(|peer| peer.session.hashed());
         Counters {
             wanted: self.wanted,
+            hashed_bytes: hashed.sum(),
             lost: self.faults.lost(),
             ..self.counters
         }
@@ -201,49 +250,61 @@ impl Sessions {
         Some(self.faults.avoided())
     }
 
-    /// Heeds a datagram; what it asks for is handed on.
+    /// Processes a datagram; hands on what it asks for.
     pub(crate) fn receive(
         &mut self,
         now: u64,
         from: SocketAddrV4,
         bytes: &[u8],
-        random: u64,
         stages: &mut dyn Stages,
     ) {
         let [_, heard] = &mut self.debts;
         heard.add(bytes.len());
+        let is_privileged = from.port() < UNPRIVILEGED || self.settings.any_port;
         let endpoint = self.settings.addresses.endpoint((*from.ip()).into());
-        let Some(endpoint) = endpoint else {
+        let Some(endpoint) = endpoint.filter(|_| is_privileged) else {
             self.counters.foreign += 1;
             return;
         };
+        let Ok(header) = Header::read(bytes) else {
+            self.counters.malformed += 1;
+            return;
+        };
         let peer = &mut self.peers[usize::from(endpoint)];
+        let is_stranger = from.port() != peer.port;
+        if is_stranger && !peer.strangers.take(now, &mut self.random) {
+            self.counters.unread += 1;
+            return;
+        }
         let before = peer.wanted;
         let mut ask = Ask {
             source: endpoint,
             stages,
             wanted: &mut peer.wanted,
-            forgotten: false,
             now,
             faults: &mut self.faults,
+            quota: &mut peer.reports,
+            random: &mut self.random,
+            is_within: None,
             reported: [0; 2],
         };
-        let received = peer.session.receive(now, bytes, random, &mut ask);
-        let (forgotten, [reported, unheeded]) = (ask.forgotten, ask.reported);
+        let received = peer.session.receive(now, header, &self.secret, &mut ask);
+        let [reported, unheeded] = ask.reported;
         self.counters.reported += reported;
         self.counters.unheeded += unheeded;
         self.wanted = self.wanted - before + peer.wanted;
         match received {
             Received::Malformed => self.counters.malformed += 1,
             Received::Foreign => self.counters.foreign += 1,
-            Received::Unsynchronised => {
+            Received::Unsynchronised { cookie } => {
                 self.counters.unsynchronised += 1;
-                peer.reset_port = from.port();
-                self.list(endpoint);
+                if peer.resets.take(now, &mut self.random) {
+                    self.resets.push((from, endpoint, cookie));
+                }
             }
-            Received::Heeded { refused } => {
+            Received::Heeded { refused, is_first } => {
                 self.counters.heard += 1;
-                self.counters.sessions += u64::from(forgotten);
+                self.counters.sessions += u64::from(is_first);
                 self.counters.refused += u64::from(refused);
                 peer.port = from.port();
                 self.list(endpoint);
@@ -395,6 +456,15 @@ impl Sessions {
 
     /// Says what there is to say.
     pub(crate) fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
+        for (to, endpoint, cookie) in self.resets.drain(..) {
+            let mut bytes = [0; MAX_SIZE];
+            let session = &mut self.peers[usize::from(endpoint)].session;
+            let len = session.reset(&self.secret, cookie, &mut bytes);
+            self.counters.said += 1;
+            self.counters.resets += 1;
+            self.debts[0].add(len);
+            send(to, &bytes[..len]);
+        }
         for endpoint in self.listed.drain(..) {
             let peer = &mut self.peers[usize::from(endpoint)];
             peer.is_listed = false;
@@ -426,14 +496,8 @@ fn tell(
     let mut bytes = [0; MAX_SIZE];
     while let Some(len) = peer.session.poll(now, &mut bytes) {
         let bytes = &bytes[..len];
-        let is_reset = Frame::decode(bytes).is_ok_and(|frame| frame.head.kind == Kind::Reset);
         counters.said += 1;
-        counters.resets += u64::from(is_reset);
-        let port = match is_reset {
-            true => peer.reset_port,
-            false => peer.port,
-        };
         debt.add(len);
-        send(SocketAddrV4::new(address, port), bytes);
+        send(SocketAddrV4::new(address, peer.port), bytes);
     }
 }

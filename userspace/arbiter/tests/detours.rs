@@ -13,7 +13,7 @@ use weft_arbiter::fabric::{Component, Direction, Fabric};
 use weft_arbiter::faults::Fault;
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::routes::{Routes, Ways};
-use weft_arbiter::service::{Service, Settings};
+use weft_arbiter::service::{Secret, Service, Settings};
 use weft_arbiter::{Allocation, Allocator as _, Lags};
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
@@ -23,6 +23,8 @@ use weft_mechanisms::heap::Heap;
 
 use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT, WAYS};
 use random::Random;
+
+const SECRET: Secret = Secret([0x5eed, 0xc0de]);
 
 const NONE: Lags = Lags { near: 0, far: 0 };
 
@@ -166,7 +168,7 @@ impl World {
             random,
             now: 5_000_000,
             fabric: Fabric::new(&FAT_TREE, WAYS),
-            service: Service::new(settings).unwrap(),
+            service: Service::new(settings, SECRET).unwrap(),
             ledgers: (0..16).map(|_| Ledger::new(16, 4).unwrap()).collect(),
             report_at: 0,
             broken: None,
@@ -178,9 +180,8 @@ impl World {
     fn say(&mut self, id: u16, bytes: &[u8]) {
         if self.random.below(100) >= self.loss {
             let address = Ipv4Addr::from(FAT_TREE.address(id).unwrap());
-            let from = SocketAddrV4::new(address, 5000);
-            let random = self.random.draw();
-            self.service.receive(self.now, from, bytes, random);
+            let from = SocketAddrV4::new(address, 700);
+            self.service.receive(self.now, from, bytes);
         }
     }
 

@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_arbiter::pipeline::{AllocationStage, Capacities, PathStage, Pipeline};
-use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::service::{Policy, Secret, Service, Settings};
 use weft_mechanisms::fastpass::endpoint::Endpoint;
 use weft_mechanisms::fastpass::frame::MAX_SIZE;
 use weft_mechanisms::heap::Heap;
 
 use fat_tree::{FAT_TREE, SETTINGS, TIMEOUT, TIMESLOT};
 use random::Random;
+
+const SECRET: Secret = Secret([0x5eed, 0xc0de]);
 
 /// Packets that were allocated to each pair of source and destination.
 type Came = BTreeMap<(u16, u16), u32>;
@@ -51,14 +53,14 @@ impl World {
         let ids = 0..FAT_TREE.count() as u16;
         let endpoints = ids.map(|id| endpoint(id, &mut random)).collect();
         let (service, stages) = match capacities {
-            None => (Service::new(settings).unwrap(), None),
+            None => (Service::new(settings, SECRET).unwrap(), None),
             Some(capacities) => {
                 let Pipeline {
                     front,
                     allocation,
                     paths,
                 } = Pipeline::new(&settings, capacities).unwrap();
-                let service = Service::with_stages(settings, Box::new(front));
+                let service = Service::with_stages(settings, SECRET, Box::new(front));
                 (service, Some((allocation, paths)))
             }
         };
@@ -79,9 +81,8 @@ impl World {
         for id in 0..self.endpoints.len() {
             while let Some(len) = self.endpoints[id].poll(self.now, &mut bytes) {
                 let address = Ipv4Addr::from(FAT_TREE.address(id as u16).unwrap());
-                let from = SocketAddrV4::new(address, 5000);
-                let random = self.random.draw();
-                self.service.receive(self.now, from, &bytes[..len], random);
+                let from = SocketAddrV4::new(address, 700);
+                self.service.receive(self.now, from, &bytes[..len]);
             }
         }
         let mut said = Vec::new();

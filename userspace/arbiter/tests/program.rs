@@ -7,7 +7,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -16,7 +17,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
-use weft_mechanisms::fastpass::frame::MAX_SIZE;
+use weft_mechanisms::fastpass::frame::{ENTRIES, Entry, Head, Kind, MAX_SIZE, encode_report};
+use weft_mechanisms::fastpass::session::{FORGED_COST, RESET_COST};
 use weft_mechanisms::heap::Heap;
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -30,7 +32,7 @@ fn command(listen: SocketAddrV4) -> Command {
     command
         .args(["--first", &FIRST.to_string(), "--hosts", &HOSTS.to_string()])
         .args(["--listen", &listen.to_string(), "--timeslot", "100us"])
-        .args(["--lead", "20ms", "--timeout", "50ms"]);
+        .args(["--lead", "20ms", "--timeout", "50ms", "--any-port"]);
     command
 }
 
@@ -174,6 +176,62 @@ fn all_that_is_asked_for_is_given_with_one_thread_and_with_three() {
         // What was lost on its way, or came after a later one, was asked for again.
         assert!(given >= asked.into() && hosts.came >= asked, "{figures}");
     }
+}
+
+/// Forged reports from another port of an endpoint's address, as fast as the machine sends them.
+#[test]
+fn a_flood_keeps_no_host_from_timeslots_and_costs_little_a_datagram() {
+    let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port());
+    let mut arbiter = Arbiter::start("flood", listen, &[]);
+    let is_over = AtomicBool::new(false);
+    let mut hosts = Hosts::new(vec![listen]);
+    let began = Instant::now();
+    let sent = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let socket = UdpSocket::bind((FIRST, 0)).unwrap();
+            let mut bytes = [0; MAX_SIZE];
+            let head = Head {
+                kind: Kind::Report,
+                endpoint: 0,
+                word: 7,
+            };
+            let len = encode_report(&mut bytes, head, 1, 5, &[Entry::default(); ENTRIES]);
+            let mut sent = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                // Until the arbiter listens it is refused.
+                sent += u64::from(socket.send_to(&bytes[..len], listen).is_ok());
+            }
+            sent
+        });
+        for slots in [10, 100] {
+            hosts.ask(slots);
+            hosts.run(0);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        flood.join().unwrap()
+    });
+    let timeouts = began.elapsed().as_nanos() as u64 / TIMEOUT + 1;
+    let (status, figures) = arbiter.stop(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    let figures = figures.unwrap();
+    let figure = |name: &str| figures[name].as_u64().unwrap();
+    assert_eq!(figure("sessions"), u64::from(HOSTS), "{figures}");
+    assert!(
+        figure("unsynchronised") + figure("unread") > 0,
+        "{sent}: {figures}"
+    );
+    assert!(
+        figure("resets") <= 16 * (timeouts + 3) * u64::from(HOSTS),
+        "{figures}"
+    );
+    // Genuine packets are hashed as a whole; of forged ones the header, a few times.
+    let genuine = figure("heard") * (FORGED_COST + MAX_SIZE) as u64;
+    let forged = figure("unsynchronised") * FORGED_COST as u64;
+    let resets = figure("resets") * RESET_COST as u64;
+    assert!(
+        figure("hashed_bytes") <= genuine + forged + resets,
+        "{figures}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_arbiter::routes::{Routes, Ways};
-use weft_arbiter::service::{Policy, Service, Settings};
+use weft_arbiter::service::{Policy, Secret, Service, Settings};
 use weft_arbiter::{Invalid, Lags};
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::{Endpoint, Received};
@@ -18,6 +18,8 @@ use weft_mechanisms::heap::Heap;
 
 use fat_tree::{FAT_TREE, LEAD, SETTINGS, TIMEOUT, TIMESLOT};
 use random::Random;
+
+const SECRET: Secret = Secret([0x5eed, 0xc0de]);
 
 /// A packet of a timeslot: its source, its destination, its path.
 type Packet = (u16, u16, u8);
@@ -35,9 +37,12 @@ struct World {
     elsewhere: Vec<(SocketAddrV4, Vec<u8>)>,
 }
 
+/// That of the endpoints' sessions: it takes a privilege.
+const PORT: u16 = 700;
+
 fn address(endpoint: u16) -> SocketAddrV4 {
     let address = FAT_TREE.address(endpoint).unwrap();
-    SocketAddrV4::new(Ipv4Addr::from(address), 5000)
+    SocketAddrV4::new(Ipv4Addr::from(address), PORT)
 }
 
 impl World {
@@ -52,7 +57,7 @@ impl World {
         Self {
             random,
             now: 5_000_000,
-            service: Service::new(settings).unwrap(),
+            service: Service::new(settings, SECRET).unwrap(),
             endpoints,
             loss: 0,
             given: BTreeMap::new(),
@@ -61,8 +66,7 @@ impl World {
     }
 
     fn from(&mut self, from: SocketAddrV4, bytes: &[u8]) {
-        let random = self.random.draw();
-        self.service.receive(self.now, from, bytes, random);
+        self.service.receive(self.now, from, bytes);
     }
 
     /// All say what they have to say, and time passes until the arbiter has something to do, a little later than that.
@@ -81,7 +85,7 @@ impl World {
             .tick(now, |to, bytes| said.push((to, bytes.to_vec())));
         for (to, bytes) in said {
             let id = FAT_TREE.endpoint((*to.ip()).into()).unwrap();
-            if to.port() != 5000 {
+            if to.port() != PORT {
                 self.elsewhere.push((to, bytes));
                 continue;
             }
@@ -420,7 +424,7 @@ fn an_arbiter_that_knows_nothing_takes_over() {
     }
     assert!((100..4000).contains(&world.outstanding()));
     let last = *world.given.keys().last().unwrap();
-    world.service = Service::new(SETTINGS).unwrap();
+    world.service = Service::new(SETTINGS, Secret([1, 1])).unwrap();
     // Whatever the first one has given is over.
     world.now = world.now.max((last + 1) * TIMESLOT);
     // Endpoints whose requests are known and who hear nothing ask, as their host does.
@@ -432,13 +436,13 @@ fn an_arbiter_that_knows_nothing_takes_over() {
     assert_eq!(world.service.counters().sessions, 16);
 }
 
-/// A request in an endpoint's name.
-fn request(id: u16, nonce: u64, counts: &[(u16, u32)]) -> Vec<u8> {
+/// A request in an endpoint's name, with this cookie.
+fn request(id: u16, cookie: u64, nonce: u64, counts: &[(u16, u32)]) -> Vec<u8> {
     let mut bytes = [0; MAX_SIZE];
     let head = Head {
         kind: Kind::Request,
         endpoint: id,
-        word: 77,
+        word: cookie,
     };
     let counts = counts
         .iter()
@@ -465,15 +469,15 @@ fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
 fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
     let (world, came) = among(|world| {
         // Of its own address in another's name; of another's address without its nonce; of nobody's address.
-        world.from(address(2), &request(1, 1, &[(9, 5)]));
-        world.from(address(1), &request(1, 1, &[(9, 5)]));
+        world.from(address(2), &request(1, 77, 1, &[(9, 5)]));
+        world.from(address(1), &request(1, 77, 1, &[(9, 5)]));
         let mut stranger = address(1);
         stranger.set_ip(Ipv4Addr::new(192, 0, 2, 1));
-        world.from(stranger, &request(1, 1, &[(9, 5)]));
+        world.from(stranger, &request(1, 77, 1, &[(9, 5)]));
         // And of another port: what answers it must not take the place of the endpoint's own.
         let mut port = address(1);
-        port.set_port(6000);
-        world.from(port, &request(1, 1, &[(9, 5)]));
+        port.set_port(600);
+        world.from(port, &request(1, 77, 1, &[(9, 5)]));
         world.from(port, b"FCP");
     });
     assert_eq!(came, 500);
@@ -488,20 +492,6 @@ fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
     assert!(!world.elsewhere.is_empty());
     let all_resets = world.elsewhere.iter().all(|(_, bytes)| bytes[4] == 5);
     assert!(all_resets);
-}
-
-#[test]
-fn a_flood_is_answered_by_a_few_resets() {
-    let (world, came) = among(|world| {
-        for number in 0..200 {
-            world.from(address(3), &request(3, number, &[(9, 5)]));
-        }
-    });
-    assert_eq!(came, 500);
-    let counters = world.service.counters();
-    assert!(counters.unsynchronised >= 400 * 200);
-    let timeouts = (world.now - 5_000_000) / TIMEOUT + 1;
-    assert!(counters.resets <= 4 * timeouts + 4, "{counters:?}");
 }
 
 #[test]
@@ -535,7 +525,7 @@ fn who_asks_for_himself_for_strangers_and_for_too_much_is_refused_and_counted() 
             (9, first.wrapping_add(total)),
             (10, first.wrapping_add(1 << 30)),
         ];
-        world.from(address(4), &request(4, nonce, &counts));
+        world.from(address(4), &request(4, 45, nonce, &counts));
     });
     assert!(asked);
     let counters = world.service.counters();
@@ -554,7 +544,7 @@ fn what_cannot_be_is_refused() {
             ways,
             ..SETTINGS
         };
-        Service::new(settings).err()
+        Service::new(settings, SECRET).err()
     };
     assert_eq!(
         refused(FAT_TREE, Ways { edge: 0, core: 1 }),
@@ -568,7 +558,7 @@ fn what_cannot_be_is_refused() {
         batch: 65,
         ..SETTINGS
     };
-    assert_eq!(Service::new(batch).err(), Some(Invalid::Batch));
+    assert_eq!(Service::new(batch, SECRET).err(), Some(Invalid::Batch));
     for (lags, batch, expected) in [
         (Lags { near: 2, far: 1 }, 8, Invalid::Lags),
         (Lags { near: 2, far: 5 }, 60, Invalid::Batch),
@@ -578,13 +568,13 @@ fn what_cannot_be_is_refused() {
             batch,
             ..SETTINGS
         };
-        assert_eq!(Service::new(settings).err(), Some(expected));
+        assert_eq!(Service::new(settings, SECRET).err(), Some(expected));
     }
     let own = Settings {
         own: Some(16),
         ..SETTINGS
     };
-    assert_eq!(Service::new(own).err(), Some(Invalid::Endpoints));
+    assert_eq!(Service::new(own, SECRET).err(), Some(Invalid::Endpoints));
     // One way needs no choice, however many hosts there are.
     let rack = Addresses {
         first: 1,
@@ -611,7 +601,7 @@ fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
         ..SETTINGS
     };
     let mut routes = Routes::new(&addresses, ways, Lags::default()).unwrap();
-    let _ = Service::new(settings).unwrap();
+    let _ = Service::new(settings, SECRET).unwrap();
     let mut allocator = weft_arbiter::max_min::MaxMin::new(16, 1).unwrap();
     let mut random = Random(3);
     for number in 0..500 {

@@ -44,6 +44,7 @@ tests![
     who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place,
     what_is_forged_is_not_heeded,
     a_programs_datagrams_by_the_control_port_wait_for_timeslots,
+    an_unprivileged_process_takes_over_no_session,
     whose_socket_is_destroyed_keeps_its_port_and_goes_on,
     what_a_host_says_is_no_process_and_is_counted_as_sent,
     what_a_host_says_is_fragmented_only_where_a_routes_mtu_is_locked,
@@ -647,6 +648,41 @@ fn a_programs_datagrams_by_the_control_port_wait_for_timeslots(cx: &Context) -> 
     cx.note(format!("{stats:?}"));
     ensure!(stats.waiting == 40, "{stats:?}");
     ensure!(stats.said > 0 && stats.control == stats.said, "{stats:?}");
+    Ok(())
+}
+
+/// A process on an endpoint's host that asks the arbiter for a session in the endpoint's name.
+fn an_unprivileged_process_takes_over_no_session(cx: &Context) -> Result<()> {
+    let mut rack = Rack::new()?;
+    let _arbiter = rack.arbiter()?;
+    let host = SENDERS[0];
+    let namespace = rack.network.namespace(host)?;
+    let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    socket.set_nonblocking(true)?;
+    let head = Head {
+        kind: Kind::Request,
+        endpoint: host as u16 - 1,
+        word: 5,
+    };
+    let mut bytes = [0; MAX_SIZE];
+    let len = encode(&mut bytes, head, 12345, [].into_iter(), &[]);
+    let to = (Ipv4Addr::from(address(ARBITER)), DEFAULT_PORT as u16);
+    for _ in 0..100 {
+        socket.send_to(&bytes[..len], to)?;
+        rack.burst(0, 1, None)?;
+        sleep(5);
+    }
+    rack.all_arrive(4000)?;
+    let answer = socket.recv_from(&mut bytes).map_err(|error| error.kind());
+    ensure!(
+        answer == Err(std::io::ErrorKind::WouldBlock),
+        "the arbiter answered: {answer:?}"
+    );
+    let ports = udp_ports(&mut rack, host)?;
+    ensure!(ports.contains(&1023), "{ports:?} are listened at");
+    let stats = rack.stats(host)?;
+    cx.note(format!("{stats:?}"));
+    ensure!(stats.resets == 1, "{stats:?}");
     Ok(())
 }
 

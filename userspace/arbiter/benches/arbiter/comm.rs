@@ -8,7 +8,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use serde::Serialize;
-use weft_arbiter::service::{Service, Settings};
+use weft_arbiter::service::{Secret, Service, Settings};
 use weft_mechanisms::common::on_wire;
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
@@ -70,7 +70,6 @@ struct World {
     addresses: Addresses,
     service: Service,
     endpoints: Vec<Endpoint<Heap>>,
-    random: demands::Random,
     now: u64,
     heard: Vec<Datagram>,
     said: Vec<Datagram>,
@@ -94,8 +93,7 @@ impl World {
         Self {
             addresses: settings.addresses,
             endpoints: endpoints.collect(),
-            service: Service::new(settings).expect("valid"),
-            random,
+            service: Service::new(settings, Secret([seed, 1])).expect("valid"),
             now: TIMEOUT,
             heard: Vec::new(),
             said: Vec::new(),
@@ -120,14 +118,13 @@ impl World {
                 });
             }
         }
-        let randoms: Vec<u64> = self.heard.iter().map(|_| self.random.next()).collect();
         let (addresses, said) = (self.addresses, &mut self.said);
         let begin = now();
-        for (datagram, random) in self.heard.iter().zip(randoms) {
+        for datagram in &self.heard {
             let address = addresses.address(datagram.endpoint).expect("an endpoint's");
-            let from = SocketAddrV4::new(Ipv4Addr::from(address), 5000);
+            let from = SocketAddrV4::new(Ipv4Addr::from(address), 700);
             let bytes = &datagram.bytes[..datagram.len];
-            self.service.receive(self.now, from, bytes, random);
+            self.service.receive(self.now, from, bytes);
         }
         self.service.tick(self.now, |to, content| {
             let endpoint = addresses.endpoint((*to.ip()).into());

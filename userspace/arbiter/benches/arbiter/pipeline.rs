@@ -118,6 +118,7 @@ pub(crate) fn settings(batch: usize) -> Settings {
         timeout: 1,
         lags: Lags::default(),
         own: None,
+        any_port: false,
     }
 }
 

@@ -28,4 +28,5 @@ pub(crate) const SETTINGS: Settings = Settings {
     timeout: TIMEOUT,
     lags: Lags { near: 0, far: 0 },
     own: None,
+    any_port: false,
 };

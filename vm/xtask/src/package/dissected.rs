@@ -212,15 +212,18 @@ fn fcp_packets() -> Vec<Case> {
         path,
     });
     let head = |bytes: &[u8], kind: u8, counts: u8, slots: u8| {
-        let check = bytes[24..32]
-            .iter()
-            .fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        let number = |bytes: &[u8]| {
+            let bytes = bytes.iter();
+            bytes.fold(0_u64, |all, byte| all << 8 | u64::from(*byte))
+        };
+        let (proof, check) = (number(&bytes[20..24]), number(&bytes[24..32]));
         Case::new(ipv4(&[], &udp(4_000, bytes)))
-            .says("weft.fcp.version", 1)
+            .says("weft.fcp.version", 2)
             .says("weft.fcp.kind", kind)
             .says("weft.fcp.counts", counts)
             .says("weft.fcp.slots", slots)
             .says("weft.fcp.endpoint", 600)
+            .says("weft.fcp.proof", format!("0x{proof:08x}"))
             .says("weft.fcp.check", format!("0x{check:016x}"))
     };
     let with_counts = |case: Case| {
@@ -257,6 +260,32 @@ fn fcp_packets() -> Vec<Case> {
             .says("weft.fcp.slot.offset", "0,200")
             .says("weft.fcp.slot.count", "1,0")
             .says("weft.fcp.slot.path", "2,15"),
+    );
+    let first = fcp::Head {
+        kind: fcp::Kind::Report,
+        endpoint: 600,
+        word,
+    };
+    let entries =
+        [(7, 1, 2, 3, 4), (65_535, 255, 65_535, 0, 1)].map(|(peer, path, sent, seen, lost)| {
+            fcp::Entry {
+                peer,
+                path,
+                sent,
+                seen,
+                lost,
+            }
+        });
+    let size = fcp::encode_report(&mut bytes, first, nonce, 99, &entries);
+    cases.push(
+        head(&bytes[..size], 6, 2, 0)
+            .says("weft.fcp.cookie", &cookie)
+            .says("weft.fcp.time", 99)
+            .says("weft.fcp.report.peer", "7,65535")
+            .says("weft.fcp.report.path", "1,255")
+            .says("weft.fcp.report.sent", "2,65535")
+            .says("weft.fcp.report.seen", "3,0")
+            .says("weft.fcp.report.lost", "4,1"),
     );
     let size = fcp::encode_reset(&mut bytes, 600, word, nonce);
     cases.push(

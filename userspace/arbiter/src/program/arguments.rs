@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum};
+use weft_arbiter::Lags;
+use weft_arbiter::routes::Ways;
+use weft_arbiter::service::{Policy, Settings};
+use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
+use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
+use weft_words::quantity;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Of a fat-tree with switches of 4 ports: two hosts at each of two switches of four pods, two ways up
+  # from each switch. Run it on the host 10.0.0.2.
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --edge-ways 2 --core-ways 2
+
+  # Of one rack, whose links are a thousand times slower than 10 Gbit/s; all times are, too.
+  weft-arbiter --first 10.0.0.2 --hosts 5 --timeslot 1.27ms --lead 65ms --timeout 315ms
+
+  # Two of them, on the hosts 10.0.0.2 and 10.3.1.3.
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.3.1.3
+  weft-arbiter --first 10.0.0.2 --hosts 2 --racks 2 --pods 4 --peer 10.0.0.2 --second
+
+  # Of 256 hosts, where one processor is not enough and there are three to spare.
+  weft-arbiter --first 10.0.0.2 --hosts 16 --racks 16 --edge-ways 16 --threads 3
+
+  # What was found to be faulty is repaired: packets go there again.
+  kill -USR1 $(pidof weft-arbiter)
+
+  # Figures every second, as a line of JSON each; once more at the end (SIGTERM, SIGINT).
+  weft-arbiter --first 10.0.0.2 --hosts 5 --statistics figures.json --every 1s";
+
+/// Fastpass's arbiter: tells each host when to send to whom, and by which path
+#[derive(Debug, Parser)]
+#[command(name = "weft-arbiter", version, after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The address of endpoint 0
+    #[arg(long, value_name = "ADDRESS")]
+    first: Ipv4Addr,
+    /// Hosts of a rack; their addresses follow each other
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    hosts: u32,
+    /// Racks of a pod, 256 addresses apart
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    racks: u32,
+    /// Pods, 65536 addresses apart
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
+    pods: u32,
+    /// Ways up from a host's switch
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    edge_ways: usize,
+    /// Ways up from each of the switches above it
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    core_ways: usize,
+    /// How much later a full frame is at the next switch than at this one: its time on a link, and the link's delay. Without
+    /// it all ways count as equally long
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    hop: Option<Duration>,
+    /// The endpoint on whose host it runs, if any: of its link it leaves what its own packets take
+    #[arg(long, value_name = "ADDRESS")]
+    own: Option<Ipv4Addr>,
+    /// The host of another arbiter, at the same port: one of the two is active
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) peer: Option<Ipv4Addr>,
+    /// It is the second of the two: the other one begins
+    #[arg(long, requires = "peer")]
+    pub(crate) second: bool,
+    /// How long the other one may be silent
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time, requires = "peer")]
+    pub(crate) window: Duration,
+    /// Where it listens
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DEFAULT_PORT as u16))]
+    pub(crate) listen: SocketAddrV4,
+    /// Who gets a timeslot first: who has waited longest, or who needs the fewest
+    #[arg(long, value_enum, default_value_t = Order::MaxMin)]
+    policy: Order,
+    /// Length of a timeslot; the hosts' must be the same
+    #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
+    pub(crate) timeslot: Duration,
+    /// Timeslots that are allocated together
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    pub(crate) batch: usize,
+    /// How long before it begins a batch is allocated
+    #[arg(long, value_name = "TIME", default_value = "65us", value_parser = time)]
+    pub(crate) lead: Duration,
+    /// Until what an endpoint has not acknowledged is said again
+    #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
+    timeout: Duration,
+    /// 3: allocation and path selection have threads of their own. It pays where one thread does not keep up, as
+    /// skipped_timeslots of the figures tells, and three processors are free; a batch then takes two hand-overs more of its lead
+    #[arg(long, value_enum, value_name = "NUMBER", default_value_t = Threads::One)]
+    pub(crate) threads: Threads,
+    /// Accept endpoints at ports from 1024 on too, which any process can use
+    #[arg(long)]
+    any_port: bool,
+    /// Appends figures to a file, a line of JSON each time
+    #[arg(long, value_name = "FILE")]
+    pub(crate) statistics: Option<PathBuf>,
+    /// How often, besides at the end
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "statistics")]
+    pub(crate) every: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    MaxMin,
+    MinFct,
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Threads {
+    #[value(name = "1")]
+    One,
+    #[value(name = "3")]
+    Three,
+}
+
+/// `1231ns`, `1.27ms`.
+fn time(text: &str) -> Result<Duration, String> {
+    match quantity::read(text, quantity::TIMES) {
+        Ok(0) => Err("must be longer than nothing".to_owned()),
+        Ok(ns) => Ok(Duration::from_nanos(ns)),
+        Err(_) => Err("expected a time, for example 65us".to_owned()),
+    }
+}
+
+pub(crate) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Arguments {
+    /// # Errors
+    ///
+    /// If there is no such fabric.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let addresses = Addresses {
+            first: self.first.into(),
+            hosts: self.hosts,
+            racks: self.racks,
+            pods: self.pods,
+        };
+        let last = addresses.count().saturating_sub(1);
+        ensure!(
+            (2..=MAX_ENDPOINTS).contains(&addresses.count()),
+            "--hosts times --racks times --pods must be between 2 and {MAX_ENDPOINTS}, not {}",
+            addresses.count()
+        );
+        ensure!(
+            addresses.address(last as u16).is_some(),
+            "--first: the last endpoint would be beyond 255.255.255.255"
+        );
+        let own = self.own.map(|own| {
+            let endpoint = addresses.endpoint(own.into());
+            endpoint.with_context(|| format!("--own {own} is no endpoint's address"))
+        });
+        Ok(Settings {
+            addresses,
+            ways: Ways {
+                edge: self.edge_ways,
+                core: self.core_ways,
+            },
+            policy: match self.policy {
+                Order::MaxMin => Policy::MaxMin,
+                Order::MinFct => Policy::MinFct,
+            },
+            batch: self.batch,
+            timeslot: ns(self.timeslot),
+            lead: ns(self.lead),
+            timeout: ns(self.timeout),
+            lags: self.lags(),
+            own: own.transpose()?,
+            any_port: self.any_port,
+        })
+    }
+
+    /// To another switch of the pod it is two links more, to another pod four.
+    fn lags(&self) -> Lags {
+        let (hop, timeslot) = (self.hop.map_or(0, ns), ns(self.timeslot));
+        let timeslots = |links: u64| {
+            let rounded = links.saturating_mul(hop).saturating_add(timeslot / 2) / timeslot;
+            u32::try_from(rounded).unwrap_or(u32::MAX)
+        };
+        Lags {
+            near: timeslots(2),
+            far: timeslots(4),
+        }
+    }
+}

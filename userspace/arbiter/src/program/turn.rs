@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One turn of the main loop: how much is read before what is due is done.
+//!
+//! The loop ends its reading when the next event is due, or when the time of a batch has passed. A datagram that
+//! is not genuine costs a bounded amount of work ([`sessions`](weft_arbiter::service)), so that a flood delays an
+//! event by no more than [`LEAST`] datagrams take. That many are read in each turn, however late it is: requests
+//! are heard even where allocation takes all the time.
+
+use std::net::SocketAddrV4;
+
+use anyhow::Result;
+
+use super::arbiter::Arbiter;
+
+/// Datagrams that are read in a turn at least, if they have come.
+pub(crate) const LEAST: usize = 16;
+
+/// Where datagrams come from, and go to.
+pub(crate) trait Socket {
+    /// The next datagram that has come, if there is one.
+    fn next(&mut self) -> Result<Option<(SocketAddrV4, &[u8])>>;
+
+    /// Sends a datagram, at the next [`flush`](Self::flush) at the latest.
+    fn send(&mut self, to: SocketAddrV4, bytes: &[u8]);
+
+    /// Sends what was not sent yet.
+    fn flush(&mut self);
+}
+
+/// Receives what has come, within bounds, and does what is due; whether there may be more to receive.
+pub(crate) fn turn<S: Socket>(
+    arbiter: &mut Arbiter<'_>,
+    beats: Option<&mut S>,
+    endpoints: &mut S,
+    until: u64,
+    mut clock: impl FnMut() -> Result<u64>,
+) -> Result<bool> {
+    let mut is_behind = false;
+    let begin = clock()?;
+    if let Some(beats) = beats {
+        is_behind |= read(arbiter, beats, begin, &mut clock)?;
+    }
+    let due = arbiter.next_event().min(until);
+    let due = due.min(begin.saturating_add(arbiter.reading_time()));
+    is_behind |= read(arbiter, endpoints, due, &mut clock)?;
+    arbiter.tick(clock()?, |to, bytes| endpoints.send(to, bytes))?;
+    endpoints.flush();
+    Ok(is_behind)
+}
+
+/// Reads until there is nothing, or something else is due; whether there may be more.
+fn read(
+    arbiter: &mut Arbiter<'_>,
+    socket: &mut impl Socket,
+    due: u64,
+    clock: &mut impl FnMut() -> Result<u64>,
+) -> Result<bool> {
+    for count in 1.. {
+        let Some((from, bytes)) = socket.next()? else {
+            break;
+        };
+        let now = clock()?;
+        arbiter.receive(now, from, bytes);
+        if count >= LEAST && now >= due {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::VecDeque;
+    use std::net::Ipv4Addr;
+
+    use clap::Parser as _;
+    use weft_mechanisms::fastpass::endpoint::Endpoint;
+    use weft_mechanisms::fastpass::frame::{ENTRIES, Entry, Head, Kind, MAX_SIZE, encode_report};
+    use weft_mechanisms::heap::Heap;
+
+    use super::super::arguments::Arguments;
+    use super::*;
+
+    /// What a hostile datagram takes of the arbiter's time, with its system call, in ns.
+    const COST: u64 = 700;
+    const LEAD: u64 = 65_000;
+
+    /// A flood that never ends; one datagram in 32 is genuine, if there is one.
+    struct Flood<'a> {
+        clock: &'a Cell<u64>,
+        hostile: Option<Vec<u8>>,
+        read: usize,
+        genuine: VecDeque<Vec<u8>>,
+        now: Vec<u8>,
+        sent: Vec<(SocketAddrV4, Vec<u8>)>,
+    }
+
+    const ENDPOINT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 700);
+    const HOSTILE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 600);
+
+    impl Socket for Flood<'_> {
+        fn next(&mut self) -> Result<Option<(SocketAddrV4, &[u8])>> {
+            self.clock.set(self.clock.get() + COST);
+            self.read += 1;
+            let is_turn = self.read.is_multiple_of(32) || self.hostile.is_none();
+            if let Some(genuine) = is_turn.then(|| self.genuine.pop_front()).flatten() {
+                self.now = genuine;
+                return Ok(Some((ENDPOINT, &self.now)));
+            }
+            Ok(self.hostile.as_deref().map(|bytes| (HOSTILE, bytes)))
+        }
+
+        fn send(&mut self, to: SocketAddrV4, bytes: &[u8]) {
+            self.sent.push((to, bytes.to_vec()));
+        }
+
+        fn flush(&mut self) {}
+    }
+
+    fn forged() -> Vec<u8> {
+        let mut bytes = [0; MAX_SIZE];
+        let head = Head {
+            kind: Kind::Report,
+            endpoint: 0,
+            word: 7,
+        };
+        let len = encode_report(&mut bytes, head, 1, 5, &[Entry::default(); ENTRIES]);
+        bytes[..len].to_vec()
+    }
+
+    /// Neither are allocations late, nor does the active one of two arbiters yield as if it had stood still.
+    #[test]
+    fn a_flood_delays_no_allocation_and_ends_no_turn() {
+        let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4 --peer 10.0.0.9";
+        let arguments = Arguments::parse_from(arguments.split(' '));
+        let clock = Cell::new(1_000_000_000);
+        let time = || Ok(clock.get());
+        let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
+        let socket = |hostile| Flood {
+            clock: &clock,
+            hostile,
+            read: 0,
+            genuine: VecDeque::new(),
+            now: Vec::new(),
+            sent: Vec::new(),
+        };
+        let mut sockets = [None, Some(forged())].map(socket);
+        let [beats, endpoints] = &mut sockets;
+        // Until it is active nobody speaks.
+        let mut quiet = socket(None);
+        while !arbiter.is_active() {
+            clock.set(clock.get() + 50_000);
+            turn(&mut arbiter, Some(beats), &mut quiet, u64::MAX, time).unwrap();
+        }
+        let Ok(mut endpoint) = Endpoint::<Heap>::new(0, 4, 77, 315_000);
+        let (mut asked, mut given) = (0, 0);
+        for _ in 0..5000 {
+            // Something is wanted all the time, so that a batch is due all the time.
+            if endpoint.outstanding(1) < 500 {
+                asked += endpoint.ask(1, 500);
+            }
+            let mut bytes = [0; MAX_SIZE];
+            while let Some(len) = endpoint.poll(clock.get(), &mut bytes) {
+                endpoints.genuine.push_back(bytes[..len].to_vec());
+            }
+            let begin = clock.get();
+            let is_behind = turn(&mut arbiter, Some(beats), endpoints, u64::MAX, time).unwrap();
+            assert!(is_behind, "a flood has no end");
+            let late = clock.get() - begin;
+            assert!(late < LEAD / 2, "a turn took {late} ns");
+            assert!(arbiter.is_active(), "it has yielded");
+            for (to, bytes) in endpoints.sent.drain(..).filter(|(to, _)| *to == ENDPOINT) {
+                assert_eq!(to, ENDPOINT);
+                endpoint.receive(&bytes, |_| given += 1);
+            }
+        }
+        let counters = arbiter.line(clock.get()).counters;
+        assert!(
+            given > 10_000 && given + 1000 >= asked,
+            "{given} of {asked}"
+        );
+        assert_eq!(counters.sessions, 1);
+        assert_eq!(counters.skipped_timeslots, 0, "{counters:?}");
+    }
+
+    #[test]
+    fn requests_are_heard_where_something_is_always_due() {
+        let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4";
+        let arguments = Arguments::parse_from(arguments.split(' '));
+        let clock = Cell::new(1_000_000_000);
+        let mut arbiter = Arbiter::new(&arguments, None, clock.get()).unwrap();
+        let mut endpoints = Flood {
+            clock: &clock,
+            hostile: Some(forged()),
+            read: 0,
+            genuine: VecDeque::new(),
+            now: Vec::new(),
+            sent: Vec::new(),
+        };
+        let none: Option<&mut Flood<'_>> = None;
+        turn(&mut arbiter, none, &mut endpoints, 0, || Ok(clock.get())).unwrap();
+        assert_eq!(endpoints.read, LEAST);
+    }
+}
