@@ -175,7 +175,7 @@ bool weft_tcp_is_cwnd_limited(const struct sock *sk);
 bool weft_tcp_all_acked(const struct sock *sk);
 u32 weft_tcp_snd_wnd(const struct sock *sk);
 u32 weft_tcp_min_tso_segs(const struct sock *sk);
-bool weft_tcp_timer_fired(const struct sock *sk);
+bool weft_tcp_timed_out(const struct sock *sk);
 void weft_tcp_unpaced(struct sock *sk);
 u32 weft_rate_acked(const struct rate_sample *rs);
 u32 weft_rate_rtt_us(const struct rate_sample *rs);

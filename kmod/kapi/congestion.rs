@@ -56,7 +56,7 @@ use super::{
         weft_rate_rtt_us, weft_sock_net, weft_tcp_all_acked, weft_tcp_connected,
         weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn,
         weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
-        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timer_fired, weft_tcp_unpaced,
+        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timed_out, weft_tcp_unpaced,
         weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_NEEDS_ECN,
     },
     layout,
@@ -121,9 +121,9 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// The retransmission timer of an established connection fired: what is in flight is marked
-    /// lost, the window is one packet more than what still is in flight, and the first packet is
-    /// about to be sent again.
+    /// A retransmission timeout of an established connection, by the timer or clocked out by an ICMP
+    /// message (RFC 6069): what is in flight is marked lost, the window is one packet more than what
+    /// still is in flight, and the first packet is about to be sent again.
     fn timeout(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -608,7 +608,7 @@ impl<T: CongestionControl> Adapter<T> {
                 // A changed path MTU leads into this state, too.
                 if T::HAS_TIMEOUT
                     && u32::from(new) == tcp_ca_state_TCP_CA_Loss
-                    && weft_tcp_timer_fired(sk)
+                    && weft_tcp_timed_out(sk)
                 {
                     state.timeout(socket);
                 }

@@ -647,12 +647,22 @@ u32 weft_tcp_min_tso_segs(const struct sock *sk)
 }
 
 /*
- * The retransmission timer's handler runs, else there would be a timer as data
- * is out; not for the handshake.
+ * In set_state(TCP_CA_Loss): whether it is a timeout, and not for the handshake. Two functions enter
+ * that state:
+ *
+ * - tcp_enter_loss(), in a timeout. The timer's handler has cleared icsk_pending. But an ICMP message
+ *   that the peer cannot be reached may find the next timeout overdue and clock it out
+ *   (tcp_ld_RTO_revert(), RFC 6069), while the timer is pending. It does so only after another
+ *   timeout without progress since: from this same state.
+ * - tcp_simple_retransmit(), where the path MTU has become smaller: the timer is pending, as data is
+ *   out, and never from this same state.
  */
-bool weft_tcp_timer_fired(const struct sock *sk)
+bool weft_tcp_timed_out(const struct sock *sk)
 {
-	return tcp_sk(sk)->packets_out && !inet_csk(sk)->icsk_pending &&
+	const struct inet_connection_sock *icsk = inet_csk(sk);
+
+	return tcp_sk(sk)->packets_out &&
+	       (!icsk->icsk_pending || icsk->icsk_ca_state == TCP_CA_Loss) &&
 	       !(BIT(sk->sk_state) & (TCPF_SYN_SENT | TCPF_SYN_RECV));
 }
 

@@ -74,7 +74,8 @@
 //! # What still makes a timeout another
 //!
 //! - An ICMP message after a timeout that the peer cannot be reached: `tcp_ld_RTO_revert` sets the
-//!   timer once by its own estimate, 200 ms or more.
+//!   timer once by its own estimate, which is the route's `rto_min` (200 ms by default) or more. If
+//!   that has passed already, the next timeout is there and then.
 //! - `TCP_THIN_LINEAR_TIMEOUTS` and its sysctl, off by default: with fewer than four packets out,
 //!   the first six timeouts in a row are the estimate.
 //! - A timeout longer than `TCP_RTO_MAX_MS` is that.

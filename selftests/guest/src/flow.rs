@@ -15,7 +15,8 @@ use nix::sys::socket::{
 
 use crate::capture::{Capture, Segment};
 use crate::modules;
-use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
+use crate::packets::{self, Sender};
+use crate::port::{FAR_IP, FAR_MAC, INDEX, LINK, NEAR_IP, NEAR_MAC, Port};
 use crate::transfer::{Connection, Plan};
 use weft_ktap::{Context, Namespace};
 
@@ -97,29 +98,66 @@ impl Flow {
             .collect())
     }
 
-    /// The state and the three numbers that the congestion control tells, as
-    /// getsockopt(TCP_CC_INFO) has them.
+    /// The sender's [`info`].
     pub(crate) fn info(&self) -> Result<(u16, [u32; 3])> {
-        const TCP_CC_INFO: i32 = 26;
-        let mut bytes = [0_u8; 16];
-        let mut size = bytes.len() as libc::socklen_t;
-        // SAFETY: The kernel writes at most `size` bytes, which there are.
-        let result = unsafe {
-            libc::getsockopt(
-                self.sender.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                TCP_CC_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut size,
-            )
-        };
-        Errno::result(result).context("TCP_CC_INFO")?;
-        ensure!(size == 16, "TCP_CC_INFO has {size} bytes");
-        let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16; // little-endian
-        ensure!(half(0) == 1, "TCP_CC_INFO is of nobody");
-        Ok((half(2), [word(4), word(8), word(12)]))
+        info(&self.sender)
     }
+}
+
+/// The state and the three numbers that a socket's congestion control tells, as
+/// getsockopt(TCP_CC_INFO) has them.
+pub(crate) fn info(socket: &impl AsRawFd) -> Result<(u16, [u32; 3])> {
+    const TCP_CC_INFO: i32 = 26;
+    let mut bytes = [0_u8; 16];
+    let mut size = bytes.len() as libc::socklen_t;
+    // SAFETY: The kernel writes at most `size` bytes, which there are.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            TCP_CC_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    Errno::result(result).context("TCP_CC_INFO")?;
+    ensure!(size == 16, "TCP_CC_INFO has {size} bytes");
+    let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16; // little-endian
+    ensure!(half(0) == 1, "TCP_CC_INFO is of nobody");
+    Ok((half(2), [word(4), word(8), word(12)]))
+}
+
+/// An ICMP message from the far end: the host that this segment of the near end's is for cannot be
+/// reached.
+pub(crate) fn tell_unreachable(port: &Port, segment: &Segment) -> Result<()> {
+    /// The header of an IPv4 packet, with a right checksum.
+    fn ipv4(protocol: u8, [from, to]: [[u8; 4]; 2], payload: u16) -> Vec<u8> {
+        let mut header = vec![0x45, 0];
+        header.extend((20 + payload).to_be_bytes());
+        header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+        header.extend([from, to].concat());
+        let checksum = packets::checksum(&header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        header
+    }
+    const HOST_UNREACHABLE: [u8; 2] = [3, 1];
+    let (from, to) = (segment.from, segment.to);
+    let mut message = HOST_UNREACHABLE.to_vec();
+    message.extend([0; 6]);
+    message.extend(ipv4(6, [from.0, to.0], 20 + segment.len as u16));
+    message.extend(from.1.to_be_bytes());
+    message.extend(to.1.to_be_bytes());
+    message.extend(segment.seq.to_be_bytes());
+    let checksum = packets::checksum(&message);
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let mut frame = [NEAR_MAC, FAR_MAC].concat();
+    frame.extend((libc::ETH_P_IP as u16).to_be_bytes());
+    frame.extend(ipv4(1, [FAR_IP, from.0], message.len() as u16));
+    frame.extend(message);
+    let sent = Sender::open(&port.far, INDEX)?.send_frame(&frame)?;
+    ensure!(sent, "the message was refused");
+    Ok(())
 }
 
 /// Checks that no packet can be marked (is ECN-capable) of a connection that needs marks and whose other

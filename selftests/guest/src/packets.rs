@@ -97,7 +97,8 @@ pub(crate) fn frame_to(packet: &Packet, way: &Way, tag: Option<Tag>) -> Vec<u8> 
     frame
 }
 
-fn checksum(header: &[u8]) -> u16 {
+/// The Internet checksum of an even number of bytes.
+pub(crate) fn checksum(header: &[u8]) -> u16 {
     let sum: u32 = header
         .chunks_exact(2)
         .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))

@@ -22,7 +22,7 @@ pub(crate) const INDEX: u32 = 100;
 
 pub(crate) const NEAR_IP: [u8; 4] = [10, 0, 0, 1];
 pub(crate) const FAR_IP: [u8; 4] = [10, 0, 0, 2];
-const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// How long the kernel may be busy with what was set up or taken down just now.

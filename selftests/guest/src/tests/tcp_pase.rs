@@ -18,7 +18,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use crate::capture::Segment;
 use crate::flow::{
     Flow, blacked_out, cubic_is_untouched_by, outage, settings_have_ranges, shown_by_ss, shows,
-    stays_while_sockets_use_it, without_ecn_nothing_can_be_marked,
+    stays_while_sockets_use_it, tell_unreachable, without_ecn_nothing_can_be_marked,
 };
 use crate::modules;
 use crate::port::{LINK, Port};
@@ -42,6 +42,8 @@ tests![
     #[once]
     nor_in_1000,
     a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered,
+    #[exact = "judges when segments are sent"]
+    so_does_one_that_an_icmp_message_clocks_out,
     #[exact = "judges when segments are sent"]
     a_packet_that_only_waited_is_not_sent_again,
     without_probing_a_timeout_in_a_lower_queue_sends_the_packet,
@@ -433,6 +435,30 @@ fn a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered(cx: &Context) 
     let (_, [_, told, _]) = flow.info()?;
     ensure!(told as usize == answered.len(), "it tells of {told} probes");
     Ok(())
+}
+
+/// After a timeout, a message that the peer cannot be reached has the kernel take back the doubling, and
+/// send at once if that has passed (RFC 6069).
+fn so_does_one_that_an_icmp_message_clocks_out(_: &Context) -> Result<()> {
+    let port = port(8)?;
+    let _ahead = ahead(&port, FEW)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    outage(&port, true)?;
+    flow.write(100_000)?;
+    // The first timeout is after some 240 ms, the next would be after twice as much again.
+    std::thread::sleep(Duration::from_millis(560));
+    let first = flow.data()?[0];
+    let probes = headers(&mut flow, first.time)?;
+    ensure!(probes.len() == 1, "before the message: {probes:?}");
+    tell_unreachable(&port, &first)?;
+    std::thread::sleep(2 * RTT);
+    let (data, probes) = (flow.data()?, headers(&mut flow, first.time)?);
+    ensure!(data.len() == 1, "sent again: {data:?}");
+    ensure!(probes.len() == 2, "after the message: {probes:?}");
+    let (_, [_, told, _]) = flow.info()?;
+    ensure!(told == 2, "it tells of {told} probes");
+    outage(&port, false)?;
+    flow.read(100_000)
 }
 
 fn a_packet_that_only_waited_is_not_sent_again(cx: &Context) -> Result<()> {

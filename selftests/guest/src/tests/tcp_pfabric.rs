@@ -16,7 +16,7 @@ use crate::capture::{Capture, History, Segment, Since, before, replay};
 use crate::flow::{
     Flow, blacked_out, counter, cubic_is_untouched_by, first_burst_of_a_late_choice,
     only_new_connections_have_a_window_of_3, outage, rounds, settings_have_ranges, shown_by_ss,
-    shows, stays_while_sockets_use_it,
+    shows, stays_while_sockets_use_it, tell_unreachable,
 };
 use crate::modules;
 use crate::port::{FAR_IP, LINK, NEAR_IP, Port};
@@ -48,6 +48,8 @@ tests![
     without_a_threshold_it_never_probes,
     #[exact = "judges when segments are sent"]
     an_answered_probe_restarts_from_a_window_of_one,
+    #[exact = "judges when segments are sent"]
+    a_timeout_that_an_icmp_message_clocks_out_counts,
     #[exact = "judges when segments are sent"]
     its_own_queue_dropping_everything_does_not_slow_its_timeouts,
     #[exact = "judges when segments are sent"]
@@ -482,6 +484,58 @@ fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
         "something else was sent again"
     );
     Ok(())
+}
+
+/// After a timeout, a message that the peer cannot be reached has the kernel send at once if its own
+/// estimate of the timeout has passed (RFC 6069). That is a timeout like any other.
+fn a_timeout_that_an_icmp_message_clocks_out_counts(cx: &Context) -> Result<()> {
+    const LONG: Duration = Duration::from_millis(600);
+    /// The timer wheel is 8 jiffies coarse there.
+    const COARSE: Duration = Duration::from_millis(40);
+    let port = port("20ms")?;
+    port.near.ip(&format!(
+        "route change 10.0.0.0/24 dev {LINK} quickack 1 rto_min 20ms"
+    ))?;
+    set(&port, "rto_us", LONG.as_micros() as u32)?;
+    let mut flow = Flow::open(&port, NAME)?;
+    // It has a round-trip time to estimate by.
+    flow.write(30_000)?;
+    flow.read(30_000)?;
+    outage(&port, true)?;
+    let before = flow.data()?.len();
+    flow.write(60_000)?;
+    std::thread::sleep(LONG * 3 / 2);
+    ensure!(info(&flow)?.timeouts == 1, "{:?}", info(&flow)?);
+    let first = flow.data()?[before];
+    tell_unreachable(&port, &first)?;
+    std::thread::sleep(LONG / 4);
+    let told = info(&flow)?;
+    std::thread::sleep(LONG);
+    let data = flow.data()?;
+    let sent: Vec<u64> = data
+        .iter()
+        .filter(|it| it.seq == first.seq)
+        .map(|it| it.time)
+        .collect();
+    let after: Vec<Duration> = sent
+        .windows(2)
+        .map(|pair| Duration::from_nanos(pair[1] - pair[0]))
+        .collect();
+    cx.note(format!("the first packet was sent again after {after:?}"));
+    ensure!((told.timeouts, told.in_a_row) == (2, 2), "{told:?}");
+    let [_, clocked_out, next] = after[..] else {
+        anyhow::bail!("{after:?}");
+    };
+    ensure!(
+        clocked_out < LONG - COARSE,
+        "the message clocked out nothing"
+    );
+    ensure!(
+        next.abs_diff(LONG) <= COARSE,
+        "the next one was {next:?} later"
+    );
+    outage(&port, false)?;
+    flow.read(60_000)
 }
 
 fn its_own_queue_dropping_everything_does_not_slow_its_timeouts(cx: &Context) -> Result<()> {
