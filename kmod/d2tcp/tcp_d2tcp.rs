@@ -30,7 +30,7 @@ use kapi::{
     clock::now,
     congestion::{CongestionControl, Info, Registration, Socket},
     described::Described,
-    ecn::Ecn,
+    ecn::{Arrival, Ecn},
     round::Round,
 };
 
@@ -132,11 +132,11 @@ impl CongestionControl for D2Tcp {
         self.recovering = recovering;
     }
 
-    fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) {
+    fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
         if event == tcp_ca_event_CA_EVENT_LOSS {
             self.lost(socket);
         }
-        self.ecn.cwnd_event(socket, event);
+        self.ecn.cwnd_event(socket, event)
     }
 
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {

@@ -230,8 +230,8 @@ u32 weft_tcp_smoothed_rtt_us(const struct sock *sk);
 /* Marks of congestion, see ecn.rs */
 u32 weft_tcp_delivered_ce(const struct sock *sk);
 u32 weft_tcp_rcv_nxt(const struct sock *sk);
-void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
-			 bool *ce_state);
+void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
+			 u32 prior_rcv_nxt);
 
 /* A header in place of a retransmission, see probe.rs */
 void weft_tcp_probe_instead(struct sock *sk);

@@ -16,6 +16,10 @@
 //! end              release
 //! ```
 //!
+//! Callbacks of one socket do not nest: while one runs, no method of [`Socket`], nor of the types that
+//! take one, calls a function of the kernel that can call back. What would is returned to the adapter,
+//! which does it when the flow's state is stored: see [`CongestionControl::cwnd_event`].
+//!
 //! # The handshake is the kernel's
 //!
 //! The kernel calls `init` at the handshake's end (`tcp_init_transfer`); but of a socket that
@@ -59,7 +63,7 @@ use super::{
         weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timed_out, weft_tcp_unpaced,
         weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_NEEDS_ECN,
     },
-    layout,
+    ecn, layout,
     namespace::{self, private::Sharing as _, Shared, Sharing},
     settings::{self, Namespaces, Settings},
 };
@@ -133,8 +137,14 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Something happened to the window.
-    fn cwnd_event(&mut self, _socket: &mut Socket<'_>, _event: tcp_ca_event) {
+    /// Something happened to the window, or a packet arrived that can be marked. The socket tells the
+    /// other end what [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) returned; callbacks may follow
+    /// from that.
+    fn cwnd_event(
+        &mut self,
+        _socket: &mut Socket<'_>,
+        _event: tcp_ca_event,
+    ) -> Option<ecn::Arrival> {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
@@ -482,7 +492,8 @@ impl<T: CongestionControl> Adapter<T> {
     #[inline]
     unsafe fn run<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> R {
         // SAFETY: As the caller promises; begin() wrote the state. It is copied in and out, so that
-        // a reference to it never lives beside the socket that holds it.
+        // a reference to it never lives beside the socket that holds it. Nobody else writes it in
+        // between: the socket is locked, and callbacks do not nest (see the module).
         unsafe {
             let room = weft_ca_room(sk).cast::<T>();
             let mut state = room.read();
@@ -620,8 +631,13 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn cwnd_event(sk: *mut sock, event: tcp_ca_event) {
-        // SAFETY: The kernel's argument.
-        unsafe { Self::with(sk, |state, socket| state.cwnd_event(socket, event)) };
+        // SAFETY: The kernel's argument. The flow's state is stored again before anything is told.
+        unsafe {
+            let arrival = Self::with(sk, |state, socket| state.cwnd_event(socket, event));
+            if let Some(arrival) = arrival.flatten() {
+                arrival.tell(sk);
+            }
+        }
     }
 
     unsafe extern "C" fn get_info(

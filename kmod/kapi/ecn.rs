@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Marks of congestion, counted exactly: the sender's half, and what DCTCP's receiver does (RFC 8257,
-//! §3.2), which the kernel leaves to the receiver's congestion control.
+//! Exact counts of congestion marks: the sender's half, and what DCTCP's receiver does (RFC 8257, §3.2),
+//! which the kernel leaves to the receiver's congestion control.
+//!
+//! The receiver acknowledges at once when marks begin or end, and before that sends an acknowledgement
+//! that it holds back. A local qdisc can answer that packet with `NET_XMIT_CN`; the kernel then enters
+//! `TCP_CA_CWR` and calls back into this congestion control on the same socket. So a callback only
+//! says what to send ([`Arrival`]), and the adapter sends it when the flow's state is stored.
 
 use super::{
     bindings::{
-        tcp_ca_event, tcp_ca_event_CA_EVENT_ECN_IS_CE, tcp_ca_event_CA_EVENT_ECN_NO_CE,
+        sock, tcp_ca_event, tcp_ca_event_CA_EVENT_ECN_IS_CE, tcp_ca_event_CA_EVENT_ECN_NO_CE,
         weft_tcp_ce_arrived, weft_tcp_delivered_ce, weft_tcp_rcv_nxt,
     },
     congestion::Socket,
 };
 
-/// One socket's.
+/// The marks of one socket.
 #[derive(Clone, Copy)]
 pub struct Ecn {
     /// Packets that arrived marked, when that was last asked for; wraps.
@@ -20,6 +25,16 @@ pub struct Ecn {
     prior_rcv_nxt: u32,
     /// Whether that packet was marked.
     ce: bool,
+}
+
+/// A packet has arrived: what the other end is told of its mark.
+#[must_use = "the other end has to be told of marks"]
+pub struct Arrival {
+    /// Whether it was marked, and whether the packet before it was.
+    ce: bool,
+    prior_ce: bool,
+    /// What was to be received next before it.
+    prior_rcv_nxt: u32,
 }
 
 impl Ecn {
@@ -43,15 +58,33 @@ impl Ecn {
         new
     }
 
-    /// A packet has arrived here, marked or not: the other end is told at once when that changes.
-    pub fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) {
+    /// For [`cwnd_event`](super::congestion::CongestionControl::cwnd_event): whether a packet has
+    /// arrived here, and what the other end is told of it.
+    pub fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
         let ce = event == tcp_ca_event_CA_EVENT_ECN_IS_CE;
         if !ce && event != tcp_ca_event_CA_EVENT_ECN_NO_CE {
-            return;
+            return None;
         }
-        // SAFETY: As in new(); both places are ours.
-        unsafe {
-            weft_tcp_ce_arrived(socket.as_ptr(), ce, &mut self.prior_rcv_nxt, &mut self.ce);
-        }
+        let arrival = Arrival {
+            ce,
+            prior_ce: self.ce,
+            prior_rcv_nxt: self.prior_rcv_nxt,
+        };
+        // SAFETY: As in new().
+        self.prior_rcv_nxt = unsafe { weft_tcp_rcv_nxt(socket.as_ptr()) };
+        self.ce = ce;
+        Some(arrival)
+    }
+}
+
+impl Arrival {
+    /// Tells the other end, at once if marks begin or end.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is valid and locked. Callbacks of its congestion control may run before this returns.
+    pub(super) unsafe fn tell(self, sk: *mut sock) {
+        // SAFETY: As the caller promises.
+        unsafe { weft_tcp_ce_arrived(sk, self.ce, self.prior_ce, self.prior_rcv_nxt) }
     }
 }

@@ -1001,25 +1001,27 @@ u32 weft_tcp_rcv_nxt(const struct sock *sk)
 	return tcp_sk(sk)->rcv_nxt;
 }
 
-/* dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. */
-void weft_tcp_ce_arrived(struct sock *sk, bool ce, u32 *prior_rcv_nxt,
-			 bool *ce_state)
+/*
+ * dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. Not from a callback:
+ * where a local qdisc answers the acknowledgement with NET_XMIT_CN, tcp_enter_cwr() calls ssthresh()
+ * and set_state() of this congestion control.
+ */
+void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
+			 u32 prior_rcv_nxt)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (*ce_state != ce) {
+	if (prior_ce != ce) {
 		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
-			if (*ce_state)
+			if (prior_ce)
 				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 			else
 				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
-			__tcp_send_ack(sk, *prior_rcv_nxt, 0);
+			__tcp_send_ack(sk, prior_rcv_nxt, 0);
 		}
 		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
 	}
-	*prior_rcv_nxt = tp->rcv_nxt;
-	*ce_state = ce;
 	if (ce)
 		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 	else

@@ -71,7 +71,7 @@ use kapi::{
     clock::{now, random, time_of_day},
     congestion::{CongestionControl, Info, Registration, Socket},
     described::Described,
-    ecn::Ecn,
+    ecn::{Arrival, Ecn},
     probe,
     settings::{Setting, Settings},
     store::KernelStore,
@@ -411,8 +411,8 @@ impl CongestionControl for Pase {
         self.apply(socket);
     }
 
-    fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) {
-        self.ecn.cwnd_event(socket, event);
+    fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
+        self.ecn.cwnd_event(socket, event)
     }
 
     fn set_state(&mut self, _socket: &mut Socket<'_>, state: u8) {

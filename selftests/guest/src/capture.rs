@@ -25,6 +25,8 @@ pub(crate) struct Segment {
     pub(crate) len: u32,
     /// The IPv4 header's second byte: code point and ECN.
     pub(crate) tos: u8,
+    /// Whether it tells of a mark of congestion (ECE).
+    pub(crate) ece: bool,
     pub(crate) syn: bool,
     pub(crate) fin: bool,
 }
@@ -51,6 +53,7 @@ impl Segment {
             ack: number(8),
             len: u32::from(u16::from_be_bytes([ip[2], ip[3]])).checked_sub(headers)?,
             tos: ip[1],
+            ece: tcp[13] & 0x40 != 0,
             syn: tcp[13] & 2 != 0,
             fin: tcp[13] & 1 != 0,
         })
@@ -214,6 +217,7 @@ mod tests {
             ack: 7,
             len: 0,
             tos: 0,
+            ece: false,
             syn: true,
             fin: false,
         };
