@@ -135,7 +135,7 @@ impl shared::Shared for Node {
 }
 
 /// Makes a port a member of its namespace's switch, until [`leave`].
-fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
+fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<Place> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
     if let Some(ports) = setup.shared(|node| node.0.wanted_room()) {
         let room = Room::new(ports)?;
@@ -159,7 +159,7 @@ fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<Place> {
 }
 
 /// Takes a port whose packets have left out of its switch.
-fn leave(rtnl: &Rtnl<'_, Port>, place: &Place) {
+fn leave(rtnl: &mut Rtnl<'_, Port>, place: &Place) {
     rtnl.shared(|node| node.0.leave(place));
     while let Some(memory) = rtnl.shared(|node| node.0.reap()) {
         drop(memory);

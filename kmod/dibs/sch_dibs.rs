@@ -94,7 +94,7 @@ struct Port {
 }
 
 /// Makes a port a member of its namespace's switch, until it leaves.
-fn join(setup: &Setup<'_, Port>, config: &Config) -> Result<u16> {
+fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<u16> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
     if let Some(wanted) = setup.shared(|fabric| fabric.0.wanted_places()) {
         let places = places(wanted)?;

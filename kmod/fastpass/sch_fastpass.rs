@@ -197,7 +197,7 @@ fn host(config: &Config) -> Result<Host<KernelStore>> {
 }
 
 /// Makes an endpoint a member of its namespace; its number.
-fn join(setup: &Setup<'_, Port>, member: Member) -> Result<usize> {
+fn join(setup: &mut Setup<'_, Port>, member: Member) -> Result<usize> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
     let full = setup.shared(|node| {
         let is_full = node.members.iter().all(Option::is_some);

@@ -251,14 +251,17 @@ impl Socket<'_> {
     }
 
     /// What the flows of the socket's network namespace share, locked for the length of `f`; `None` if it
-    /// is of another type. `f` must not sleep, allocate, or loop without a bound.
-    pub fn shared<S: Shared, R>(&self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
+    /// is of another type. `f` must not sleep, allocate, or loop without a bound. `&mut self`: `f` cannot
+    /// ask again, see [`Rtnl::shared`](super::scope::Rtnl::shared).
+    pub fn shared<S: Shared, R>(&mut self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
         if self.shared != TypeId::of::<S>() {
             return None;
         }
         // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose state
-        // is there as long as the namespace, which is not taken down before the socket. Callbacks do not
-        // call each other, so the lock is not held.
+        // is there as long as the namespace, which is not taken down before the socket. The lock is not
+        // held: callbacks of a socket do not nest (see the module), other sockets' run on other
+        // threads, and `f` cannot come back here, as this socket is borrowed for it and is the only
+        // one that a callback has.
         unsafe {
             let net = weft_sock_net(self.sk.as_ptr());
             Some(namespace::with(S::find_in(net), f))

@@ -4,7 +4,7 @@
 
 use core::{
     marker::PhantomData,
-    ops::Deref,
+    ops::{Deref, DerefMut},
     ptr::{addr_of, addr_of_mut, NonNull},
 };
 
@@ -174,13 +174,16 @@ impl<T: Qdisc> Rtnl<'_, T> {
         }
     }
 
-    /// What is shared, locked for the length of `f`; frames that are to be sent then are seen to.
-    pub fn shared<R>(&self, f: impl FnOnce(&mut T::Shared) -> R) -> R
+    /// What is shared, locked for the length of `f`; frames that are to be sent then are seen to. It
+    /// takes `&mut self`, as [`Sch::shared`]: else `f` could call it again, wait for its own lock for
+    /// ever, and on a kernel without SMP, where there is no lock, have the state twice.
+    pub fn shared<R>(&mut self, f: impl FnOnce(&mut T::Shared) -> R) -> R
     where
         T::Shared: namespace::Shared,
     {
         // SAFETY: Where T shares something, the namespace was found before there was a `Rtnl`
-        // (invariant). Its lock is not held: no callback of a qdisc runs inside of `f`s.
+        // (invariant). Its lock is not held: no callback of a qdisc runs inside of `f`s, and `f` cannot
+        // come back here, as `self`, the only one of a callback, is borrowed for it.
         unsafe { namespace::with(self.namespace, f) }
     }
 }
@@ -210,6 +213,12 @@ impl<'a, T: Qdisc> Deref for Setup<'a, T> {
 
     fn deref(&self) -> &Rtnl<'a, T> {
         &self.rtnl
+    }
+}
+
+impl<'a, T: Qdisc> DerefMut for Setup<'a, T> {
+    fn deref_mut(&mut self) -> &mut Rtnl<'a, T> {
+        &mut self.rtnl
     }
 }
 

@@ -235,7 +235,7 @@ fn link(socket: &Socket<'_>) -> Link {
 
 impl Pase {
     /// What the host's arbitrator says now, and what the others have said. They are asked again.
-    fn ask(&self, socket: &Socket<'_>) -> Verdict {
+    fn ask(&self, socket: &mut Socket<'_>) -> Verdict {
         let described = Described::of(socket);
         let about = About {
             remaining: described.remaining,
@@ -273,7 +273,7 @@ impl Pase {
     }
 
     /// The flow has nothing more to send, or goes.
-    fn end(&mut self, socket: &Socket<'_>) {
+    fn end(&mut self, socket: &mut Socket<'_>) {
         if self.number != 0 {
             let number = self.number;
             socket.shared(|Shared { local, global }| {
