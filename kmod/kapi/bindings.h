@@ -242,3 +242,4 @@ void weft_tcp_nothing_resent(struct sock *sk);
 size_t weft_layout(int which);
 
 #endif
+void weft_tcp_probes_end(void);

@@ -65,6 +65,7 @@ use super::{
     },
     ecn, layout,
     namespace::{self, private::Sharing as _, Shared, Sharing},
+    probe,
     settings::{self, Namespaces, Settings},
 };
 use crate::common::window::Ack;
@@ -734,5 +735,6 @@ impl<T: CongestionControl> PinnedDrop for Registration<T> {
         unsafe {
             tcp_unregister_congestion_control(&raw mut self.get_unchecked_mut().tables.registered)
         }
+        probe::end();
     }
 }

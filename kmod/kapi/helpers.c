@@ -1081,9 +1081,12 @@ void weft_tcp_probe_instead(struct sock *sk)
 		}
 	}
 	spin_unlock_bh(&weft_probe_lock);
-	/* Else the packet is sent again. */
+	/*
+	 * Else the packet is sent again. tcp_setsockopt() and tcp_getsockopt() read the pointer without the
+	 * socket's lock, and are to find the whole table behind it.
+	 */
 	if (free)
-		inet_csk(sk)->icsk_af_ops = &free->ops;
+		smp_store_release(&inet_csk(sk)->icsk_af_ops, &free->ops);
 }
 
 void weft_tcp_probe_over(struct sock *sk)
@@ -1094,7 +1097,25 @@ void weft_tcp_probe_over(struct sock *sk)
 	if (icsk->icsk_af_ops->rebuild_header != weft_probe_rebuild_header)
 		return;
 	mine = container_of_const(icsk->icsk_af_ops, struct weft_probe_ops, ops);
-	icsk->icsk_af_ops = mine->of;
+	/* Paired with READ_ONCE() in tcp_(get|set)sockopt(), as the kernel's own writers. */
+	WRITE_ONCE(icsk->icsk_af_ops, mine->of);
+}
+
+/*
+ * Before the module's memory goes, when no socket has one of these tables: tcp_(get|set)sockopt() may
+ * have read the pointer before the socket got its own table again, and been preempted before using it.
+ * They do not sleep in between, so each is done when every task has left the processor of its own
+ * accord once. synchronize_rcu() does not wait for a preempted task outside of a reader's section.
+ */
+void weft_tcp_probes_end(void)
+{
+	bool any;
+
+	spin_lock_bh(&weft_probe_lock);
+	any = weft_probe_ops[0].of;
+	spin_unlock_bh(&weft_probe_lock);
+	if (any)
+		synchronize_rcu_tasks();
 }
 
 /* What is acknowledged now had not been sent again: the timeout was none. */

@@ -20,9 +20,14 @@
 //!   ([`nothing_resent`]) the kernel finds that the timeout was none, and takes back what it marked.
 //!
 //! A packet that is still in the host's own queue is not sent again by the kernel, and gets no probe.
+//!
+//! `setsockopt` and `getsockopt` read the pointer to the table without the socket's lock, so it is
+//! written as the kernel writes it, and the tables stay until such readers are done ([`end`]).
 
 use super::{
-    bindings::{weft_tcp_nothing_resent, weft_tcp_probe_instead, weft_tcp_probe_over},
+    bindings::{
+        weft_tcp_nothing_resent, weft_tcp_probe_instead, weft_tcp_probe_over, weft_tcp_probes_end,
+    },
     congestion::Socket,
 };
 
@@ -37,6 +42,13 @@ pub fn instead(socket: &mut Socket<'_>) {
 pub fn over(socket: &mut Socket<'_>) {
     // SAFETY: As in instead().
     unsafe { weft_tcp_probe_over(socket.as_ptr()) }
+}
+
+/// Before the module goes, when no socket uses its congestion control any more: nobody uses a replaced
+/// table any more. May sleep.
+pub(super) fn end() {
+    // SAFETY: A C function without pointers; a module's exit may sleep.
+    unsafe { weft_tcp_probes_end() }
 }
 
 /// An acknowledgement arrived after a probe, and nothing was sent again since: before the kernel concludes
