@@ -410,6 +410,7 @@ bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 			   READ_ONCE(sk->sk_mark), tos & INET_DSCP_MASK,
 			   RT_SCOPE_UNIVERSE, IPPROTO_UDP, 0, htonl(address), 0,
 			   htons(port), it->port, sk_uid(sk));
+	security_sk_classify_flow(sk, flowi4_to_flowi_common(&way));
 	route = ip_route_output_flow(net, &way, sk);
 	if (IS_ERR(route))
 		return false;
