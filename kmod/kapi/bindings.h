@@ -206,7 +206,14 @@ void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority);
 u32 weft_sk_way(struct sock *sk, u8 *to);
 
 /* What is known of a flow, see described.rs */
+enum {
+	/* Flow::KEY of ebpf/common: "weft", and the version of the layout. */
+	WEFT_DESCRIBED_MAGIC = 0x74666577,
+	WEFT_DESCRIBED_LAYOUT = 1,
+};
 struct weft_described {
+	u32 magic;
+	u32 layout;
 	u64 base;
 	u64 size;
 	u64 deadline;
@@ -236,10 +243,10 @@ void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
 /* A header in place of a retransmission, see probe.rs */
 void weft_tcp_probe_instead(struct sock *sk);
 void weft_tcp_probe_over(struct sock *sk);
+void weft_tcp_probes_end(void);
 void weft_tcp_nothing_resent(struct sock *sk);
 
 /* Layouts as the C compiler sees them, compared with Rust's at load. */
 size_t weft_layout(int which);
 
 #endif
-void weft_tcp_probes_end(void);

@@ -4,8 +4,11 @@
 //! of weft's own level, and what it has written.
 //!
 //! The options are kept by an eBPF program (`ebpf/programs`, map `WEFT_FLOWS`) in the socket's storage. It
-//! runs with the socket locked, as callbacks do. Where it is not attached, or nothing was said, what is
-//! written and not yet acknowledged is all that is known.
+//! runs with the socket locked, as callbacks do. The value is found by what it begins with, since not
+//! every kernel is given the map's name: aya gives none where it cannot read the kernel's release, as
+//! `7.3-amd64`. A value of another version of weft is not read, and the kernel's log says so once. Where
+//! the program is not attached, or nothing was said, what is written and not yet acknowledged is all that
+//! is known.
 
 use core::mem::MaybeUninit;
 

@@ -911,8 +911,9 @@ void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority)
 }
 
 /*
- * What weft's eBPF programs keep in a socket's storage, found by the map's
- * name: a module has no other way to a map.
+ * What weft's eBPF programs keep in a socket's storage. A module has no way to a map, and a map may have
+ * no name: so the value says itself what it is, in its first bytes. What is there before the application
+ * has said anything begins with 0.
  */
 bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 {
@@ -925,13 +926,21 @@ bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 	storage = rcu_dereference(sk->sk_bpf_storage);
 	if (storage) {
 		hlist_for_each_entry_rcu(elem, &storage->list, snode) {
+			const struct weft_described *here = (void *)SDATA(elem)->data;
 			struct bpf_local_storage_map *map;
 
 			map = rcu_dereference(SDATA(elem)->smap);
-			if (!map || map->map.value_size != sizeof(*flow) ||
-			    strcmp(map->map.name, "WEFT_FLOWS"))
+			if (!map || map->map.value_size < sizeof(u64) ||
+			    here->magic != WEFT_DESCRIBED_MAGIC)
 				continue;
-			memcpy(flow, SDATA(elem)->data, sizeof(*flow));
+			if (here->layout != WEFT_DESCRIBED_LAYOUT ||
+			    map->map.value_size != sizeof(*flow)) {
+				pr_warn_once("%s: what applications say of their flows is lost: weft's eBPF programs are of another version (layout %u, not %u); attach them again with this version's weft-tag\n",
+					     KBUILD_MODNAME, here->layout,
+					     WEFT_DESCRIBED_LAYOUT);
+				continue;
+			}
+			memcpy(flow, here, sizeof(*flow));
 			found = true;
 			break;
 		}

@@ -22,6 +22,8 @@ pub mod sockopt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Flow {
+    /// [`KEY`](Self::KEY) once the application has said something; 0 before.
+    pub key: u64,
     /// Offset of the flow's first byte; of no meaning without [`BASE_KNOWN`](Self::BASE_KNOWN).
     pub base: u64,
     /// Bytes of the flow; 0 is unknown.
@@ -38,6 +40,14 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// By this weft's congestion controls find the value among all that a socket's storage has: a module
+    /// has no other way to a map, and a map's name is the loader's to give, which some kernels are not
+    /// given. `"weft"` and the version of this layout, of which a module tells when it is another.
+    pub const KEY: u64 = (Self::LAYOUT as u64) << 32 | u32::from_le_bytes(*b"weft") as u64;
+
+    /// The version of this layout; it changes with the fields.
+    pub const LAYOUT: u32 = 1;
+
     /// The flow's first byte is known.
     pub const BASE_KNOWN: u32 = 1;
 }

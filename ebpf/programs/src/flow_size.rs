@@ -122,6 +122,7 @@ unsafe fn set(request: &Request, sk: *mut bpf_sock) -> Result<(), i32> {
     }
     // SAFETY: A value of the map. The tag program may be reading it: see `rank::begin`.
     unsafe {
+        (*flow).key = Flow::KEY;
         match option {
             sockopt::FLOW_SIZE => {
                 begin(sk, flow);

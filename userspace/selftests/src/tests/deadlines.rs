@@ -3,6 +3,7 @@
 //! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results have it.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ktap::{Context, tests};
@@ -13,6 +14,8 @@ use crate::weft;
 
 tests![
     with_pase_the_earlier_deadline_of_two_goes_first,
+    #[once]
+    it_does_so_where_the_maps_have_no_names,
     #[once]
     with_pfabric_it_does_so_at_a_switch,
     #[once]
@@ -35,8 +38,19 @@ fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<Pat
 /// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer; also as a
 /// line of the report.
 fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
+    sooner_by(Command::new("weft"), cx, trace, words)
+}
+
+/// The same where `weft` is called so.
+fn sooner_by(
+    program: Command,
+    cx: &Context,
+    trace: &std::path::Path,
+    words: &str,
+) -> Result<Vec<f64>> {
     let trace = trace.display();
-    let run = weft::run(&format!("{FABRIC} --trace {trace} --warm-up 0 {words}"))?;
+    let words = format!("{FABRIC} --trace {trace} --warm-up 0 {words}");
+    let run = weft::run_by(program, &words)?;
     let mut flows = run.flows;
     flows.sort_by_key(|flow| flow.id);
     let of = |flow: &Flow| {
@@ -75,6 +89,20 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
     // By size, of which both have the same, it is whoever was first.
     let first = of("--set criterion=0")?;
     ensure!((2..=13).contains(&first), "{first} of 15 by size");
+    Ok(())
+}
+
+/// The loader gives maps no names where it cannot read the kernel's release, as `7.3-amd64`, or where that
+/// says that the kernel is too old for names. What applications say of their flows is known all the same.
+fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
+    weft::require_programs()?;
+    let folder = Folder::new()?;
+    let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
+    let words = "--scheme pase-local --set criterion=1 --deadline uniform:20ms-200ms";
+    let mut program = Command::new("setarch");
+    program.args(["--uname-2.6", "weft"]);
+    let first = clearly(&sooner_by(program, cx, &trace, words)?);
+    ensure!(first == 15, "{first} of 15");
     Ok(())
 }
 
