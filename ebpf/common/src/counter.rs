@@ -52,6 +52,9 @@ counters! {
     ReadPassed = "read.passed",
     /// Packets whose tag is malformed: treated as packets without.
     ReadMalformed = "read.malformed",
+    /// Packets without a tag, or with a malformed one, that are long enough to hold data and got the least
+    /// urgent rank for it.
+    ReadLast = "read.last",
     /// Packets that got a hash of their own.
     Sprayed = "read.sprayed",
     /// Options that were set.

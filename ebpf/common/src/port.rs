@@ -41,6 +41,20 @@ weft_mechanisms::named! {
     }
 }
 
+weft_mechanisms::named! {
+    /// The rank that a switch gives to a packet without a tag that is longer than [`MAX_WITHOUT_DATA`].
+    Untagged {
+        /// The least urgent, where hosts tag their data: the packet's sender did not, or could not.
+        Last = 0 "last",
+        /// The most urgent, as that of any packet without a tag: where no host tags.
+        First = 1 "first",
+    }
+}
+
+/// Bytes of an IP packet that need not hold data. A TCP segment without payload has at most 100 (IPv6, all
+/// of TCP's options), `ping` sends 84 or 104.
+pub const MAX_WITHOUT_DATA: u32 = 128;
+
 /// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers. It has a multiple of 8 bytes
 /// without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +79,8 @@ pub struct Port {
     pub stride: u32,
     /// Host: [`Tagged`].
     pub tagged: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Switch: [`Untagged`].
+    pub untagged: u32,
     /// What the loader found and puts back, of no meaning to programs.
     pub before: Before,
 }

@@ -38,5 +38,5 @@ pub use object::Object;
 pub use port::{Attacher, Gso, Hook, HostConfig, SwitchConfig};
 pub use weft_ebpf_common::{
     counter::Counter,
-    port::{Fallback, Policy, Role, Spray, Tagged},
+    port::{Fallback, Policy, Role, Spray, Tagged, Untagged},
 };

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use weft_ebpf::port::{self, Status};
 use weft_ebpf::{
     Attacher, Counters, Fallback, FlowSizes, Gso, Hook, HostConfig, Object, Policy, Role, Spray,
-    SwitchConfig, Tagged,
+    SwitchConfig, Tagged, Untagged,
 };
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ struct Cli {
 enum Command {
     /// Attach programs to a device, and to a cgroup
     #[command(after_help = EXAMPLES)]
-    Attach(Attach),
+    Attach(Box<Attach>),
     /// Detach programs and put back what attaching changed
     #[command(after_help = EXAMPLES)]
     Detach(Target),
@@ -124,6 +124,9 @@ struct Attach {
     /// Switch: for path, how many paths in a row take the same way on [default: 1]
     #[arg(long, requires = "dev", value_name = "N")]
     stride: Option<u32>,
+    /// Switch: rank of a packet without a tag that is long enough to hold data [default: last]
+    #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Untagged::ALL, Untagged::name)))]
+    untagged: Option<String>,
 }
 
 #[derive(Args)]
@@ -177,6 +180,7 @@ impl Attach {
                 spray: choice(Spray::ALL, Spray::name, self.spray.as_ref())?,
                 paths: self.paths.unwrap_or(0),
                 stride: self.stride.unwrap_or(0),
+                untagged: choice(Untagged::ALL, Untagged::name, self.untagged.as_ref())?,
             };
             return Attacher::new(object, None).at(hook).switch(dev, &config);
         }
@@ -184,6 +188,7 @@ impl Attach {
             ("--spray", self.spray.is_some()),
             ("--paths", self.paths.is_some()),
             ("--stride", self.stride.is_some()),
+            ("--untagged", self.untagged.is_some()),
         ];
         refuse(&foreign, "a switch: hosts have one way out")?;
         let config = HostConfig {
@@ -283,6 +288,7 @@ fn describe(status: &Status, stats: &mut Map<String, Value>) {
             if status.switch.stride != 0 {
                 stats.insert("stride".into(), json!(status.switch.stride));
             }
+            stats.insert("untagged".into(), json!(status.switch.untagged.name()));
             count(&status.counters, &["read"], stats);
         }
     }

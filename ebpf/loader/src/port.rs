@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use aya::Ebpf;
 use aya::maps::{Array, Map, MapData};
 use aya::programs::{ProgramError, ProgramInfo, SchedClassifier};
-use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray, Tagged};
+use weft_ebpf_common::port::{Before, Fallback, Policy, Port, Role, Spray, Tagged, Untagged};
 use weft_ebpf_common::{map, program};
 use weft_mechanisms::common::tag;
 
@@ -115,6 +115,8 @@ pub struct SwitchConfig {
     pub paths: u32,
     /// [`Spray::Path`]: so many paths in a row take the same way on; 0 is 1.
     pub stride: u32,
+    /// The rank of a packet without a tag that is long enough to hold data.
+    pub untagged: Untagged,
 }
 
 impl Default for SwitchConfig {
@@ -123,6 +125,7 @@ impl Default for SwitchConfig {
             spray: Spray::Off,
             paths: 0,
             stride: 0,
+            untagged: Untagged::Last,
         }
     }
 }
@@ -299,6 +302,7 @@ impl<'a> Attacher<'a> {
                 Spray::Path => config.stride.max(1),
                 _ => 0,
             },
+            untagged: config.untagged as u32,
             before,
             ..Port::default()
         };
@@ -512,6 +516,7 @@ pub fn status(device: &str) -> Result<Option<Status>> {
             spray: Spray::from_number(port.spray).with_context(version)?,
             paths: port.paths,
             stride: port.stride,
+            untagged: Untagged::from_number(port.untagged).with_context(version)?,
         },
         counters,
     }))

@@ -3,7 +3,10 @@
 //! Ingress: a switch reads the tag, a host removes it. A malformed tag is counted and left alone.
 
 use aya_ebpf::{EbpfContext as _, bindings::__sk_buff, macros::classifier, programs::TcContext};
-use weft_ebpf_common::counter::Counter;
+use weft_ebpf_common::{
+    counter::Counter,
+    port::{MAX_WITHOUT_DATA, Untagged},
+};
 use weft_mechanisms::common::tag::{self, IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_HEADER, Malformed, SIZE, Tag};
 
 use crate::{
@@ -25,10 +28,12 @@ pub fn weft_read(ctx: TcContext) -> i32 {
     let said = match find(&ctx, version) {
         PASSED => {
             maps::count(Counter::ReadPassed);
+            rank_untagged(&ctx);
             0
         }
         MALFORMED => {
             maps::count(Counter::ReadMalformed);
+            rank_untagged(&ctx);
             0
         }
         tag => {
@@ -44,6 +49,27 @@ pub fn weft_read(ctx: TcContext) -> i32 {
     };
     spray::spray(&ctx, said);
     NEXT
+}
+
+/// A packet without a tag keeps rank 0, the most urgent, unless it may hold data and hosts tag theirs.
+/// Else a host could gain by sending data without a tag, and one whose packets have no room for a tag (a
+/// route without `mtu lock`) would overtake all others unnoticed.
+#[inline(always)]
+fn rank_untagged(ctx: &TcContext) {
+    if ctx.len() <= ETHERNET_HEADER as u32 + MAX_WITHOUT_DATA {
+        return;
+    }
+    let Some(port) = maps::port(ctx) else {
+        return;
+    };
+    // SAFETY: A value of the map; the loader wrote this field before.
+    if unsafe { (*port).untagged } != Untagged::Last as u32 {
+        return;
+    }
+    let skb: *mut __sk_buff = ctx.as_ptr().cast();
+    // SAFETY: The context is valid while the program runs.
+    unsafe { (*skb).priority = u32::MAX };
+    maps::count(Counter::ReadLast);
 }
 
 #[classifier]

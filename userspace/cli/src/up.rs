@@ -261,12 +261,16 @@ fn programs(plan: &Plan, fabric: &Fabric) -> Option<String> {
                     spray,
                     paths,
                     stride,
+                    untagged,
                 } = config;
                 let mut role = format!("switch --spray {}", spray.name());
                 for (option, number) in [("paths", paths), ("stride", stride)] {
                     if number != 0 {
                         role += &format!(" --{option} {number}");
                     }
+                }
+                if untagged != weft_ebpf::Untagged::Last {
+                    role += &format!(" --untagged {}", untagged.name());
                 }
                 role
             }

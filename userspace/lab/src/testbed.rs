@@ -301,7 +301,8 @@ impl Programs {
                 let mut all = self.ways.iter();
                 let own = all.find(|(address, _)| *address == node.address);
                 let (_, ways) = own?;
-                Some(Attachment::Switch(switch_config(self.spray, *ways)))
+                let tags = self.tag.is_some();
+                Some(Attachment::Switch(switch_config(self.spray, *ways, tags)))
             }
         }
     }
@@ -333,7 +334,8 @@ fn host_config(tag: Tag) -> HostConfig {
     }
 }
 
-fn switch_config(spray: Spray, Ways { widest, stride }: Ways) -> SwitchConfig {
+/// `tags`: whether hosts tag their packets.
+fn switch_config(spray: Spray, Ways { widest, stride }: Ways, tags: bool) -> SwitchConfig {
     let (spray, paths, stride) = match spray {
         Spray::Off => (weft_ebpf::Spray::Off, 0, 0),
         Spray::Random => (weft_ebpf::Spray::Random, 0, 0),
@@ -344,6 +346,10 @@ fn switch_config(spray: Spray, Ways { widest, stride }: Ways) -> SwitchConfig {
         spray,
         paths,
         stride,
+        untagged: match tags {
+            true => weft_ebpf::Untagged::Last,
+            false => weft_ebpf::Untagged::First,
+        },
     }
 }
 

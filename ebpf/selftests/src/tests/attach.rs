@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use weft_ebpf::{
-    Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, port,
+    Attacher, Counter, FlowSizes, Hook, HostConfig, Object, Spray, SwitchConfig, Untagged, port,
 };
 
 use crate::cgroup::Cgroup;
@@ -26,6 +26,7 @@ pub(super) fn the_verifier_accepts_every_program() -> Result<String> {
         spray: Spray::RoundRobin,
         paths: 0,
         stride: 0,
+        untagged: Untagged::Last,
     };
     path.attach(&HostConfig::default(), &switch)?;
     let host = path.sender.enter(|| port::programs("eth"))??;
@@ -89,6 +90,7 @@ fn attach_and_detach(hook: Hook) -> Result<String> {
             spray: Spray::Random,
             paths: 0,
             stride: 0,
+            untagged: Untagged::Last,
         },
     )?;
     // A second port of one switch.

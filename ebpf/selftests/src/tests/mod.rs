@@ -61,7 +61,8 @@ parts! {
         a_tagged_packet_never_exceeds_the_mtu
         datagrams_and_their_fragments_are_tagged
         all_packets_carry_a_tag_where_that_is_asked_for
-        untagged_traffic_passes_untouched;
+        untagged_traffic_passes_untouched
+        data_without_a_tag_goes_last_at_a_switch;
     policy:
         #[once] size_is_the_flow_size_on_every_packet
         sent_counts_the_bytes_before

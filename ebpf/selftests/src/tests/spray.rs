@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weft_ebpf::{Attacher, Counter, Hook, HostConfig, Spray, SwitchConfig, port};
+use weft_ebpf::{Attacher, Counter, Hook, HostConfig, Spray, SwitchConfig, Untagged, port};
 use weft_mechanisms::common::tag::Tag;
 
 use crate::capture::Capture;
@@ -72,6 +72,7 @@ const ROUND_ROBIN: SwitchConfig = SwitchConfig {
     spray: Spray::RoundRobin,
     paths: 0,
     stride: 0,
+    untagged: Untagged::Last,
 };
 
 pub(super) fn round_robin_splits_evenly_v4() -> Result<String> {
@@ -90,6 +91,7 @@ pub(super) fn round_robin_over_three_paths_splits_evenly() -> Result<String> {
             spray: Spray::RoundRobin,
             paths: 3,
             stride: 0,
+            untagged: Untagged::Last,
         },
     )
 }
@@ -147,6 +149,7 @@ pub(super) fn random_takes_every_path() -> Result<String> {
             spray: Spray::Random,
             paths: 0,
             stride: 0,
+            untagged: Untagged::Last,
         },
     )?;
     // 250 each, with a standard deviation of 14: five of those.
@@ -190,6 +193,7 @@ pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
         spray: Spray::Path,
         paths: 3,
         stride: 2,
+        untagged: Untagged::Last,
     };
     path.first.enter(|| attacher.switch("left", &config))??;
     let captures: Vec<_> = (2..5)

@@ -9,7 +9,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use weft_ebpf::{Counter, Counters, Gso, Hook, HostConfig, Policy, SwitchConfig, Tagged, port};
+use weft_ebpf::{
+    Attacher, Counter, Counters, Gso, Hook, HostConfig, Policy, SwitchConfig, Tagged, Untagged,
+    port,
+};
 use weft_mechanisms::common::tag::{Tag, find_in_packet};
 
 use crate::capture::Capture;
@@ -544,5 +547,76 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
             .is_err()
     );
     ensure!(counters(&path.sender, "eth")?.get(Counter::Tagged) == 0);
+    Ok(String::new())
+}
+
+/// Packets of a port that were sent by its upper and by its lower band.
+fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
+    let text = switch.command(
+        "tc",
+        &format!("-s -j -n {} qdisc show dev {device}", switch.path()),
+    )?;
+    let all: Vec<serde_json::Value> = serde_json::from_str(&text).context("tc's JSON")?;
+    let band = |handle: &str| {
+        let found = all.iter().find(|it| it["handle"] == handle);
+        found
+            .and_then(|it| it["packets"].as_u64())
+            .context("no band")
+    };
+    Ok([band("11:")?, band("12:")?])
+}
+
+/// A host that does not tag its data, or whose packets have no room for a tag, does not overtake others.
+/// What cannot hold data does: acknowledgements, and what opens a connection.
+pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
+    const PORT: u16 = 9;
+    for (version, longest) in [(Version::V4, 100), (Version::V6, 80)] {
+        for untagged in [Untagged::Last, Untagged::First] {
+            let path = Path::new(1)?;
+            let config = SwitchConfig {
+                untagged,
+                ..SwitchConfig::default()
+            };
+            path.first
+                .enter(|| Attacher::new(&path.object, None).switch("left", &config))??;
+            for words in [
+                "qdisc add dev right2 root handle 1: prio bands 2",
+                "qdisc add dev right2 parent 1:1 handle 11: pfifo",
+                "qdisc add dev right2 parent 1:2 handle 12: pfifo",
+                // By the highest bit.
+                "filter add dev right2 parent 1: handle 1 flow map key priority rshift 31 \
+                 baseclass 1:1",
+            ] {
+                path.first.command("tc", words)?;
+            }
+            let receiver = path.receiver_address(version);
+            transfer::reach(&path.sender, &path.receiver, receiver)?;
+            let sent = |payload: usize| -> Result<[u64; 2]> {
+                let before = bands(&path.first, "right2")?;
+                let any = match version {
+                    Version::V4 => "0.0.0.0:0",
+                    Version::V6 => "[::]:0",
+                };
+                let socket = path.sender.enter(|| UdpSocket::bind(any))??;
+                socket.send_to(&vec![0; payload], (receiver, PORT))?;
+                let after = bands(&path.first, "right2")?;
+                Ok([after[0] - before[0], after[1] - before[1]])
+            };
+            let data = match untagged {
+                Untagged::Last => [0, 1],
+                Untagged::First => [1, 0],
+            };
+            // 128 bytes with the headers, one more, and a full packet.
+            for (payload, expected) in [(longest, [1, 0]), (longest + 1, data), (1400, data)] {
+                let counted = sent(payload)?;
+                ensure!(
+                    counted == expected,
+                    "{version:?}, {payload} bytes, {untagged:?}: {counted:?}"
+                );
+            }
+            let counted = counters(&path.first, "left")?.get(Counter::ReadLast);
+            ensure!(counted == 2 * data[1], "{counted} counted");
+        }
+    }
     Ok(String::new())
 }
