@@ -10,6 +10,7 @@
 //! - **threshold**: the window up to which slow start goes (`ssthresh`), at least 2.
 //! - **acknowledged**: said of a packet when an ACK tells for the first time that it arrived,
 //!   cumulatively or selectively.
+//! - **limited**: said of a flow that had more to send than the window let it.
 //! - **timeout**: the retransmission timer fires. Timeouts are *in a row* until a packet is
 //!   acknowledged.
 //! - **probe**: a minimum-sized packet with one byte of the first unacknowledged packet.
@@ -34,14 +35,18 @@
 //!                     └───────────────────────────────────────────────┘
 //! ```
 //!
-//! Nothing else moves the window: not a duplicate ACK, not a mark, not time. When to fire the
-//! timer is the caller's: the paper's timeout is fixed, three times the fabric's round-trip time.
+//! The window grows only while it limits the flow. Nothing else moves it: not a duplicate ACK, not a
+//! mark, not time. When to fire the timer is the caller's: the paper's timeout is fixed, three times the
+//! fabric's round-trip time.
 //!
 //! # What the paper leaves open
 //!
 //! - "For every packet acknowledgement we do additive increase as in standard TCP": each packet
 //!   counts once, when it is acknowledged first, cumulatively or selectively. An ACK that
 //!   acknowledges no packet, as a duplicate one without news, counts for nothing.
+//! - A flow that the window does not limit does not grow, as in Linux (`tcp_is_cwnd_limited`) and
+//!   RFC 7661: it has not tried the window that it would leave behind. The authors' ns-2 has no such
+//!   rule, and needs none: there each flow has all of its data from its first packet on.
 //! - "ssthresh is set to half the window size before the timeout occurred": before *that* timeout.
 //!   So a second one in a row, whose window is 1, leaves the least threshold, which is 2 as in RFC
 //!   5681 and in ns-2, where the authors ran it. (RFC 5681 would keep the first one's.)
@@ -163,14 +168,18 @@ impl RateControl {
         self.probes
     }
 
-    /// An ACK acknowledges `packets`; 0 is an ACK without news.
-    pub fn on_ack(&mut self, packets: u32) {
+    /// An ACK acknowledges `packets`; 0 is an ACK without news. `limited`: the flow had more to send
+    /// than the window let it.
+    pub fn on_ack(&mut self, packets: u32, limited: bool) {
         if packets == 0 {
             return;
         }
         self.in_a_row = 0;
         if self.probing {
             self.probing = false;
+            return;
+        }
+        if !limited {
             return;
         }
         let max = self.params.max_window;
@@ -225,7 +234,7 @@ impl WindowLaw for RateControl {
     }
 
     fn on_ack(&mut self, ack: Ack) {
-        self.on_ack(ack.packets);
+        self.on_ack(ack.packets, ack.limited);
     }
 
     fn on_timeout(&mut self) -> Resend {

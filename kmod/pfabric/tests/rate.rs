@@ -34,7 +34,7 @@ fn for_every_packet_acknowledgement_we_do_additive_increase() {
     for window in 12..40 {
         for _ in 0..window {
             assert_eq!(flow.window(), window);
-            flow.on_ack(1);
+            flow.on_ack(1, true);
         }
     }
     assert_eq!(flow.window(), 40);
@@ -44,11 +44,46 @@ fn for_every_packet_acknowledgement_we_do_additive_increase() {
 fn an_ack_of_several_packets_counts_for_each() {
     let (mut one_by_one, mut at_once) = (unlimited(4), unlimited(4));
     for packets in [3, 1, 9, 40, 2] {
-        (0..packets).for_each(|_| one_by_one.on_ack(1));
-        at_once.on_ack(packets);
+        (0..packets).for_each(|_| one_by_one.on_ack(1, true));
+        at_once.on_ack(packets, true);
         assert_eq!(at_once.window(), one_by_one.window());
     }
     assert!(at_once.window() > 10);
+}
+
+/// "As in standard TCP": a window that the flow does not fill is not tried, so it proves nothing
+/// (RFC 7661). What the flow could send at once stays what it has tried.
+#[test]
+fn a_flow_that_the_window_does_not_limit_does_not_grow() {
+    let mut increasing = unlimited(12);
+    (0..1000).for_each(|_| increasing.on_ack(1, false));
+    assert_eq!((increasing.window(), increasing.threshold()), (12, 12));
+    // Nothing was saved up meanwhile.
+    (0..11).for_each(|_| increasing.on_ack(1, true));
+    assert_eq!(increasing.window(), 12);
+    increasing.on_ack(1, true);
+    assert_eq!(increasing.window(), 13);
+
+    let mut starting = unlimited(12);
+    starting.on_timeout();
+    starting.on_ack(3, false);
+    assert_eq!((starting.window(), starting.phase()), (1, Phase::SlowStart));
+    starting.on_ack(3, true);
+    assert_eq!(starting.window(), 4);
+}
+
+/// An acknowledgement ends a row of timeouts, and probe mode, whatever limits the flow.
+#[test]
+fn an_acknowledgement_of_a_flow_that_is_not_limited_is_one() {
+    let mut flow = flow(12, 23, 2);
+    flow.on_timeout();
+    flow.on_timeout();
+    assert_eq!(flow.phase(), Phase::Probe);
+    flow.on_ack(1, false);
+    assert_eq!(
+        (flow.phase(), flow.timeouts_in_a_row()),
+        (Phase::SlowStart, 0)
+    );
 }
 
 /// "There are no fast retransmits, dupACKs or any other such mechanisms."
@@ -56,12 +91,12 @@ fn an_ack_of_several_packets_counts_for_each() {
 fn a_duplicate_ack_without_news_does_nothing() {
     for steps in 0..4 {
         let mut flow = unlimited(12);
-        flow.on_ack(7);
+        flow.on_ack(7, true);
         for _ in 0..steps {
             flow.on_timeout();
         }
         let before = format!("{flow:?}");
-        (0..1000).for_each(|_| flow.on_ack(0));
+        (0..1000).for_each(|_| flow.on_ack(0, true));
         assert_eq!(format!("{flow:?}"), before);
     }
 }
@@ -87,11 +122,11 @@ fn a_timeout_restarts_from_a_window_of_one() {
     assert_eq!(flow.window(), 1);
     // 1, 2, 4, then the threshold.
     for window in [2, 4, 6] {
-        flow.on_ack(flow.window());
+        flow.on_ack(flow.window(), true);
         assert_eq!(flow.window(), window);
     }
     assert_eq!(flow.phase(), Phase::AdditiveIncrease);
-    flow.on_ack(4); // two packets beyond the threshold were acknowledged before
+    flow.on_ack(4, true); // two packets beyond the threshold were acknowledged before
     assert_eq!(flow.window(), 7);
 }
 
@@ -129,7 +164,7 @@ fn an_acknowledgement_between_them_makes_timeouts_not_consecutive() {
         for _ in 0..4 {
             assert_eq!(flow.on_timeout(), Resend::Packet);
         }
-        flow.on_ack(1);
+        flow.on_ack(1, true);
         assert_eq!(flow.timeouts_in_a_row(), 0);
     }
     assert_eq!((flow.timeouts(), flow.probes()), (40, 0));
@@ -141,12 +176,12 @@ fn probe_mode_re_enters_slow_start_once_it_receives_an_acknowledgement() {
     for packets in [1, 2, 30] {
         let mut flow = flow(12, 23, 1);
         assert_eq!(flow.on_timeout(), Resend::Probe);
-        flow.on_ack(0);
+        flow.on_ack(0, true);
         assert_eq!(flow.phase(), Phase::Probe, "a duplicate ACK is no answer");
-        flow.on_ack(packets);
+        flow.on_ack(packets, true);
         assert_eq!(flow.phase(), Phase::SlowStart);
         assert_eq!((flow.window(), flow.threshold()), (1, 6));
-        flow.on_ack(1);
+        flow.on_ack(1, true);
         assert_eq!(flow.window(), 2);
     }
 }
@@ -163,13 +198,13 @@ fn a_threshold_of_zero_turns_probe_mode_off() {
 #[test]
 fn the_window_never_exceeds_the_largest_one() {
     let mut flow = RateControl::new(Params::PAPER);
-    (0..1000).for_each(|_| flow.on_ack(1));
+    (0..1000).for_each(|_| flow.on_ack(1, true));
     assert_eq!(flow.window(), 23);
-    flow.on_ack(u32::MAX);
+    flow.on_ack(u32::MAX, true);
     assert_eq!(flow.window(), 23);
     // Nothing was saved up meanwhile.
     flow.on_timeout();
-    (0..11).for_each(|_| flow.on_ack(1));
+    (0..11).for_each(|_| flow.on_ack(1, true));
     assert_eq!(flow.window(), 11);
 }
 
@@ -182,7 +217,7 @@ fn an_initial_window_beyond_the_largest_one_is_that() {
 #[test]
 fn what_follows_an_idle_connection_is_a_new_flow() {
     let mut flow = RateControl::new(Params::PAPER);
-    flow.on_ack(5);
+    flow.on_ack(5, true);
     for _ in 0..6 {
         flow.on_timeout();
     }
@@ -196,9 +231,9 @@ fn what_follows_an_idle_connection_is_a_new_flow() {
         "counted since the start"
     );
     // The five of before are forgotten.
-    (0..11).for_each(|_| flow.on_ack(1));
+    (0..11).for_each(|_| flow.on_ack(1, true));
     assert_eq!(flow.window(), 12);
-    flow.on_ack(1);
+    flow.on_ack(1, true);
     assert_eq!(flow.window(), 13);
 }
 
@@ -231,12 +266,12 @@ impl Model {
         threshold > 0 && self.timeouts >= threshold
     }
 
-    fn ack(&mut self, packets: u32) {
+    fn ack(&mut self, packets: u32, limited: bool) {
         let answer = self.probing();
         if packets > 0 {
             self.timeouts = 0;
         }
-        if answer {
+        if answer || !limited {
             return;
         }
         let max = u64::from(self.params.max_window.max(1));
@@ -269,16 +304,20 @@ impl Model {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Ack(u32),
+    Ack { packets: u32, limited: bool },
     Timeout,
     Idle,
 }
 
 fn event() -> impl Strategy<Value = Event> {
+    let ack = |packets| {
+        let limited = prop_oneof![5 => Just(true), 1 => Just(false)];
+        (packets, limited).prop_map(|(packets, limited)| Event::Ack { packets, limited })
+    };
     prop_oneof![
-        6 => Just(Event::Ack(1)),
-        2 => (0..5_u32).prop_map(Event::Ack),
-        1 => (0..5000_u32).prop_map(Event::Ack),
+        6 => ack(1..2_u32),
+        2 => ack(0..5_u32),
+        1 => ack(0..5000_u32),
         2 => Just(Event::Timeout),
         1 => Just(Event::Idle),
     ]
@@ -303,9 +342,9 @@ proptest! {
         let (mut law, mut model) = (RateControl::new(params), Model::new(params));
         for event in events {
             match event {
-                Event::Ack(packets) => {
-                    law.on_ack(packets);
-                    model.ack(packets);
+                Event::Ack { packets, limited } => {
+                    law.on_ack(packets, limited);
+                    model.ack(packets, limited);
                 }
                 Event::Timeout => prop_assert_eq!(law.on_timeout(), model.timeout()),
                 Event::Idle => {
@@ -327,7 +366,7 @@ proptest! {
     ) {
         let mut flow = flow(params.0, params.1, params.2);
         for packets in acks {
-            flow.on_ack(packets);
+            flow.on_ack(packets, true);
             prop_assert!((1..=params.1.max(1)).contains(&flow.window()));
         }
     }
