@@ -45,6 +45,7 @@ pub mod number;
 pub mod parameter;
 mod ports;
 mod process;
+mod randomness;
 pub mod results;
 pub mod run;
 #[cfg(test)]

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use weft_load::engine::{Cancel, Config, Connections, Progress, Since};
 use weft_load::framing::Framing;
 use weft_load::generate::Workload;
@@ -24,6 +22,7 @@ use crate::fault::{Fault, Faults};
 use crate::follow;
 use crate::inputs;
 use crate::process;
+use crate::randomness::Stage;
 use crate::testbed::{self, ControlGroup, Sampled};
 use crate::topology;
 use crate::traffic::{Planned, Traffic};
@@ -31,8 +30,6 @@ use crate::trial::{Sampling, Trial};
 
 /// The clock's name under which work takes no time.
 const MODEL: &str = "model";
-/// Of a second.
-const NS: i64 = 1_000_000_000;
 
 pub use crate::trial::Outcomes;
 
@@ -253,9 +250,8 @@ impl Checked {
             said,
             load,
         } = run.workload(fabric, &framing, seed)?;
-        wait_for_half_past()?;
+        Stage::Weave.begin()?;
         let (testbed, mut processes) = testbed::weave(&self.plan, &fabric.scheme)?;
-        wait_for_half_past()?;
         let _removed = Temporary(&run.testbed);
         let declares = fabric.scheme.description.declares();
         let _membership = declares
@@ -358,20 +354,9 @@ fn kernel() -> Option<String> {
     Some(release.trim().to_owned())
 }
 
-/// Under the model clock, lets time go on to the middle of a second. What was done until now took time there for what it
-/// did not find (`vm/um/README.md`): a module that is loaded looks for libraries in more or fewer places with other
-/// packages in the guest, and all that follows would lie otherwise to the kernel's ticks, and to its taking new
-/// randomness, at whole seconds.
-fn wait_for_half_past() -> Result<()> {
-    if clock().as_deref() != Some(MODEL) {
-        return Ok(());
-    }
-    let clock = ClockId::CLOCK_MONOTONIC;
-    let now = clock_gettime(clock).context("reading the clock")?;
-    let then = TimeSpec::new(now.tv_sec() + 1, NS / 2);
-    clock_nanosleep(clock, ClockNanosleepFlags::TIMER_ABSTIME, &then)
-        .context("waiting for half a second")?;
-    Ok(())
+/// Whether the machine computes in no time.
+pub(crate) fn is_model_clock() -> bool {
+    clock().as_deref() == Some(MODEL)
 }
 
 /// What the machine's clock is, which only the one who made the machine knows.

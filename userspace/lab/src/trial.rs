@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::engine::{
-    Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Progress, Since, Tick, Times, Watch,
+    Cancel, Config, Ended, Engine, FlowResult, Host, Outcome, Phase, Progress, Since, Tick, Times,
+    Watch,
 };
 use weft_load::framing::Framing;
 use weft_load::generate::{Class, Flow, Workload};
@@ -28,6 +29,7 @@ use crate::gates::Measured;
 use crate::hops::Counted;
 use crate::listen::Listening;
 use crate::ports::{self, Continued, PortReading, Ports};
+use crate::randomness::Stage;
 use crate::topology;
 use cpu::Cpu;
 
@@ -236,6 +238,16 @@ impl Trial<'_> {
             });
             failure = written.err();
         };
+        let mut not_anew = None;
+        let mut phase = |phase| {
+            let stage = match phase {
+                Phase::Connections => Stage::Connections,
+                Phase::Flows => Stage::Flows,
+            };
+            if let Err(error) = stage.begin() {
+                not_anew = Some(error);
+            }
+        };
         let watch = Watch {
             progress: Some(Tick {
                 every: Duration::from_secs(1),
@@ -251,6 +263,7 @@ impl Trial<'_> {
             }),
             cancel: Some(cancel),
             more: keeps_up.then_some(&mut more),
+            phase: Some(&mut phase),
         };
         let (report, paths, counted) = std::thread::scope(|scope| {
             let fabric = (testbed, self.topology, self.dilation);
@@ -269,6 +282,9 @@ impl Trial<'_> {
             let counted = counting.map(Listening::end).transpose()?;
             anyhow::Ok((report, paths, counted))
         })?;
+        if let Some(error) = not_anew {
+            return Err(error);
+        }
         let path = paths.and_then(|(paths, missed)| paths.end(missed, self.dilation));
         if let Some(path) = path {
             record::write(out, &Record::Path(path))?;

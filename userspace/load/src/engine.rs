@@ -196,6 +196,17 @@ pub struct Watch<'a> {
     pub more: Option<&'a mut dyn FnMut() -> Option<Flow>>,
     /// Ends the run.
     pub cancel: Option<&'a Cancel>,
+    /// Is called right before a phase of the run begins.
+    pub phase: Option<&'a mut dyn FnMut(Phase)>,
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are opened ahead of the flows. Runs without such connections have no such phase.
+    Connections,
+    /// The run's clock begins, and flows start.
+    Flows,
 }
 
 /// What is called at given times.

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
 use weft_load::engine::{
-    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Progress, Report, Since, Stage,
-    Tick, Times, Watch,
+    Cancel, Config, Connections, Ended, Engine, Host, Outcome, Phase, Progress, Report, Since,
+    Stage, Tick, Times, Watch,
 };
 use weft_load::generate::{After, Background, Class, Flow, Until, Workload};
 use weft_load::pairs::Pairs;
@@ -725,6 +725,35 @@ fn an_engine_runs_again() {
     for _ in 0..2 {
         let report = engine.run(flows.iter().copied(), Watch::default());
         assert_all_finished(&report.unwrap(), &flows);
+    }
+}
+
+#[test]
+fn each_phase_is_told_before_anything_of_it_happens() {
+    use Phase::{Connections, Flows};
+    let flows = [0, 1].map(|id| flow(id, 0, (0, 1), 1_000));
+    for (config, expected) in [
+        (config(), vec![(Flows, 0)]),
+        (persistent(0), vec![(Flows, 0)]),
+        (persistent(2), vec![(Connections, 0), (Flows, 2)]),
+    ] {
+        let mut engine = Engine::new(hosts(24, 2), config).unwrap();
+        let mut told = Vec::new();
+        let mut phase = |phase| {
+            let sockets = sockets(24);
+            let senders = sockets.iter().filter(|socket| {
+                let is_sender = socket.local_addr().unwrap().ip() == address(24, 0);
+                is_sender && socket.peer_addr().is_ok()
+            });
+            told.push((phase, senders.count()));
+        };
+        let watch = Watch {
+            phase: Some(&mut phase),
+            ..Watch::default()
+        };
+        let report = engine.run(flows, watch).unwrap();
+        assert_all_finished(&report, &flows);
+        assert_eq!(told, expected);
     }
 }
 

@@ -79,7 +79,7 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has files that nobody opens, and `weft run` shows how far it is.
+    /// The guest has files that nobody opens, random numbers are drawn before the last run, and that is watched.
     ballast: bool,
 }
 

@@ -20,7 +20,7 @@ use super::report::{Ended, Failure, FlowResult, Lag, Outcome, Progress, Report, 
 use super::schedule::Schedule;
 use super::socket::{self, Counters};
 use super::timer::{Alarm, Clock, Period, ns};
-use super::{Connections, Engine, Tick, Watch, system};
+use super::{Connections, Engine, Phase, Tick, Watch, system};
 use crate::error::{Error, Result};
 use crate::generate::{Class, Flow};
 
@@ -38,10 +38,23 @@ const TRIES: u32 = 16;
 pub(super) fn run(engine: &mut Engine, flows: Vec<Flow>, mut watch: Watch<'_>) -> Result<Report> {
     let schedule = Schedule::new(&flows, engine.hosts.len())?;
     let mut run = Run::new(engine, &watch, flows, schedule)?;
-    let cancelled = match run.engine.config.connections {
-        Connections::PerFlow => false,
-        Connections::Persistent { ahead } => run.open_ahead(ahead)?,
+    let mut begin = |phase| {
+        watch
+            .phase
+            .as_mut()
+            .into_iter()
+            .for_each(|call| call(phase))
     };
+    let cancelled = match run.engine.config.connections {
+        Connections::PerFlow | Connections::Persistent { ahead: 0 } => false,
+        Connections::Persistent { ahead } => {
+            begin(Phase::Connections);
+            run.clock = Clock::start()?;
+            run.open_ahead(ahead)?
+        }
+    };
+    run.engine.namespaces.leave()?;
+    begin(Phase::Flows);
     run.clock = Clock::start()?;
     run.alarm.rang();
     let ended = if cancelled {
