@@ -5,6 +5,8 @@
 pub(crate) mod catalogue;
 mod document;
 pub(crate) mod judgement;
+pub(crate) mod renew;
+pub(crate) mod stale;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,13 +15,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Beside, Done, Experiment, Found, Judgement, Planned};
+use weft_lab::experiment::{
+    self, Beside, Done, Experiment, Fingerprint, Fingerprints, Found, Judgement, Known, Marks,
+    Planned, State,
+};
 use weft_lab::run::Checked;
 
 use crate::arguments::run::{self, Args};
 use crate::output;
 use crate::progress::{self, Shown};
 use crate::report::{self, picture};
+use crate::sources;
 
 /// A run as `--dry-run --json` tells of it, be it of an experiment or not.
 #[derive(Serialize)]
@@ -31,6 +37,12 @@ pub(crate) struct Command<'a> {
     file: String,
     /// Whether its results are there, and it is not run again.
     done: bool,
+    /// What decides it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<Fingerprint>,
+    /// What its guest needs, in MiB, if it is more than usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<u32>,
 }
 
 impl<'a> Command<'a> {
@@ -42,6 +54,16 @@ impl<'a> Command<'a> {
             seed,
             file: file.display().to_string(),
             done,
+            fingerprint: None,
+            memory: None,
+        }
+    }
+
+    fn of_plan(planned: &'a Planned, done: bool, fingerprint: Option<Fingerprint>) -> Self {
+        Self {
+            fingerprint,
+            memory: planned.memory,
+            ..Self::new(&planned.run, planned.seed, &planned.file, done)
         }
     }
 }
@@ -54,7 +76,10 @@ impl<'a> Command<'a> {
 pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> {
     if args.experiment.kept {
         return match experiment::kept(experiment)? {
-            Some(kept) => tell(experiment, &kept, args),
+            Some(kept) => {
+                let states = stale::states(experiment, &kept)?;
+                tell(experiment, &kept, Some(&states), args)
+            }
             None => usage(format!(
                 "nothing is kept of {}: without --kept it is run",
                 experiment.name
@@ -93,7 +118,13 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     }
     experiment::add(&mut done)?;
     let judgement = Judgement::new(experiment, &done, plan.len())?;
-    let status = tell(experiment, &judgement, args)?;
+    let status = match &args.experiment.keep {
+        Some(folder) => {
+            keep(experiment, &judgement, &done, folder)?;
+            ExitCode::SUCCESS
+        }
+        None => tell(experiment, &judgement, None, args)?,
+    };
     if !args.quiet
         && let Some(kept) = experiment::kept(experiment)?
     {
@@ -102,22 +133,67 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     Ok(status)
 }
 
-/// Prints and draws it.
-fn tell(experiment: &Experiment, judgement: &Judgement, args: &Args) -> Result<ExitCode> {
+/// Writes what weft brings of it: the judgement, and how the runs' results came to be.
+fn keep(
+    experiment: &Experiment,
+    judgement: &Judgement,
+    done: &[Done<'_>],
+    folder: &Path,
+) -> Result<()> {
+    if judgement.missing > 0 {
+        let missing = judgement.missing;
+        return usage(format!("--keep: {missing} runs have no results"));
+    }
+    let known: Known = done.iter().filter_map(Done::made).collect();
+    let unknown = judgement.runs.len() - known.len();
+    if unknown > 0 {
+        eprintln!(
+            "weft: of {unknown} results it is not known from which source they were made: \
+             `cargo xtask experiment --again` makes them"
+        );
+    }
+    let json = serde_json::to_string_pretty(judgement)? + "\n";
+    for (kind, text) in [("kept", json), ("fingerprints", experiment::text(&known)?)] {
+        let path = folder.join(kind).join(format!("{}.json", experiment.name));
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("making the folder {}", folder.display()))?;
+        }
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A kept judgement, and the state of each of its runs.
+#[derive(Serialize)]
+struct WithStates<'a> {
+    #[serde(flatten)]
+    judgement: &'a Judgement,
+    states: &'a [State],
+}
+
+/// Prints and draws it. `states` are those of its runs, if it is kept.
+fn tell(
+    experiment: &Experiment,
+    judgement: &Judgement,
+    states: Option<&[State]>,
+    args: &Args,
+) -> Result<ExitCode> {
+    let marks = states.map_or_else(|| Marks::none(judgement), Marks::new);
     if let Some(path) = &args.experiment.page {
         let page = match path.extension() {
-            Some(end) if end == "md" => document::page(experiment, judgement),
-            _ => report::of_experiment(experiment, judgement)?,
+            Some(end) if end == "md" => document::page(experiment, judgement, &marks),
+            _ => report::of_experiment(experiment, judgement, &marks)?,
         };
         std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))?;
     }
     if let Some(folder) = &args.experiment.pictures {
-        draw(judgement, folder)?;
+        draw(judgement, &marks, folder)?;
     }
-    if args.json {
-        output::json(judgement)?;
-    } else {
-        output::print(judgement::text(judgement))?;
+    match (args.json, states) {
+        (true, Some(states)) => output::json(&WithStates { judgement, states })?,
+        (true, None) => output::json(judgement)?,
+        (false, _) => output::print(judgement::text(judgement, &marks))?,
     }
     Ok(if judgement.holds {
         ExitCode::SUCCESS
@@ -143,11 +219,11 @@ fn beside(beside: &Beside, experiment: &str) -> String {
 }
 
 /// A picture of each table that has figures.
-fn draw(judgement: &Judgement, folder: &Path) -> Result<()> {
+fn draw(judgement: &Judgement, marks: &Marks, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("making the folder {}", folder.display()))?;
     for (number, table) in (1..).zip(&judgement.tables) {
-        if let Some(svg) = picture(table)? {
+        if let Some(svg) = picture(&marks.table(table))? {
             let path = folder.join(format!("{}-{number}.svg", judgement.experiment));
             std::fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
         }
@@ -161,11 +237,15 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
             .iter()
             .try_for_each(|planned| output::print(planned.command()));
     }
-    let commands = plan.iter().zip(found).map(|(planned, found)| {
+    let sources = sources::own();
+    let mut fingerprints = Fingerprints::new(&sources);
+    let mut commands = Vec::new();
+    for (planned, found) in plan.iter().zip(found) {
         let done = matches!(found, Found::Done(_)) && !args.experiment.again;
-        Command::new(&planned.run, planned.seed, &planned.file, done)
-    });
-    output::json(&commands.collect::<Vec<_>>())
+        let fingerprint = fingerprints.of(planned)?;
+        commands.push(Command::of_plan(planned, done, fingerprint));
+    }
+    output::json(&commands)
 }
 
 /// Runs some of the plan, one after the other. `Some`: it was interrupted.

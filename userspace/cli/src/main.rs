@@ -25,6 +25,7 @@ mod run;
 mod sample;
 mod schemes;
 mod shell;
+mod sources;
 mod sweep;
 mod top;
 mod topology;

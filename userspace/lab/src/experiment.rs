@@ -12,21 +12,30 @@
 //! | `figure`        | the same of a run                                                    |
 //! | `judge`         | claims and tables over all runs                                      |
 //! | `kept`          | judgements that weft brings, and whether results are those of one    |
+//! | `fingerprint`   | whether kept results are those that today's source gives             |
+//! | `marks`         | which figures of a kept judgement rest on results that may be others |
 //!
 //! `userspace/experiments/README.md` describes the files, and has what each gave.
 
 mod description;
 mod figure;
+mod fingerprint;
 mod found;
 mod ideal;
 mod judge;
 mod kept;
+mod marks;
 mod measure;
 mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
+pub use fingerprint::{
+    Fingerprint, Fingerprints, Known, Made, Sources, State, known, name, name_of, read, states,
+    text,
+};
 pub use found::{Done, Found, Results, find};
 pub use ideal::add;
-pub use judge::{FilledTable, Judged, Judgement, Row, RunState, Verdict};
+pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept};
+pub use marks::{MARK, Marks};
 pub use plan::{Asked, Planned, plan};

@@ -26,11 +26,30 @@ pub(crate) fn hashes(
     traffic: &Traffic,
     (ipv6, seed): (bool, u64),
 ) -> Result<BTreeMap<String, String>> {
-    let framing = Fabric::untagged_framing(ipv6)?;
-    let planned = traffic.workload(&fabric.topology, &framing, &framing, seed)?;
     // The testbed's name is no input: a name for all.
     let commands = testbed::plan("inputs", fabric)?.fingerprint().to_string();
     let topology = format!("{:?}", fabric.topology);
+    let hex = |text: String| hex(&Sha256::digest(text));
+    let all = [
+        ("topology", hex(topology)),
+        ("scheme", hex(commands)),
+        ("flows", flows(fabric, traffic, (ipv6, seed))?),
+    ];
+    Ok(all.map(|(name, hash)| (name.to_owned(), hash)).into())
+}
+
+/// The hash of a workload's flows.
+///
+/// # Errors
+///
+/// If they cannot be drawn.
+pub(crate) fn flows(
+    fabric: &Fabric,
+    traffic: &Traffic,
+    (ipv6, seed): (bool, u64),
+) -> Result<String> {
+    let framing = Fabric::untagged_framing(ipv6)?;
+    let planned = traffic.workload(&fabric.topology, &framing, &framing, seed)?;
     let mut flows = Sha256::new();
     for flow in planned.workload.flows()? {
         let Flow {
@@ -61,12 +80,7 @@ pub(crate) fn hashes(
             flows.update(ns.to_le_bytes());
         }
     }
-    let all = [
-        ("topology", Sha256::digest(topology)),
-        ("scheme", Sha256::digest(commands)),
-        ("flows", flows.finalize()),
-    ];
-    Ok(all.map(|(name, hash)| (name.to_owned(), hex(&hash))).into())
+    Ok(hex(&flows.finalize()))
 }
 
 /// In hexadecimal digits.

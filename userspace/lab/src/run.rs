@@ -169,6 +169,16 @@ impl Checked {
         inputs::hashes(&self.fabric, &run.traffic, (run.ipv6, seed))
     }
 
+    /// The hash of the flows of a seed.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be drawn.
+    pub(crate) fn flows(&self, seed: u64) -> Result<String> {
+        let run = &self.run;
+        inputs::flows(&self.fabric, &run.traffic, (run.ipv6, seed))
+    }
+
     /// What runs on its nodes meanwhile.
     pub fn processes(&self) -> &[Process] {
         self.plan.processes()

@@ -2,8 +2,9 @@
 
 //! The command line of `cargo xtask`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Bench(Bench),
     Demo(Demo),
     Experiment(Experiment),
+    Kept(Kept),
     Package(Package),
     Clean(Clean),
 }
@@ -63,6 +65,7 @@ impl Command {
             Self::Lab(lab) => &lab.vm.target,
             Self::Demo(demo) => &demo.target,
             Self::Experiment(experiment) => &experiment.target,
+            Self::Kept(kept) => &kept.target,
             Self::Package(package) => &package.target,
             Self::Bench(bench) => match &bench.what {
                 BenchKind::Arbiter(_) => return Ok(()),
@@ -292,6 +295,25 @@ struct Defaults {
 
 /// In seconds.
 const TIMEOUT: u64 = 600;
+/// The seed of a guest, unless its command or somebody says another.
+const SEED: u64 = 1;
+
+/// The one seed of the `weft run` that a command is.
+fn workload_seed<S: AsRef<OsStr>>(command: &[S]) -> Option<u64> {
+    let words: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
+    let ["weft", "run"] = [words.first()?.to_str()?, words.get(1)?.to_str()?] else {
+        return None;
+    };
+    let mut seeds = (2..words.len()).filter_map(|place| {
+        let word = words[place].to_str()?;
+        match word.strip_prefix("--seed=") {
+            Some(seed) => Some(seed),
+            None if word == "--seed" => words.get(place + 1)?.to_str(),
+            None => None,
+        }
+    });
+    seeds.next()?.parse().ok()
+}
 
 /// How the guest's machine is made.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -299,9 +321,10 @@ pub(crate) struct Hardware {
     /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) shift: u8,
-    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample (default: that of
+    /// `weft run`, if that is what the guest runs; else 1)
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
     /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug kernel 8)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: Option<u32>,
@@ -322,8 +345,29 @@ impl Hardware {
         Duration::from_secs(self.timeout)
     }
 
-    /// The options that say the same, without those that have their defaults.
-    pub(crate) fn words(&self) -> Vec<String> {
+    /// The seed of the guest's randomness.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(SEED)
+    }
+
+    /// The machine for a command: the seed of `weft run` is the guest's, unless another one is said.
+    pub(crate) fn for_command<S: AsRef<OsStr>>(&self, command: &[S]) -> Self {
+        Self {
+            seed: self.seed.or_else(|| workload_seed(command)),
+            ..self.clone()
+        }
+    }
+
+    /// The machine with so much memory in MiB at least.
+    pub(crate) fn with_memory(&self, mib: Option<u32>) -> Self {
+        Self {
+            memory: self.memory.max(mib.unwrap_or(0)),
+            ..self.clone()
+        }
+    }
+
+    /// The options that say the same for a command, without those that have their defaults.
+    pub(crate) fn words<S: AsRef<OsStr>>(&self, command: &[S]) -> Vec<String> {
         let default = Defaults::parse_from(["x"]).hardware;
         // All of them are named: who adds one is told of this place.
         let Self {
@@ -335,9 +379,10 @@ impl Hardware {
             append,
         } = self;
         let other = |value: u64, default: u64| (value != default).then_some(value);
+        let usual = workload_seed(command).unwrap_or(SEED);
         let numbers = [
             ("--shift", other((*shift).into(), default.shift.into())),
-            ("--seed", other(*seed, default.seed)),
+            ("--seed", seed.and_then(|seed| other(seed, usual))),
             ("--cpus", cpus.map(u64::from)),
             ("--memory", other((*memory).into(), default.memory.into())),
             ("--timeout", other(*timeout, default.timeout)),
@@ -363,7 +408,7 @@ impl Hardware {
     /// for example of how its kernel hashes flows.
     pub(crate) fn for_workload(&self, seed: u64) -> Self {
         Self {
-            seed: self.seed.wrapping_add(seed).wrapping_sub(1),
+            seed: Some(self.seed().wrapping_add(seed).wrapping_sub(SEED)),
             ..self.clone()
         }
     }
@@ -852,6 +897,68 @@ pub(crate) struct Experiment {
     pub(crate) hardware: Hardware,
 }
 
+/// Which of the results that weft brings are not known to be those of today's source
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each kept run has a fingerprint: hashes of the kernel, modules, programs, scheme, topology, flows and options that \
+decide it. Without --rerun, nothing runs: what has changed since is listed. With it, runs are made again, a guest for \
+each, and their bytes compared with those that are kept; --renew gives runs whose bytes are the same today's fingerprint.
+
+Exit status: 1 if a run gave other bytes or failed.
+
+Examples:
+  cargo xtask kept
+  cargo xtask kept shoot-out --rerun 10
+  cargo xtask kept --rerun stale --renew")]
+pub(crate) struct Kept {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Experiments (default: all of which something is kept)
+    pub(crate) experiment: Vec<String>,
+    /// Run again: `stale` (all that are not known to be current), `all`, or so many, drawn by the day
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) rerun: Option<Rerun>,
+    /// The day that draws, in days since 1970 (default: today)
+    #[arg(long, requires = "rerun")]
+    pub(crate) day: Option<u64>,
+    /// Give runs with the same bytes today's fingerprint
+    #[arg(long, requires = "rerun")]
+    pub(crate) renew: bool,
+    /// Guests at a time (default: as many as processors)
+    #[arg(long, value_name = "N")]
+    pub(crate) guests: Option<usize>,
+    /// Print data as JSON
+    #[arg(long, conflicts_with = "rerun")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
+}
+
+/// Which kept runs are made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rerun {
+    /// Those that are not known to be current.
+    Stale,
+    All,
+    /// So many.
+    Some(usize),
+}
+
+impl FromStr for Rerun {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "stale" => Ok(Self::Stale),
+            "all" => Ok(Self::All),
+            number => number
+                .parse()
+                .map(Self::Some)
+                .map_err(|_| "expected stale, all, or a number"),
+        }
+    }
+}
+
 /// Seconds to build and remove a fat-tree: weft, ip -batch and Mininet side by side
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -1014,7 +1121,60 @@ mod tests {
             panic!("not vm")
         };
         assert_eq!(vm.command, ["tc", "--json", "-s"]);
-        assert_eq!(vm.hardware.seed, 3);
+        assert_eq!(vm.hardware.seed(), 3);
+    }
+
+    #[test]
+    fn the_seed_of_weft_run_is_the_guests_unless_another_is_said() {
+        let machine = |words: &str| {
+            let Command::Vm(vm) = Cli::parse_from(words.split(' ')).command else {
+                panic!("not vm")
+            };
+            (vm.hardware.for_command(&vm.command), vm.command)
+        };
+        for (words, seed, shown) in [
+            ("x vm -- weft run rack:hosts=2 --seed 3 --out /out", 3, ""),
+            ("x vm -- weft run rack:hosts=2 --seed=3", 3, ""),
+            (
+                "x vm --seed 9 -- weft run rack:hosts=2 --seed 3",
+                9,
+                "--seed 9",
+            ),
+            (
+                "x vm --seed 1 -- weft run rack:hosts=2 --seed 3",
+                1,
+                "--seed 1",
+            ),
+            ("x vm -- weft run rack:hosts=2", 1, ""),
+            // Several runs in one guest.
+            ("x vm -- weft run rack:hosts=2 --seed 1,2", 1, ""),
+            ("x vm -- sh -c x --seed 3", 1, ""),
+            ("x vm --seed 3 -- true", 3, "--seed 3"),
+        ] {
+            let (hardware, command) = machine(words);
+            assert_eq!(hardware.seed(), seed, "{words}");
+            assert_eq!(hardware.words(&command).join(" "), shown, "{words}");
+        }
+        // As an experiment's guests have it.
+        let (hardware, _) = machine("x vm -- true");
+        assert_eq!(hardware.for_workload(3).seed(), 3);
+        let (hardware, _) = machine("x vm --seed 7 -- true");
+        assert_eq!(hardware.for_workload(3).seed(), 9);
+    }
+
+    #[test]
+    fn what_is_run_again_is_a_number_or_a_word() {
+        let rerun = |word: &str| {
+            let cli = Cli::try_parse_from(["x", "kept", "--rerun", word]);
+            cli.ok().map(|cli| match cli.command {
+                Command::Kept(kept) => kept.rerun,
+                _ => panic!("not kept"),
+            })
+        };
+        assert_eq!(rerun("stale"), Some(Some(Rerun::Stale)));
+        assert_eq!(rerun("all"), Some(Some(Rerun::All)));
+        assert_eq!(rerun("12"), Some(Some(Rerun::Some(12))));
+        assert_eq!(rerun("some"), None);
     }
 
     #[test]

@@ -287,7 +287,7 @@ mod tests {
                 "pfabric-seed5.jsonl"
             ]
         );
-        assert_eq!(demo.hardware.for_workload(runs[0].seed).seed, 10);
+        assert_eq!(demo.hardware.for_workload(runs[0].seed).seed(), 10);
         assert!(words_of(&demo, &runs[3]).contains("--scheme pfabric"));
         assert!(words_of(&demo, &runs[3]).contains("--seed 5"));
     }

@@ -168,7 +168,7 @@ pub(crate) fn scenario(
     variation: Variation,
 ) -> Result<Trace> {
     let hardware = Hardware {
-        seed: variation.seed,
+        seed: Some(variation.seed),
         ..hardware.clone()
     };
     let machine = vm::machine(built, clock, &hardware)?;

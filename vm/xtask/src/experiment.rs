@@ -12,12 +12,14 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use indicatif::ProgressBar;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use weft_guest::request::CLOCK;
 
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Experiment};
+use crate::kept;
 use crate::parallel;
 use crate::process;
 use crate::programs;
@@ -35,6 +37,39 @@ struct Planned {
     file: String,
     /// Whether they are there.
     done: bool,
+    /// What decides them, if that is known.
+    fingerprint: Option<Value>,
+    /// What the guest needs, in MiB, if it is more than usual.
+    memory: Option<u32>,
+}
+
+/// How results came to be, which stands beside them: weft's `Made`.
+#[derive(Serialize)]
+struct Made<'a> {
+    sha256: String,
+    fingerprint: &'a Value,
+    seconds: u64,
+    guest: Vec<String>,
+}
+
+/// Writes it, if it is known what decides them.
+fn write_made(
+    path: &Path,
+    planned: &Planned,
+    left: &[u8],
+    seconds: u64,
+    guest: Vec<String>,
+) -> Result<()> {
+    let Some(fingerprint) = &planned.fingerprint else {
+        return Ok(());
+    };
+    let made = Made {
+        sha256: weft_run::sha256(left),
+        fingerprint,
+        seconds,
+        guest,
+    };
+    weft_run::write(&path.with_extension("made"), &serde_json::to_vec(&made)?)
 }
 
 /// Runs what has no results, and prints what `weft` says of it.
@@ -59,6 +94,7 @@ pub(crate) fn run(cache: &Cache, options: &Experiment) -> Result<u8> {
     let mut asked = Command::new(weft);
     asked
         .env(CLOCK, clock(options).name())
+        .env(kept::RELEASE, built.release(clock(options).kernel())?)
         .args(words(options, name))
         .args(["--dry-run", "--json"]);
     let plan: Vec<Planned> =
@@ -109,7 +145,12 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
             missing: "was not made",
         };
         let hardware = options.hardware.for_workload(planned.seed);
-        let command = command(planned);
+        let hardware = hardware.with_memory(planned.memory);
+        let command = weft_run::of_plan(&planned.words, &planned.scheme, planned.seed);
+        let mut guest = vec!["--clock".to_owned(), clock(options).name().to_owned()];
+        guest.extend(options.target.for_results().words());
+        guest.extend(hardware.for_results().words(&command));
+        let begun = Instant::now();
         let left = weft_run::run(
             built,
             clock(options),
@@ -123,27 +164,18 @@ fn run_all(built: &Built, options: &Experiment, name: &str, runs: &[&Planned]) -
         )?;
         // As soon as it is there: what is interrupted goes on from here.
         left.write(path)?;
+        write_made(
+            path,
+            planned,
+            &left.file,
+            begun.elapsed().as_secs() + 1,
+            guest,
+        )?;
         shown.ended(place, &planned.file);
         Ok(())
     })?;
     shown.finish();
     Ok(())
-}
-
-/// What the guest runs.
-fn command(planned: &Planned) -> Vec<String> {
-    let seed = planned.seed.to_string();
-    let own = [
-        "--scheme",
-        &planned.scheme,
-        "--seed",
-        &seed,
-        "--out",
-        "/out",
-    ];
-    let begin = ["weft", "run"].map(str::to_owned);
-    let words = begin.into_iter().chain(planned.words.iter().cloned());
-    words.chain(own.map(str::to_owned)).collect()
 }
 
 /// How far the guests are, of which each says so itself.
@@ -226,9 +258,10 @@ mod tests {
     #[test]
     fn what_the_guest_runs_is_what_weft_plans() {
         let planned = r#"[{"words":["rack:hosts=2","--load","0.5"],"scheme":"dctcp","seed":7,
-            "file":"results/x/dctcp-seed7.jsonl","done":false}]"#;
+            "file":"results/x/dctcp-seed7.jsonl","done":false,"fingerprint":null,"memory":null}]"#;
         let plan: Vec<Planned> = serde_json::from_str(planned).unwrap();
         let expected = "weft run rack:hosts=2 --load 0.5 --scheme dctcp --seed 7 --out /out";
-        assert_eq!(command(&plan[0]).join(" "), expected);
+        let command = weft_run::of_plan(&plan[0].words, &plan[0].scheme, plan[0].seed);
+        assert_eq!(command.join(" "), expected);
     }
 }

@@ -32,6 +32,7 @@ mod follow;
 mod guest;
 mod host;
 mod interrupt;
+mod kept;
 mod ktap;
 mod kvm;
 mod lab;
@@ -98,6 +99,7 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Bench(options) => bench::run(&cache, options),
         Command::Demo(options) => demo::run(&cache, options),
         Command::Experiment(options) => experiment::run(&cache, options),
+        Command::Kept(options) => kept::run(&cache, options),
         Command::Package(options) => package::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }

@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::console;
 use crate::failure::Failure;
+use crate::kept;
 use crate::ktap::{self, Tally};
 use crate::output;
 use crate::virtme;
@@ -86,6 +87,9 @@ fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally
     };
     let applications = applications.as_ref();
     tally.add(guests::run(&built, applications, test, clocks, host)?);
+    if clocks.contains(&ClockKind::Model) && test.filter.is_none() {
+        tally.add(kept::drawn(&built, &test.hardware)?);
+    }
     Ok(tally)
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         out_mib: vm.out_size,
         terminal,
         taps: vm.tap.clone(),
-        ..machine(&built, clock, &vm.hardware)?
+        ..machine(&built, clock, &vm.hardware.for_command(&vm.command))?
     };
     if vm.dry_run {
         output::print(process::shown(&qemu::command(
@@ -131,7 +131,7 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
         ClockKind::Virtual => (
             Clock::Virtual {
                 shift: hardware.shift,
-                seed: hardware.seed,
+                seed: hardware.seed(),
             },
             1,
         ),
@@ -140,7 +140,7 @@ pub(crate) fn machine(built: &Built, clock: ClockKind, hardware: &Hardware) -> R
                 let message = "the model clock has one processor, which computes in no time";
                 return Err(Failure::setup(message).into());
             }
-            let seed = hardware.seed;
+            let seed = hardware.seed();
             (Clock::Model { seed }, 1)
         }
         ClockKind::Real => (kvm::real_clock(built)?, 2),

@@ -116,13 +116,14 @@ pub(crate) struct Args {
 
 /// Options that say which of several runs it is, or where and how it is done, but not what: they go
 /// with an experiment, and none of its runs has its own.
-pub(crate) const OF_EXPERIMENTS: [&str; 12] = [
+pub(crate) const OF_EXPERIMENTS: [&str; 13] = [
     "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "kept",
-    "pictures", "page",
+    "keep", "pictures", "page",
 ];
 /// Those of them that go with nothing else.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 6] =
-    ["scale", "again", "judge", "kept", "pictures", "page"];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 7] = [
+    "scale", "again", "judge", "kept", "keep", "pictures", "page",
+];
 
 impl Args {
     /// What is asked of an experiment.
@@ -318,6 +319,9 @@ pub(crate) struct Options {
     /// Run nothing: what weft's own runs gave, of which each run's hash is kept
     #[arg(long, conflicts_with_all = ["again", "dry_run", "judge", "scale", "seed", "out"])]
     pub(crate) kept: bool,
+    /// Write what weft brings of it into DIR/kept and DIR/fingerprints, and print nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "kept", "json", "pictures", "page"])]
+    pub(crate) keep: Option<PathBuf>,
     /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,

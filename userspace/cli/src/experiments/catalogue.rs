@@ -12,6 +12,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use weft_lab::experiment::{Experiment, names};
 
+use super::{renew, stale};
 use crate::output;
 
 /// Figures of the papers that can be run by name
@@ -21,7 +22,8 @@ Examples:
   weft experiments
   weft experiments show pfabric-fig4a
   weft run pfabric-fig4a --dry-run         the commands that it runs
-  weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml")]
+  weft experiments export pfabric-fig4a mine.toml && weft run ./mine.toml
+  weft experiments stale                   kept results that may be others today")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
@@ -43,6 +45,17 @@ enum Action {
         experiment: String,
         /// File, which must not exist
         file: PathBuf,
+    },
+    /// Gives kept results the fingerprints that standard input has: `cargo xtask kept --renew` does
+    #[command(hide = true)]
+    Renew {
+        /// The folder of experiments in the source
+        folder: PathBuf,
+    },
+    /// Which kept results are not known to be those of today's source, and what has changed
+    Stale {
+        /// Names; none: all of which something is kept
+        experiment: Vec<String>,
     },
 }
 
@@ -73,6 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let mut created = created.with_context(|| format!("making {}", file.display()))?;
             created.write_all(experiment.text.as_bytes())?;
         }
+        Some(Action::Renew { folder }) => renew::run(folder)?,
+        Some(Action::Stale { experiment }) => stale::list(experiment, args.json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

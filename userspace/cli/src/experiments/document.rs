@@ -2,12 +2,12 @@
 
 //! An experiment as a page of Markdown: `docs/experiments/NAME.md`.
 
-use weft_lab::experiment::{Experiment, Judgement};
+use weft_lab::experiment::{Experiment, Judgement, Marks};
 
 use super::judgement;
 
 /// The whole page: what was run, what was found, and the figures as `weft run NAME` prints them.
-pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> String {
+pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> String {
     let name = &judged.experiment;
     let mut page = format!(
         "<!-- Written by `weft run {name} --kept --page {name}.md`. -->\n\n# {name}\n\n{}\n\nSource: {}.\n\n    \
@@ -25,7 +25,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> String {
     }
     page + &format!(
         "\n## Figures and claims\n\n```console\n{}\n```\n",
-        judgement::text(judged)
+        judgement::text(judged, marks)
     )
 }
 

@@ -2,29 +2,33 @@
 
 //! What came of an experiment, for a person.
 
-use weft_lab::experiment::{Judged, Judgement, Verdict};
+use weft_lab::experiment::{Judged, Judgement, MARK, Marks, Verdict};
 
 use crate::compare::table::show;
 use crate::output;
 
 /// For a person.
-pub(crate) fn text(judgement: &Judgement) -> String {
+pub(crate) fn text(judgement: &Judgement, marks: &Marks) -> String {
     let mut parts = vec![format!(
         "{}: {}\n{}",
         judgement.experiment, judgement.title, judgement.source
     )];
     for table in &judgement.tables {
         let rows = table.rows.iter().map(|row| {
-            let cells = row.cells.iter().map(|cell| show(*cell));
-            row.labels.iter().cloned().chain(cells).collect()
+            let cells = row.cells.iter().enumerate();
+            let cells = cells.map(|(place, cell)| marks.cell(row, place, &show(*cell)));
+            marks.labels(table, row).into_iter().chain(cells).collect()
         });
         parts.push(format!(
             "{}\n{}",
-            table.title,
+            marks.title(table),
             output::table(&table.head, rows)
         ));
     }
-    let rows = judgement.claims.iter().map(|claim| row(claim).into());
+    let rows = judgement
+        .claims
+        .iter()
+        .map(|claim| row(claim, marks).into());
     parts.push(output::list(
         ["claim", "paper", "asked", "measured", ""],
         rows,
@@ -41,6 +45,7 @@ pub(crate) fn text(judgement: &Judgement) -> String {
         }
     }
     parts.push(last);
+    parts.extend(note(judgement, marks));
     parts.join("\n\n")
 }
 
@@ -57,6 +62,18 @@ pub(crate) fn count(judgement: &Judgement) -> String {
         1 => held + ", 1 is undecided",
         more => format!("{held}, {more} are undecided"),
     }
+}
+
+/// What the mark means, if there is one.
+pub(crate) fn note(judgement: &Judgement, marks: &Marks) -> Option<String> {
+    let (stale, all) = (marks.count(), judgement.runs.len());
+    (stale > 0).then(|| {
+        format!(
+            "{MARK} {stale} of {all} runs are not known to be current: what decides them has changed since, or is not \
+             known. `weft experiments stale {}` lists it.",
+            judgement.experiment
+        )
+    })
 }
 
 /// Of how much the figures are.
@@ -80,7 +97,7 @@ pub(crate) fn of_what(judgement: &Judgement) -> String {
 }
 
 /// What is claimed, what the paper says, what is asked, what was measured, and the verdict.
-pub(crate) fn row(claim: &Judged) -> [String; 5] {
+pub(crate) fn row(claim: &Judged, marks: &Marks) -> [String; 5] {
     let unit = match claim.unit.as_str() {
         "" => String::new(),
         unit => format!(" {unit}"),
@@ -108,6 +125,6 @@ pub(crate) fn row(claim: &Judged) -> [String; 5] {
         claim.paper.clone(),
         asked,
         measured,
-        verdict.to_owned(),
+        marks.verdict(claim, verdict),
     ]
 }

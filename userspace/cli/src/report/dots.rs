@@ -156,6 +156,7 @@ mod tests {
         let row = |(number, cells): (usize, &[Option<f64>; 2])| Row {
             labels: vec!["fat-tree".into(), format!("scheme{number}")],
             cells: cells.iter().map(|it| it.map(Estimate::alone)).collect(),
+            rests_on: Vec::new(),
         };
         FilledTable {
             title: "Slowdown".into(),

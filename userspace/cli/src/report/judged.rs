@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
-use weft_lab::experiment::{Experiment, FilledTable, Judgement, Verdict};
+use weft_lab::experiment::{Experiment, FilledTable, Judgement, Marks, Verdict};
 
 use super::dots::picture;
 use super::page;
@@ -17,8 +17,9 @@ use crate::experiments::judgement;
 /// # Errors
 ///
 /// If a picture cannot be drawn.
-pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String> {
-    let tables: Vec<Markup> = judged.tables.iter().map(table).collect::<Result<_>>()?;
+pub(crate) fn page(experiment: &Experiment, judged: &Judgement, marks: &Marks) -> Result<String> {
+    let tables = judged.tables.iter().map(|it| table(it, marks));
+    let tables: Vec<Markup> = tables.collect::<Result<_>>()?;
     let invalid: Vec<String> = judged
         .runs
         .iter()
@@ -34,6 +35,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String
         p .quiet { (judged.source) }
         (page::alarm(&invalid))
         p { strong { (judgement::count(judged)) } ". " (judgement::of_what(judged)) "." }
+        @if let Some(note) = judgement::note(judged, marks) { p #stale .invalid { (note) } }
         @if !findings.is_empty() {
             section #findings {
                 h2 { "What was found" }
@@ -43,7 +45,7 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String
             }
         }
         @for table in &tables { (table) }
-        (claims(judged))
+        (claims(judged, marks))
         section #about {
             h2 { "What was run" }
             @for paragraph in experiment.description.about.split("\n\n") { p { (paragraph) } }
@@ -54,13 +56,13 @@ pub(crate) fn page(experiment: &Experiment, judged: &Judgement) -> Result<String
 }
 
 /// A picture, and the same in numbers.
-fn table(table: &FilledTable) -> Result<Markup> {
-    let drawn = picture(table)?;
+fn table(table: &FilledTable, marks: &Marks) -> Result<Markup> {
+    let drawn = picture(&marks.table(table))?;
     let figures = table.rows.first().map_or(0, |row| row.cells.len());
     let labels = table.head.len() - figures;
     Ok(html! {
         figure {
-            h2 { (table.title) }
+            h2 { (marks.title(table)) }
             @if let Some(svg) = drawn {
                 div .picture role="img" aria-label=(table.title) { (PreEscaped(svg)) }
             }
@@ -76,8 +78,10 @@ fn table(table: &FilledTable) -> Result<Markup> {
                         tbody {
                             @for row in &table.rows {
                                 tr {
-                                    @for label in &row.labels { th scope="row" { (label) } }
-                                    @for cell in &row.cells { td .number { (show(*cell)) } }
+                                    @for label in marks.labels(table, row) { th scope="row" { (label) } }
+                                    @for (place, cell) in row.cells.iter().enumerate() {
+                                        td .number { (marks.cell(row, place, &show(*cell))) }
+                                    }
                                 }
                             }
                         }
@@ -89,7 +93,7 @@ fn table(table: &FilledTable) -> Result<Markup> {
 }
 
 /// What the papers say, beside what was measured.
-fn claims(judged: &Judgement) -> Markup {
+fn claims(judged: &Judgement, marks: &Marks) -> Markup {
     html! {
         section #claims {
             h2 { "Claims" }
@@ -100,7 +104,7 @@ fn claims(judged: &Judgement) -> Markup {
                     thead { tr { @for name in ["claim", "paper", "asked", "measured", ""] { th scope="col" { (name) } } } }
                     tbody {
                         @for claim in &judged.claims {
-                            @let [says, paper, asked, measured, verdict] = judgement::row(claim);
+                            @let [says, paper, asked, measured, verdict] = judgement::row(claim, marks);
                             tr {
                                 th scope="row" { (says) }
                                 td { (paper) }
@@ -122,8 +126,8 @@ fn commands(judged: &Judgement) -> Markup {
         section #reproduce {
             h2 { "How to reproduce it" }
             pre { "cargo xtask experiment " (judged.experiment) }
-            p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run, in the guest of "
-                code { "cargo xtask vm" } ", gives the same results to the byte with the same weft and kernel:" }
+            p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run gives the same "
+                "results to the byte with the same weft and kernel:" }
             details {
                 summary { (judged.runs.len()) " runs, each with the SHA-256 of its results" }
                 pre { @for run in &judged.runs { (run.command) "\n# " (run.sha256) "\n" } }
@@ -134,7 +138,7 @@ fn commands(judged: &Judgement) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use weft_lab::experiment::{self, Row};
+    use weft_lab::experiment::{self, MARK, Row, State};
     use weft_lab::results::Estimate;
 
     use super::*;
@@ -150,8 +154,9 @@ mod tests {
             .unwrap();
         let experiment = experiment::named(name).unwrap().unwrap();
         let mut judged = experiment::kept(&experiment).unwrap().unwrap();
-        let page = super::page(&experiment, &judged).unwrap();
-        assert!(!page.contains("INVALID"), "{page}");
+        let marks = Marks::none(&judged);
+        let page = super::page(&experiment, &judged, &marks).unwrap();
+        assert!(!page.contains("INVALID") && !page.contains(MARK), "{page}");
         for said in [
             &judged.title,
             &judged.runs[0].sha256,
@@ -161,7 +166,10 @@ mod tests {
         }
         assert_eq!(page.matches("<figure>").count(), judged.tables.len());
         judged.runs[0].reasons = vec!["a gate: 2, expected at most 1".to_owned()];
-        let page = super::page(&experiment, &judged).unwrap();
+        let marks = Marks::new(&vec![State::Unknown; judged.runs.len()]);
+        let page = super::page(&experiment, &judged, &marks).unwrap();
+        let title = format!("<h2>{} {MARK}</h2>", judged.tables[0].title);
+        assert!(page.contains(&title) && page.contains("not known to be current"));
         assert!(page.contains("INVALID") && page.contains("a gate: 2, expected"));
     }
 
@@ -173,17 +181,19 @@ mod tests {
             rows: vec![Row {
                 labels: vec!["pfabric".to_owned()],
                 cells: vec![cell],
+                rests_on: Vec::new(),
             }],
         };
+        let marks = Marks::new(&[]);
         let measured = Estimate {
             value: 2.5,
             half_width: None,
             low: None,
             high: None,
         };
-        let text = table(&row(None)).unwrap().into_string();
+        let text = table(&row(None), &marks).unwrap().into_string();
         assert!(!text.contains("<svg") && text.contains("pfabric"), "{text}");
-        let text = table(&row(Some(measured))).unwrap().into_string();
+        let text = table(&row(Some(measured)), &marks).unwrap().into_string();
         assert!(text.contains("<svg") && text.contains("2.5"), "{text}");
     }
 }

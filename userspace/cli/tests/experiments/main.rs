@@ -96,7 +96,8 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// To accept a change, run with `WEFT_BLESS=1` and read the difference.
+/// With its marks: a change to what decides results shows here. To accept a change, run with `WEFT_BLESS=1` and read the
+/// difference.
 #[test]
 fn each_experiment_has_a_page_of_what_is_kept() {
     let pages = documents().join("experiments");
@@ -141,11 +142,82 @@ fn the_results_page_has_tables_that_are_kept() {
         if !table.starts_with("scheme ") {
             continue;
         }
-        let as_kept = |text: &String| text.contains(table);
-        assert!(kept.iter().any(as_kept), "of no kept result:\n{table}");
+        let of = kept.iter().find_map(|text| Some((text, text.find(table)?)));
+        let (text, place) = of.unwrap_or_else(|| panic!("of no kept result:\n{table}"));
+        // The title is in the page's own words, and has the mark of what is kept.
+        let is_marked = |text: &str| text.trim_end().trim_end_matches(':').ends_with('†');
+        let before = &readme[..readme.find(table).unwrap()];
+        let title = before.lines().rfind(|line| line.trim_end().ends_with(':'));
+        let title = title.unwrap_or_else(|| panic!("no line with a colon before:\n{table}"));
+        assert_eq!(is_marked(title), is_marked(&text[..place]), "{title}");
         found += 1;
     }
     assert!(found > 0);
+}
+
+/// Whether a text is what is shown of it: a line `…` stands for lines that are left out.
+fn is_shown(shown: &str, text: &str) -> bool {
+    let mut pieces = shown.split("…\n");
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(place) => rest = &rest[place + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.is_empty() || shown.ends_with("…\n")
+}
+
+#[test]
+fn what_is_left_out_is_a_line_of_its_own() {
+    let text = "a\nb\nc\nd\n";
+    for shown in ["a\nb\nc\nd\n", "a\n…\nd\n", "a\n…\nc\n…\n", "…\nd\n"] {
+        assert!(is_shown(shown, text), "{shown}");
+    }
+    for shown in [
+        "a\nb\n",
+        "b\nc\nd\n",
+        "a\n…\ne\n",
+        "a\n…\nc\n",
+        "c\n…\na\n…\n",
+    ] {
+        assert!(!is_shown(shown, text), "{shown}");
+    }
+}
+
+/// The demo's table is on it, once it is kept, and each block that begins as an experiment's does.
+#[test]
+fn the_projects_first_page_shows_experiments_as_they_are_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let blocks = readme.split("```console\n").skip(1);
+    let blocks: Vec<&str> = blocks.map(|it| it.split("```").next().unwrap()).collect();
+    for name in names() {
+        let mut shown = blocks
+            .iter()
+            .filter(|block| block.starts_with(&format!("{name}: ")))
+            .peekable();
+        if shown.peek().is_none() && name != "demo" {
+            continue;
+        }
+        let Some(text) = kept(&name) else {
+            assert!(shown.next().is_none(), "{name}: nothing is kept of it");
+            continue;
+        };
+        assert!(
+            shown.peek().is_some(),
+            "{name} is not on the first page:\n{text}"
+        );
+        for block in shown {
+            assert!(
+                is_shown(block, &text),
+                "{name}: not as it is kept:\n{block}\nkept:\n{text}"
+            );
+        }
+    }
 }
 
 #[test]

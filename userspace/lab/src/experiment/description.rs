@@ -44,6 +44,9 @@ pub struct Description {
     /// `None`: the first five, and of runs in which nothing is drawn, the first.
     #[serde(default)]
     pub(crate) seeds: Option<Vec<u64>>,
+    /// What a guest needs for a run, in MiB, if it is more than usual.
+    #[serde(default)]
+    pub(crate) memory: Option<u32>,
     /// Numbers for `{name}` in options, that `--scale` multiplies.
     #[serde(default)]
     pub(crate) scaled: BTreeMap<String, u64>,

@@ -12,6 +12,8 @@ use weft_load::record::{Gate, Limit, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
+use super::fingerprint::Made;
+use super::kept::place_of;
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::topology;
@@ -32,6 +34,8 @@ pub struct Results {
     pub(crate) run: Recorded,
     /// SHA-256 of the file, in hexadecimal digits.
     pub(crate) sha256: String,
+    /// How they came to be, if it is known.
+    pub(crate) made: Option<Made>,
 }
 
 /// Looks for a run's results.
@@ -53,10 +57,11 @@ pub fn find(planned: &Planned) -> Result<Found> {
     };
     Ok(match fault(planned, &run)? {
         Some(why) => Found::Other(format!("{path} {why}")),
-        None => Found::Done(Box::new(Results {
-            run,
-            sha256: hex(&Sha256::digest(&content)),
-        })),
+        None => {
+            let sha256 = hex(&Sha256::digest(&content));
+            let made = Made::read(&planned.file, &sha256);
+            Found::Done(Box::new(Results { run, sha256, made }))
+        }
     })
 }
 
@@ -109,6 +114,8 @@ pub struct Done<'a> {
     pub(crate) run: Recorded,
     /// Empty if nothing has run.
     pub(crate) sha256: String,
+    /// How it came to be, if it is known.
+    pub(crate) made: Option<Made>,
 }
 
 impl<'a> Done<'a> {
@@ -119,6 +126,23 @@ impl<'a> Done<'a> {
             values: planned.values.clone(),
             run: results.run,
             sha256: results.sha256,
+            made: results.made,
+        }
+    }
+
+    /// How a run of the plan came to be, if it is known, and the name of its results.
+    pub fn made(&self) -> Option<(String, Made)> {
+        let (folder, file) = place_of(self.planned.file.to_str()?)?;
+        let is_run = !self.sha256.is_empty();
+        let made = self.made.clone().filter(|_| is_run)?;
+        Some((format!("{folder}/{file}"), made))
+    }
+
+    /// What runs it again, as a shell takes it: in the guest in which it ran, if it ran in one.
+    pub(crate) fn command(&self) -> String {
+        match &self.made {
+            Some(made) if !made.guest.is_empty() => self.planned.command_in_guest(&made.guest),
+            _ => self.planned.command(),
         }
     }
 

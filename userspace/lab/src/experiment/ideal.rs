@@ -51,6 +51,7 @@ pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
             values,
             run: ideal,
             sha256: String::new(),
+            made: None,
         });
     }
     done.append(&mut ideals);

@@ -65,6 +65,9 @@ pub struct Judged {
     pub at: Values,
     /// What follows.
     pub verdict: Verdict,
+    /// The runs that it rests on.
+    #[serde(default, skip_serializing_if = "Places::is_all")]
+    pub rests_on: Places,
 }
 
 /// What is to be said of a claim.
@@ -84,7 +87,7 @@ pub enum Verdict {
 }
 
 /// A table, filled in.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilledTable {
     /// One line.
     pub title: String,
@@ -95,16 +98,60 @@ pub struct FilledTable {
 }
 
 /// A table's row.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// What tells it from the others.
     pub labels: Vec<String>,
     /// Its figures; `None`: there is nothing to measure.
     pub cells: Vec<Option<Estimate>>,
+    /// For each figure, the runs that it rests on; in judgements of before it is not said, and empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rests_on: Vec<Places>,
+}
+
+/// Places in [`Judgement::runs`], in order and from 0, such as `0-4,7`; none: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Places(String);
+
+impl Places {
+    fn new(mut places: Vec<usize>) -> Self {
+        places.sort_unstable();
+        places.dedup();
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for place in places {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == place => *last = place,
+                _ => ranges.push((place, place)),
+            }
+        }
+        let ranges = ranges.into_iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        });
+        Self(ranges.collect::<Vec<_>>().join(","))
+    }
+
+    /// Whether none is named.
+    fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them is so. Of what cannot be read, all are meant.
+    pub fn any(&self, is: &[bool]) -> bool {
+        let of = |range: &str| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let ends = first.parse::<usize>().ok().zip(last.parse::<usize>().ok());
+            ends.and_then(|(first, last)| is.get(first..=last))
+        };
+        self.0
+            .split(',')
+            .any(|range| of(range).unwrap_or(is).contains(&true))
+    }
 }
 
 /// Whether a run is to be believed.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunState {
     /// Its results' file.
     pub file: String,
@@ -131,6 +178,8 @@ enum Relation {
 struct Group<'a> {
     values: &'a Values,
     runs: Vec<&'a Done<'a>>,
+    /// The places of their results in [`Judgement::runs`].
+    places: Vec<usize>,
 }
 
 impl Group<'_> {
@@ -218,16 +267,43 @@ fn selects(selection: &Where, values: &Values) -> bool {
 
 fn groups<'a>(done: &'a [Done<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
+    // What is ideal follows from a run of the plan.
+    let files = done.iter().filter(of_plan).map(|run| &run.planned.file);
+    let places: BTreeMap<_, _> = files.zip(0..).collect();
     for run in done {
+        let place = places.get(&run.planned.file).copied();
         match groups.iter_mut().find(|group| *group.values == run.values) {
-            Some(group) => group.runs.push(run),
+            Some(group) => {
+                group.runs.push(run);
+                group.places.extend(place);
+            }
             None => groups.push(Group {
                 values: &run.values,
                 runs: vec![run],
+                places: place.into_iter().collect(),
             }),
         }
     }
     groups
+}
+
+fn of_plan(run: &&Done<'_>) -> bool {
+    run.values == run.planned.values
+}
+
+impl Row {
+    fn new(
+        labels: Vec<String>,
+        figures: impl Iterator<Item = Result<(Option<Estimate>, Places)>>,
+    ) -> Result<Self> {
+        let figures: Vec<(Option<Estimate>, Places)> = figures.collect::<Result<_>>()?;
+        let (cells, rests_on) = figures.into_iter().unzip();
+        Ok(Self {
+            labels,
+            cells,
+            rests_on,
+        })
+    }
 }
 
 impl Judgement {
@@ -245,7 +321,6 @@ impl Judgement {
             .collect::<Result<_>>()?;
         let tables = description.tables.iter();
         let tables = tables.map(|table| measured(table, measures, &groups));
-        let of_plan = |run: &&Done<'_>| run.values == run.planned.values;
         let runs: Vec<RunState> = done
             .iter()
             .filter(of_plan)
@@ -253,7 +328,7 @@ impl Judgement {
                 let reasons = run.reasons();
                 RunState {
                     file: run.planned.file.display().to_string(),
-                    command: run.planned.command(),
+                    command: run.command(),
                     sha256: run.sha256.clone(),
                     valid: reasons.is_empty(),
                     reasons,
@@ -357,11 +432,13 @@ fn judged(
         .iter()
         .filter(|group| selects(&claim.selection, group.values))
         .collect();
+    let mut rests_on = Vec::new();
     // The figure, what follows from it, and whose it is.
     let mut worst: Option<(Estimate, Verdict, &Group<'_>)> = None;
     let (mut measured, mut valid) = (!about.is_empty(), true);
     for &group in &about {
         valid &= group.valid();
+        rests_on.extend(&group.places);
         let over = claim.over.as_ref().map(|other| (Relation::Over, other));
         let less = claim.less.as_ref().map(|other| (Relation::Less, other));
         let figure = match over.or(less) {
@@ -376,6 +453,7 @@ fn judged(
                 match all.iter().find(|group| *group.values == values) {
                     Some(reference) => {
                         valid &= reference.valid();
+                        rests_on.extend(&reference.places);
                         group.beside(measure, relation, reference, other)?
                     }
                     None => None,
@@ -440,6 +518,7 @@ fn judged(
         },
         at,
         verdict,
+        rests_on: Places::new(rests_on),
     })
 }
 
@@ -476,7 +555,7 @@ impl Cells<'_> {
         row: &Key,
         column: Option<(&str, &Value)>,
         name: &str,
-    ) -> Result<Option<Estimate>> {
+    ) -> Result<(Option<Estimate>, Places)> {
         let mut found = self.groups.iter().filter(|group| {
             let fits = |(name, value): (&str, &Value)| group.values.get(name) == Some(value);
             self.key(group) == *row && column.is_none_or(fits)
@@ -486,8 +565,11 @@ impl Cells<'_> {
                 "table {}: there are several runs for one cell: name in rows what they differ in",
                 self.table.title
             )),
-            (Some(group), None) => group.figure(&self.measures[name]),
-            (None, _) => Ok(None),
+            (Some(group), None) => {
+                let figure = group.figure(&self.measures[name])?;
+                Ok((figure, Places::new(group.places.clone())))
+            }
+            (None, _) => Ok((None, Places::default())),
         }
     }
 
@@ -537,20 +619,14 @@ fn measured(
                     .map(|value| cells.cell(key, Some((column, value)), name));
                 let mut labels = labels(key);
                 labels.push(cells.label(name));
-                rows.push(Row {
-                    labels,
-                    cells: figures.collect::<Result<_>>()?,
-                });
+                rows.push(Row::new(labels, figures)?);
             }
         }
     } else {
         head.extend(names.iter().map(|name| cells.label(name)));
         for key in &keys {
             let figures = names.iter().map(|name| cells.cell(key, None, name));
-            rows.push(Row {
-                labels: labels(key),
-                cells: figures.collect::<Result<_>>()?,
-            });
+            rows.push(Row::new(labels(key), figures)?);
         }
     }
     Ok(FilledTable {

@@ -43,8 +43,13 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
 }
 
 /// The run's, wherever its results are: the folder of runs and the file.
-fn place(run: &RunState) -> Option<(&str, &str)> {
-    let path = Path::new(&run.file);
+pub(super) fn place(run: &RunState) -> Option<(&str, &str)> {
+    place_of(&run.file)
+}
+
+/// The same of a file of results.
+pub(super) fn place_of(file: &str) -> Option<(&str, &str)> {
+    let path = Path::new(file);
     let folder = path.parent()?.file_name()?;
     folder.to_str().zip(path.file_name()?.to_str())
 }

@@ -33,13 +33,29 @@ pub struct Planned {
     pub(crate) random: bool,
     /// Other limits of gates, by their names.
     pub(crate) allow: BTreeMap<String, f64>,
+    /// What its guest needs, in MiB, if it is more than usual.
+    pub memory: Option<u32>,
 }
 
 impl Planned {
     /// As a shell takes it.
     pub fn command(&self) -> String {
-        let run = self.run.run();
+        self.command_to(&self.folder.display().to_string())
+    }
+
+    /// The same in a guest, which the words of `cargo xtask vm` make. The guest's seed is that of `weft run` unless they
+    /// say another.
+    pub fn command_in_guest(&self, words: &[String]) -> String {
         let folder = self.folder.display().to_string();
+        let guest = words.iter().map(String::as_str).chain(["--out", &folder]);
+        let guest = guest.fold("cargo xtask vm".to_owned(), |text, word| {
+            text + " " + &quoted(word)
+        });
+        format!("{guest} -- {}", self.command_to("/out"))
+    }
+
+    fn command_to(&self, folder: &str) -> String {
+        let run = self.run.run();
         let seed = self.seed.to_string();
         let own = [
             "--scheme",
@@ -47,7 +63,7 @@ impl Planned {
             "--seed",
             &seed,
             "--out",
-            &folder,
+            folder,
         ];
         let words = run.words.iter().map(String::as_str).chain(own);
         words.fold("weft run".to_owned(), |text, word| {
@@ -211,6 +227,7 @@ fn planned(
     values.insert("scheme".to_owned(), Value(scheme.clone()));
     let planned = seeds.iter().map(|&seed| Planned {
         random,
+        memory: experiment.description.memory,
         file: run::file(&out, &run.fabric().scheme.name, seed),
         folder: out.clone(),
         ideal: runs.ideal.as_ref() == Some(&scheme),

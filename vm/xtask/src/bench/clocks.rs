@@ -342,7 +342,7 @@ mod tests {
         let of = |clock| {
             let runs = plan.iter().filter(move |run| run.clock == clock);
             let options = &options;
-            runs.map(|run| (run.words(options), run.hardware(options).seed))
+            runs.map(|run| (run.words(options), run.hardware(options).seed()))
                 .collect::<Vec<_>>()
         };
         assert_eq!(of(ClockKind::Virtual), of(ClockKind::Model));

@@ -73,7 +73,7 @@ pub(super) fn run(
         progress::note(&format!("no guest test's name contains `{filter}`"));
     }
     for &clock in repeated(test, clocks) {
-        let all = determinism::variations(clock, test.hardware.seed, runs(test, clock));
+        let all = determinism::variations(clock, test.hardware.seed(), runs(test, clock));
         jobs.extend(all.into_iter().map(|run| (clock, Job::Scenario(run))));
     }
     let outcomes = std::thread::scope(|scope| {
@@ -149,7 +149,11 @@ fn sum_up(
         let (own, others) = traces.into_iter().partition(|(other, _)| *other == clock);
         traces = others;
         let own = Vec::into_iter(own).map(|(_, trace)| trace);
-        tally.add(determinism::judge(clock, test.hardware.seed, own.collect()));
+        tally.add(determinism::judge(
+            clock,
+            test.hardware.seed(),
+            own.collect(),
+        ));
     }
     if !of_applications.is_empty() {
         tally.add(applications::judge(of_applications, &mut print));

@@ -45,8 +45,8 @@ pub(super) fn section(groups: &[Group]) -> Markup {
                     "weft report results/*.jsonl"
                 }
                 p .quiet {
-                    "In virtual time, in the guest of " code { "cargo xtask vm" }
-                    ": with the same weft and kernel, a command gives the same results to the byte."
+                    "In virtual time, with " code { "cargo xtask vm --clock model -- " }
+                    " in front and one seed, a command gives the same results to the byte with the same weft and kernel."
                 }
             }
         }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft experiments renew`: fingerprints of results that were made again and are the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use weft_lab::experiment::{self, Known, Made};
+
+/// A run that gave the bytes that are kept.
+#[derive(Deserialize)]
+struct Renewed {
+    experiment: String,
+    /// Of its results.
+    name: String,
+    #[serde(flatten)]
+    made: Made,
+}
+
+/// Writes those that standard input has.
+///
+/// # Errors
+///
+/// If a file cannot be read or written.
+pub(crate) fn run(folder: &Path) -> Result<()> {
+    let input = std::io::read_to_string(std::io::stdin()).context("reading standard input")?;
+    let renewed: Vec<Renewed> = serde_json::from_str(&input).context("reading standard input")?;
+    let mut all: BTreeMap<String, Known> = BTreeMap::new();
+    for Renewed {
+        experiment,
+        name,
+        made,
+    } in renewed
+    {
+        all.entry(experiment).or_default().insert(name, made);
+    }
+    let folder = folder.join("fingerprints");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("making the folder {}", folder.display()))?;
+    for (experiment, renewed) in all {
+        let path = folder.join(format!("{experiment}.json"));
+        // What the file has now, which may be newer than this program.
+        let mut known = match std::fs::read(&path) {
+            Ok(text) => experiment::read(&text).with_context(|| path.display().to_string())?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::new(),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        known.extend(renewed);
+        std::fs::write(&path, experiment::text(&known)?)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft experiments stale`: kept results that may be others today.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde::Serialize;
+use weft_lab::error::usage;
+use weft_lab::experiment::{
+    self, Asked, Experiment, Fingerprint, Fingerprints, Judgement, Planned, State, names,
+};
+
+use crate::arguments::run;
+use crate::output;
+use crate::sources;
+
+/// Where kept results were, and the testbed's name: neither decides anything.
+fn asked() -> Asked {
+    Asked {
+        scale: None,
+        seeds: None,
+        out: "results".into(),
+        testbed: "run".to_owned(),
+    }
+}
+
+/// The state of each run of a kept judgement.
+///
+/// # Errors
+///
+/// If the experiment is not as it must be.
+pub(crate) fn states(experiment: &Experiment, kept: &Judgement) -> Result<Vec<State>> {
+    let known = experiment::known(&experiment.name)?;
+    if known.is_empty() {
+        // No plan is needed to know that.
+        return Ok(vec![State::Unknown; kept.runs.len()]);
+    }
+    let plan = experiment::plan(experiment, &asked(), &run::of_words)?;
+    experiment::states(kept, &known, &plan, &sources::own())
+}
+
+/// A kept run, for who runs it again.
+#[derive(Serialize)]
+struct Run<'a> {
+    experiment: &'a str,
+    /// Of its results, among those of the experiment.
+    name: String,
+    sha256: &'a str,
+    state: &'a State,
+    /// How long it took, if it is known.
+    seconds: Option<u64>,
+    /// The words after `weft run`, without scheme, seed and folder; none: the experiment has no such run any more.
+    words: Option<&'a [String]>,
+    scheme: Option<&'a str>,
+    seed: Option<u64>,
+    memory: Option<u32>,
+    /// What decides it today.
+    fingerprint: Option<Fingerprint>,
+}
+
+/// Lists the experiments of which something is kept, those of some names or all.
+///
+/// # Errors
+///
+/// If there is no such experiment, or of one nothing is kept.
+pub(crate) fn list(chosen: &[String], json: bool) -> Result<()> {
+    let all = names();
+    if let Some(name) = chosen.iter().find(|name| !all.contains(&name.as_str())) {
+        return usage(format!(
+            "there is no experiment `{name}`; `weft experiments` lists them"
+        ));
+    }
+    let sources = sources::own();
+    let mut rows = Vec::new();
+    let mut runs = Vec::new();
+    for name in all {
+        if !chosen.is_empty() && !chosen.iter().any(|it| it == name) {
+            continue;
+        }
+        let experiment = Experiment::find(name)?;
+        let Some(kept) = experiment::kept(&experiment)? else {
+            if !chosen.is_empty() {
+                return usage(format!("nothing is kept of {name}"));
+            }
+            continue;
+        };
+        let states = states(&experiment, &kept)?;
+        if json {
+            let plan = experiment::plan(&experiment, &asked(), &run::of_words)?;
+            runs.extend(described(
+                name,
+                &kept,
+                &states,
+                &plan,
+                &mut Fingerprints::new(&sources),
+            )?);
+        } else {
+            rows.push(row(name, &states));
+        }
+    }
+    if json {
+        return output::json(&runs);
+    }
+    let head = [
+        "experiment",
+        "current",
+        "stale",
+        "unknown",
+        "what has changed (runs)",
+    ];
+    output::print(output::list(head, rows))
+}
+
+fn row(name: &str, states: &[State]) -> Vec<String> {
+    let count = |is: fn(&State) -> bool| states.iter().filter(|state| is(state)).count();
+    let mut changed: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in states {
+        if let State::Stale(parts) = state {
+            for part in parts {
+                *changed.entry(part).or_default() += 1;
+            }
+        }
+    }
+    let changed = changed
+        .iter()
+        .map(|(part, runs)| format!("{part} ({runs})"));
+    vec![
+        name.to_owned(),
+        count(State::is_current).to_string(),
+        count(|state| matches!(state, State::Stale(_))).to_string(),
+        count(|state| *state == State::Unknown).to_string(),
+        changed.collect::<Vec<_>>().join(", "),
+    ]
+}
+
+/// As JSON, which outlives the plan.
+fn described(
+    name: &str,
+    kept: &Judgement,
+    states: &[State],
+    plan: &[Planned],
+    fingerprints: &mut Fingerprints<'_>,
+) -> Result<Vec<serde_json::Value>> {
+    let known = experiment::known(name)?;
+    let planned: BTreeMap<String, &Planned> = plan
+        .iter()
+        .filter_map(|planned| Some((experiment::name_of(&planned.file)?, planned)))
+        .collect();
+    let mut all = Vec::new();
+    for (run, state) in kept.runs.iter().zip(states) {
+        let name_of_run = experiment::name(run);
+        let planned = planned.get(&name_of_run);
+        let asked = planned.map(|planned| planned.run.run());
+        let run = Run {
+            experiment: name,
+            sha256: &run.sha256,
+            state,
+            seconds: known.get(&name_of_run).map(|made| made.seconds),
+            words: asked.map(|run| run.words.as_slice()),
+            scheme: asked.map(|run| run.fabric.scheme.as_str()),
+            seed: planned.map(|planned| planned.seed),
+            memory: planned.and_then(|planned| planned.memory),
+            fingerprint: planned
+                .map(|planned| fingerprints.of(planned))
+                .transpose()?
+                .flatten(),
+            name: name_of_run,
+        };
+        all.push(serde_json::to_value(run)?);
+    }
+    Ok(all)
+}

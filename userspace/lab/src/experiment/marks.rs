@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which figures of a kept judgement rest on results that may be others today.
+
+use super::fingerprint::State;
+use super::judge::{FilledTable, Judged, Judgement, Row};
+
+/// Stands behind what is not known to be current.
+pub const MARK: &str = "†";
+
+/// The marks of a judgement.
+pub struct Marks {
+    /// Of each run, whether it is not known to be current.
+    stale: Vec<bool>,
+}
+
+impl Marks {
+    /// Of a judgement whose runs have these states.
+    pub fn new(states: &[State]) -> Self {
+        Self {
+            stale: states.iter().map(|state| !state.is_current()).collect(),
+        }
+    }
+
+    /// Of a judgement whose runs have just been made.
+    pub fn none(judgement: &Judgement) -> Self {
+        Self {
+            stale: vec![false; judgement.runs.len()],
+        }
+    }
+
+    /// How many runs are not known to be current.
+    pub fn count(&self) -> usize {
+        self.stale.iter().filter(|stale| **stale).count()
+    }
+
+    /// Whether a table's figure does.
+    fn of_cell(&self, row: &Row, place: usize) -> bool {
+        let cell = row.rests_on.get(place);
+        // Of which runs it rests on is not said: all.
+        cell.map_or_else(|| self.count() > 0, |places| places.any(&self.stale))
+    }
+
+    fn of_row(&self, row: &Row) -> bool {
+        let mut places = (0..row.cells.len()).filter(|&place| row.cells[place].is_some());
+        places.clone().next().is_some() && places.all(|place| self.of_cell(row, place))
+    }
+
+    /// A table's title: all of its figures are marked by it.
+    pub fn title(&self, table: &FilledTable) -> String {
+        marked(&table.title, self.of_table(table))
+    }
+
+    /// The table as a picture shows it: its title and labels are marked.
+    pub fn table(&self, table: &FilledTable) -> FilledTable {
+        let mut marked = table.clone();
+        marked.title = self.title(table);
+        for (row, to) in table.rows.iter().zip(&mut marked.rows) {
+            to.labels = self.labels(table, row);
+        }
+        marked
+    }
+
+    fn of_table(&self, table: &FilledTable) -> bool {
+        !table.rows.is_empty() && table.rows.iter().all(|row| self.of_row(row))
+    }
+
+    /// What a row is told from the others by, its last word marked if all of the row is, and not the table.
+    pub fn labels(&self, table: &FilledTable, row: &Row) -> Vec<String> {
+        let mut labels = row.labels.clone();
+        if !self.of_table(table)
+            && self.of_row(row)
+            && let Some(last) = labels.last_mut()
+        {
+            *last = marked(last, true);
+        }
+        labels
+    }
+
+    /// A figure, marked if it alone is.
+    pub fn cell(&self, row: &Row, place: usize, shown: &str) -> String {
+        marked(shown, !self.of_row(row) && self.of_cell(row, place))
+    }
+
+    /// What is found of a claim.
+    pub fn verdict(&self, claim: &Judged, shown: &str) -> String {
+        marked(shown, claim.rests_on.any(&self.stale))
+    }
+}
+
+fn marked(text: &str, is: bool) -> String {
+    match is {
+        true => format!("{text} {MARK}"),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn table(rests_on: [[&str; 2]; 2]) -> FilledTable {
+        let figure = json!({"value": 1.0, "half_width": null, "low": null, "high": null});
+        let row = |(label, rests_on): (&str, [&str; 2])| json!({"labels": [label], "cells": [figure, figure], "rests_on": rests_on});
+        let rows: Vec<_> = ["a", "b"].into_iter().zip(rests_on).map(row).collect();
+        serde_json::from_value(json!({"title": "t", "head": ["x", "y", "z"], "rows": rows}))
+            .unwrap()
+    }
+
+    fn shown(table: &FilledTable, stale: [bool; 4]) -> Vec<String> {
+        let marks = Marks {
+            stale: stale.to_vec(),
+        };
+        let mut all = vec![marks.title(table)];
+        for row in &table.rows {
+            all.extend(marks.labels(table, row));
+            all.extend((0..2).map(|place| marks.cell(row, place, "1")));
+        }
+        all
+    }
+
+    #[test]
+    fn a_mark_stands_where_all_under_it_is_not_known_to_be_current() {
+        let table = table([["0", "1"], ["2", "3"]]);
+        let (yes, no) = (true, false);
+        for (stale, expected) in [
+            ([no, no, no, no], ["t", "a", "1", "1", "b", "1", "1"]),
+            ([no, yes, no, no], ["t", "a", "1", "1 †", "b", "1", "1"]),
+            ([no, no, yes, yes], ["t", "a", "1", "1", "b †", "1", "1"]),
+            ([yes, yes, yes, no], ["t", "a †", "1", "1", "b", "1 †", "1"]),
+            ([yes, yes, yes, yes], ["t †", "a", "1", "1", "b", "1", "1"]),
+        ] {
+            assert_eq!(shown(&table, stale), expected, "{stale:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_runs_are_read_and_one_that_cannot_be_means_all() {
+        let of = |places: &str| table([[places, places], ["3", "3"]]);
+        let (yes, no) = (true, false);
+        assert_eq!(shown(&of("0-1,3"), [no, yes, no, no])[1], "a †");
+        assert_eq!(shown(&of("0-1,3"), [no, no, yes, no])[1], "a");
+        for all in ["", "x", "9", "2-7"] {
+            assert_eq!(shown(&of(all), [yes, no, no, no])[1], "a †", "{all}");
+        }
+    }
+}

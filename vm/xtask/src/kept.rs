@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask kept`: which kept results of experiments are not known to be those of today's source, and some of their
+//! runs again. `cargo xtask test` runs a few that are known to be: so a fingerprint that misses a change is found.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::build::{self, Built};
+use crate::cache::Cache;
+use crate::cli::{ClockKind, Hardware, Kept, Rerun};
+use crate::ktap::Tally;
+use crate::output;
+use crate::parallel;
+use crate::process;
+use crate::programs;
+use crate::progress;
+use crate::weft_run::{self, Wanted};
+
+/// Seconds of processors that the test takes at most, by what runs took before.
+const SECONDS: u64 = 120;
+/// The variable that tells weft which kernel guests have, which its source does not say.
+pub(crate) const RELEASE: &str = "WEFT_KERNEL_RELEASE";
+/// Where the repository has what is kept.
+const EXPERIMENTS: &str = "userspace/experiments";
+
+/// A kept run, as `weft experiments stale --json` tells of it.
+#[derive(Clone, Debug, Deserialize)]
+struct Row {
+    experiment: String,
+    /// Of its results.
+    name: String,
+    sha256: String,
+    state: Value,
+    seconds: Option<u64>,
+    /// `None`: the experiment has no such run any more.
+    words: Option<Vec<String>>,
+    scheme: Option<String>,
+    seed: Option<u64>,
+    memory: Option<u32>,
+    fingerprint: Option<Value>,
+}
+
+impl Row {
+    fn is_current(&self) -> bool {
+        self.state == "current"
+    }
+
+    fn title(&self) -> String {
+        format!("{} {}", self.experiment, self.name)
+    }
+
+    /// What a guest runs again. `None`: there is no such run any more.
+    fn command(&self) -> Option<Vec<String>> {
+        let (words, scheme, seed) = (self.words.as_ref()?, self.scheme.as_ref()?, self.seed?);
+        Some(weft_run::of_plan(words, scheme, seed))
+    }
+}
+
+/// What a run gave that was made again.
+enum Outcome {
+    Same { seconds: u64 },
+    Other,
+    Failed(String),
+}
+
+/// How results came to be, as `weft experiments renew` reads it.
+#[derive(Serialize)]
+struct Renewed<'a> {
+    experiment: &'a str,
+    name: &'a str,
+    sha256: &'a str,
+    fingerprint: &'a Value,
+    seconds: u64,
+}
+
+/// Lists what is kept, or runs some of it again.
+///
+/// # Errors
+/// If the guests cannot be built, or there is no such experiment.
+pub(crate) fn run(cache: &Cache, options: &Kept) -> Result<u8> {
+    let Some(rerun) = options.rerun else {
+        let weft = programs::weft(&build::workspace(), &cache.log("programs")?)?;
+        let mut command = Command::new(weft);
+        command
+            .args(["experiments", "stale"])
+            .args(&options.experiment);
+        if options.json {
+            command.arg("--json");
+        }
+        return process::passed_on(&mut command);
+    };
+    let built = build::all(
+        cache,
+        &options.target.request(),
+        &[ClockKind::Model.kernel()],
+    )?;
+    let mut rows = rows(&built, &options.experiment)?;
+    rows.retain(|row| row.command().is_some());
+    let day = options.day.unwrap_or_else(today);
+    let rows = match rerun {
+        Rerun::All => rows,
+        Rerun::Stale => rows.into_iter().filter(|row| !row.is_current()).collect(),
+        Rerun::Some(number) => shuffled(rows, day).into_iter().take(number).collect(),
+    };
+    let workers = options.guests.unwrap_or_else(parallel::processors);
+    let (mut same, mut failed) = (Vec::new(), 0);
+    let outcomes = run_all(&built, &rows, &options.hardware, workers)?;
+    for (row, outcome) in rows.iter().zip(&outcomes) {
+        match outcome {
+            Outcome::Same { seconds } => same.push((row, *seconds)),
+            Outcome::Other | Outcome::Failed(_) => failed += 1,
+        }
+    }
+    output::print(format!(
+        "{} of {} runs gave the bytes that are kept",
+        same.len(),
+        rows.len()
+    ))?;
+    if options.renew {
+        renew(&built, &same)?;
+    }
+    Ok(u8::from(failed > 0))
+}
+
+/// Runs again that are known to be current, drawn by the day.
+///
+/// # Errors
+/// If what is kept cannot be read.
+pub(crate) fn drawn(built: &Built, hardware: &Hardware) -> Result<Tally> {
+    let day = today();
+    let current = rows(built, &[])?
+        .into_iter()
+        .filter(Row::is_current)
+        .collect();
+    let rows = within(shuffled(current, day), SECONDS);
+    let mut tally = Tally::default();
+    if rows.is_empty() {
+        progress::note("no kept run is known to be current: none is run again");
+        return Ok(tally);
+    }
+    progress::note(&format!(
+        "{} kept runs again, drawn by day {day}",
+        rows.len()
+    ));
+    let outcomes = run_all(built, &rows, hardware, parallel::processors())?;
+    for (row, outcome) in rows.iter().zip(outcomes) {
+        match outcome {
+            Outcome::Same { .. } => tally.pass(),
+            Outcome::Other => tally.fail(format!(
+                "{}: its fingerprint is today's, and its bytes are not",
+                row.title()
+            )),
+            Outcome::Failed(why) => tally.fail(format!("{}: {why}", row.title())),
+        }
+    }
+    Ok(tally)
+}
+
+fn rows(built: &Built, experiments: &[String]) -> Result<Vec<Row>> {
+    let mut command = Command::new(&built.programs.weft);
+    command
+        .args(["experiments", "stale", "--json"])
+        .env(RELEASE, built.release(ClockKind::Model.kernel())?)
+        .args(experiments);
+    serde_json::from_str(&process::capture(&mut command)?).context("reading what weft keeps")
+}
+
+/// Days since 1970.
+fn today() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    since.as_secs() / 86_400
+}
+
+/// In an order that is the day's.
+fn shuffled(mut rows: Vec<Row>, day: u64) -> Vec<Row> {
+    rows.sort_by_cached_key(|row| Sha256::digest(format!("{day} {}", row.title())));
+    rows
+}
+
+/// The first ones that take so many seconds together at most, as far as it is known what they take.
+fn within(rows: Vec<Row>, seconds: u64) -> Vec<Row> {
+    let mut left = seconds;
+    let fits = |row: &Row| {
+        let rest = row.seconds.and_then(|taken| left.checked_sub(taken));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    rows.into_iter().filter(fits).collect()
+}
+
+fn run_all(
+    built: &Built,
+    rows: &[Row],
+    hardware: &Hardware,
+    workers: usize,
+) -> Result<Vec<Outcome>> {
+    parallel::map(rows, workers, |row, cancel| {
+        let outcome = again(built, row, hardware, cancel);
+        let said = match &outcome {
+            Outcome::Same { seconds } => format!("same bytes, {seconds} s"),
+            Outcome::Other => "OTHER bytes".to_owned(),
+            Outcome::Failed(why) => format!("FAILED: {why}"),
+        };
+        progress::note(&format!("{}: {said}", row.title()));
+        Ok(outcome)
+    })
+}
+
+fn again(built: &Built, row: &Row, hardware: &Hardware, cancel: &Arc<AtomicBool>) -> Outcome {
+    let made = || {
+        let command = row.command().context("there is no such run any more")?;
+        let seed = row.seed.context("it has no seed")?;
+        let hardware = hardware.for_workload(seed).with_memory(row.memory);
+        let (_, file) = row.name.rsplit_once('/').context("it has no file")?;
+        let name = row.title();
+        let wanted = Wanted {
+            name: &name,
+            file,
+            missing: "was not made",
+        };
+        let begun = Instant::now();
+        let left = weft_run::run(
+            built,
+            ClockKind::Model,
+            &hardware,
+            command,
+            &wanted,
+            cancel,
+            &mut |_| {},
+        )?;
+        let same = weft_run::sha256(&left.file) == row.sha256;
+        anyhow::Ok((same, begun.elapsed().as_secs() + 1))
+    };
+    match made() {
+        Ok((true, seconds)) => Outcome::Same { seconds },
+        Ok((false, _)) => Outcome::Other,
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+/// Gives runs that gave the bytes that are kept today's fingerprint.
+fn renew(built: &Built, same: &[(&Row, u64)]) -> Result<()> {
+    let renewed: Vec<Renewed<'_>> = same
+        .iter()
+        .filter_map(|(row, seconds)| {
+            Some(Renewed {
+                experiment: &row.experiment,
+                name: &row.name,
+                sha256: &row.sha256,
+                fingerprint: row.fingerprint.as_ref()?,
+                seconds: *seconds,
+            })
+        })
+        .collect();
+    let mut by_experiment: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in &renewed {
+        *by_experiment.entry(run.experiment).or_default() += 1;
+    }
+    let mut command = Command::new(&built.programs.weft);
+    command
+        .args(["experiments", "renew"])
+        .arg(build::workspace().join(EXPERIMENTS))
+        .stdin(Stdio::piped());
+    let mut child = command.spawn().context("starting weft")?;
+    let json = serde_json::to_vec(&renewed)?;
+    // It reads all before it says anything.
+    child
+        .stdin
+        .take()
+        .context("weft has no input")?
+        .write_all(&json)?;
+    ensure!(child.wait()?.success(), "weft did not write fingerprints");
+    for (experiment, runs) in by_experiment {
+        output::print(format!("{experiment}: {runs} fingerprints are today's"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, seconds: Option<u64>) -> Row {
+        let row = serde_json::json!({
+            "experiment": "x", "name": name, "sha256": "0", "state": "current", "seconds": seconds,
+            "words": ["rack:hosts=2", "--load", "0.5"], "scheme": "dctcp", "seed": 7, "memory": null, "fingerprint": {}
+        });
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn what_the_guest_runs_is_what_was_kept() {
+        let command = row("a/dctcp-seed7.jsonl", None).command().unwrap();
+        let expected = "weft run rack:hosts=2 --load 0.5 --scheme dctcp --seed 7 --out /out";
+        assert_eq!(command.join(" "), expected);
+    }
+
+    #[test]
+    fn the_state_is_read() {
+        let mut one = row("a", None);
+        assert!(one.is_current());
+        for other in [
+            serde_json::json!("unknown"),
+            serde_json::json!({"stale": ["kernel"]}),
+        ] {
+            one.state = other;
+            assert!(!one.is_current());
+        }
+    }
+
+    #[test]
+    fn runs_are_drawn_within_their_time_and_others_on_another_day() {
+        let rows = || {
+            (0..40)
+                .map(|n| row(&n.to_string(), Some(20)))
+                .collect::<Vec<_>>()
+        };
+        let names = |day: u64| {
+            let drawn = within(shuffled(rows(), day), 60);
+            drawn.into_iter().map(|row| row.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1).len(), 3);
+        assert_eq!(names(1), names(1));
+        assert_ne!(names(1), names(2));
+        // What takes too long, or nobody knows how long, makes room for others.
+        let rows = vec![
+            row("a", Some(90)),
+            row("b", None),
+            row("c", Some(50)),
+            row("d", Some(10)),
+        ];
+        let names: Vec<String> = within(rows, 60).into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["c", "d"]);
+    }
+}
