@@ -176,7 +176,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             dilation: 1.0,
             buckets: Vec::new(),
             options: Vec::new(),
-            inputs: std::collections::BTreeMap::new(),
+            inputs: BTreeMap::new(),
+            inherited: BTreeMap::new(),
         };
         record::write(&mut file, &Record::Header(Box::new(header)))?;
         for flow in flows {
