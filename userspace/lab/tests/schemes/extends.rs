@@ -164,13 +164,13 @@ fn a_line_of_a_file_that_is_inherited_is_told_with_the_parents_name() {
         ("broken/host.tc", WIRE),
         (
             "broken/switch.tc",
-            "# About.\nqdisc add dev $dev root pfifo limi 5\n",
+            "# About.\nqdisc add dev $dev root pfabric limi 5\n",
         ),
         ("child", "extends = \"../broken\""),
     ];
     let refusal = refusal(plan(&schemes("place", &others).join("child")));
     assert!(
-        refusal.starts_with("broken/switch.tc:2: pfifo: `limi`"),
+        refusal.starts_with("broken/switch.tc:2: pfabric: `limi`"),
         "{refusal}"
     );
 }

@@ -23,13 +23,15 @@ fn a_wrong_line_has_the_number_that_it_has_in_the_file() {
         (
             "wrong-option",
             "switch.tc",
-            format!("{first}# More.\nqdisc add dev $dev parent 1: handle 10: pfifo limi 5\n"),
-            "wrong-option/switch.tc:5: pfifo: `limi` is no option",
+            format!("{first}# More.\nqdisc add dev $dev parent 1: handle 10: pfabric limi 5\n"),
+            "wrong-option/switch.tc:5: pfabric: `limi` is no option",
         ),
         (
             "wrong-option-of-two-lines",
             "host.tc",
-            format!("{first}qdisc add dev $dev \\\n parent 1: \\ # half\n handle 10: pfifo limi 5"),
+            format!(
+                "{first}qdisc add dev $dev \\\n parent 1: \\ # half\n handle 10: pfabric limi 5"
+            ),
             "wrong-option-of-two-lines/host.tc:4: ",
         ),
         (
@@ -42,7 +44,7 @@ fn a_wrong_line_has_the_number_that_it_has_in_the_file() {
             "wrong-form",
             "host.sysctl",
             "# About.\n\nnet.ipv4.tcp_ecn\n".to_owned(),
-            "wrong-form/host.sysctl, line 3: `net.ipv4.tcp_ecn`: expected KEY = VALUE",
+            "wrong-form/host.sysctl, line 3: `net.ipv4.tcp_ecn` is no sysctl: write KEY = VALUE",
         ),
         (
             "wrong-sysctl",
@@ -76,7 +78,8 @@ fn a_comment_may_have_anything_in_it() {
         ("comment-route", "host.route", "initcwnd $bdp # $5\n"),
     ] {
         let plan = with(name, file, text).unwrap();
-        let commands = plan.commands().to_string();
+        // Without the function of the whole script, which has a `$1` of its own.
+        let commands = plan.fingerprint().to_string();
         assert!(
             !commands.contains('$') && !commands.contains("costs"),
             "{commands}"
