@@ -580,7 +580,7 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
             path.first
                 .enter(|| Attacher::new(&path.object, None).switch("left", &config))??;
             for words in [
-                "qdisc add dev right2 root handle 1: prio bands 2",
+                "qdisc add dev right2 root handle 1: prio bands 3",
                 "qdisc add dev right2 parent 1:1 handle 11: pfifo",
                 "qdisc add dev right2 parent 1:2 handle 12: pfifo",
                 // By the highest bit.
