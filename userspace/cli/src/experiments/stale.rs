@@ -171,3 +171,66 @@ fn described(
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use weft_lab::experiment::{Known, Made, Sources};
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_current_until_a_part_that_decides_it_changes() {
+        let experiment = Experiment::find("replication").unwrap();
+        let kept = experiment::kept(&experiment).unwrap().unwrap();
+        let plan = experiment::plan(&experiment, &asked(), &run::of_words).unwrap();
+        let today = sources::own();
+        let mut fingerprints = Fingerprints::new(&today);
+        let made = |planned: &Planned| {
+            let name = experiment::name_of(&planned.file).unwrap();
+            let mut runs = kept.runs.iter();
+            let run = runs.find(|run| experiment::name(run) == name).unwrap();
+            let made = Made {
+                sha256: run.sha256.clone(),
+                fingerprint: fingerprints.of(planned).unwrap().unwrap(),
+                seconds: 1,
+                guest: Vec::new(),
+            };
+            (name, made)
+        };
+        let mut known: Known = plan.iter().map(made).collect();
+        let states = |known: &Known, sources: &Sources| {
+            experiment::states(&kept, known, &plan, sources).unwrap()
+        };
+        assert!(states(&known, &today).iter().all(State::is_current));
+        let stale = |part: &str| State::Stale(vec![part.to_owned()]);
+        for (part, scheme) in [
+            ("sch_bfc", "bfc"),
+            ("sch_dibs", "dibs"),
+            ("weft-arbiter", "fastpass"),
+            ("tcp_pfabric", "pfabric"),
+        ] {
+            let mut changed = today.clone();
+            changed.insert(part.to_owned(), String::new());
+            for (run, state) in kept.runs.iter().zip(states(&known, &changed)) {
+                let has_it = run.command.contains(&format!(" --scheme {scheme} "));
+                let expected = if has_it { stale(part) } else { State::Current };
+                assert_eq!(state, expected, "{part}: {}", run.command);
+            }
+        }
+        for part in ["kernel", "engine", "weaving", "sch_wire"] {
+            let mut changed = today.clone();
+            changed.insert(part.to_owned(), String::new());
+            assert!(
+                states(&known, &changed)
+                    .iter()
+                    .all(|state| *state == stale(part))
+            );
+        }
+        // Other results are kept now, or of one nothing is known.
+        let name = experiment::name(&kept.runs[0]);
+        known.get_mut(&name).unwrap().sha256 = String::new();
+        assert_eq!(states(&known, &today)[0], State::Unknown);
+        known.remove(&name);
+        assert_eq!(states(&known, &today)[0], State::Unknown);
+    }
+}
