@@ -6,8 +6,8 @@ use crate::common::tag;
 /// Endpoints that a fabric may have.
 pub const MAX_ENDPOINTS: u32 = 4096;
 
-/// The addresses of all endpoints: hosts of a rack one after the other from the first one's on, the racks of a pod 256
-/// addresses apart, pods 65,536. Endpoints are numbered in this order, from 0.
+/// The addresses of all endpoints: hosts of a rack one after the other from the first one's on, the
+/// racks of a pod 256 addresses apart, pods 65,536. Endpoints are numbered in this order, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// That of endpoint 0.
@@ -75,10 +75,11 @@ impl Ends {
 /// How the discipline treats a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// The packet waits for a timeslot to this address. True for TCP, whose window bounds what waits.
+    /// The packet waits for a timeslot to this address. True for TCP, whose window bounds what
+    /// waits.
     To(u32, bool),
-    /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has sent it,
-    /// and otherwise like [`To`](Self::To).
+    /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has
+    /// sent it, and otherwise like [`To`](Self::To).
     ToArbiter(u32),
     /// A control packet of an arbiter on this host, to this address.
     OfArbiter(u32),
@@ -90,14 +91,15 @@ pub enum Sort {
 const IPV4: u16 = 0x0800;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Bytes of a packet, from its network header on, that are read: the longest IPv4 header, and ports.
+/// Bytes of a packet, from its network header on, that are read: the longest IPv4 header, and
+/// ports.
 pub const HEADERS: usize = 64;
 
 /// Reads a packet that leaves the host, from its network header on.
 ///
-/// A port alone makes no control packet: a program can use any port. Both ends are known instead. Packets to an
-/// arbiter are the kernel's; packets from the arbiters' port are the arbiter's if its address is the host's own,
-/// as its socket has that port.
+/// A port alone makes no control packet: a program can use any port. Both ends are known instead.
+/// Packets to an arbiter are the kernel's; packets from the arbiters' port are the arbiter's if its
+/// address is the host's own, as its socket has that port.
 #[inline]
 pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     let Some(&[first, _, _, _, _, _, f0, f1, _, l4, _, _, s0, s1, s2, s3, d0, d1, d2, d3]) =

@@ -21,27 +21,29 @@
 //!
 //! # Authentication
 //!
-//! The key is the session's nonce (RESET: the endpoint's cookie). `h` is the SipHash-2-4 of bytes 0 to 19
-//! under the key (nonce, `weft FCP`). The proof is the upper half of `h`. The check is the SipHash-2-4 of
-//! the body under the key (nonce, `h`).
+//! The key is the session's nonce (RESET: the endpoint's cookie). `h` is the SipHash-2-4 of bytes 0
+//! to 19 under the key (nonce, `weft FCP`). The proof is the upper half of `h`. The check is the
+//! SipHash-2-4 of the body under the key (nonce, `h`).
 //!
-//! The proof makes forged packets cheap to reject: it takes one hash of 20 bytes, however long the packet
-//! is. Only a packet with a valid proof has its body read and its check computed. A sender who does not
-//! know the nonce guesses a proof once in 2^32 packets, and then still fails the check.
+//! The proof makes forged packets cheap to reject: it takes one hash of 20 bytes, however long the
+//! packet is. Only a packet with a valid proof has its body read and its check computed. A sender
+//! who does not know the nonce guesses a proof once in 2^32 packets, and then still fails the
+//! check.
 //!
 //! # Bodies
 //!
 //! RESET carries the new nonce (8 bytes) in place of counts and slots.
 //!
 //! REPORT carries a time in ns of the endpoint's clock (8 bytes), then entries of 10 bytes: another
-//! endpoint (2), a path (1), 0 (1), and three totals modulo 2^16: packets sent to that endpoint by that
-//! path, the latest number seen from it, and packets lost before that number. A lost REPORT is not
-//! retransmitted, because the next one supersedes it. The arbiter answers it with an ACK of requests, which
-//! tells the endpoint that its path works.
+//! endpoint (2), a path (1), 0 (1), and three totals modulo 2^16: packets sent to that endpoint by
+//! that path, the latest number seen from it, and packets lost before that number. A lost REPORT is
+//! not retransmitted, because the next one supersedes it. The arbiter answers it with an ACK of
+//! requests, which tells the endpoint that its path works.
 //!
-//! REQUEST carries, for each destination, how many timeslots the endpoint has requested in total. Its ACK
-//! repeats the totals that the arbiter knows. ALLOC carries, for each destination, how many timeslots the
-//! arbiter has given in total, including those in the packet. Its ACK repeats these totals.
+//! REQUEST carries, for each destination, how many timeslots the endpoint has requested in total.
+//! Its ACK repeats the totals that the arbiter knows. ALLOC carries, for each destination, how many
+//! timeslots the arbiter has given in total, including those in the packet. Its ACK repeats these
+//! totals.
 
 use super::siphash;
 
@@ -250,7 +252,8 @@ impl<'a> Header<'a> {
         (proof(hash) == self.proof).then_some(Proved { nonce, hash })
     }
 
-    /// Whether the sender of the whole packet knew the nonce. Hashes [`check_cost`](Self::check_cost) bytes.
+    /// Whether the sender of the whole packet knew the nonce. Hashes
+    /// [`check_cost`](Self::check_cost) bytes.
     pub fn is_checked(&self, Proved { nonce, hash }: Proved) -> bool {
         siphash::hash([nonce, hash], self.body) == self.check
     }
@@ -386,7 +389,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes a packet of these counts and slots, of which more than [`MOST`] are left out; returns how many bytes it takes.
+/// Writes a packet of these counts and slots, of which more than [`MOST`] are left out; returns how
+/// many bytes it takes.
 pub fn encode(
     bytes: &mut [u8; MAX_SIZE],
     head: Head,
@@ -421,7 +425,8 @@ pub fn encode_reset(bytes: &mut [u8; MAX_SIZE], endpoint: u16, cookie: u64, nonc
     writer.finish(head, 0, 0, cookie)
 }
 
-/// Writes a REPORT of what was true at `time`, of which more than [`ENTRIES`] are left out; returns how many bytes it takes.
+/// Writes a REPORT of what was true at `time`, of which more than [`ENTRIES`] are left out; returns
+/// how many bytes it takes.
 pub fn encode_report(
     bytes: &mut [u8; MAX_SIZE],
     head: Head,

@@ -3,17 +3,19 @@
 //!
 //! # How a session begins
 //!
-//! The arbiter keeps no state for a packet that it cannot authenticate. The nonce that a RESET offers is a
-//! keyed hash, under the arbiter's [`Secret`], of the endpoint, of the cookie in the packet that it answers,
-//! and of the number of sessions that the endpoint has begun so far. An endpoint that accepts the RESET
-//! adds 1 to its cookie, so that the arbiter can compute the same nonce from the endpoint's next packet. A
-//! valid packet under that nonce begins the session, and the number of sessions goes up: all other nonces
-//! that were offered before are void, and an old packet cannot begin an old session again.
+//! The arbiter keeps no state for a packet that it cannot authenticate. The nonce that a RESET
+//! offers is a keyed hash, under the arbiter's [`Secret`], of the endpoint, of the cookie in the
+//! packet that it answers, and of the number of sessions that the endpoint has begun so far. An
+//! endpoint that accepts the RESET adds 1 to its cookie, so that the arbiter can compute the same
+//! nonce from the endpoint's next packet. A valid packet under that nonce begins the session, and
+//! the number of sessions goes up: all other nonces that were offered before are void, and an old
+//! packet cannot begin an old session again.
 //!
 //! # What a packet costs
 //!
-//! A packet that is not genuine costs at most two proofs and one nonce, [`FORGED_COST`] hashed bytes,
-//! whatever its length. A RESET costs [`RESET_COST`] more; how often one is sent is the caller's decision.
+//! A packet that is not genuine costs at most two proofs and one nonce, [`FORGED_COST`] hashed
+//! bytes, whatever its length. A RESET costs [`RESET_COST`] more; how often one is sent is the
+//! caller's decision.
 
 use super::frame::{
     encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Slot, MAX_SIZE, MOST,
@@ -52,21 +54,23 @@ impl Secret {
     }
 }
 
-/// So many times what was not acknowledged is said again, a timeout after the other, while nothing is heard of the endpoint. Then it waits twice as
-/// long each time, up to 2^[`LONGEST`] timeouts: the endpoint may be gone for good.
+/// So many times what was not acknowledged is said again, a timeout after the other, while nothing
+/// is heard of the endpoint. Then it waits twice as long each time, up to 2^[`LONGEST`] timeouts:
+/// the endpoint may be gone for good.
 const PATIENCE: u32 = 8;
 const LONGEST: u32 = 10;
 
 /// Whoever allocates, as a session sees him.
 pub trait Demands {
-    /// The endpoint wants `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`. Whether it gets them some time:
-    /// otherwise it will ask again.
+    /// The endpoint wants `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`.
+    /// Whether it gets them some time: otherwise it will ask again.
     fn request(&mut self, destination: u16, slots: u32) -> bool;
 
     /// The endpoint begins again: what it has asked for is void.
     fn forget(&mut self);
 
-    /// At `time`, in ns of its clock, this was true of another endpoint and a path, it says. There may be no such endpoint, nor path.
+    /// At `time`, in ns of its clock, this was true of another endpoint and a path, it says. There
+    /// may be no such endpoint, nor path.
     fn report(&mut self, time: u64, entry: Entry);
 }
 
@@ -355,8 +359,9 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// Notes that the endpoint is given a timeslot, for the next ALLOC. False if nothing was noted: the ALLOC is full, or
-    /// this timeslot too far from its first one, and has to be sent before; or nobody asked for it.
+    /// Notes that the endpoint is given a timeslot, for the next ALLOC. False if nothing was noted:
+    /// the ALLOC is full, or this timeslot too far from its first one, and has to be sent before;
+    /// or nobody asked for it.
     pub fn give(&mut self, timeslot: u64, destination: u16, path: u8) -> bool {
         let state = self.destinations.get_mut(usize::from(destination));
         let Some(state) = state.filter(|state| newer(state.asked, state.given)) else {
@@ -379,7 +384,8 @@ impl<S: Store> Session<S> {
         self.again
     }
 
-    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is nothing.
+    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
+    /// nothing.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         let nonce = self.nonce?;
         if self.again.is_some_and(|again| again <= now) {

@@ -2,17 +2,19 @@
 
 //! How often an endpoint may cause work that costs more than reading a datagram.
 //!
-//! A quota samples. It counts the datagrams of a period; if more come than may be served, each is served with the
-//! probability that serves as many as may be. So a flood delays a genuine datagram by the flood's share of the
-//! datagrams, and no more: a sender gains nothing by when its datagrams come. A token bucket bounds what is served
-//! meanwhile, as the count is known only when the period is over.
+//! A quota samples. It counts the datagrams of a period; if more come than may be served, each is
+//! served with the probability that serves as many as may be. So a flood delays a genuine datagram
+//! by the flood's share of the datagrams, and no more: a sender gains nothing by when its datagrams
+//! come. A token bucket bounds what is served meanwhile, as the count is known only when the period
+//! is over.
 
 use weft_mechanisms::common::xorshift::Xorshift32;
 
 /// A quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
-    /// Datagrams that may be served in a period on average; at most twice as many are served at once.
+    /// Datagrams that may be served in a period on average; at most twice as many are served at
+    /// once.
     most: u32,
     period: u64,
     /// Datagrams that came in the last period, and in this one.

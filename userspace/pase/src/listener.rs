@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `weft-pase show` connects to: a Unix socket for each network namespace, which root alone can use.
+//! What `weft-pase show` connects to: a Unix socket for each network namespace, which root alone
+//! can use.
 //!
-//! The socket is a file below a directory that only its owner can change, so that no other process can take its
-//! place. Its name is the number of the network namespace. Answers are written in small pieces between the
-//! messages of hosts, so that a large answer delays none of them.
+//! The socket is a file below a directory that only its owner can change, so that no other process
+//! can take its place. Its name is the number of the network namespace. Answers are written in
+//! small pieces between the messages of hosts, so that a large answer delays none of them.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write as _};
@@ -170,7 +171,8 @@ impl Client {
     }
 }
 
-/// Sees to it that a directory is there that only its owner can change, and that the owner is this process's.
+/// Sees to it that a directory is there that only its owner can change, and that the owner is this
+/// process's.
 fn private_directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

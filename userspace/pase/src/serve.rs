@@ -2,10 +2,11 @@
 
 //! The arbitrators of a rack, with their sockets.
 //!
-//! One thread does everything, in turns. In a turn it reads messages of hosts and of other arbitrators by turns,
-//! until there are none or the turn's time is over; looks at a bounded number of flows for those that have expired; and
-//! writes a bounded piece of each answer to `weft-pase show`. A flood of messages, many flows or a large answer
-//! each delay the others by a part of a turn at most.
+//! One thread does everything, in turns. In a turn it reads messages of hosts and of other
+//! arbitrators by turns, until there are none or the turn's time is over; looks at a bounded number
+//! of flows for those that have expired; and writes a bounded piece of each answer to `weft-pase
+//! show`. A flood of messages, many flows or a large answer each delay the others by a part of a
+//! turn at most.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -88,7 +89,8 @@ pub(crate) fn run(topology: &Topology, node: &str, rules: Rules) -> Result<()> {
     let mut is_expiring = false;
     let mut is_behind = false;
     loop {
-        // Nothing known is nothing to be forgotten. A rack with a part of a trunk reports with or without flows.
+        // Nothing known is nothing to be forgotten. A rack with a part of a trunk reports with or
+        // without flows.
         let idle = arbitrators.is_empty() && !arbitrators.delegates();
         let timeout = match (is_behind || is_expiring, idle) {
             (true, _) => Some(0),
@@ -130,8 +132,8 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Serves a message of each of the two sockets in turn, until neither has any or the time is over; whether there may be
-/// more. `serve` says whether a socket had a message.
+/// Serves a message of each of the two sockets in turn, until neither has any or the time is over;
+/// whether there may be more. `serve` says whether a socket had a message.
 fn by_turns(
     due: u64,
     now: impl Fn() -> u64,
@@ -206,7 +208,8 @@ impl Sockets {
         })
     }
 
-    /// The next message of hosts (0) or of other arbitrators (1), and its sender: `None` for one that may not send it.
+    /// The next message of hosts (0) or of other arbitrators (1), and its sender: `None` for one
+    /// that may not send it.
     fn receive(&self, socket: usize) -> Result<Option<(Option<Peer>, Vec<u8>)>> {
         if socket > 0 {
             return self.receive_other().context("receiving messages");

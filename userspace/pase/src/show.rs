@@ -2,8 +2,8 @@
 
 //! `weft-pase show`: asks the arbitrators of this network namespace, and prints their answer.
 //!
-//! The answer is one line of JSON, an object of `node`, `counters`, `links` and `flows`. The server writes it in
-//! pieces: the [`beginning`], and then [`flows`] until there are none.
+//! The answer is one line of JSON, an object of `node`, `counters`, `links` and `flows`. The server
+//! writes it in pieces: the [`beginning`], and then [`flows`] until there are none.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -17,7 +17,8 @@ use super::figures::{Faulty, Line};
 use super::log::say;
 use super::random;
 
-/// An arbiter without sessions. With a bell, allocation and path selection have threads of their own, and ring it.
+/// An arbiter without sessions. With a bell, allocation and path selection have threads of their
+/// own, and ring it.
 fn service(arguments: &Arguments, bell: Option<&Arc<EventFd>>) -> Result<Service> {
     let settings = arguments.settings()?;
     let told = |invalid| match invalid {
@@ -151,8 +152,8 @@ impl<'a> Arbiter<'a> {
         self.batch
     }
 
-    /// Does what is due, and sends what there is to say. Beats that have come must have been received before:
-    /// they may end its turn.
+    /// Does what is due, and sends what there is to say. Beats that have come must have been
+    /// received before: they may end its turn.
     pub(crate) fn tick(
         &mut self,
         now: u64,
@@ -166,7 +167,8 @@ impl<'a> Arbiter<'a> {
             match change {
                 // It begins without knowing anything: on standby it heard nothing.
                 Some(Change::Active) => self.takeovers += 1,
-                // It forgets what it knew, now that there is time for that; but a link that has failed is repaired by nobody's yielding.
+                // It forgets what it knew, now that there is time for that; but a link that has
+                // failed is repaired by nobody's yielding.
                 Some(Change::Standby) => {
                     let mut service = service(self.arguments, self.bell)?;
                     service.keep_faults(self.service.faults());

@@ -59,8 +59,8 @@ pub(crate) struct Arguments {
     /// Ways up from each of the switches above it
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     core_ways: usize,
-    /// How much later a full frame is at the next switch than at this one: its time on a link, and the link's delay. Without
-    /// it all ways count as equally long
+    /// How much later a full frame is at the next switch than at this one: its time on a link, and
+    /// the link's delay. Without it all ways count as equally long
     #[arg(long, value_name = "TIME", value_parser = time)]
     hop: Option<Duration>,
     /// The endpoint on whose host it runs, if any: of its link it leaves what its own packets take
@@ -93,8 +93,9 @@ pub(crate) struct Arguments {
     /// Until what an endpoint has not acknowledged is said again
     #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
     timeout: Duration,
-    /// 3: allocation and path selection have threads of their own. It pays where one thread does not keep up, as
-    /// skipped_timeslots of the figures tells, and three processors are free; a batch then takes two hand-overs more of its lead
+    /// 3: allocation and path selection have threads of their own. It pays where one thread does
+    /// not keep up, as skipped_timeslots of the figures tells, and three processors are free; a
+    /// batch then takes two hand-overs more of its lead
     #[arg(long, value_enum, value_name = "NUMBER", default_value_t = Threads::One)]
     pub(crate) threads: Threads,
     /// Accept endpoints at ports from 1024 on too, which any process can use

@@ -68,7 +68,8 @@ impl Datagrams {
                 let length = it.iovs().next().map_or(0, <[u8]>::len);
                 (it.address.map(SocketAddrV4::from), length)
             })),
-            // An earlier datagram came back, as nobody listens there: the socket is readable all the same.
+            // An earlier datagram came back, as nobody listens there: the socket is readable all
+            // the same.
             Err(Errno::EAGAIN | Errno::ECONNREFUSED | Errno::EINTR) => {}
             Err(error) => return Err(error).context("receiving"),
         }
@@ -148,7 +149,8 @@ mod tests {
     }
 
     fn datagram(number: usize) -> Vec<u8> {
-        // Also none at all, and longer ones than there is room for; few of these, or the socket has none.
+        // Also none at all, and longer ones than there is room for; few of these, or the socket has
+        // none.
         let length = match number {
             0 | AT_ONCE => LONGEST,
             1 | 100 => LONGEST + 7,

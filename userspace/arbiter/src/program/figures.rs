@@ -85,7 +85,8 @@ impl Figures {
         })
     }
 
-    /// Writes a line. If that fails, [`end`](Self::end) tells: hosts need timeslots, whatever becomes of figures.
+    /// Writes a line. If that fails, [`end`](Self::end) tells: hosts need timeslots, whatever
+    /// becomes of figures.
     pub(crate) fn write(&mut self, now: u64, arbiter: &Arbiter<'_>) {
         let Some(file) = &mut self.file else {
             return;

@@ -2,12 +2,14 @@
 
 //! Sockets, signals and the main loop.
 //!
-//! One thread does everything: it reads what has come, allocates what is due, and sends what there is to say.
-//! With `--threads 3` others allocate and select paths, and wake it by a bell. How long it reads is bounded by
-//! what is due next ([`turn`](super::turn)): a flood of datagrams does not delay an allocation.
+//! One thread does everything: it reads what has come, allocates what is due, and sends what there
+//! is to say. With `--threads 3` others allocate and select paths, and wake it by a bell. How long
+//! it reads is bounded by what is due next ([`turn`](super::turn)): a flood of datagrams does not
+//! delay an allocation.
 //!
-//! The beats of another arbiter have a socket of their own, at the same port and connected to that arbiter, so
-//! that they do not wait behind other datagrams, and are not dropped where those fill their socket's buffer.
+//! The beats of another arbiter have a socket of their own, at the same port and connected to that
+//! arbiter, so that they do not wait behind other datagrams, and are not dropped where those fill
+//! their socket's buffer.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -72,7 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGUSR1);
-    // Before there are other threads: a signal that one of them does not block would end the program.
+    // Before there are other threads: a signal that one of them does not block would end the
+    // program.
     signals.thread_block().context("blocking signals")?;
     let told = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let bell = match arguments.threads {
@@ -120,7 +123,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         let is_rung = sources.last().is_some_and(|it| it.any().unwrap_or(false));
         if let Some(bell) = bell.as_ref().filter(|_| is_rung) {
-            // Before the results are taken: a ring after that wakes this thread again. It does not block.
+            // Before the results are taken: a ring after that wakes this thread again. It does not
+            // block.
             let _ = bell.read();
         }
         let until = figures.next;

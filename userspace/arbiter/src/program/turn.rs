@@ -2,10 +2,11 @@
 
 //! One turn of the main loop: how much is read before what is due is done.
 //!
-//! The loop ends its reading when the next event is due, or when the time of a batch has passed. A datagram that
-//! is not genuine costs a bounded amount of work ([`sessions`](weft_arbiter::service)), so that a flood delays an
-//! event by no more than [`LEAST`] datagrams take. That many are read in each turn, however late it is: requests
-//! are heard even where allocation takes all the time.
+//! The loop ends its reading when the next event is due, or when the time of a batch has passed. A
+//! datagram that is not genuine costs a bounded amount of work
+//! ([`sessions`](weft_arbiter::service)), so that a flood delays an event by no more than [`LEAST`]
+//! datagrams take. That many are read in each turn, however late it is: requests are heard even
+//! where allocation takes all the time.
 
 use std::net::SocketAddrV4;
 
@@ -28,7 +29,8 @@ pub(crate) trait Socket {
     fn flush(&mut self);
 }
 
-/// Receives what has come, within bounds, and does what is due; whether there may be more to receive.
+/// Receives what has come, within bounds, and does what is due; whether there may be more to
+/// receive.
 pub(crate) fn turn<S: Socket>(
     arbiter: &mut Arbiter<'_>,
     beats: Option<&mut S>,
@@ -130,7 +132,8 @@ mod tests {
         bytes[..len].to_vec()
     }
 
-    /// Neither are allocations late, nor does the active one of two arbiters yield as if it had stood still.
+    /// Neither are allocations late, nor does the active one of two arbiters yield as if it had
+    /// stood still.
     #[test]
     fn a_flood_delays_no_allocation_and_ends_no_turn() {
         let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4 --peer 10.0.0.9";
