@@ -103,8 +103,8 @@ fn an_unknown_scheme_is_answered_with_those_there_are() {
         ("up rack --set buffer", "expected NAME=VALUE"),
         ("up rack --set buffer=many", "nor a time such as 45us"),
         (
-            "up rack --set buffer=99999999999",
-            "droptail/switch.tc:3: pfifo: `limit 99999999999`",
+            "up rack --scheme pfabric --set buffer=99999999999",
+            "pfabric: Limit must be between 1 and 65536 packets",
         ),
         ("schemes show droptail dev", "expected NAME=VALUE"),
         (
