@@ -11,7 +11,7 @@ use core::{
 use kernel::{error::from_result, prelude::*};
 
 use super::{
-    admission::{self, Admission, Owed},
+    admission::{self, Admission},
     bindings::{
         self, gnet_dump, gnet_stats_copy_app, gnet_stats_copy_basic, gnet_stats_copy_queue,
         gnet_stats_queue, netlink_ext_ack, nlattr, qdisc_walker, sk_buff, tcmsg, weft_basic_stats,
@@ -39,8 +39,6 @@ pub(super) struct Private<T> {
     ready: bool,
     /// Of a qdisc with a child: a packet is being taken.
     taking: bool,
-    /// Of a qdisc that evicts.
-    pub(super) owed: Owed,
     pub(super) child: Option<Child>,
     pub(super) namespace: *mut c_void,
     group: Option<Group>,
@@ -275,7 +273,6 @@ impl<T: Qdisc> Adapter<T> {
             // SAFETY: As above.
             let retired = unsafe {
                 Self::locked(sch, |state, sch| {
-                    admission::settle::<T>(sch.as_ptr());
                     let mut purge = Purge::new();
                     let retired = state.apply(sch, config, prepared, &mut purge);
                     if purge.packets != 0 {
@@ -308,7 +305,6 @@ impl<T: Qdisc> Adapter<T> {
                 }
                 *taking = true;
             }
-            admission::settle::<T>(sch);
             let skb = Skb::from_raw(NonNull::new_unchecked(skb));
             let admission = Admission::new(to_free, &skb);
             let verdict = Self::state(sch).enqueue(&mut Sch::new(sch), skb, admission);
@@ -326,7 +322,6 @@ impl<T: Qdisc> Adapter<T> {
             if (*sch).q.qlen == 0 {
                 return null_mut();
             }
-            admission::settle::<T>(sch);
             let mut context = Sch::new(sch);
             match Self::state(sch).dequeue(&mut context) {
                 Next::Packet(skb) => {
@@ -350,7 +345,6 @@ impl<T: Qdisc> Adapter<T> {
             if (*sch).q.qlen == 0 {
                 return null_mut();
             }
-            admission::settle::<T>(sch);
             let Some(skb) = Self::state(sch).peek() else {
                 return null_mut();
             };
@@ -367,8 +361,6 @@ impl<T: Qdisc> Adapter<T> {
             if !addr_of!((*private).ready).read() {
                 return;
             }
-            // What counts the packets inside is set to zero, and who asks for the reset tells the parents of it.
-            *addr_of_mut!((*private).owed) = Owed::default();
             Self::cancel(sch);
             if let Some(child) = &mut *addr_of_mut!((*private).child) {
                 child.reset();
@@ -378,13 +370,8 @@ impl<T: Qdisc> Adapter<T> {
     }
 
     unsafe extern "C" fn dump(sch: *mut bindings::Qdisc, skb: *mut sk_buff) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock. What is inside is read after this.
-        let config = unsafe {
-            Self::locked(sch, |state, sch| {
-                admission::settle::<T>(sch.as_ptr());
-                state.config()
-            })
-        };
+        // SAFETY: Under RTNL, without the qdisc lock.
+        let config = unsafe { Self::locked(sch, |state, _| state.config()) };
         // SAFETY: `skb` is the dump's message.
         unsafe { dump_options(skb, |dump| config.put(dump)) }
     }

@@ -6,18 +6,24 @@
 //! that does not fit it, has been a use after free in hfsc, drr and qfq more than once. So a module
 //! says what happens to packets, and what is counted follows from that in here.
 //!
-//! Where all that was inside is evicted for the arriving packet, that counts as being inside until the
-//! qdisc is called the next time ([`settle`]). Parents count the arriving one when this enqueue has
-//! returned: they would have nothing for a moment, and tell their own parents so. hfsc stops a class of
-//! which it is told that, and starts it for a packet that comes to an empty one only: it has asked
-//! whether it is empty before.
+//! # Eviction
+//!
+//! Parents count an arriving packet when its enqueue has returned, some of them much later: tbf, which
+//! cuts a packet into segments, counts these once all are inside. If the packets that were evicted for
+//! it were taken off their counts first, a parent could count nothing while a packet is inside. hfsc
+//! stops a class that counts nothing, and starts it again only for a packet that finds it empty.
+//!
+//! So the arriving packet is counted at the parents here, before the evicted ones are taken off, and
+//! the answer is `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`: they count nothing then. A qdisc with an
+//! eviction was not empty, and neither were its parents, so their classes are active already. No count
+//! falls below 1: of packets that a parent has not counted yet, the segments of one packet, none is
+//! evicted for another, as they have one rank.
 
 use core::{marker::PhantomData, ptr::addr_of_mut};
 
 use kernel::prelude::*;
 
 use super::{
-    adapter::Adapter,
     bindings::{
         self, qdisc_tree_reduce_backlog, sk_buff, weft_qdisc_drop, NET_XMIT_DROP, NET_XMIT_SUCCESS,
         WEFT_NET_XMIT_STOLEN,
@@ -117,7 +123,6 @@ impl<'a> Admission<'a> {
 
     /// A packet that was inside is dropped to make room.
     pub fn evict<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
-        const { assert!(T::EVICTS, "it would be counted for good: see Qdisc::EVICTS") };
         self.evicted = self.evicted.wrapping_add(1);
         self.evicted_bytes = self.evicted_bytes.wrapping_add(skb.packet().len);
         self.drop(sch, skb);
@@ -131,30 +136,40 @@ impl<'a> Admission<'a> {
         unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.to_free) };
     }
 
-    /// Counts what happened: the arriving packet first, lest a parent seem to be empty before.
+    /// Counts what happened. Packets are evicted only for one that is then queued.
     #[inline]
-    pub(super) fn answer<T: Qdisc>(self, sch: &mut Sch<'_, T>, code: c_int) -> Verdict<'a> {
+    pub(super) fn answer<T: Qdisc>(self, sch: &mut Sch<'_, T>, mut code: c_int) -> Verdict<'a> {
         if code == NET_XMIT_SUCCESS as c_int {
             // SAFETY: Valid and locked (invariant of Sch).
             unsafe { queued(sch.as_ptr(), self.len) };
         }
-        if T::EVICTS && self.evicted != 0 {
-            // SAFETY: As above; nobody else has the place while the lock is held.
-            unsafe {
-                let left = (*sch.as_ptr()).q.qlen.saturating_sub(self.evicted);
-                if left > 1 {
-                    evicted(sch.as_ptr(), self.evicted, self.evicted_bytes);
-                } else {
-                    *addr_of_mut!((*Adapter::<T>::private(sch.as_ptr())).owed) = Owed {
-                        packets: self.evicted,
-                        bytes: self.evicted_bytes,
-                    };
-                }
-            }
+        if self.evicted != 0 {
+            code = self.evicted(sch, code);
         }
         Verdict {
             code,
             _admission: PhantomData,
+        }
+    }
+
+    /// Tells the parents of the arriving packet, if that is inside, and of those that were evicted, in
+    /// this order. Returns the answer after which they do not count the arriving packet again.
+    #[cold]
+    fn evicted<T: Qdisc>(&self, sch: &mut Sch<'_, T>, code: c_int) -> c_int {
+        let is_inside = code == NET_XMIT_SUCCESS as c_int;
+        // SAFETY: Valid and locked (invariant of Sch). The parents are of the same tree, hence under the
+        // same lock.
+        unsafe {
+            if is_inside {
+                // A negative number of packets, and of bytes, is added.
+                let bytes = (self.len as c_int).wrapping_neg();
+                qdisc_tree_reduce_backlog(sch.as_ptr(), -1, bytes);
+            }
+            evicted(sch.as_ptr(), self.evicted, self.evicted_bytes);
+        }
+        match is_inside {
+            true => (NET_XMIT_SUCCESS | WEFT_NET_XMIT_STOLEN) as c_int,
+            false => code,
         }
     }
 }
@@ -203,32 +218,6 @@ pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb) {
         packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
         let qlen = addr_of_mut!((*sch).q.qlen);
         qlen.write_volatile((*qlen).saturating_sub(1));
-    }
-}
-
-/// Packets that are inside no more and counted as if they were. All zeros: there are none.
-#[derive(Default)]
-pub(super) struct Owed {
-    packets: u32,
-    bytes: u32,
-}
-
-/// No longer counts what is inside no more: at the begin of each callback in which packets come or go, or are counted. A reset counts anew.
-///
-/// # Safety
-///
-/// `sch` is valid, of kind `T` and locked; its init succeeded.
-#[inline]
-pub(super) unsafe fn settle<T: Qdisc>(sch: *mut bindings::Qdisc) {
-    if T::EVICTS {
-        // SAFETY: As the caller promises; nobody else has the place meanwhile.
-        unsafe {
-            let owed = &mut *addr_of_mut!((*Adapter::<T>::private(sch)).owed);
-            if owed.packets != 0 {
-                let Owed { packets, bytes } = core::mem::take(owed);
-                evicted(sch, packets, bytes);
-            }
-        }
     }
 }
 

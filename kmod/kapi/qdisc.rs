@@ -59,9 +59,6 @@ pub trait Qdisc: Sized + Send + 'static {
     /// Whether it has a child, class `:1`: a pfifo, until another is put in its place.
     const CHILD: bool = false;
 
-    /// Whether it drops packets from inside to make room for one that arrives ([`Admission::evict`]).
-    const EVICTS: bool = false;
-
     /// Whether it has a timer, for [`Next::Wait`] and [`Sch::wake_at`].
     const WATCHDOG: bool = false;
 

@@ -39,6 +39,17 @@ pub(crate) const QFQ: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}2 qfq weight 4 maxpkt 2048",
 ];
 
+pub(crate) const ETS: &str = "ets bands 2 quanta 1514 3028";
+/// They pass on all that the qdisc under test takes: no packet is dropped or marked early.
+pub(crate) const RED: &str =
+    "red limit 10000000 min 5000000 max 9000000 avpkt 1000 burst 5000 bandwidth 10mbit";
+pub(crate) const SFB: &str = "sfb limit 10000 max 9000 target 8000";
+pub(crate) const NETEM: &str = "netem delay 2ms limit 10000";
+/// Two traffic classes with two queues each; of 10 ms each has half.
+pub(crate) const TAPRIO: &str = "taprio num_tc 2 map 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 queues 2@0 2@2 \
+    base-time 0 sched-entry S 1 5000000 sched-entry S 2 5000000 clockid CLOCK_TAI";
+const MQPRIO: &str = "mqprio num_tc 2 map 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 queues 2@0 2@2 hw 0";
+
 /// What stands between the device and the qdiscs under test.
 pub(crate) struct Tree {
     pub(crate) port: Port,
@@ -108,11 +119,27 @@ impl Tree {
         Ok(tree)
     }
 
-    pub(crate) fn mq() -> Result<Self> {
+    /// A qdisc with a class for each of four transmit queues.
+    pub(crate) fn of_queues(kind: &str) -> Result<Self> {
         let port = Port::with_queues(4)?;
-        port.tc("qdisc add dev {v} root handle 1: mq")?;
+        port.tc(&format!("qdisc add dev {{v}} root handle 1: {kind}"))?;
         let leaves: Vec<Handle> = (1..=4).map(|queue| Handle::new(1, queue)).collect();
         Ok(Self::new(port, &leaves))
+    }
+
+    pub(crate) fn mq() -> Result<Self> {
+        Self::of_queues("mq")
+    }
+
+    /// A qdisc with one class under a tbf, which is what keeps packets in it.
+    pub(crate) fn single_under_tbf(kind: &str) -> Result<Self> {
+        let mut tree = Self::tbf()?;
+        tree.raise(|port, leaf, handle| {
+            let place = format!("parent {leaf:?} handle {handle:?}");
+            port.tc(&format!("qdisc add dev {{v}} {place} {kind}"))
+                .map(drop)
+        })?;
+        Ok(tree)
     }
 
     /// One more storey: a qdisc with one class, `:1`, at each leaf. Those classes are the leaves from now on.
@@ -147,7 +174,7 @@ impl Tree {
 pub(crate) type Make = fn() -> Result<Tree>;
 
 /// The parents that any qdisc must get along with, by name.
-pub(crate) const TREES: [(&str, Make); 9] = [
+pub(crate) const TREES: [(&str, Make); 14] = [
     ("the device", || {
         Ok(Tree::new(Port::new()?, &[Handle::ROOT]))
     }),
@@ -159,4 +186,15 @@ pub(crate) const TREES: [(&str, Make); 9] = [
     ("drr under tbf", || Tree::under_tbf("drr", &DRR)),
     ("qfq under tbf", || Tree::under_tbf("qfq", &QFQ)),
     ("wire", Tree::wire),
+    ("ets under tbf", || Tree::under_tbf(ETS, &[])),
+    ("netem under tbf", || Tree::single_under_tbf(NETEM)),
+    ("red under tbf", || Tree::single_under_tbf(RED)),
+    ("multiq", || Tree::of_queues("multiq")),
+    ("mqprio", || Tree::of_queues(MQPRIO)),
+];
+
+/// As [`TREES`]: those of which the kernel in user mode has not all kinds.
+pub(crate) const TREES_OF_THE_STOCK_KERNEL: [(&str, Make); 2] = [
+    ("sfb under tbf", || Tree::single_under_tbf(SFB)),
+    ("taprio", || Tree::of_queues(TAPRIO)),
 ];

@@ -75,9 +75,9 @@ pub struct Test {
     pub inexact: Option<&'static str>,
     /// Whether it takes a debug kernel; no other runs it.
     pub debug: bool,
-    /// Whether it takes a kernel that may give the processor to another task between any two instructions.
-    /// User Mode Linux, which does not run it, gives it away only where a task asks whether it should.
-    pub preempted: bool,
+    /// Whether it takes the stock kernel, and not User Mode Linux. That lacks some kinds of qdisc, and
+    /// gives the processor to another task only where a task asks whether it should.
+    pub stock: bool,
 }
 
 impl Test {
@@ -89,7 +89,7 @@ impl Test {
             once: false,
             inexact: None,
             debug: false,
-            preempted: false,
+            stock: false,
         }
     }
 
@@ -117,18 +117,18 @@ impl Test {
         }
     }
 
-    /// See [`Test::preempted`].
+    /// See [`Test::stock`].
     #[must_use]
-    pub const fn preempted(self) -> Self {
+    pub const fn stock(self) -> Self {
         Self {
-            preempted: true,
+            stock: true,
             ..self
         }
     }
 }
 
 /// `TESTS`: test functions under their own names. Marks before a name: `#[once]`, `#[exact = "why"]`,
-/// `#[debug]`, `#[preempted]`, see [`Test::once`], [`Test::inexact`], [`Test::debug`] and [`Test::preempted`].
+/// `#[debug]`, `#[stock]`, see [`Test::once`], [`Test::inexact`], [`Test::debug`] and [`Test::stock`].
 #[macro_export]
 macro_rules! tests {
     ($($(#[$($mark:tt)+])* $test:ident),+ $(,)?) => {
@@ -227,7 +227,7 @@ pub(crate) fn select<'a>(
     parts: &'a [Part],
     selection: &'a Selection,
 ) -> impl Iterator<Item = (&'a Part, &'a Test)> {
-    let preempts = !in_user_mode();
+    let is_stock = !in_user_mode();
     parts
         .iter()
         .flat_map(|part| part.tests.iter().map(move |test| (part, test)))
@@ -237,7 +237,7 @@ pub(crate) fn select<'a>(
             patterns.any(|pattern| name.contains(pattern))
                 && !(selection.again && test.once)
                 && (selection.debug || !test.debug)
-                && (preempts || !test.preempted)
+                && (is_stock || !test.stock)
         })
 }
 

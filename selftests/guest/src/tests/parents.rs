@@ -15,13 +15,24 @@ use crate::model::Packet;
 use crate::netlink::{Handle, Qdisc};
 use crate::packets::MIN_FRAME;
 use crate::pause::{Neighbour, bitmap};
-use crate::port::{INDEX, Port, limit, rate, threshold};
+use crate::port::{INDEX, Port, is_empty, limit, rate, threshold};
 use crate::random::Random;
-use crate::tree::{DRR, HFSC, HTB, QFQ, TREES, Tree};
+use crate::tree::{
+    DRR, ETS, HFSC, HTB, Make, NETEM, QFQ, RED, SFB, TAPRIO, TREES, TREES_OF_THE_STOCK_KERNEL, Tree,
+};
 use weft_ktap::{Context, tests};
 
 tests![
     every_qdisc_under_every_parent,
+    #[stock]
+    every_qdisc_under_parents_of_the_stock_kernel,
+    large_packets_stop_no_parent,
+    #[stock]
+    large_packets_stop_no_parent_of_the_stock_kernel,
+    #[stock]
+    taprio_counts_for_ever_what_a_stock_child_refuses,
+    eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class,
+    eviction_under_a_qfq_that_peeks_stops_no_hfsc_class,
     pfabric_as_root,
     pfabric_under_wire,
     pfabric_under_tbf,
@@ -31,6 +42,11 @@ tests![
     pfabric_under_prio_under_tbf,
     pfabric_under_drr_under_tbf,
     pfabric_under_qfq_under_tbf,
+    pfabric_under_ets_under_tbf,
+    pfabric_under_netem_under_tbf,
+    pfabric_under_red_under_tbf,
+    #[stock]
+    pfabric_under_sfb_under_tbf,
     pfabric_under_prio_under_wire,
     pfabric_under_drr_under_wire,
     pfabric_under_qfq_under_wire,
@@ -100,36 +116,42 @@ fn bursts(port: &mut Port, seed: u64) -> Result<(u64, Vec<u64>)> {
 
 fn ensure_empty(qdiscs: &[Qdisc]) -> Result<()> {
     for qdisc in qdiscs {
-        ensure!(
-            (qdisc.qlen, qdisc.backlog) == (0, 0),
-            "not empty after the end: {qdisc:?}"
-        );
+        ensure!(is_empty(qdisc), "not empty after the end: {qdisc:?}");
     }
     Ok(())
 }
 
-/// What was sent arrives or is counted as dropped, and nothing is left.
+/// Puts a qdisc of a kind, as its table makes one, at each leaf; returns their handles.
+fn populate(tree: &mut Tree, qdisc: &mechanism::Qdisc) -> Result<Vec<Handle>> {
+    tree.populate(|port, leaf, handle| {
+        let place = match leaf {
+            Handle::ROOT => "root".to_owned(),
+            leaf => format!("parent {leaf:?}"),
+        };
+        let mechanism::Qdisc { kind, example, .. } = qdisc;
+        let words = format!("qdisc add dev {{v}} {place} handle {handle:?} {kind} {example}");
+        port.tc(&words).map(drop)
+    })
+}
+
 fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
+    every_qdisc_under(&TREES, cx)
+}
+
+fn every_qdisc_under_parents_of_the_stock_kernel(cx: &Context) -> Result<()> {
+    every_qdisc_under(&TREES_OF_THE_STOCK_KERNEL, cx)
+}
+
+/// What was sent arrives or is counted as dropped, and nothing is left.
+fn every_qdisc_under(trees: &[(&str, Make)], cx: &Context) -> Result<()> {
     // What htb, drr and qfq say of one that holds packets back for their time.
     cx.expect_kernel_message("non-work-conserving");
     for qdisc in weft_mechanisms::QDISCS {
         let (mut all, mut lost) = (0, 0);
-        for (parent, make) in TREES {
+        for (parent, make) in trees {
             let name = || format!("{} under {parent}", qdisc.kind);
             let mut tree = make().with_context(name)?;
-            let handles = tree
-                .populate(|port, leaf, handle| {
-                    let place = match leaf {
-                        Handle::ROOT => "root".to_owned(),
-                        leaf => format!("parent {leaf:?}"),
-                    };
-                    let mechanism::Qdisc { kind, example, .. } = qdisc;
-                    port.tc(&format!(
-                        "qdisc add dev {{v}} {place} handle {handle:?} {kind} {example}"
-                    ))?;
-                    Ok(())
-                })
-                .with_context(name)?;
+            let handles = populate(&mut tree, qdisc).with_context(name)?;
             let (sent, arrived) = bursts(&mut tree.port, 2).with_context(name)?;
             let mut dropped = 0;
             for handle in handles {
@@ -146,6 +168,166 @@ fn every_qdisc_under_every_parent(cx: &Context) -> Result<()> {
         }
         cx.note(format!("{}: {all} sent, {lost} dropped", qdisc.kind));
     }
+    Ok(())
+}
+
+fn large_packets_stop_no_parent(cx: &Context) -> Result<()> {
+    large_packets_under(&TREES, cx)
+}
+
+fn large_packets_stop_no_parent_of_the_stock_kernel(cx: &Context) -> Result<()> {
+    large_packets_under(&TREES_OF_THE_STOCK_KERNEL, cx)
+}
+
+/// Sends packets that are to be cut into segments (GSO), some by tbf, among others. Nothing is left,
+/// and each class still passes packets on.
+fn large_packets_under(trees: &[(&str, Make)], cx: &Context) -> Result<()> {
+    cx.expect_kernel_message("non-work-conserving");
+    for qdisc in weft_mechanisms::QDISCS {
+        for (parent, make) in trees {
+            let name = || format!("{} under {parent}", qdisc.kind);
+            let mut tree = make().with_context(name)?;
+            populate(&mut tree, qdisc).with_context(name)?;
+            let port = &mut tree.port;
+            let mut sender = port.sender()?;
+            let mut random = Random::new(5);
+            for round in 0..40 {
+                let large = random.one_in(3);
+                let packet = Packet {
+                    id: round,
+                    rank: random.below(8),
+                    flow: random.below(16),
+                    len: match large {
+                        true => random.between(2000, 12_000),
+                        false => random.between(MIN_FRAME, 1514),
+                    },
+                };
+                match large {
+                    true => sender.send_gso(&packet, 700),
+                    false => sender.send(&packet),
+                }
+                .with_context(name)?;
+                if random.one_in(10) {
+                    std::thread::sleep(Duration::from_millis(u64::from(random.below(20))));
+                }
+            }
+            let qdiscs = port.drain(Duration::from_secs(60)).with_context(name)?;
+            ensure_empty(&qdiscs).with_context(name)?;
+            let receiver = port.receiver()?;
+            for flow in 0..2 {
+                let id = flow.into();
+                sender.send(&Packet {
+                    id,
+                    rank: 0,
+                    flow,
+                    len: 500,
+                })?;
+            }
+            port.drain(Duration::from_secs(60)).with_context(name)?;
+            let mut ids: Vec<u64> = receiver.arrivals()?.iter().map(|it| it.id).collect();
+            ids.sort_unstable();
+            ensure!(ids == [0, 1], "{}: of 0 and 1 came {ids:?}", name());
+        }
+    }
+    Ok(())
+}
+
+/// Why [`is_empty`] does not ask taprio.
+fn taprio_counts_for_ever_what_a_stock_child_refuses(_: &Context) -> Result<()> {
+    let mut tree = Tree::of_queues(TAPRIO)?;
+    tree.populate(|port, leaf, handle| {
+        let words = format!("qdisc add dev {{v}} parent {leaf:?} handle {handle:?} pfifo limit 1");
+        port.tc(&words).map(drop)
+    })?;
+    bursts(&mut tree.port, 3)?;
+    let (root, children): (Vec<_>, Vec<_>) = tree
+        .port
+        .qdiscs()?
+        .into_iter()
+        .partition(|qdisc| qdisc.kind == "taprio");
+    let refused: u32 = children.iter().map(|child| child.drops).sum();
+    let [root] = root.as_slice() else {
+        anyhow::bail!("{root:?}");
+    };
+    ensure!(
+        refused > 0 && root.qlen == refused,
+        "{refused} were refused: {root:?}"
+    );
+    Ok(())
+}
+
+/// One class of an hfsc, which is not real-time: it is asked for packets as long as it is active.
+fn hfsc_with_one_class() -> Result<Port> {
+    let port = Port::new()?;
+    port.tc("qdisc add dev {v} root handle 1: hfsc default 1")?;
+    port.tc("class add dev {v} parent 1: classid 1:1 hfsc ls rate 4mbit ul rate 4mbit")?;
+    Ok(port)
+}
+
+/// hfsc stops a class whose qdisc counts no packet, and does not start it for one that is counted later.
+/// tbf counts the segments of a packet once all are inside; meanwhile each evicts a packet that was counted.
+fn eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class(_: &Context) -> Result<()> {
+    let mut port = hfsc_with_one_class()?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: tbf rate 1gbit burst 5kb limit 1000000")?;
+    let handle = Handle::new(3, 0);
+    port.add_pfabric(Handle::new(2, 1), handle, &limit(4))?;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    let packet = |id, rank, len| Packet {
+        id,
+        rank,
+        flow: 0,
+        len,
+    };
+    // The first is on its way at once; those after it fill the queue.
+    for id in 0..8 {
+        sender.send(&packet(id, 10, 1000))?;
+    }
+    // tbf says that a packet was dropped of whose segments it counts none, be they inside.
+    for id in 8..11 {
+        sender.send_gso(&packet(id, 1, 42 + 6 * 1400), 1400)?;
+    }
+    let (_, stats) = port.pfabric(handle)?;
+    ensure!(stats.evicted == 4, "{stats:?}");
+    ensure_empty(&port.drain(Duration::from_secs(10))?)?;
+    // And the class goes on.
+    let before = receiver.arrivals()?.len();
+    ensure!(sender.send(&packet(11, 0, 1000))?);
+    ensure_empty(&port.drain(Duration::from_secs(10))?)?;
+    let after = receiver.arrivals()?.len();
+    ensure!(
+        before > 0 && after == 1,
+        "{before} arrived, then {after} of 1"
+    );
+    Ok(())
+}
+
+/// qfq looks at its child's first packet before its parents count the one that arrives.
+fn eviction_under_a_qfq_that_peeks_stops_no_hfsc_class(_: &Context) -> Result<()> {
+    let mut port = hfsc_with_one_class()?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: prio")?;
+    port.tc("filter add dev {v} parent 2: matchall flowid 2:1")?;
+    port.tc("qdisc add dev {v} parent 2:1 handle 3: qfq")?;
+    port.tc("class add dev {v} parent 3: classid 3:1 qfq weight 1 maxpkt 2048")?;
+    port.tc("filter add dev {v} parent 3: matchall flowid 3:1")?;
+    let handle = Handle::new(4, 0);
+    port.add_pfabric(Handle::new(3, 1), handle, &limit(1))?;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    for (id, rank) in (0..).zip([20, 10, 5, 4, 3]) {
+        let packet = Packet {
+            id,
+            rank,
+            flow: 0,
+            len: 1000,
+        };
+        ensure!(sender.send(&packet)?, "packet {id} was dropped");
+    }
+    let (_, stats) = port.pfabric(handle)?;
+    ensure!(stats.evicted == 3, "{stats:?}");
+    ensure_empty(&port.drain(Duration::from_secs(10))?)?;
+    let ids: Vec<u64> = receiver.arrivals()?.iter().map(|it| it.id).collect();
+    ensure!(ids == [0, 4], "{ids:?} arrived");
     Ok(())
 }
 
@@ -247,6 +429,22 @@ fn pfabric_under_drr_under_tbf(cx: &Context) -> Result<()> {
 
 fn pfabric_under_qfq_under_tbf(cx: &Context) -> Result<()> {
     overflow_pfabric(cx, Tree::under_tbf("qfq", &QFQ)?)
+}
+
+fn pfabric_under_ets_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::under_tbf(ETS, &[])?)
+}
+
+fn pfabric_under_netem_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::single_under_tbf(NETEM)?)
+}
+
+fn pfabric_under_red_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::single_under_tbf(RED)?)
+}
+
+fn pfabric_under_sfb_under_tbf(cx: &Context) -> Result<()> {
+    overflow_pfabric(cx, Tree::single_under_tbf(SFB)?)
 }
 
 fn pfabric_under_prio_under_wire(cx: &Context) -> Result<()> {
