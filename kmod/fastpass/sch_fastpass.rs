@@ -444,7 +444,7 @@ impl Qdisc for Port {
                 Some(waiting) if has_room => {
                     waiting.push(skb, cost.into());
                     if is_tcp {
-                        waiting.orphan_last();
+                        waiting.end_accounting_of_last();
                     }
                     admission.queued(sch)
                 }

@@ -68,7 +68,7 @@ enum {
 /* sk_buff */
 u64 weft_skb_hash(const struct sk_buff *skb);
 u32 weft_skb_dissected_hash(struct sk_buff *skb);
-void weft_skb_orphan(struct sk_buff *skb);
+void weft_skb_sent(struct sk_buff *skb);
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);
 void weft_skb_set_due(struct sk_buff *skb, u64 ns);
 u64 weft_skb_due(const struct sk_buff *skb);

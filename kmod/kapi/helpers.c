@@ -30,9 +30,36 @@ u32 weft_skb_dissected_hash(struct sk_buff *skb)
 	return skb_get_hash(skb);
 }
 
-void weft_skb_orphan(struct sk_buff *skb)
+/* Whether a layer below the qdisc asks a packet for its socket: to report the time, or to encrypt. */
+static bool weft_skb_needs_socket(const struct sk_buff *skb)
 {
-	skb_orphan(skb);
+	if (skb_shinfo(skb)->tx_flags & SKBTX_ANY_TSTAMP)
+		return true;
+#ifdef CONFIG_SOCK_VALIDATE_XMIT
+	if (skb->sk && sk_fullsock(skb->sk) && skb->sk->sk_validate_xmit_skb)
+		return true;
+#endif
+	return false;
+}
+
+/*
+ * The packet no longer counts against its socket, so that this can send more,
+ * but keeps a reference to it, as netem's packets do (skb_orphan_partial()). Two
+ * kinds differ:
+ * - A packet that the device has yet to encrypt goes on to count. Its
+ *   orphan, also a partial one, has no socket, and is dropped.
+ * - A segment of TCP loses a socket that no layer below needs. TCP takes a
+ *   clone with a socket for one that waits in the host (skb_fclone_busy()), and
+ *   would not retransmit what is lost on a long wire.
+ */
+void weft_skb_sent(struct sk_buff *skb)
+{
+	if (skb_is_decrypted(skb) || skb->destructor == sock_efree)
+		return;
+	if (skb->fclone == SKB_FCLONE_CLONE && !weft_skb_needs_socket(skb))
+		skb_orphan(skb);
+	else
+		skb_orphan_partial(skb);
 }
 
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns)

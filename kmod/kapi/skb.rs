@@ -26,7 +26,7 @@ use kernel::prelude::*;
 use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due,
-        weft_skb_free, weft_skb_hash, weft_skb_make_writable, weft_skb_orphan, weft_skb_set_due,
+        weft_skb_free, weft_skb_hash, weft_skb_make_writable, weft_skb_sent, weft_skb_set_due,
         weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
         WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
         WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
@@ -512,15 +512,16 @@ impl Fifo {
         NonNull::new(self.tail).is_some_and(|tail| unsafe { has_owner(tail) })
     }
 
-    /// Ends the socket's accounting for the last packet, which may wake its sender.
+    /// Ends the socket's accounting for the last packet, which may wake its sender. The packet keeps
+    /// its socket where a layer below may need it.
     #[inline]
-    pub fn orphan_last(&mut self) {
+    pub fn end_accounting_of_last(&mut self) {
         if let Some(tail) = NonNull::new(self.tail) {
             // SAFETY: A valid packet that the list owns (invariant); `&mut` makes this the only
             // user.
             unsafe {
                 if has_owner(tail) {
-                    weft_skb_orphan(tail.as_ptr());
+                    weft_skb_sent(tail.as_ptr());
                 }
             }
         }

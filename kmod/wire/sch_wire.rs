@@ -85,7 +85,7 @@ impl Ends for Line<'_, '_> {
 
     #[inline]
     fn sent(&mut self) {
-        self.in_flight.orphan_last();
+        self.in_flight.end_accounting_of_last();
     }
 
     #[inline]

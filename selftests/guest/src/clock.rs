@@ -15,6 +15,12 @@ pub(crate) fn monotonic() -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
+/// Nanoseconds of CLOCK_REALTIME, the clock of time stamps.
+pub(crate) fn realtime() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_REALTIME).expect("CLOCK_REALTIME can be read");
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
 /// Waits until nothing else runs. For some seconds after boot, the kernel tests its ciphers
 /// (`cryptomgr_test`), and whoever wakes waits for up to a millisecond.
 pub(crate) fn wait_for_rest() {

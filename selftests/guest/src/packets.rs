@@ -4,7 +4,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::size_of;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -155,6 +155,11 @@ impl Sender {
     /// segments of `segment` bytes each (GSO).
     /// Returns whether the qdisc took it.
     pub(crate) fn send_gso(&mut self, packet: &Packet, segment: u16) -> Result<bool> {
+        self.send_gso_to(packet, &Way::NOWHERE, segment)
+    }
+
+    /// The same of a packet on its way.
+    pub(crate) fn send_gso_to(&mut self, packet: &Packet, way: &Way, segment: u16) -> Result<bool> {
         const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
         const VIRTIO_NET_HDR_GSO_UDP_L4: u8 = 5;
         self.set_rank(packet.rank)?;
@@ -163,7 +168,7 @@ impl Sender {
         for field in [HEADERS as u16, segment, 14 + 20, 6] {
             header.extend(field.to_ne_bytes());
         }
-        let frame = frame(packet);
+        let frame = frame_to(packet, way, None);
         let parts = [IoSlice::new(&header), IoSlice::new(&frame)];
         let result = sendmsg::<()>(
             self.socket.as_raw_fd(),
@@ -210,19 +215,27 @@ impl Sender {
 
     /// The time at which the packet sent last came to the qdisc, in ns.
     pub(crate) fn departure(&self) -> Result<u64> {
-        let mut buffer = [0; 4096];
-        let mut space = vec![0; 512];
-        let mut parts = [IoSliceMut::new(&mut buffer)];
-        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let message = recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), flags)
-            .context("reading a departure time")?;
-        for control in message.cmsgs()? {
-            if let ControlMessageOwned::ScmTimestampsns(stamps) = control {
-                return Ok(nanoseconds(&stamps.system));
-            }
-        }
-        anyhow::bail!("the error queue has no time stamp")
+        time_stamp(&self.socket)?.context("the error queue has no time stamp")
     }
+}
+
+/// The next time stamp in a socket's error queue, in ns; `None` where that is empty.
+pub(crate) fn time_stamp(socket: &impl AsRawFd) -> Result<Option<u64>> {
+    let mut buffer = [0; 4096];
+    let mut space = vec![0; 512];
+    let mut parts = [IoSliceMut::new(&mut buffer)];
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let result = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
+    let message = match result {
+        Err(Errno::EAGAIN) => return Ok(None),
+        result => result.context("reading an error queue")?,
+    };
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmTimestampsns(stamps) = control {
+            return Ok(Some(nanoseconds(&stamps.system)));
+        }
+    }
+    anyhow::bail!("a message of the error queue has no time stamp")
 }
 
 /// As much of a frame as is looked at: more than the longest pause frame.

@@ -3,16 +3,19 @@
 //! A packet on the wire belongs to its socket until its last bit has left, and not until it
 //! arrives: else every long wire would throttle TCP (small queues) and UDP (`SO_SNDBUF`).
 
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd as _;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
 use weft_mechanisms::wire::options::Options;
 
 use crate::clock;
+use crate::flow::counter;
 use crate::netlink::Handle;
+use crate::packets::time_stamp;
 use crate::port::{FAR_IP, NEAR_IP, Port, QUIET, rate};
 use crate::transfer::{Connection, Plan};
 use weft_ktap::{Context, tests};
@@ -24,6 +27,9 @@ tests![
     packets_queued_do_fill_a_send_buffer,
     #[exact = "judges how long packets take"]
     tcp_fills_a_long_wire,
+    #[exact = "judges when packets arrive"]
+    packets_are_time_stamped_when_the_device_sends_them,
+    tcp_retransmits_a_segment_that_is_on_the_wire,
 ];
 
 nix::ioctl_read_bad!(
@@ -212,6 +218,76 @@ fn tcp_fills_a_long_wire(cx: &Context) -> Result<()> {
     ensure!(
         took < ideal + Duration::from_millis(9 * 200),
         "{BYTES} bytes took {took:?}"
+    );
+    Ok(())
+}
+
+/// Asks for the time at which the device sends each packet (`SOF_TIMESTAMPING_TX_SOFTWARE`).
+fn stamp_transmissions(socket: &impl AsFd) -> Result<()> {
+    let wanted = TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+    setsockopt(socket, sockopt::Timestamping, &wanted).context("SO_TIMESTAMPING")
+}
+
+fn packets_are_time_stamped_when_the_device_sends_them(_: &Context) -> Result<()> {
+    let Setting { port, sender, .. } = setting()?;
+    let listener = port
+        .far
+        .enter(|| TcpListener::bind(SocketAddr::from((FAR_IP, 2000))))??;
+    let mut stream = port
+        .near
+        .enter(|| TcpStream::connect(SocketAddr::from((FAR_IP, 2000))))??;
+    stream.set_nodelay(true)?;
+    // Its ACK has left the wire.
+    std::thread::sleep(3 * LONG);
+    stamp_transmissions(&sender)?;
+    stamp_transmissions(&stream)?;
+    for (name, tcp) in [("UDP", false), ("TCP", true)] {
+        let start = clock::realtime();
+        match tcp {
+            // 66 bytes of headers, with TCP's own time stamps.
+            true => stream.write_all(&[0; 1000 - 66])?,
+            false => ensure!(sender.send(&DATAGRAM)? == DATAGRAM.len()),
+        }
+        std::thread::sleep(2 * LONG);
+        let stamp = match tcp {
+            true => time_stamp(&stream)?,
+            false => time_stamp(&sender)?,
+        };
+        let stamp = stamp.with_context(|| format!("no time stamp of {name}"))?;
+        // The wire hands the packet to the device once it has crossed it: 1 ms for 1000 bytes.
+        let expected = start + 1_000_000 + LONG.as_nanos() as u64;
+        ensure!(
+            stamp.abs_diff(expected) < 200_000,
+            "{name}: {stamp}, not {expected}"
+        );
+    }
+    drop(listener);
+    Ok(())
+}
+
+/// A segment that has left the host is not in its queues, be the wire as long as it may.
+fn tcp_retransmits_a_segment_that_is_on_the_wire(_: &Context) -> Result<()> {
+    let mut port = Port::new()?;
+    let delay = Some(5 * LONG.as_nanos() as u64);
+    port.add_wire(
+        Handle::ROOT,
+        WIRE,
+        &Options {
+            delay,
+            ..rate(RATE)
+        },
+    )?;
+    let address = SocketAddr::from((FAR_IP, 1000));
+    let _listener = port.far.enter(|| TcpListener::bind(address))??;
+    let stream = port.near.enter(|| TcpStream::connect(address))??;
+    let retransmitted = counter(&port.near, "RetransSegs")?;
+    let kept = counter(&port.near, "TCPSpuriousRtxHostQueues")?;
+    drop(stream);
+    // The SYN, once a second (net.ipv4.tcp_syn_linear_timeouts).
+    ensure!(
+        (retransmitted, kept) == (4, 0),
+        "{retransmitted} retransmissions, {kept} not made as the host has the segment"
     );
     Ok(())
 }
