@@ -9,6 +9,9 @@ const IPV6: u16 = 0x86dd;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 
+/// IPv6's next header for ICMPv6.
+const ICMPV6: u8 = 58;
+
 /// What a packet says of congestion (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
@@ -50,23 +53,15 @@ impl Header {
         len: 0,
     };
 
-    /// Reads the header of a packet of this EtherType. `to_group`: whether its frame goes to several
-    /// stations.
+    /// Reads the header of a packet of this EtherType.
     #[inline]
-    pub fn read(protocol: u16, header: &[u8], to_group: bool) -> Self {
+    pub fn read(protocol: u16, header: &[u8]) -> Self {
         let read = match protocol {
             IPV4 => ipv4(header),
             IPV6 => ipv6(header),
             _ => None,
         };
-        match read {
-            Some(read) if to_group => Self {
-                reach: Reach::Link,
-                ..read
-            },
-            Some(read) => read,
-            None => Self::NONE,
-        }
+        read.unwrap_or(Self::NONE)
     }
 }
 
@@ -108,7 +103,7 @@ fn ipv4(header: &[u8]) -> Option<Header> {
 #[inline]
 fn ipv6(header: &[u8]) -> Option<Header> {
     let fixed: &[u8; IPV6_HEADER] = header.first_chunk()?;
-    let [first, second, _, _, _, _, _, limit, s0, s1, ..] = *fixed;
+    let [first, second, _, _, _, _, next, limit, s0, s1, ..] = *fixed;
     let (_, to) = fixed.split_at_checked(24)?;
     let [d0, d1, ..] = *to else { return None };
     if first >> 4 != 6 {
@@ -116,12 +111,23 @@ fn ipv6(header: &[u8]) -> Option<Header> {
     }
     // ff00::/8 and fe80::/10 (RFC 4291, §2.4).
     let of_link = |a: u8, b: u8| a == 0xfe && b & 0xc0 == 0x80;
-    let link = d0 == 0xff || of_link(d0, d1) || of_link(s0, s1);
+    let message = header.get(IPV6_HEADER).copied();
+    let link = d0 == 0xff
+        || of_link(d0, d1)
+        || of_link(s0, s1)
+        || (next == ICMPV6 && message.is_none_or(is_of_neighbours));
     Some(Header {
         ecn: ecn(second >> 4),
         reach: reach(link, limit),
         len: IPV6_HEADER as u32,
     })
+}
+
+/// Whether an ICMPv6 message of this type is between neighbours, be their addresses those of one station:
+/// router and neighbour discovery (RFC 4861), inverse (RFC 3122) and secure (RFC 3971).
+#[inline]
+fn is_of_neighbours(message: u8) -> bool {
+    matches!(message, 133..=137 | 141 | 142 | 148 | 149)
 }
 
 /// Marks a packet with this header: CE, and IPv4's checksum follows. Nothing where it is not capable.

@@ -37,7 +37,9 @@
 //! - **The port that a packet is to leave by is not among the candidates**, full or not.
 //! - **A packet that could not be forwarded is not detoured**: one without a hop left, which the next
 //!   switch would drop, and what is of use at the other end of this link only (ARP, groups, link-local
-//!   addresses). If its port is full it is dropped, as without DIBS.
+//!   addresses, neighbour discovery). If its port is full it is dropped, as without DIBS.
+//! - **A packet that the switch has not routed is not detoured**: a VLAN's, for example, whose stations are
+//!   unknown at other ports.
 //! - **Of the shared buffer** (§5.5.2) a port may have α times what is free, as
 //!   [`share`](crate::common::share) has it.
 //! - **Of a flow's detours** (§7) it is said that they "follow a consistent path": the flow has an order

@@ -45,11 +45,12 @@ use crate::common::shared;
 use crate::dibs::ip::{self, Header};
 use crate::dibs::options::{Config, Policy, TTL_AS_IT_IS};
 use crate::dibs::stats::Stats;
-use crate::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
+use crate::dibs::switch::{places, Arrival, Cause, Decision, Exits, Reason, Switch, Terms};
 use kapi::{
     admission::{Admission, Verdict},
     clock::random,
     flow::Flows,
+    namespace::Arriving,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
     store::KernelStore,
@@ -80,6 +81,19 @@ impl shared::Shared for Fabric {
 
     fn landed(&mut self, sent: bool) {
         self.0.landed(sent);
+    }
+}
+
+/// By which a packet that arrives can go.
+struct Ways<'a>(&'a Arriving<'a>);
+
+impl Exits for Ways<'_> {
+    fn is_routed(&mut self) -> bool {
+        self.0.is_routed()
+    }
+
+    fn takes(&mut self, device: u32) -> bool {
+        self.0.is_taken_by(device)
     }
 }
 
@@ -227,7 +241,7 @@ impl Qdisc for Port {
             _ => 0,
         };
         let packet = skb.packet();
-        let header = Header::read(skb.protocol(), skb.network_header(), skb.to_group());
+        let header = Header::read(skb.protocol(), skb.network_header());
         let arrival = Arrival {
             len: packet.len,
             rank: packet.priority,
@@ -237,9 +251,12 @@ impl Qdisc for Port {
             carried: false,
         };
         let number = self.number;
-        let decision = sch.arriving(&skb, |fabric, carried, takes| {
-            let arrival = Arrival { carried, ..arrival };
-            fabric.0.arrive(number, &arrival, takes)
+        let decision = sch.arriving(&skb, |fabric, packet| {
+            let arrival = Arrival {
+                carried: packet.is_carried(),
+                ..arrival
+            };
+            fabric.0.arrive(number, &arrival, Ways(packet))
         });
         match decision {
             Decision::Queue { mark } => {

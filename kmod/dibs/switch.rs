@@ -84,6 +84,26 @@ pub struct Arrival {
     pub carried: bool,
 }
 
+/// What is asked about a packet that arrives, where it finds no room.
+pub trait Exits {
+    /// Whether the switch has routed it, so that it can go by another port.
+    fn is_routed(&mut self) -> bool;
+
+    /// Whether a device can send it, now.
+    fn takes(&mut self, device: u32) -> bool;
+}
+
+/// Of a packet that was routed.
+impl<F: FnMut(u32) -> bool> Exits for F {
+    fn is_routed(&mut self) -> bool {
+        true
+    }
+
+    fn takes(&mut self, device: u32) -> bool {
+        self(device)
+    }
+}
+
 /// Why a packet does not wait in its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -270,15 +290,8 @@ impl<S: Store> Switch<S> {
     // ---- Packets -----------------------------------------------------------------------------
 
     /// A packet arrives at a port. What is said becomes of it: places are counted.
-    ///
-    /// `takes`: whether a device can send the packet, now.
     #[inline]
-    pub fn arrive(
-        &mut self,
-        number: u16,
-        arrival: &Arrival,
-        takes: impl FnMut(u32) -> bool,
-    ) -> Decision {
+    pub fn arrive(&mut self, number: u16, arrival: &Arrival, exits: impl Exits) -> Decision {
         let carried = arrival.carried && self.land(number);
         let all = self.bytes;
         let len = arrival.len;
@@ -298,7 +311,7 @@ impl<S: Store> Switch<S> {
         };
         match reason {
             None => self.queue(number, &terms, arrival, carried),
-            Some(reason) => self.detour(number, &terms, arrival, reason, takes),
+            Some(reason) => self.detour(number, &terms, arrival, reason, exits),
         }
     }
 
@@ -325,15 +338,16 @@ impl<S: Store> Switch<S> {
         terms: &Terms,
         arrival: &Arrival,
         reason: Reason,
-        takes: impl FnMut(u32) -> bool,
+        mut exits: impl Exits,
     ) -> Decision {
         let other = match (terms.policy, arrival.reach) {
             (Policy::Off, _) => Err(Cause::Off),
             (_, Reach::Link) => Err(Cause::Link),
             (_, Reach::Expires) => Err(Cause::Ttl),
+            (_, Reach::Routed) if !exits.is_routed() => Err(Cause::Link),
             (policy, Reach::Routed) => {
                 let choice = policy::Choice::new(policy, arrival.flow);
-                self.choose(number, arrival.len, choice, takes)
+                self.choose(number, arrival.len, choice, |device| exits.takes(device))
                     .ok_or(Cause::Full)
             }
         };

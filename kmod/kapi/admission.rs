@@ -98,7 +98,7 @@ impl<'a> Admission<'a> {
     {
         // SAFETY: Locked (invariant of Sch), so bottom halves are off; the namespace was found for what
         // T shares.
-        unsafe { hand_over::<T::Shared>(sch.namespace(), skb, port) };
+        unsafe { hand_over(sch.namespace(), sch.as_ptr(), skb, port) };
         self.answer(sch, (NET_XMIT_SUCCESS | WEFT_NET_XMIT_STOLEN) as c_int)
     }
 

@@ -124,7 +124,13 @@ u8 weft_skb_pkt_type(const struct sk_buff *skb);
 bool weft_dev_has_carrier(const struct net_device *dev);
 bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb);
 bool weft_dev_neighbour(struct net_device *dev, u8 *address);
+u32 weft_dev_vrf(const struct net_device *dev);
+bool weft_skb_is_routed(const struct sk_buff *skb, struct net_device *dev);
 bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev);
+typedef void (*weft_leave_fn)(void *to, struct sk_buff *skb, u64 stamp);
+void weft_leaving_init(weft_leave_fn leave);
+void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp);
+void weft_leaving_flush(void);
 
 /* Datagrams of one's own */
 enum {

@@ -15,6 +15,8 @@
 
 #include <linux/bpf_local_storage.h>
 #include <linux/ipv6.h>
+#include <linux/workqueue.h>
+#include <net/l3mdev.h>
 
 /*
  * Bit-fields have no address. U64_MAX: neither the socket nor the device gave it one; what software
@@ -265,11 +267,42 @@ bool weft_dev_has_carrier(const struct net_device *dev)
 	return netif_carrier_ok(dev);
 }
 
-/* As __is_skb_forwardable(), but by what is above layer 2: its header is another device's. */
+/*
+ * As ip_exceeds_mtu(), of what is above layer 2: its header is another device's. A packet that is to be
+ * cut into segments fits if each of these does.
+ */
 bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
 {
-	return skb->len - skb_network_offset(skb) <= READ_ONCE(dev->mtu) ||
-	       skb_is_gso(skb);
+	u32 mtu = READ_ONCE(dev->mtu);
+
+	return skb->len - skb_network_offset(skb) <= mtu ||
+	       (skb_is_gso(skb) && skb_gso_validate_network_len(skb, mtu));
+}
+
+/* The index of the VRF that a device belongs to, 0 for none. Under RCU. */
+u32 weft_dev_vrf(const struct net_device *dev)
+{
+	return l3mdev_master_ifindex_rcu(dev);
+}
+
+/*
+ * Whether a packet that leaves by the device is of the network that the device's
+ * namespace routes, to one station: not a VLAN's or another namespace's
+ * (macvlan) on top of the device, nor one that a bridge or the like sends, whose
+ * port the device is. Under RCU.
+ */
+bool weft_skb_is_routed(const struct sk_buff *skb, struct net_device *dev)
+{
+	struct net_device *master = netdev_master_upper_dev_get_rcu(dev);
+
+	if (skb_vlan_tag_present(skb) || (master && !netif_is_l3_master(master)))
+		return false;
+	if (skb->sk && sk_fullsock(skb->sk) &&
+	    !net_eq(sock_net(skb->sk), dev_net(dev)))
+		return false;
+	/* Only there does a packet begin with an Ethernet header. */
+	return dev->type != ARPHRD_ETHER || skb_headlen(skb) < ETH_HLEN ||
+	       !is_multicast_ether_addr(skb->data);
 }
 
 /*
@@ -312,10 +345,80 @@ bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
 	__skb_pull(skb, offset);
 	if (skb_cow_head(skb, LL_RESERVED_SPACE(dev)))
 		return false;
-	__vlan_hwaccel_clear_tag(skb);
 	skb_dst_drop(skb);
 	skb->dev = dev;
 	return true;
+}
+
+/*
+ * Packets that go by another device, of each processor. Whoever enqueued such a
+ * packet still reads it after the qdisc has taken it, where qdisc_enqueue is
+ * traced: until bottom halves are on again. So another processor is not to have
+ * it before that. The work runs on the processor on which it was queued, and
+ * there not before bottom halves are on.
+ */
+struct weft_leaving {
+	struct work_struct work;
+	struct llist_head packets;
+};
+static DEFINE_PER_CPU(struct weft_leaving, weft_leaving);
+static weft_leave_fn weft_leave;
+
+/* In the qdisc's part of a packet's cb. */
+struct weft_leaving_cb {
+	u64 stamp;
+	void *to;
+};
+
+static void weft_leaving_work(struct work_struct *work)
+{
+	struct weft_leaving *it = container_of(work, struct weft_leaving, work);
+	struct llist_node *list;
+	struct sk_buff *skb, *next;
+
+	list = llist_reverse_order(llist_del_all(&it->packets));
+	llist_for_each_entry_safe(skb, next, list, ll_node) {
+		const struct weft_leaving_cb *cb = (void *)qdisc_skb_cb(skb)->data;
+
+		skb_mark_not_on_list(skb);
+		weft_leave(cb->to, skb, cb->stamp);
+	}
+}
+
+/* Once, before the first packet. */
+void weft_leaving_init(weft_leave_fn leave)
+{
+	int cpu;
+
+	weft_leave = leave;
+	for_each_possible_cpu(cpu) {
+		struct weft_leaving *it = per_cpu_ptr(&weft_leaving, cpu);
+
+		init_llist_head(&it->packets);
+		INIT_WORK(&it->work, weft_leaving_work);
+	}
+}
+
+/* Has the function above called, once whoever enqueued the packet is done. Bottom halves are off. */
+void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp)
+{
+	struct weft_leaving *it = this_cpu_ptr(&weft_leaving);
+	struct weft_leaving_cb *cb = (void *)qdisc_skb_cb(skb)->data;
+
+	qdisc_cb_private_validate(skb, sizeof(*cb));
+	cb->stamp = stamp;
+	cb->to = to;
+	if (llist_add(&skb->ll_node, &it->packets))
+		queue_work_on(smp_processor_id(), system_bh_wq, &it->work);
+}
+
+/* Waits until the function has been called for all packets. May sleep. */
+void weft_leaving_flush(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		flush_work(&per_cpu_ptr(&weft_leaving, cpu)->work);
 }
 
 /* Ports that a process needs a privilege for, and that hardly any service has. */

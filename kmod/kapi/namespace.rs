@@ -33,9 +33,10 @@
 //! lock, and a qdisc in the middle of a tree cannot be entered from its side. So:
 //!
 //! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that nobody
-//!    else gets. The packet goes to the end of the namespace's list; a's parents are answered
-//!    `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a packet that a filter took: they count nothing, and
-//!    the sender sees no loss.
+//!    else gets. a's parents are answered `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a packet that a
+//!    filter took: they count nothing, and the sender sees no loss. The packet goes to the end of the
+//!    namespace's list once bottom halves are on again on this processor: until then whoever enqueued it
+//!    reads it, if `qdisc_enqueue` is traced.
 //! 2. The work, in softirq and without a qdisc lock, takes the first of the list. It asks once more: a
 //!    device may have gone, or its carrier, and then the module names another, or none, and the packet is
 //!    dropped. Then the packet gets the header of that link and goes through `dev_queue_xmit()`, as if
@@ -93,10 +94,11 @@ use super::{
         self, dev_add_pack, dev_remove_pack, hrtimer, hrtimer_cancel, hrtimer_setup,
         hrtimer_start_range_ns, net, net_device, packet_type, pernet_operations,
         register_pernet_subsys, sk_buff, spinlock_t, unregister_pernet_subsys, weft_dev_index,
-        weft_dev_net, weft_dev_schedule, weft_dev_schedule_by_index, weft_lock, weft_lock_bh_off,
-        weft_lock_init, weft_net_generic, weft_qdisc_dev, weft_skb_consume, weft_socket,
-        weft_socket_close, weft_socket_deafen, weft_socket_open, weft_socket_send,
-        weft_socket_sent, weft_unlock, weft_unlock_bh_off, Qdisc,
+        weft_dev_net, weft_dev_schedule, weft_dev_schedule_by_index, weft_leaving_flush,
+        weft_leaving_init, weft_lock, weft_lock_bh_off, weft_lock_init, weft_net_generic,
+        weft_qdisc_dev, weft_skb_consume, weft_skb_leave, weft_socket, weft_socket_close,
+        weft_socket_deafen, weft_socket_open, weft_socket_send, weft_socket_sent, weft_unlock,
+        weft_unlock_bh_off, Qdisc,
     },
     clock::now,
     detour,
@@ -206,15 +208,44 @@ static ID: AtomicU32 = AtomicU32::new(0);
 /// Whether [`ID`] is some [`Registration`]'s: a module has one, so the number stands for one type.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Where a packet goes that goes by another port, in a stamp.
+#[derive(Clone, Copy)]
+struct Detour {
+    port: u16,
+    /// That of the device by which the packet was to go.
+    vrf: u32,
+}
+
+impl Detour {
+    fn to_stamp(self) -> u64 {
+        u64::from(self.vrf) << 16 | u64::from(self.port)
+    }
+
+    fn from_stamp(stamp: u64) -> Self {
+        Self {
+            port: stamp as u16,
+            vrf: (stamp >> 16) as u32,
+        }
+    }
+}
+
 /// What the lock guards.
 struct Guarded<T> {
     state: T,
     /// Not after exit has begun.
     live: bool,
-    /// Packets that go by another port; a packet's stamp is that port's number.
+    /// Packets that go by another port; a packet's stamp is a [`Detour`].
     detoured: Fifo,
     /// The packet that the work is carrying: to be compared, not to be looked at.
     carried: *const sk_buff,
+}
+
+impl<T: Shared> Guarded<T> {
+    /// Whether the work is to be queued. Nobody else is to queue it, nor once exit has begun.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.state.has_news() && self.live
+    }
 }
 
 /// One namespace's state, in memory that the kernel allocates with the namespace, zeroed.
@@ -276,9 +307,9 @@ impl<T: Shared> Namespace<T> {
             }
         }
         let (again, next) = self.locked(|inside| {
-            let again = inside.state.has_news() || inside.detoured.len() != 0;
+            let carries = inside.live && inside.detoured.len() != 0;
             let next = inside.state.next_event();
-            (inside.live && again, next.filter(|_| inside.live))
+            (inside.has_news() || carries, next.filter(|_| inside.live))
         });
         if again {
             self.queue_work();
@@ -362,7 +393,7 @@ impl<T: Shared> Namespace<T> {
             let from = Peer { address, port };
             let (device, news) = this.locked(|inside| {
                 let device = inside.state.receive_datagram(from, data, now());
-                (device, inside.live && inside.state.has_news())
+                (device, inside.has_news())
             });
             if let Some(device) = device {
                 let _rcu = rcu::read_lock();
@@ -378,21 +409,20 @@ impl<T: Shared> Namespace<T> {
     /// work only, one at a time.
     fn carry(&self) -> bool {
         let taken = self.locked(|inside| {
-            let port = inside.detoured.first_stamp()?;
+            let Detour { port, vrf } = Detour::from_stamp(inside.detoured.first_stamp()?);
             let skb = inside.detoured.pop()?;
             let len = skb.packet().len;
             // SAFETY: `net` is valid (invariant).
-            let takes = |device| unsafe { detour::takes(self.net, device, &skb) };
-            // The list's stamps are port numbers.
-            let device = inside.state.embark(port as u16, len, takes);
+            let takes = |device| unsafe { detour::takes(self.net, vrf, device, &skb) };
+            let device = inside.state.embark(port, len, takes);
             inside.carried = skb.as_ptr();
-            Some((device, skb))
+            Some((device, vrf, skb))
         });
-        let Some((device, skb)) = taken else {
+        let Some((device, vrf, skb)) = taken else {
             return false;
         };
         // SAFETY: `net` is valid (invariant). No lock is held.
-        let sent = device.is_some_and(|device| unsafe { detour::send(self.net, device, skb) });
+        let sent = device.is_some_and(|device| unsafe { detour::send(self.net, vrf, device, skb) });
         self.locked(|inside| {
             inside.carried = null();
             if device.is_some() {
@@ -434,6 +464,8 @@ impl<T: Shared> Namespace<T> {
         unsafe {
             let this = &*Self::of(net);
             this.locked(|inside| inside.live = false);
+            // What comes to the list is freed with it.
+            weft_leaving_flush();
             let socket = this.socket.swap(null_mut(), Ordering::AcqRel);
             if !socket.is_null() {
                 weft_socket_deafen(socket);
@@ -446,6 +478,23 @@ impl<T: Shared> Namespace<T> {
                 weft_socket_close(socket);
             }
             (*this.guarded.get()).assume_init_drop();
+        }
+    }
+
+    /// A packet that goes by another port has left the port that it was to go by.
+    unsafe extern "C" fn left(this: *mut c_void, skb: *mut sk_buff, stamp: u64) {
+        // SAFETY: What `hand_over` was given: a packet that is ours, on no list, and a namespace, whose exit
+        // waits for this.
+        unsafe {
+            let this = &*this.cast::<Self>();
+            let skb = Skb::from_raw(NonNull::new_unchecked(skb));
+            let live = this.locked(|inside| {
+                inside.detoured.push(skb, stamp);
+                inside.live
+            });
+            if live {
+                this.queue_work();
+            }
         }
     }
 
@@ -502,9 +551,7 @@ impl<T: Shared> Namespace<T> {
             let this = &*Self::of(weft_dev_net(device));
             let news = this.locked(|inside| {
                 let (protocol, header) = (skb.protocol(), skb.network_header());
-                inside.state.arrived(protocol, header, now())
-                    && inside.live
-                    && inside.state.has_news()
+                inside.state.arrived(protocol, header, now()) && inside.has_news()
             });
             if news {
                 this.queue_work();
@@ -566,7 +613,7 @@ pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&
     let namespace = unsafe { &*namespace.cast::<Namespace<T>>() };
     let (result, news) = namespace.locked(|inside| {
         let result = f(&mut inside.state);
-        (result, inside.state.has_news())
+        (result, inside.has_news())
     });
     if news {
         namespace.queue_work();
@@ -588,9 +635,9 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     unsafe {
         let namespace = &*namespace.cast::<Namespace<T>>();
         weft_lock_bh_off(namespace.lock.get());
-        let state = &mut (*namespace.guarded.get()).assume_init_mut().state;
-        let result = f(state);
-        let news = state.has_news();
+        let inside = (*namespace.guarded.get()).assume_init_mut();
+        let result = f(&mut inside.state);
+        let news = inside.has_news();
         weft_unlock_bh_off(namespace.lock.get());
         if news {
             namespace.queue_work();
@@ -599,46 +646,84 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     }
 }
 
-/// The same for a packet that arrives: `f` is told whether it is the one that is carried, and by which
-/// devices it could go.
+/// A packet that arrives at a device's qdisc, for what is shared.
+///
+/// # Invariants
+///
+/// `net` and `sch` are valid, and the qdisc's device is of that namespace.
+pub struct Arriving<'a> {
+    net: *mut net,
+    sch: *mut Qdisc,
+    skb: &'a Skb,
+    is_carried: bool,
+}
+
+impl Arriving<'_> {
+    /// Whether it is the packet that is carried now, see
+    /// [`Admission::detour`](super::admission::Admission::detour).
+    #[inline]
+    pub fn is_carried(&self) -> bool {
+        self.is_carried
+    }
+
+    /// Whether this namespace has routed it, to one station.
+    pub fn is_routed(&self) -> bool {
+        // SAFETY: Valid (invariant), and so is a qdisc's device.
+        unsafe { detour::is_routed(weft_qdisc_dev(self.sch), self.skb) }
+    }
+
+    /// Whether another device can send it, now.
+    pub fn is_taken_by(&self, device: u32) -> bool {
+        // SAFETY: As above.
+        unsafe {
+            let vrf = detour::vrf(weft_qdisc_dev(self.sch));
+            detour::takes(self.net, vrf, device, self.skb)
+        }
+    }
+}
+
+/// The same for a packet that arrives at a qdisc.
 ///
 /// # Safety
 ///
-/// As for `with_bh_off`.
+/// As for `with_bh_off`; `sch` is valid, of that namespace.
 #[inline(always)] // once per packet
 pub(super) unsafe fn with_arrival<T: Shared, R>(
     namespace: *mut c_void,
+    sch: *mut Qdisc,
     skb: &Skb,
-    f: impl FnOnce(&mut T, bool, &dyn Fn(u32) -> bool) -> R,
+    f: impl FnOnce(&mut T, &Arriving<'_>) -> R,
 ) -> R {
     // SAFETY: As the caller promises; the lock gives exclusive access. `net` is valid (invariant).
     unsafe {
         let namespace = &*namespace.cast::<Namespace<T>>();
-        let takes = |device| detour::takes(namespace.net, device, skb);
         weft_lock_bh_off(namespace.lock.get());
         let inside = (*namespace.guarded.get()).assume_init_mut();
-        let carried = core::ptr::eq(inside.carried, skb.as_ptr());
-        let result = f(&mut inside.state, carried, &takes);
+        // INVARIANT: As above.
+        let arriving = Arriving {
+            net: namespace.net,
+            sch,
+            skb,
+            is_carried: core::ptr::eq(inside.carried, skb.as_ptr()),
+        };
+        let result = f(&mut inside.state, &arriving);
         weft_unlock_bh_off(namespace.lock.get());
         result
     }
 }
 
-/// Takes a packet that goes by the port of that number, to carry it there.
+/// Takes a packet from a qdisc that goes by the port of that number, to carry it there.
 ///
 /// # Safety
 ///
-/// As for `with_bh_off`.
-#[cold]
-pub(super) unsafe fn hand_over<T: Shared>(namespace: *mut c_void, skb: Skb, port: u16) {
-    // SAFETY: As the caller promises; the lock gives exclusive access.
+/// As for `with_arrival`.
+pub(super) unsafe fn hand_over(namespace: *mut c_void, sch: *mut Qdisc, skb: Skb, port: u16) {
+    // SAFETY: As the caller promises. The packet is ours; where it goes is a namespace, of the type for
+    // which `left` was registered.
     unsafe {
-        let namespace = &*namespace.cast::<Namespace<T>>();
-        weft_lock_bh_off(namespace.lock.get());
-        let inside = (*namespace.guarded.get()).assume_init_mut();
-        inside.detoured.push(skb, port.into());
-        weft_unlock_bh_off(namespace.lock.get());
-        namespace.queue_work();
+        let vrf = detour::vrf(weft_qdisc_dev(sch));
+        let stamp = Detour { port, vrf }.to_stamp();
+        weft_skb_leave(skb.into_raw(), namespace, stamp);
     }
 }
 
@@ -732,8 +817,10 @@ impl Registration {
         let mut frames = frames
             .map(|frames| KBox::new(frames, GFP_KERNEL))
             .transpose()?;
-        // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop.
+        // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop. No packet
+        // leaves before there is a namespace.
         unsafe {
+            weft_leaving_init(Some(Namespace::<T>::left));
             to_result(register_pernet_subsys(&raw mut *operations))?;
             if let Some(frames) = &mut frames {
                 dev_add_pack(&raw mut **frames);

@@ -17,7 +17,7 @@ use super::{
         weft_qdisc_tx_queue_len,
     },
     child::Child,
-    namespace,
+    namespace::{self, Arriving},
     netlink::ExtAck,
     qdisc::Qdisc,
     skb::Skb,
@@ -95,19 +95,18 @@ impl<T: Qdisc> Sch<'_, T> {
         unsafe { namespace::has_sent::<T::Shared>(self.namespace(), skb) }
     }
 
-    /// The same for a packet that arrives: `f` is told whether it is the one that is carried now, see
-    /// [`Admission::detour`](super::admission::Admission::detour), and by which devices it could go.
+    /// The same for a packet that arrives, about which `f` may ask.
     #[inline(always)] // once per packet
     pub fn arriving<R>(
         &mut self,
         skb: &Skb,
-        f: impl FnOnce(&mut T::Shared, bool, &dyn Fn(u32) -> bool) -> R,
+        f: impl FnOnce(&mut T::Shared, &Arriving<'_>) -> R,
     ) -> R
     where
         T::Shared: namespace::Shared,
     {
         // SAFETY: As in `shared`.
-        unsafe { namespace::with_arrival(self.namespace(), skb, f) }
+        unsafe { namespace::with_arrival(self.namespace(), self.as_ptr(), skb, f) }
     }
 
     /// Where what is shared is; null for nothing.

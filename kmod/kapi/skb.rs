@@ -161,19 +161,6 @@ impl Skb {
         u16::from_be(unsafe { field::<u16>(self.0, WEFT_SKB_PROTOCOL).read() })
     }
 
-    /// Whether the packet's frame goes to several stations. Of use at the qdisc of an Ethernet device,
-    /// where a packet begins with its header of layer 2.
-    #[inline]
-    pub fn to_group(&self) -> bool {
-        // SAFETY: As in `network_header`: the packet has a first byte, in one piece with others.
-        unsafe {
-            let len = field::<u32>(self.0, WEFT_SKB_LEN).read();
-            let linear = len.wrapping_sub(field::<u32>(self.0, WEFT_SKB_DATA_LEN).read());
-            let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
-            linear != 0 && data.read() & 1 != 0
-        }
-    }
-
     /// The packet from its network header on, as far as it is in one piece: for a whole packet at
     /// least its headers, as those who made or forwarded it have read them there. Empty where that
     /// header is said to be outside of the packet.

@@ -94,13 +94,13 @@ fn bfc_options(bytes: &[u8]) {
 fn dibs_header(bytes: &[u8]) {
     use weft_mechanisms::dibs::ip::{cap_ttl, set_ce, Ecn, Header};
     for protocol in [0x0800, 0x86dd] {
-        let header = Header::read(protocol, bytes, false);
+        let header = Header::read(protocol, bytes);
         assert!(header.len as usize <= bytes.len());
         let mut written = bytes.to_vec();
         set_ce(&mut written);
         cap_ttl(&mut written, 9);
         if header.len != 0 && header.ecn != Ecn::NotCapable {
-            let again = Header::read(protocol, &written, false);
+            let again = Header::read(protocol, &written);
             assert_eq!(again.ecn, Ecn::Marked);
         }
     }

@@ -39,7 +39,7 @@ fn ipv6(class: u8, limit: u8, from: [u8; 2], to: [u8; 2]) -> Vec<u8> {
 }
 
 fn read(protocol: u16, header: &[u8]) -> (Ecn, Reach) {
-    let Header { ecn, reach, .. } = Header::read(protocol, header, false);
+    let Header { ecn, reach, .. } = Header::read(protocol, header);
     (ecn, reach)
 }
 
@@ -95,22 +95,40 @@ fn what_is_of_use_on_the_link_only_stays_there() {
     for near in [[0xfe, 0x7f], [0xfe, 0xc0], [0xfd, 0x80]] {
         assert_eq!(read(IPV6, &ipv6(1, 9, near, near)).1, Reach::Routed);
     }
-    let header = ipv4(1, 9, [10, 0, 0, 1], [10, 0, 0, 255], [0; 6]);
-    assert_eq!(Header::read(IPV4, &header, false).reach, Reach::Routed);
-    // Only its frame shows that this is the network's broadcast address.
-    assert_eq!(Header::read(IPV4, &header, true).reach, Reach::Link);
+}
+
+/// Neighbours probe each other by unicast, also from and to addresses that are routed.
+#[test]
+fn neighbour_discovery_stays_on_the_link_whatever_its_addresses() {
+    let message = |kind: u8| {
+        let mut packet = ipv6(0, 255, [0x20, 1], [0x20, 1]);
+        packet[6] = 58;
+        packet.extend([kind, 0, 0, 0]);
+        packet
+    };
+    for kind in 0..=255 {
+        let link = matches!(kind, 133..=137 | 141 | 142 | 148 | 149);
+        let reach = if link { Reach::Link } else { Reach::Routed };
+        assert_eq!(read(IPV6, &message(kind)).1, reach, "type {kind}");
+        // Of UDP it is a port.
+        let mut packet = message(kind);
+        packet[6] = 17;
+        assert_eq!(read(IPV6, &packet).1, Reach::Routed);
+    }
+    // A message whose type is elsewhere may be one of these.
+    assert_eq!(read(IPV6, &message(1)[..40]).1, Reach::Link);
 }
 
 #[test]
 fn what_is_no_whole_header_is_the_links_matter() {
     let whole = ipv4(1, 9, [10, 0, 0, 1], [10, 0, 0, 2], [0; 6]);
-    assert_eq!(Header::read(IPV4, &whole[..19], false), Header::NONE);
-    assert_eq!(Header::read(IPV6, &whole, false), Header::NONE);
-    assert_eq!(Header::read(0x0806, &whole, false), Header::NONE);
+    assert_eq!(Header::read(IPV4, &whole[..19]), Header::NONE);
+    assert_eq!(Header::read(IPV6, &whole), Header::NONE);
+    assert_eq!(Header::read(0x0806, &whole), Header::NONE);
     let whole = ipv6(1, 9, [0x20, 1], [0x20, 1]);
-    assert_eq!(Header::read(IPV6, &whole[..39], false), Header::NONE);
-    assert_eq!(Header::read(IPV4, &whole, false), Header::NONE);
-    assert_eq!(Header::read(IPV6, &[], false), Header::NONE);
+    assert_eq!(Header::read(IPV6, &whole[..39]), Header::NONE);
+    assert_eq!(Header::read(IPV4, &whole), Header::NONE);
+    assert_eq!(Header::read(IPV6, &[]), Header::NONE);
 }
 
 proptest! {
@@ -144,7 +162,7 @@ proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..60), ttl in any::<u8>()) {
         for protocol in [IPV4, IPV6] {
-            let header = Header::read(protocol, &bytes, false);
+            let header = Header::read(protocol, &bytes);
             prop_assert!(header.len as usize <= bytes.len());
         }
         let mut after = bytes.clone();

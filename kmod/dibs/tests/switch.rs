@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weft_mechanisms::dibs::ip::{Ecn, Reach};
 use weft_mechanisms::dibs::options::{Config, Options, Policy};
 use weft_mechanisms::dibs::switch::{
-    places, Arrival, Cause, Decision, Reason, Switch as Of, Terms,
+    places, Arrival, Cause, Decision, Exits, Reason, Switch as Of, Terms,
 };
 use weft_mechanisms::heap::Heap;
 
@@ -103,6 +103,32 @@ fn it_has_no_impact_on_normal_operations() {
     let counters = switch.counters(0);
     assert_eq!((counters.detoured, counters.marked), ([0; 4], 0));
     assert_eq!((switch.bytes(), switch.packets(0)), (0, (0, 0)));
+}
+
+/// A packet that the switch has not routed: a VLAN's, say.
+struct NotRouted;
+
+impl Exits for NotRouted {
+    fn is_routed(&mut self) -> bool {
+        false
+    }
+
+    fn takes(&mut self, device: u32) -> bool {
+        panic!("device {device} was asked")
+    }
+}
+
+#[test]
+fn a_packet_that_the_switch_has_not_routed_goes_by_no_other_port() {
+    let mut switch = switch(&[host(), faces_a_switch()]);
+    for _ in 0..100 {
+        let decision = switch.arrive(0, &PACKET, NotRouted);
+        assert!(matches!(decision, Decision::Queue { .. }));
+    }
+    assert_eq!(
+        switch.arrive(0, &PACKET, NotRouted),
+        Decision::Drop(Cause::Link)
+    );
 }
 
 #[test]

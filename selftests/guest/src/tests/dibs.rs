@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -35,6 +36,11 @@ tests![
     nobody_is_told_of_spent_hops_with_the_schemes_settings,
     #[exact = "counts detours of a burst that comes faster than its ports send"]
     ports_that_no_packet_may_go_by_get_none,
+    a_detoured_packet_stays_in_its_vrf,
+    a_packet_of_a_vlan_stays_on_its_port,
+    probes_of_neighbours_stay_on_their_port,
+    a_large_packet_goes_by_no_port_that_its_segments_are_too_long_for,
+    packets_for_a_layer_3_device_are_detoured,
     ports_come_and_go_while_packets_are_detoured,
     #[exact = "a backlog is to be there when tc has ended"]
     limits_change_while_packets_are_detoured,
@@ -560,6 +566,178 @@ fn ports_that_no_packet_may_go_by_get_none(_cx: &Context) -> Result<()> {
         ensure!(stats.dropped_full == 0, "{what}: {stats:?}");
     }
     Ok(())
+}
+
+/// A star whose port to the receiver is full and stays so.
+fn full() -> Result<Star> {
+    let mut star = Star::new("limit 1", "limit 100 detour-to")?;
+    star.tc(RECEIVER, "qdisc change dev {v} root wire rate 1kbit")?;
+    star.burst(&[Sort::Plain], 2)?;
+    sleep(10);
+    Ok(star)
+}
+
+fn a_detoured_packet_stays_in_its_vrf(cx: &Context) -> Result<()> {
+    // A VRF takes its new device down and up; here the kernel says that it could not.
+    cx.expect_kernel_message("Failed to cycle device");
+    let mut star = full()?;
+    let link = star.link(3);
+    let mac = hex(&link.way(SWITCH, TO).mac);
+    let name = link.name();
+    let enslave = |star: &mut Star, master: &str| -> Result<()> {
+        let namespace = star.network.namespace(SWITCH)?;
+        namespace.ip(&format!("link set {name} {master} up"))?;
+        // What the kernel knew of the link's neighbours went with that.
+        let words = format!("neighbour replace 10.9.1.3 lladdr {mac} dev {name} nud permanent");
+        namespace.ip(&words).map(drop)
+    };
+    star.network
+        .namespace(SWITCH)?
+        .ip("link add red up type vrf table 10")?;
+    enslave(&mut star, "master red")?;
+    star.burst(&[Sort::Plain], 40)?;
+    sleep(100);
+    let (inside, outside) = (star.stats(3)?, star.stats(4)?);
+    ensure!(inside.received == 0, "{inside:?}");
+    ensure!(outside.received >= 38, "{outside:?}");
+    // And as before outside of it.
+    enslave(&mut star, "nomaster")?;
+    star.burst(&[Sort::Plain], 40)?;
+    sleep(100);
+    let back = star.stats(3)?;
+    ensure!(back.received > 5, "{back:?}");
+    Ok(())
+}
+
+/// A VLAN is another network than the one of the device below it, whose ports do not know its stations.
+fn a_packet_of_a_vlan_stays_on_its_port(_cx: &Context) -> Result<()> {
+    const VLAN_TO: [u8; 4] = [10, 9, 7, 7];
+    let mut star = full()?;
+    let link = star.link(RECEIVER);
+    let name = link.name();
+    let mac = hex(&link.way(SWITCH, TO).mac);
+    let namespace = star.network.namespace(SWITCH)?;
+    namespace.ip(&format!(
+        "link add link {name} name tagged up type vlan id 7"
+    ))?;
+    namespace.ip("route add 10.9.7.7/32 dev tagged")?;
+    namespace.ip(&format!(
+        "neighbour add 10.9.7.7 lladdr {mac} dev tagged nud permanent"
+    ))?;
+    let before = star.stats(RECEIVER)?;
+    let way = star.link(SENDER).way(SENDER, VLAN_TO);
+    for id in 0..20 {
+        ensure!(star.sender.send_frame(&frame_to(&packet(id), &way, None))?);
+    }
+    sleep(100);
+    let stats = star.stats(RECEIVER)?;
+    ensure!(stats.detoured_limit == before.detoured_limit, "{stats:?}");
+    ensure!(stats.dropped_link >= before.dropped_link + 20, "{stats:?}");
+    Ok(())
+}
+
+/// A probe is of use to the neighbour only, be it sent from and to addresses that are routed.
+fn probes_of_neighbours_stay_on_their_port(_cx: &Context) -> Result<()> {
+    let mut star = full()?;
+    let before = star.stats(RECEIVER)?;
+    let link = star.link(RECEIVER);
+    let sender = star.network.sender(SWITCH, &link)?;
+    let solicitation = |id| {
+        let mut frame = frame_v6(id, link.address(RECEIVER));
+        (frame[ETHERNET + 6], frame[ETHERNET + 7]) = (58, 255);
+        frame[ETHERNET + 40] = 135;
+        frame
+    };
+    for id in 0..20 {
+        ensure!(!sender.send_frame(&solicitation(id))?, "there is no room");
+    }
+    let stats = star.stats(RECEIVER)?;
+    ensure!(stats.detoured_limit == before.detoured_limit, "{stats:?}");
+    ensure!(stats.dropped_link == before.dropped_link + 20, "{stats:?}");
+    Ok(())
+}
+
+fn a_large_packet_goes_by_no_port_that_its_segments_are_too_long_for(_cx: &Context) -> Result<()> {
+    let mut star = full()?;
+    for node in OTHERS {
+        let name = star.link(node).name();
+        star.network
+            .namespace(SWITCH)?
+            .ip(&format!("link set {name} mtu 1400"))?;
+    }
+    let before = star.stats(RECEIVER)?;
+    let way = star.link(SENDER).way(SENDER, TO);
+    for (segment, detoured) in [(1440, 0), (1000, 10)] {
+        let large = Packet {
+            len: 42 + 4 * u32::from(segment),
+            ..packet(0)
+        };
+        for _ in 0..10 {
+            ensure!(star.sender.send_gso_to(&large, &way, segment)?);
+        }
+        sleep(100);
+        let stats = star.stats(RECEIVER)?;
+        ensure!(
+            (detoured..=detoured * 100).contains(&(stats.detoured_limit - before.detoured_limit))
+                && stats.dropped_full == before.dropped_full + 10,
+            "segments of {segment}: {stats:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Such a packet begins with its IP header: the first byte of that is of no address.
+fn packets_for_a_layer_3_device_are_detoured(_cx: &Context) -> Result<()> {
+    const TUNNEL_TO: [u8; 4] = [10, 9, 0, 9];
+    let mut star = Star::new("limit 1", "limit 100 detour-to")?;
+    let namespace = star.network.namespace(SWITCH)?;
+    let _tunnel = namespace.enter(|| tunnel("t0"))??;
+    namespace.ip("link set t0 up")?;
+    namespace.ip("route add 10.9.0.9/32 dev t0")?;
+    let index: u32 = namespace.enter(|| nix::net::if_::if_nametoindex("t0"))??;
+    star.network
+        .tc(SWITCH, "qdisc add dev t0 root handle 1: wire rate 1kbit")?;
+    star.network
+        .tc(SWITCH, "qdisc add dev t0 parent 1:1 handle 2: dibs limit 1")?;
+    let way = star.link(SENDER).way(SENDER, TUNNEL_TO);
+    for id in 0..20 {
+        ensure!(star.sender.send_frame(&frame_to(&packet(id), &way, None))?);
+    }
+    sleep(100);
+    let qdiscs = star.network.netlink(SWITCH)?.qdiscs(index)?;
+    let dibs = qdiscs.iter().find(|qdisc| qdisc.kind == KIND);
+    let stats = Stats::from_bytes(&dibs.context("no dibs at the tunnel")?.app);
+    let stats = stats.context("short statistics")?;
+    ensure!(
+        // The device's own solicitations are no packets to be detoured.
+        stats.detoured_limit >= 18 && stats.dropped_link <= 2,
+        "{stats:?}"
+    );
+    Ok(())
+}
+
+nix::ioctl_readwrite_bad!(
+    /// Makes a tunnel's descriptor that of a device.
+    tunsetiff,
+    nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
+    [u8; 40]
+);
+
+/// A device of layer 3 (tun), as long as the result is open.
+fn tunnel(name: &str) -> Result<std::fs::File> {
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")
+        .context("/dev/net/tun")?;
+    // struct ifreq: the name, then the flags.
+    let mut request = [0_u8; 40];
+    request[..name.len()].copy_from_slice(name.as_bytes());
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
+    request[16..18].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: TUNSETIFF reads a struct ifreq, and writes the name to it.
+    unsafe { tunsetiff(file.as_raw_fd(), &raw mut request) }.context("TUNSETIFF")?;
+    Ok(file)
 }
 
 fn ports_come_and_go_while_packets_are_detoured(cx: &Context) -> Result<()> {
