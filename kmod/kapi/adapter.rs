@@ -383,7 +383,8 @@ impl<T: Qdisc> Adapter<T> {
         unsafe { copy_app(d, stats.as_ref()) }
     }
 
-    /// The child, for as long as RTNL is held.
+    /// The child, for as long as RTNL is held. What was due has been done: the child holds no packet
+    /// that it should have given before.
     ///
     /// # Safety
     ///
@@ -391,7 +392,8 @@ impl<T: Qdisc> Adapter<T> {
     unsafe fn child(sch: *mut bindings::Qdisc) -> *mut bindings::Qdisc {
         // SAFETY: As the caller promises.
         unsafe {
-            Self::locked(sch, |_, sch| {
+            Self::locked(sch, |state, sch| {
+                state.catch_up(sch);
                 let child = addr_of!((*Self::private(sch.as_ptr())).child);
                 (*child).as_ref().map_or(null_mut(), Child::as_ptr)
             })
@@ -408,7 +410,8 @@ impl<T: Qdisc> Adapter<T> {
         // SAFETY: Under RTNL, without the qdisc lock; `new` comes with its reference, and the old
         // child's passes to the caller through `old`.
         unsafe {
-            *old = Self::locked(sch, |_, sch| {
+            *old = Self::locked(sch, |state, sch| {
+                state.catch_up(sch);
                 match &mut *addr_of_mut!((*Self::private(sch.as_ptr())).child) {
                     Some(child) => child.replace(new),
                     None => new,
@@ -418,6 +421,7 @@ impl<T: Qdisc> Adapter<T> {
         0
     }
 
+    /// The kernel asks for it before it changes the child of a class.
     unsafe extern "C" fn leaf(sch: *mut bindings::Qdisc, _class: c_ulong) -> *mut bindings::Qdisc {
         // SAFETY: Under RTNL, without the qdisc lock.
         unsafe { Self::child(sch) }

@@ -118,6 +118,9 @@ pub trait Qdisc: Sized + Send + 'static {
     /// The statistics now.
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats;
 
+    /// Does what was due before now. It is called before the child is replaced, changed or shown.
+    fn catch_up(&mut self, _sch: &mut Sch<'_, Self>) {}
+
     /// A packet arrives. What becomes of it is said by what gives the verdict.
     fn enqueue<'a>(
         &mut self,

@@ -155,16 +155,8 @@ impl Qdisc for Wire {
     }
 
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
-        // What began and nobody needed to see: the child, which is dumped next, holds it no more.
-        let mut line = Line {
-            sch,
-            in_flight: &mut self.in_flight,
-            in_flight_bytes: &mut self.in_flight_bytes,
-        };
-        self.link.advance(now(), &mut line);
-        if let Some(at) = self.link.next_event(&line) {
-            sch.wake_at(at, self.config.slack);
-        }
+        // The child is dumped next.
+        self.catch_up(sch);
         let lateness = self.link.lateness();
         Stats {
             busy_ns: self.link.busy_ns(),
@@ -178,6 +170,19 @@ impl Qdisc for Wire {
             held: self.link.held(),
         }
         .to_bytes()
+    }
+
+    /// What began and nobody needed to see: the child holds it no more.
+    fn catch_up(&mut self, sch: &mut Sch<'_, Self>) {
+        let mut line = Line {
+            sch,
+            in_flight: &mut self.in_flight,
+            in_flight_bytes: &mut self.in_flight_bytes,
+        };
+        self.link.advance(now(), &mut line);
+        if let Some(at) = self.link.next_event(&line) {
+            sch.wake_at(at, self.config.slack);
+        }
     }
 
     #[inline(always)] // into the kernel's callback, its only caller

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::clock;
 use crate::model::Packet;
 use crate::netlink::Handle;
+use crate::network::Network;
 use crate::packets::MIN_FRAME;
-use crate::port::{Port, rate};
+use crate::port::{Port, limit, rate};
 use crate::random::Random;
 use weft_ktap::{Context, tests};
 
@@ -27,6 +29,13 @@ tests![
     netem_with_a_delay,
     what_netem_duplicates_is_dropped,
     skbprio,
+    choke,
+    ets,
+    netem_above_a_pfabric,
+    #[stock]
+    sfb,
+    a_new_child_purges_no_packet_that_has_begun,
+    a_smaller_limit_of_the_child_purges_no_packet_that_has_begun,
 ];
 
 const WIRE: Handle = Handle::new(1, 0);
@@ -168,6 +177,96 @@ fn skbprio(cx: &Context) -> Result<()> {
     // When skbprio drops a packet for another, it answers NET_XMIT_CN whatever their lengths are:
     // its parents' bytes are right only if all packets are of one length.
     account_of_lengths(cx, "skbprio limit 10", true, (1000, 1000))
+}
+
+fn choke(cx: &Context) -> Result<()> {
+    let options = "limit 30 min 5 max 15 avpkt 1000 burst 6 bandwidth 10mbit";
+    account(cx, &format!("choke {options}"), true)
+}
+
+fn ets(cx: &Context) -> Result<()> {
+    account(cx, "ets bands 3 strict 1 quanta 1514 3028", false)
+}
+
+fn sfb(cx: &Context) -> Result<()> {
+    account(cx, "sfb limit 50 max 20 target 10", true)
+}
+
+/// What the `pfabric` drops is counted by both above it, of what netem has taken before.
+fn netem_above_a_pfabric(cx: &Context) -> Result<()> {
+    const PACKETS: u64 = 300;
+    let mut port = Port::new()?;
+    port.add_wire(Handle::ROOT, WIRE, &rate(10_000_000))?;
+    port.tc("qdisc add dev {v} parent 1:1 handle 2: netem delay 1ms limit 1000")?;
+    port.add_pfabric(Handle::new(2, 1), Handle::new(3, 0), &limit(5))?;
+    let receiver = port.receiver()?;
+    let mut sender = port.sender()?;
+    let mut random = Random::new(6);
+    for id in 0..PACKETS {
+        sender.send(&Packet {
+            id,
+            rank: random.below(8),
+            flow: random.below(8),
+            len: random.between(MIN_FRAME, 1514),
+        })?;
+        if random.one_in(30) {
+            std::thread::sleep(Duration::from_millis(u64::from(random.below(10))));
+        }
+    }
+    port.drain(Duration::from_secs(60))?;
+    let (_, stats) = port.pfabric(Handle::new(3, 0))?;
+    let arrived = receiver.arrivals()?.len() as u64;
+    let dropped = stats.evicted + stats.rejected;
+    cx.note(format!("{PACKETS} sent, {arrived} arrived, {stats:?}"));
+    ensure!(stats.evicted > 0, "{stats:?}");
+    ensure!(
+        arrived + dropped == PACKETS,
+        "{arrived} arrived, {dropped} dropped of {PACKETS}"
+    );
+    Ok(())
+}
+
+/// Ten packets that a router forwards, each of 100 ms on a wire of 10 s, which no timer looks at until the
+/// first arrives. After 550 ms six have begun, and the child is changed. The numbers of those that arrive.
+fn arrive_after(change: &str) -> Result<Vec<u64>> {
+    const TO: [u8; 4] = [10, 9, 0, 2];
+    let mut network = Network::new(3)?;
+    let (near, far) = (network.link(0, 1)?, network.link(1, 2)?);
+    network.forward(1)?;
+    network.route(1, &far, TO)?;
+    let name = far.name();
+    let wire = format!("qdisc add dev {name} root handle 1: wire rate 80kbit delay 10s");
+    network.tc(1, &wire)?;
+    let child = format!("qdisc add dev {name} parent 1:1 handle 2: pfabric limit 100");
+    network.tc(1, &child)?;
+    let receiver = network.receiver(2)?;
+    let mut sender = network.sender(0, &near)?;
+    let start = clock::monotonic();
+    for id in 0..10 {
+        let packet = Packet {
+            id,
+            rank: 0,
+            flow: 0,
+            len: 1000,
+        };
+        ensure!(sender.send_to(&packet, &near.way(0, TO), None)?);
+    }
+    clock::sleep_until(start + 550_000_000)?;
+    network.tc(1, &change.replace("{v}", &name))?;
+    std::thread::sleep(Duration::from_secs(12));
+    Ok(receiver.arrivals()?.iter().map(|it| it.id).collect())
+}
+
+fn a_new_child_purges_no_packet_that_has_begun(_: &Context) -> Result<()> {
+    let arrived = arrive_after("qdisc replace dev {v} parent 1:1 handle 3: pfifo limit 9")?;
+    ensure!(arrived.iter().copied().eq(0..6), "{arrived:?}");
+    Ok(())
+}
+
+fn a_smaller_limit_of_the_child_purges_no_packet_that_has_begun(_: &Context) -> Result<()> {
+    let arrived = arrive_after("qdisc change dev {v} parent 1:1 handle 2: pfabric limit 1")?;
+    ensure!(arrived.iter().copied().eq(0..7), "{arrived:?}");
+    Ok(())
 }
 
 /// netem gives a duplicate to the tree's root, the wire, which is just giving it the packet.
