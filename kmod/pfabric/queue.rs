@@ -69,9 +69,10 @@
 //!   both. With a limit in bytes a longer packet may take the place of several shorter ones: the
 //!   least urgent ones go, until it fits. No packet is evicted in vain: where the more urgent ones
 //!   alone leave too little room, the arriving packet is rejected and all others stay. Whether it is
-//!   so is found by looking at the least urgent packets, from the end, until their lengths suffice:
-//!   no more of them than the arriving packet has bytes, divided by the shortest packet's length. A
-//!   packet longer than the limit in bytes is rejected at once.
+//!   so is found by looking at the least urgent packets, from the end, until their lengths suffice. At
+//!   most [`MOST_EVICTED`] are looked at: a packet that would take the place of more is rejected, as is
+//!   one longer than the limit in bytes. That concerns large packets, to be cut into segments, among
+//!   the smallest ones only, and bounds the time of each call.
 //! - Flops and comparators that look at all packets at once are replaced by a trie and a hash table.
 
 use crate::common::discipline::{Discipline, Fate, Next};
@@ -82,6 +83,9 @@ use crate::common::store::Store;
 
 /// The most packets a queue can be made for.
 pub const MAX_PACKETS: u32 = MAX_CAPACITY;
+
+/// The most packets that are evicted for one: a frame of 9,000 bytes takes the place of 150 of 60.
+pub const MOST_EVICTED: u32 = 256;
 
 /// How much a queue holds, and how it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -480,6 +484,9 @@ impl<P, S: Store> PFabric<P, S> {
                 packets = packets.wrapping_add(1);
                 if freed >= excess {
                     break 'counted;
+                }
+                if packets == MOST_EVICTED {
+                    return None;
                 }
                 if at == first {
                     break;

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 use weft_mechanisms::heap::Heap;
-use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric};
+use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MOST_EVICTED};
 
 /// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
 /// the count of its `Rc`.
@@ -73,7 +73,7 @@ impl Model {
         let mut queue = self.queue.clone();
         queue.push(arrival);
         let dropped = Self::drop_least_urgent(self.limits, &mut queue);
-        if dropped.contains(&arrival) {
+        if dropped.contains(&arrival) || dropped.len() > MOST_EVICTED as usize {
             // Then it makes no room, and the others stay.
             self.counters.rejected += 1;
             self.counters.rejected_bytes += u64::from(arrival.len);

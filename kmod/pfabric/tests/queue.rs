@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use weft_mechanisms::common::store::Store;
 use weft_mechanisms::heap::Heap;
-use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS};
+use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS, MOST_EVICTED};
 
 /// Packets are their names.
 type Queue<P = &'static str> = PFabric<P, Heap>;
@@ -259,6 +259,25 @@ fn no_packet_is_evicted_in_vain() {
         arrive(&mut queue, "7 again", 7, 600),
         (Ok(()), vec!["9 again", "9", "8"])
     );
+}
+
+/// A call takes a bounded time, also one that rejects: of 8,700 packets of 60 bytes, which a packet of
+/// 524,280 would take the place of, it looks at 256.
+#[test]
+fn a_packet_takes_the_place_of_256_at_most() {
+    let mut queue = queue(MAX_PACKETS, 522_000, true);
+    for id in 0..8_700_u32 {
+        assert_eq!(queue.enqueue(id, 9, id, 60, |_, _| panic!()), Ok(()));
+    }
+    let mut evicted = 0;
+    let mut arrive = |len| {
+        evicted = 0;
+        let verdict = queue.enqueue(u32::MAX, 1, 1, len, |_, _| evicted += 1);
+        (verdict, evicted)
+    };
+    assert_eq!(arrive(257 * 60), (Err(u32::MAX), 0));
+    assert_eq!(arrive(256 * 60 + 1), (Err(u32::MAX), 0));
+    assert_eq!(arrive(256 * 60), (Ok(()), MOST_EVICTED));
 }
 
 #[test]
