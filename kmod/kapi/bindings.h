@@ -253,6 +253,6 @@ void weft_tcp_probes_end(void);
 void weft_tcp_nothing_resent(struct sock *sk);
 
 /* Layouts as the C compiler sees them, compared with Rust's at load. */
-size_t weft_layout(int which);
+size_t weft_layout(const char *name);
 
 #endif
