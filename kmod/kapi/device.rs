@@ -4,7 +4,7 @@
 
 use core::{mem::MaybeUninit, ptr::NonNull};
 
-use kernel::{error::to_result, prelude::*};
+use kernel::{alloc::flags::GFP_KERNEL_ACCOUNT, error::to_result, prelude::*};
 
 use super::bindings::{
     dev_add_pack, dev_mc_add, dev_mc_del, dev_remove_pack, net_device, packet_type, sk_buff,
@@ -95,7 +95,8 @@ impl Tap {
             // SAFETY: All other fields are pointers or integers, for which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
         };
-        let mut tap = KBox::new(tap, GFP_KERNEL)?;
+        // As of [`KernelStore`](super::store::KernelStore).
+        let mut tap = KBox::new(tap, GFP_KERNEL_ACCOUNT)?;
         // SAFETY: The structure is complete, and stays where it is. The device is valid.
         unsafe { dev_add_pack(&raw mut *tap) };
         // INVARIANT: Registered just now.

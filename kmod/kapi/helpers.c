@@ -463,7 +463,7 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 				     weft_datagram_fn receive)
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };
-	struct weft_socket *it = kzalloc(sizeof(*it), GFP_KERNEL);
+	struct weft_socket *it = kzalloc(sizeof(*it), GFP_KERNEL_ACCOUNT);
 	struct sock *sk;
 	int error, port;
 

@@ -2,12 +2,15 @@
 
 //! Memory for the algorithms: `kvmalloc`ed slices.
 
-use kernel::{alloc::flags::GFP_KERNEL, prelude::*};
+use kernel::{alloc::flags::GFP_KERNEL_ACCOUNT, prelude::*};
 
 use super::bindings::weft_may_sleep;
 use crate::common::store::Store;
 
 /// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
+///
+/// The memory counts for the cgroup of the process that asks for it: whoever has a user namespace has
+/// qdiscs in it, as many as there are devices.
 pub struct KernelStore;
 
 impl Store for KernelStore {
@@ -24,7 +27,7 @@ impl Store for KernelStore {
         if !unsafe { weft_may_sleep() } {
             return Err(EAGAIN);
         }
-        let mut elements = KVVec::with_capacity(n, GFP_KERNEL)?;
+        let mut elements = KVVec::with_capacity(n, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..n {
             // Always within the capacity reserved above.
             elements.push_within_capacity(make()).map_err(|_| ENOMEM)?;

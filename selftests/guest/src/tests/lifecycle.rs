@@ -5,6 +5,7 @@
 //! That nothing warns, nobody is left and no packet leaks is checked after every test, and in
 //! `leaks`.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags};
 use weft_mechanisms::common::mechanism;
 use weft_mechanisms::wire::options::Options;
 
@@ -43,6 +45,8 @@ tests![
     modules_come_and_go_beside_qdiscs,
     pfabric_is_the_default_qdisc,
     wire_is_no_default_qdisc_and_does_no_harm,
+    #[stock]
+    memory_counts_for_the_cgroup_that_asks_for_it,
 ];
 
 const WIRE: Handle = Handle::new(1, 0);
@@ -65,6 +69,71 @@ fn busy_port() -> Result<Port> {
     let mut port = Port::new()?;
     port.add_wire_and_pfabric(&busy_wire(), &limit(24))?;
     Ok(port)
+}
+
+/// A cgroup that counts memory, as long as this lives.
+struct Cgroup {
+    mount: PathBuf,
+    group: PathBuf,
+}
+
+impl Cgroup {
+    fn new() -> Result<Self> {
+        let mount = PathBuf::from(format!("/run/weft-memory-{}", std::process::id()));
+        std::fs::create_dir_all(&mount)?;
+        let none = None::<&str>;
+        nix::mount::mount(none, &mount, Some("cgroup2"), MsFlags::empty(), none)
+            .context("cgroup2")?;
+        let cgroup = Self {
+            group: mount.join("weft"),
+            mount,
+        };
+        std::fs::write(cgroup.mount.join("cgroup.subtree_control"), "+memory")
+            .context("the kernel has no memory controller")?;
+        std::fs::create_dir_all(&cgroup.group)?;
+        Ok(cgroup)
+    }
+
+    /// Bytes of kernel memory that count for it.
+    fn kernel_memory(&self) -> Result<u64> {
+        let text = std::fs::read_to_string(self.group.join("memory.stat"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("kernel "));
+        Ok(line.context("memory.stat has no kernel memory")?.parse()?)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.group);
+        let _ = nix::mount::umount2(&self.mount, MntFlags::MNT_DETACH);
+        let _ = std::fs::remove_dir(&self.mount);
+    }
+}
+
+/// Whoever has a user namespace can ask for qdiscs: their memory is limited as all that he has.
+fn memory_counts_for_the_cgroup_that_asks_for_it(cx: &Context) -> Result<()> {
+    const LIMIT: u64 = 65_536;
+    let port = Port::new()?;
+    let cgroup = Cgroup::new()?;
+    let before = cgroup.kernel_memory()?;
+    let group = cgroup.group.display();
+    let script = format!(
+        "echo $$ >{group}/cgroup.procs && exec tc qdisc add dev v0 root pfabric limit {LIMIT}"
+    );
+    let status = port
+        .near
+        .enter(|| Command::new("sh").args(["-c", &script]).status())??;
+    ensure!(status.success(), "{status}");
+    let added = cgroup.kernel_memory()? - before;
+    cx.note(format!(
+        "{added} bytes of kernel memory for {LIMIT} packets"
+    ));
+    // A slot alone has 32 bytes.
+    ensure!(added >= 32 * LIMIT, "{added} bytes count");
+    port.tc("qdisc del dev {v} root")?;
+    let left = cgroup.kernel_memory()? - before;
+    ensure!(left < 32 * LIMIT, "{left} of {added} bytes still count");
+    Ok(())
 }
 
 /// Checks that the port works: everything drains, and then a packet passes.
