@@ -2,6 +2,7 @@
 //! Memory for the algorithms where there is a heap: in daemons, tests and benchmarks.
 
 use crate::common::store::Store;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
@@ -11,7 +12,12 @@ pub enum Heap {}
 
 impl Store for Heap {
     type Of<T> = Vec<T>;
+    type Shared<T: Send + Sync> = Arc<T>;
     type Error = Infallible;
+
+    fn share<T: Send + Sync>(value: T) -> Result<Arc<T>, Infallible> {
+        Ok(Arc::new(value))
+    }
 
     fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, Infallible> {
         Ok(core::iter::repeat_with(make).take(n).collect())

@@ -107,6 +107,12 @@ impl<S: Store, T> Ports<S, T> {
         (0..MAX_PORTS).zip(self.ports.iter())
     }
 
+    /// All places, in the order of their numbers.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port<T>> {
+        self.ports.iter_mut()
+    }
+
     /// What is at a place.
     #[inline(always)]
     pub fn get(&self, number: u16) -> Option<&Port<T>> {

@@ -51,6 +51,8 @@ pub mod ip;
 pub mod options;
 pub mod policy;
 pub mod stats;
+// Not for eBPF programs, which have no such atomic operations.
+#[cfg(target_has_atomic = "64")]
 pub mod switch;
 
 #[cfg(test)]

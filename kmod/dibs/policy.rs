@@ -10,6 +10,7 @@ const GOLDEN: u32 = 0x9E37_79B9;
 /// A choice among ports, which are offered one after the other. It is as good with one look at each
 /// of them as with all in a list: the n-th of several that are as good as each other takes the place
 /// of the one before with a probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
+#[derive(Clone, Copy)]
 pub struct Choice {
     policy: Policy,
     flow: u32,

@@ -19,7 +19,8 @@
 //! head of `kapi`'s `namespace`, which carries it out. What the module adds to that is the count: all
 //! ports' packets, and the places that are reserved, are counted under the switch lock, so every
 //! decision knows of all others that were made before, on whatever CPU. A packet is dropped for want of
-//! room only if at that moment no port had any.
+//! room only if at that moment no port had any. A packet that leaves a port is counted without the lock,
+//! and every decision knows of it, too (`Departures`).
 //!
 //! The next switch is addressed by what the kernel's neighbour tables know of the link, be it IPv4's or
 //! IPv6's entry: so no option needs to say it, nothing needs to be learned from packets, and it follows
@@ -42,17 +43,20 @@ mod kapi;
 
 use crate::common::discipline::Next;
 use crate::common::shared;
+use crate::common::store::Store;
 use crate::dibs::ip::{self, Header};
 use crate::dibs::options::{Config, Policy, TTL_AS_IT_IS};
 use crate::dibs::stats::Stats;
-use crate::dibs::switch::{places, Arrival, Cause, Decision, Exits, Reason, Switch, Terms};
+use crate::dibs::switch::{
+    places, Arrival, Cause, Decision, Departures, Exits, Reason, Switch, Terms,
+};
 use kapi::{
     admission::{Admission, Verdict},
     clock::random,
     flow::Flows,
     namespace::Arriving,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
-    skb::{Fifo, Purge, Skb},
+    skb::{Fifo, Packet, Purge, Skb},
     store::KernelStore,
 };
 
@@ -103,19 +107,24 @@ struct Port {
     waiting: Fifo,
     /// The port's number in its switch.
     number: u16,
+    departures: Shared<Departures>,
     unmarked: u64,
     dropped_change: u64,
 }
 
-/// Makes a port a member of its namespace's switch, until it leaves.
-fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<u16> {
+/// What several own.
+type Shared<T> = <KernelStore as Store>::Shared<T>;
+
+/// Makes a port a member of its namespace's switch, until it leaves; its number, and its departures.
+fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<(u16, Shared<Departures>)> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
     if let Some(wanted) = setup.shared(|fabric| fabric.0.wanted_places()) {
         let places = places(wanted)?;
         drop(setup.shared(|fabric| fabric.0.grow(places)));
     }
     let (device, terms) = (setup.device(), Terms::new(config));
-    let joined = setup.shared(|fabric| fabric.0.join(device, &terms));
+    let departures = KernelStore::share(Departures::default())?;
+    let joined = setup.shared(|fabric| fabric.0.join(device, &terms, departures));
     joined.ok_or_else(|| {
         setup.explain(c"A namespace has at most 1024 ports with dibs");
         ENOSPC
@@ -142,9 +151,9 @@ impl Port {
 
     /// Takes the first packet that waits.
     #[inline]
-    fn pop(&mut self, switch: &mut Switch<KernelStore>) -> Option<Skb> {
+    fn pop(&mut self) -> Option<Skb> {
         let skb = self.waiting.pop()?;
-        switch.depart_from(self.number, skb.packet().len);
+        self.departures.count(skb.packet().len);
         Some(skb)
     }
 }
@@ -165,12 +174,13 @@ impl Qdisc for Port {
     }
 
     fn new(config: Config, (): (), setup: &mut Setup<'_, Self>) -> Result<Self> {
-        let number = join(setup, &config)?;
+        let (number, departures) = join(setup, &config)?;
         Ok(Self {
             config,
             flows: Flows::new(),
             waiting: Fifo::new(),
             number,
+            departures,
             unmarked: 0,
             dropped_change: 0,
         })
@@ -181,7 +191,7 @@ impl Qdisc for Port {
         sch.shared(|fabric| {
             fabric.0.set_terms(self.number, &Terms::new(&config));
             while fabric.0.is_over(self.number) {
-                let Some(skb) = self.pop(&mut fabric.0) else {
+                let Some(skb) = self.pop() else {
                     break;
                 };
                 self.dropped_change = self.dropped_change.wrapping_add(1);
@@ -197,7 +207,8 @@ impl Qdisc for Port {
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats {
         let number = self.number;
         let (counters, switch, (_, coming), bytes) = sch.shared(|fabric| {
-            let switch = &fabric.0;
+            let switch = &mut fabric.0;
+            switch.settle_all();
             (
                 switch.counters(number),
                 switch.switch_counters(),
@@ -240,23 +251,22 @@ impl Qdisc for Port {
             Policy::Flow => self.flows.of(sch, &mut skb),
             _ => 0,
         };
-        let packet = skb.packet();
-        let header = Header::read(skb.protocol(), skb.network_header());
-        let arrival = Arrival {
-            len: packet.len,
-            rank: packet.priority,
-            flow,
-            ecn: header.ecn,
-            reach: header.reach,
-            carried: false,
-        };
-        let number = self.number;
-        let decision = sch.arriving(&skb, |fabric, packet| {
+        let (number, Packet { len, priority, .. }) = (self.number, skb.packet());
+        let (decision, header) = sch.arriving(&skb, |fabric, packet| {
+            let carried = packet.is_carried();
+            if !carried && fabric.0.admit(number, len) {
+                return (Decision::Queue { mark: false }, Header::NONE);
+            }
+            let header = Header::read(skb.protocol(), skb.network_header());
             let arrival = Arrival {
-                carried: packet.is_carried(),
-                ..arrival
+                len,
+                rank: priority,
+                flow,
+                ecn: header.ecn,
+                reach: header.reach,
+                carried,
             };
-            fabric.0.arrive(number, &arrival, Ways(packet))
+            (fabric.0.arrive(number, &arrival, Ways(packet)), header)
         });
         match decision {
             Decision::Queue { mark } => {
@@ -281,24 +291,21 @@ impl Qdisc for Port {
     }
 
     #[inline(always)] // as enqueue
-    fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb> {
-        let skb = sch.shared(|fabric| self.pop(&mut fabric.0));
-        skb.map_or(Next::Nothing, Next::Packet)
+    fn dequeue(&mut self, _sch: &mut Sch<'_, Self>) -> Next<Skb> {
+        self.pop().map_or(Next::Nothing, Next::Packet)
     }
 
     fn peek(&self) -> Option<&Skb> {
         self.waiting.first_skb()
     }
 
-    fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
-        rtnl.shared(|fabric| {
-            while let Some(skb) = self.pop(&mut fabric.0) {
-                purge.free(skb);
-            }
-        });
+    fn reset(&mut self, _rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>) {
+        while let Some(skb) = self.pop() {
+            purge.free(skb);
+        }
     }
 
     fn destroy(&mut self, rtnl: &mut Rtnl<'_, Self>) {
-        rtnl.shared(|fabric| fabric.0.leave(self.number));
+        drop(rtnl.shared(|fabric| fabric.0.leave(self.number)));
     }
 }

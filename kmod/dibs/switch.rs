@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!                     arrive
-//!    packet ──▶ port a ─┬─▶ Queue ──▶ it waits in a        ──▶ depart_from(a)
+//!    packet ──▶ port a ─┬─▶ Queue ──▶ it waits in a        ──▶ Departures::count
 //!                       ├─▶ Detour: a place at b is reserved
 //!                       │          ╰─▶ embark ──▶ arrive at b, carried ──▶ Queue, always
 //!                       └─▶ Drop
@@ -14,15 +14,23 @@
 //! and [`landed`](Switch::landed), one at a time. All places are counted here, the reserved ones too, so
 //! that whoever decides knows of all, and no port ever holds more than it may.
 //!
+//! # Departures
+//!
+//! A packet that leaves a port is counted in the port's [`Departures`], for which nobody needs the
+//! switch. They are taken off the switch's counts when a packet arrives at the port, and those of all
+//! ports before anything is decided that depends on these: until then a count is what there is, or more.
+//!
 //! # Cost
 //!
 //! A packet that finds room costs constant time. One that does not costs as much for each port of the
 //! switch.
 
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
 use super::ip::{Ecn, Reach};
 use super::options::{Config, Policy};
 use super::policy::{self, Choice};
-use crate::common::ports::Ports;
+use crate::common::ports::{Ports, MAX_PORTS};
 use crate::common::share::Share;
 use crate::common::store::Store;
 use crate::common::xorshift::Xorshift32;
@@ -63,6 +71,29 @@ impl Terms {
             policy: config.policy,
             from: config.from,
             ranks: config.ranks,
+        }
+    }
+}
+
+/// Packets that have left a port, and their bytes, ever: of all qdiscs of its device.
+#[derive(Debug, Default)]
+pub struct Departures {
+    packets: AtomicU32,
+    bytes: AtomicU64,
+}
+
+impl Departures {
+    /// A packet that waited in the port is there no longer.
+    #[inline]
+    pub fn count(&self, len: u32) {
+        self.packets.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(len.into(), Ordering::Relaxed);
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
         }
     }
 }
@@ -133,7 +164,7 @@ pub enum Cause {
 /// What becomes of a packet. `mark`: first it is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It waits in its port: see [`Switch::depart_from`].
+    /// It waits in its port, until its [departure](Departures) is counted.
     Queue {
         /// Whether it is to be marked.
         mark: bool,
@@ -199,22 +230,43 @@ impl Held {
 }
 
 /// What is kept of a port.
-pub struct Port {
+pub struct Port<S: Store> {
     terms: Option<Terms>,
     waiting: Held,
     /// Places of packets on their way here.
     reserved: Held,
+    /// `None` where it has no members.
+    departures: Option<S::Shared<Departures>>,
+    /// Those of the departures that were taken off `waiting`.
+    settled: Held,
     counters: Counters,
 }
 
-impl Port {
+impl<S: Store> Port<S> {
     fn vacant() -> Self {
         Self {
             terms: None,
             waiting: Held::default(),
             reserved: Held::default(),
+            departures: None,
+            settled: Held::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// Takes packets that have left off those that wait; their bytes.
+    #[inline]
+    fn settle(&mut self) -> u64 {
+        let Some(departures) = &self.departures else {
+            return 0;
+        };
+        let (before, now) = (self.settled, departures.held());
+        let packets = now.packets.wrapping_sub(before.packets);
+        let bytes = now.bytes.wrapping_sub(before.bytes);
+        self.settled = now;
+        self.waiting.packets = self.waiting.packets.saturating_sub(packets);
+        self.waiting.bytes = self.waiting.bytes.saturating_sub(bytes);
+        bytes
     }
 
     /// Packets inside, those on their way here included.
@@ -236,12 +288,11 @@ impl Port {
         (bytes > terms.limit_bytes).then_some(Reason::Bytes)
     }
 
-    /// Why there is no room for a packet more, where the switch has `all` bytes.
+    /// Whether its share of the switch, which has `all` bytes, has room for a packet more.
     #[inline]
-    fn lacks(&self, terms: &Terms, all: u64, len: u32) -> Option<Reason> {
+    fn has_share(&self, terms: &Terms, all: u64, len: u32) -> bool {
         let bytes = self.bytes().saturating_add(len.into());
-        self.own_limit(terms, len)
-            .or_else(|| (!terms.share.admits(all, len, bytes)).then_some(Reason::Share))
+        terms.share.admits(all, len, bytes)
     }
 }
 
@@ -254,7 +305,7 @@ struct Place {
 
 /// A switch.
 pub struct Switch<S: Store> {
-    ports: Ports<S, Port>,
+    ports: Ports<S, Port<S>>,
     /// Bytes in all ports, those of reserved places included.
     bytes: u64,
     counters: SwitchCounters,
@@ -267,7 +318,7 @@ pub struct Switch<S: Store> {
 /// # Errors
 ///
 /// No memory.
-pub fn places<S: Store>(places: u16) -> Result<Ports<S, Port>, S::Error> {
+pub fn places<S: Store>(places: u16) -> Result<Ports<S, Port<S>>, S::Error> {
     Ports::new(places, Port::vacant)
 }
 
@@ -289,19 +340,41 @@ impl<S: Store> Switch<S> {
 
     // ---- Packets -----------------------------------------------------------------------------
 
+    /// A packet of `len` bytes arrives that is not carried. `true`: it waits in its port, and is not to
+    /// be marked, whatever its header says. `false`: nothing has happened, and it is to
+    /// [`arrive`](Self::arrive).
+    #[inline]
+    pub fn admit(&mut self, number: u16, len: u32) -> bool {
+        self.settle(number);
+        let Some(port) = self.ports.get(number).map(|port| &port.state) else {
+            return false;
+        };
+        let is_plain = port.terms.as_ref().is_some_and(|terms| {
+            terms.policy != Policy::Probabilistic
+                && port.waiting.packets < terms.mark
+                && port.own_limit(terms, len).is_none()
+                && port.has_share(terms, self.bytes, len)
+        });
+        if is_plain {
+            self.enter(number, len, false);
+        }
+        is_plain
+    }
+
     /// A packet arrives at a port. What is said becomes of it: places are counted.
     #[inline]
     pub fn arrive(&mut self, number: u16, arrival: &Arrival, exits: impl Exits) -> Decision {
+        self.settle(number);
         let carried = arrival.carried && self.land(number);
-        let all = self.bytes;
         let len = arrival.len;
         let Some((port, terms)) = self.member(number) else {
             return Decision::Drop(Cause::Off);
         };
-        let lacks = match carried {
+        let lacks = match port.own_limit(&terms, len) {
+            Some(reason) => Some(reason),
             // Its place was its own, whatever others have taken since of what is shared.
-            true => port.own_limit(&terms, len),
-            false => port.lacks(&terms, all, len),
+            None if carried || port.has_share(&terms, self.bytes, len) => None,
+            None => self.lacks_share(number, &terms, len),
         };
         let early = || terms.policy == Policy::Probabilistic && !carried;
         let reason = match lacks {
@@ -317,18 +390,27 @@ impl<S: Store> Switch<S> {
 
     #[inline]
     fn queue(&mut self, number: u16, terms: &Terms, arrival: &Arrival, carried: bool) -> Decision {
-        self.take(arrival.len);
         let Some(port) = self.port_mut(number) else {
             return Decision::Drop(Cause::Off);
         };
         let mark = port.waiting.packets >= terms.mark && arrival.ecn == Ecn::Capable;
-        port.waiting.add(arrival.len);
-        let (waiting, counters) = (port.waiting, &mut port.counters);
-        counters.received = counters.received.wrapping_add(carried.into());
+        let counters = &mut port.counters;
         counters.marked = counters.marked.wrapping_add(mark.into());
-        counters.highest = counters.highest.max(waiting.packets);
-        counters.highest_bytes = counters.highest_bytes.max(waiting.bytes);
+        self.enter(number, arrival.len, carried);
         Decision::Queue { mark }
+    }
+
+    /// A packet more waits in a port.
+    #[inline]
+    fn enter(&mut self, number: u16, len: u32, carried: bool) {
+        self.take(len);
+        if let Some(port) = self.port_mut(number) {
+            port.waiting.add(len);
+            let (waiting, counters) = (port.waiting, &mut port.counters);
+            counters.received = counters.received.wrapping_add(carried.into());
+            counters.highest = counters.highest.max(waiting.packets);
+            counters.highest_bytes = counters.highest_bytes.max(waiting.bytes);
+        }
     }
 
     #[cold]
@@ -372,36 +454,71 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// A packet that waited in a port is there no longer.
+    /// Looks anew, at what all ports have now.
+    #[cold]
+    fn lacks_share(&mut self, number: u16, terms: &Terms, len: u32) -> Option<Reason> {
+        self.settle_all();
+        let port = &self.ports.get(number)?.state;
+        (!port.has_share(terms, self.bytes, len)).then_some(Reason::Share)
+    }
+
+    /// Takes the packets that have left a port off its count.
     #[inline]
-    pub fn depart_from(&mut self, number: u16, len: u32) {
+    fn settle(&mut self, number: u16) {
         if let Some(port) = self.port_mut(number) {
-            port.waiting.remove(len);
+            let bytes = port.settle();
+            self.bytes = self.bytes.saturating_sub(bytes);
         }
-        self.release(len);
+    }
+
+    /// The same for all ports.
+    pub fn settle_all(&mut self) {
+        let Self { ports, bytes, .. } = self;
+        for port in ports.iter_mut() {
+            *bytes = bytes.saturating_sub(port.state.settle());
+        }
     }
 
     /// Of the ports that face a switch and can send a packet of `len` bytes, the chosen one of those
     /// that have room; not this one, be it the one by which the packet came or not.
+    ///
+    /// Whether a port can send it is asked of the chosen one only, as it takes longer than all else
+    /// here. If that cannot, it is chosen anew, among the others.
     fn choose(
         &mut self,
         own: u16,
         len: u32,
-        mut choice: Choice,
+        choice: Choice,
         mut takes: impl FnMut(u32) -> bool,
     ) -> Option<u16> {
+        self.settle_all();
+        let all = self.bytes;
         let Self { ports, random, .. } = self;
-        for (number, port) in ports.iter() {
-            let Some(terms) = port.state.terms else {
-                continue;
-            };
-            let may = number != own && port.members() != 0 && terms.detour_to;
-            let state = &port.state;
-            if may && state.lacks(&terms, self.bytes, len).is_none() && takes(port.device()) {
-                choice.offer(number, port.device(), state.bytes(), random);
+        let mut failed = [0_u64; MAX_PORTS as usize / u64::BITS as usize];
+        // One turn more than there are ports, each of which may fail.
+        for _ in 0..=ports.places() {
+            let mut choice = choice;
+            for (number, port) in ports.iter() {
+                let (state, device) = (&port.state, port.device());
+                let Some(terms) = &state.terms else {
+                    continue;
+                };
+                let may = number != own && port.members() != 0 && terms.detour_to;
+                if may
+                    && !has(&failed, number)
+                    && state.own_limit(terms, len).is_none()
+                    && state.has_share(terms, all, len)
+                {
+                    choice.offer(number, device, state.bytes(), random);
+                }
             }
+            let chosen = choice.chosen()?;
+            if takes(ports.get(chosen)?.device()) {
+                return Some(chosen);
+            }
+            insert(&mut failed, chosen);
         }
-        choice.chosen()
+        None
     }
 
     /// Whether a packet that has room is to be detoured nevertheless, to keep the room for more urgent
@@ -431,6 +548,7 @@ impl<S: Store> Switch<S> {
         mut takes: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         self.clear_place();
+        self.settle(number);
         let port = self.ports.get(number)?;
         let (device, has_members) = (port.device(), port.members() != 0);
         let terms = port.state.terms.filter(|terms| {
@@ -495,9 +613,13 @@ impl<S: Store> Switch<S> {
         self.remove(place.port);
     }
 
+    #[inline]
     fn take(&mut self, len: u32) {
         self.bytes = self.bytes.saturating_add(len.into());
-        self.counters.highest_bytes = self.counters.highest_bytes.max(self.bytes);
+        if self.bytes > self.counters.highest_bytes {
+            self.settle_all();
+            self.counters.highest_bytes = self.counters.highest_bytes.max(self.bytes);
+        }
     }
 
     fn release(&mut self, len: u32) {
@@ -512,12 +634,18 @@ impl<S: Store> Switch<S> {
     }
 
     /// Moves to more places; returns those left behind, for their memory to be freed.
-    pub fn grow(&mut self, larger: Ports<S, Port>) -> Ports<S, Port> {
+    pub fn grow(&mut self, larger: Ports<S, Port<S>>) -> Ports<S, Port<S>> {
         self.ports.grow(larger)
     }
 
-    /// Adds a member to the port of a device; the port's number. `None`: there is no free place.
-    pub fn join(&mut self, device: u32, terms: &Terms) -> Option<u16> {
+    /// Adds a member to the port of a device; the port's number, and where its departures are counted:
+    /// in those that are offered if it is the first member. `None`: there is no free place.
+    pub fn join(
+        &mut self,
+        device: u32,
+        terms: &Terms,
+        departures: S::Shared<Departures>,
+    ) -> Option<(u16, S::Shared<Departures>)> {
         let number = self.ports.join(device)?;
         let port = self.ports.get_mut(number)?;
         if port.members() == 1 {
@@ -525,11 +653,17 @@ impl<S: Store> Switch<S> {
             let reserved = port.state.reserved;
             port.state = Port {
                 reserved,
+                departures: Some(departures),
                 ..Port::vacant()
             };
         }
         port.state.terms = Some(*terms);
-        Some(number)
+        Some((number, port.state.departures.clone()?))
+    }
+
+    /// Where the departures of a port are counted, if it has members.
+    pub fn departures(&self, number: u16) -> Option<&S::Shared<Departures>> {
+        self.ports.get(number)?.state.departures.as_ref()
     }
 
     /// Says anew what a port is like.
@@ -540,7 +674,8 @@ impl<S: Store> Switch<S> {
     }
 
     /// Whether a port holds more than it may, as its limits have become less.
-    pub fn is_over(&self, number: u16) -> bool {
+    pub fn is_over(&mut self, number: u16) -> bool {
+        self.settle(number);
         let Some(port) = self.ports.get(number) else {
             return false;
         };
@@ -550,10 +685,16 @@ impl<S: Store> Switch<S> {
             .is_some_and(|terms| state.packets() > terms.limit || state.bytes() > terms.limit_bytes)
     }
 
-    /// Takes a member away whose packets have all left.
-    pub fn leave(&mut self, number: u16) {
-        self.ports.leave(number);
+    /// Takes a member away whose packets have all left; returns what the port needs no longer, for its
+    /// memory to be freed.
+    pub fn leave(&mut self, number: u16) -> Option<S::Shared<Departures>> {
+        self.settle(number);
+        let departures = match self.ports.leave(number) {
+            true => self.port_mut(number)?.departures.take(),
+            false => None,
+        };
         self.remove(number);
+        departures
     }
 
     /// Removes a port that has neither members nor packets on their way to it.
@@ -579,7 +720,7 @@ impl<S: Store> Switch<S> {
         self.counters
     }
 
-    /// Packets that wait in a port, and those on their way to it.
+    /// Packets that wait in a port, and those on their way to it; see [`settle_all`](Self::settle_all).
     pub fn packets(&self, number: u16) -> (u32, u32) {
         let port = self.ports.get(number);
         port.map_or((0, 0), |port| {
@@ -587,7 +728,7 @@ impl<S: Store> Switch<S> {
         })
     }
 
-    /// Bytes in all ports, those of reserved places included.
+    /// Bytes in all ports, those of reserved places included; see [`settle_all`](Self::settle_all).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -598,14 +739,26 @@ impl<S: Store> Switch<S> {
     }
 
     #[inline]
-    fn member(&self, number: u16) -> Option<(&Port, Terms)> {
+    fn member(&self, number: u16) -> Option<(&Port<S>, Terms)> {
         let port = &self.ports.get(number)?.state;
         Some((port, port.terms?))
     }
 
     #[inline]
-    fn port_mut(&mut self, number: u16) -> Option<&mut Port> {
+    fn port_mut(&mut self, number: u16) -> Option<&mut Port<S>> {
         self.ports.get_mut(number).map(|port| &mut port.state)
+    }
+}
+
+/// Whether a number is in a set.
+fn has(set: &[u64], number: u16) -> bool {
+    let word = set.get(usize::from(number / 64));
+    word.is_some_and(|word| word >> (number % 64) & 1 != 0)
+}
+
+fn insert(set: &mut [u64], number: u16) {
+    if let Some(word) = set.get_mut(usize::from(number / 64)) {
+        *word |= 1 << (number % 64);
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! Memory for the algorithms: `kvmalloc`ed slices.
 
-use kernel::{alloc::flags::GFP_KERNEL_ACCOUNT, prelude::*};
+use kernel::{alloc::flags::GFP_KERNEL_ACCOUNT, prelude::*, sync::Arc};
 
 use super::bindings::weft_may_sleep;
 use crate::common::store::Store;
@@ -15,6 +15,7 @@ pub struct KernelStore;
 
 impl Store for KernelStore {
     type Of<T> = KVVec<T>;
+    type Shared<T: Send + Sync> = Arc<T>;
     type Error = Error;
 
     /// Allocates `n` elements, each made by `make`.
@@ -33,5 +34,13 @@ impl Store for KernelStore {
             elements.push_within_capacity(make()).map_err(|_| ENOMEM)?;
         }
         Ok(elements)
+    }
+
+    fn share<T: Send + Sync>(value: T) -> Result<Arc<T>> {
+        // SAFETY: A C function without preconditions.
+        if !unsafe { weft_may_sleep() } {
+            return Err(EAGAIN);
+        }
+        Ok(Arc::new(value, GFP_KERNEL_ACCOUNT)?)
     }
 }

@@ -6,6 +6,7 @@
 #![allow(dead_code)] // each user takes its part
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weft_mechanisms::common::share::ALPHA_1;
 use weft_mechanisms::dibs::ip::{Ecn, Reach};
 use weft_mechanisms::dibs::options::{Config, Options, Policy};
@@ -154,6 +155,7 @@ struct Life {
     air: Vec<Detoured>,
     /// Of each flow and each set of ports that had room, the port it went by.
     flows: BTreeMap<(u32, Vec<u16>), u16>,
+    steps: u32,
 }
 
 fn config(options: &Options) -> Config {
@@ -168,6 +170,7 @@ impl Life {
             ports: Vec::new(),
             air: Vec::new(),
             flows: BTreeMap::new(),
+            steps: 0,
         };
         drop(life.switch.grow(places));
         for (number, options) in (0..).zip(options) {
@@ -190,13 +193,22 @@ impl Life {
     fn join(&mut self, number: u16) {
         let terms = Terms::new(&self.port(number).config);
         // A port keeps its number, as there is a place for each.
-        let joined = self.switch.join(u32::from(number) + 1, &terms);
+        let joined = self
+            .switch
+            .join(u32::from(number) + 1, &terms, Arc::default());
+        let joined = joined.map(|(number, _)| number);
         if joined == Some(number) {
             self.port(number).is_member = true;
         } else {
             // Another place was free before its own.
             self.switch.leave(joined.expect("a place"));
         }
+    }
+
+    /// A packet leaves a port. The switch is not told of it.
+    fn depart(&self, number: u16, len: u32) {
+        let departures = self.switch.departures(number);
+        departures.expect("it has a member").count(len);
     }
 
     fn reserved(&self, number: u16) -> Vec<u32> {
@@ -264,6 +276,9 @@ impl Life {
     fn arrive(&mut self, number: u16, arrival: &Arrival) -> Decision {
         let carriers: Vec<_> = self.ports.iter().map(|port| port.has_carrier).collect();
         let takes = |device: u32| carriers[device as usize - 1];
+        if !arrival.carried && self.switch.admit(number, arrival.len) {
+            return Decision::Queue { mark: false };
+        }
         self.switch.arrive(number, arrival, takes)
     }
 
@@ -405,7 +420,7 @@ impl Life {
             Operation::Send(number) => {
                 if !self.port(number).queue.is_empty() {
                     let len = self.port(number).queue.remove(0);
-                    self.switch.depart_from(number, len);
+                    self.depart(number, len);
                 }
             }
             Operation::Carry { taken } => self.carry(taken, None),
@@ -428,7 +443,7 @@ impl Life {
             Operation::Leave(number) => {
                 if self.port(number).is_member {
                     for len in std::mem::take(&mut self.port(number).queue) {
-                        self.switch.depart_from(number, len);
+                        self.depart(number, len);
                     }
                     self.switch.leave(number);
                     self.port(number).is_member = false;
@@ -441,11 +456,17 @@ impl Life {
     fn shrink(&mut self, number: u16) {
         while self.switch.is_over(number) && !self.port(number).queue.is_empty() {
             let len = self.port(number).queue.remove(0);
-            self.switch.depart_from(number, len);
+            self.depart(number, len);
         }
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
+        // As when what is counted is shown. Now and then only, as packets leave meanwhile.
+        self.steps += 1;
+        if self.steps % 3 != 0 {
+            return;
+        }
+        self.switch.settle_all();
         for (number, port) in (0..).zip(&self.ports) {
             let (waiting, coming) = self.switch.packets(number);
             assert_eq!(waiting as usize, port.queue.len());
@@ -466,6 +487,7 @@ impl Life {
         while !self.air.is_empty() {
             assert_eq!(self.embark(), None, "there is no port");
         }
+        self.switch.settle_all();
         assert_eq!((self.switch.bytes(), self.switch.ports()), (0, 0));
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The paper's sentences, one by one; and any life of a switch against the naive model.
 
+use std::sync::Arc;
+
 use super::naive::Scenario;
 use crate::tests::corpus::replay;
 use proptest::prelude::*;
@@ -50,12 +52,24 @@ fn switch(options: &[Options]) -> Switch {
             let Ok(places) = places(wanted);
             drop(switch.grow(places));
         }
-        assert_eq!(
-            switch.join(device, &terms(options)),
-            Some(device as u16 - 1)
-        );
+        assert_eq!(join(&mut switch, device, options), Some(device as u16 - 1));
     }
     switch
+}
+
+/// Adds a member to a device's port; the port's number.
+fn join(switch: &mut Switch, device: u32, options: Options) -> Option<u16> {
+    let joined = switch.join(device, &terms(options), Arc::default());
+    joined.map(|(number, _)| number)
+}
+
+/// A packet of a port leaves it. As what is shown of a switch is asked for next, all ports are looked at.
+fn depart(switch: &mut Switch, port: u16) {
+    switch
+        .departures(port)
+        .expect("it has members")
+        .count(PACKET.len);
+    switch.settle_all();
 }
 
 fn arrive(switch: &mut Switch, port: u16) -> Decision {
@@ -98,7 +112,7 @@ fn it_has_no_impact_on_normal_operations() {
     let mut switch = switch(&[host(), faces_a_switch()]);
     for _ in 0..10_000 {
         fill(&mut switch, 0, 1);
-        switch.depart_from(0, PACKET.len);
+        depart(&mut switch, 0);
     }
     let counters = switch.counters(0);
     assert_eq!((counters.detoured, counters.marked), ([0; 4], 0));
@@ -179,7 +193,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
         switch.arrive(1, &CARRIED, |_| true),
         Decision::Drop(Cause::Full)
     );
-    switch.depart_from(1, PACKET.len);
+    depart(&mut switch, 1);
     assert_eq!(arrive(&mut switch, 0), detour_to(1));
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(2));
     // It does not arrive: somebody else has taken it.
@@ -215,6 +229,58 @@ fn ports_that_cannot_send_are_passed_over_and_a_packet_whose_port_is_gone_goes_b
     }
     assert_eq!(switch.ports(), 2);
     assert_eq!(switch.bytes(), 101 * 1500);
+}
+
+/// Whether a port can send is asked of the chosen one only, and of another where that cannot.
+#[test]
+fn few_ports_are_asked_whether_they_can_send() {
+    let mut switch = switch(&[
+        host(),
+        faces_a_switch(),
+        faces_a_switch(),
+        faces_a_switch(),
+        faces_a_switch(),
+    ]);
+    fill(&mut switch, 0, 100);
+    let mut asked = 0;
+    let decision = switch.arrive(0, &PACKET, |_| {
+        asked += 1;
+        true
+    });
+    assert!(matches!(decision, Decision::Detour { .. }));
+    assert_eq!(asked, 1);
+    let mut asked = Vec::new();
+    let decision = switch.arrive(0, &PACKET, |device| {
+        asked.push(device);
+        false
+    });
+    asked.sort_unstable();
+    assert_eq!(
+        (decision, asked),
+        (Decision::Drop(Cause::Full), vec![2, 3, 4, 5])
+    );
+}
+
+/// What leaves a port makes room there and in the shared buffer, though the switch is not told of it.
+#[test]
+fn a_departure_makes_room_for_all() {
+    let share = |options| Options {
+        share: Some(3000),
+        alpha: Some(0),
+        ..options
+    };
+    let mut switch = switch(&[share(host()), share(host())]);
+    fill(&mut switch, 0, 2);
+    assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
+    switch.departures(0).unwrap().count(PACKET.len);
+    assert!(switch.admit(1, PACKET.len));
+    assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
+    switch.departures(0).unwrap().count(PACKET.len);
+    fill(&mut switch, 1, 1);
+    switch.settle_all();
+    assert_eq!((switch.packets(0), switch.packets(1)), ((0, 0), (2, 0)));
+    // The most that there was, and not what was counted before the departures.
+    assert_eq!(switch.switch_counters().highest_bytes, 3000);
 }
 
 #[test]
@@ -292,7 +358,7 @@ fn fill_to(switch: &mut Switch, device: u32) {
     };
     let Ok(places) = places(4);
     drop(switch.grow(places));
-    let number = switch.join(device + 1, &terms(greedy)).unwrap();
+    let number = join(switch, device + 1, greedy).unwrap();
     while matches!(arrive(switch, number), Decision::Queue { .. }) {}
     assert_eq!(switch.bytes(), 90_000);
 }
@@ -348,7 +414,7 @@ fn urgent_packets_are_detoured_last() {
 #[test]
 fn qdiscs_of_one_device_are_one_port() {
     let mut switch = switch(&[host(), faces_a_switch()]);
-    assert_eq!(switch.join(1, &terms(host())), Some(0));
+    assert_eq!(join(&mut switch, 1, host()), Some(0));
     fill(&mut switch, 0, 100);
     assert_eq!(arrive(&mut switch, 0), detour_to(1));
     switch.leave(0);
@@ -369,7 +435,7 @@ fn a_lower_limit_is_seen_and_what_is_on_its_way_goes_by_another_port() {
     assert!(!switch.is_over(1));
     switch.set_terms(1, &terms(less));
     assert!(switch.is_over(1));
-    switch.depart_from(2, PACKET.len);
+    depart(&mut switch, 2);
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(3));
     assert!(!switch.is_over(1));
 }

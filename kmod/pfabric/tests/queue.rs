@@ -5,6 +5,7 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::sync::Arc;
 use weft_mechanisms::common::store::Store;
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MAX_PACKETS, MOST_EVICTED};
@@ -440,7 +441,12 @@ enum Counting {}
 
 impl Store for Counting {
     type Of<T> = Vec<T>;
+    type Shared<T: Send + Sync> = Arc<T>;
     type Error = ();
+
+    fn share<T: Send + Sync>(value: T) -> Result<Arc<T>, ()> {
+        Ok(Arc::new(value))
+    }
 
     fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Vec<T>, ()> {
         let left = ALLOCATIONS.get().checked_sub(1).ok_or(())?;
