@@ -35,16 +35,19 @@ use crate::common::options::Configuration as _;
 ///
 /// From when it is `ready` all of it is initialised: the child where [`Qdisc::CHILD`] says so, the
 /// namespace where there is something shared, the timer where [`Qdisc::WATCHDOG`] says so.
+///
+/// What each packet needs comes first, in the cache lines that follow the kernel's own part.
+#[repr(C)]
 pub(super) struct Private<T> {
-    ready: bool,
-    /// Of a qdisc with a child: a packet is being taken.
-    taking: bool,
     pub(super) child: Option<Child>,
     pub(super) namespace: *mut c_void,
+    /// Of a qdisc with a child: a packet is being taken.
+    taking: bool,
+    ready: bool,
+    state: MaybeUninit<T>,
+    pub(super) watchdog: MaybeUninit<Watchdog>,
     group: Option<Group>,
     tap: Option<Tap>,
-    pub(super) watchdog: MaybeUninit<Watchdog>,
-    state: MaybeUninit<T>,
 }
 
 /// The kernel's callbacks for a [`Qdisc`].
@@ -325,7 +328,7 @@ impl<T: Qdisc> Adapter<T> {
             let mut context = Sch::new(sch);
             match Self::state(sch).dequeue(&mut context) {
                 Next::Packet(skb) => {
-                    admission::dequeued(sch, &skb);
+                    admission::dequeued::<T>(sch, &skb);
                     skb.leave(sch);
                     return skb.into_raw();
                 }

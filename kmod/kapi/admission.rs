@@ -203,9 +203,9 @@ unsafe fn queued(sch: *mut bindings::Qdisc, bytes: u32) {
 ///
 /// # Safety
 ///
-/// `sch` is valid and locked.
+/// `sch` is valid, of kind `T` and locked, and has counted a packet since the lock was taken.
 #[inline]
-pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb) {
+pub(super) unsafe fn dequeued<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) {
     const { assert!(usize::BITS == 64, "u64_stats_t has a sequence number") };
     let packet = skb.packet();
     // SAFETY: As above. u64_stats_t is one word, which dumps read without the lock.
@@ -217,7 +217,11 @@ pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb) {
         let packets = addr_of_mut!((*sch).bstats.packets).cast::<u64>();
         packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
         let qlen = addr_of_mut!((*sch).q.qlen);
-        qlen.write_volatile((*qlen).saturating_sub(1));
+        // A qdisc that counts no packet is not asked for one. While it is, a child may drop some.
+        qlen.write_volatile(match T::CHILD {
+            true => (*qlen).saturating_sub(1),
+            false => (*qlen).wrapping_sub(1),
+        });
     }
 }
 

@@ -52,6 +52,9 @@ enum {
 	WEFT_SKB_PRIORITY = WEFT_SKB(priority),
 	WEFT_SKB_PROTOCOL = WEFT_SKB(protocol),
 	WEFT_SKB_IIF = WEFT_SKB(skb_iif),
+	/* From here on there are bit-fields. */
+	WEFT_SKB_FLAGS = WEFT_SKB(__mono_tc_offset),
+	WEFT_SKB_HASH = WEFT_SKB(hash),
 	WEFT_SKB_LEN = WEFT_SKB(len),
 	WEFT_SKB_DATA_LEN = WEFT_SKB(data_len),
 	WEFT_SKB_DATA = WEFT_SKB(data),
@@ -66,7 +69,7 @@ enum {
 };
 
 /* sk_buff */
-u64 weft_skb_hash(const struct sk_buff *skb);
+u32 weft_skb_hash_bit(bool software);
 u32 weft_skb_dissected_hash(struct sk_buff *skb);
 void weft_skb_sent(struct sk_buff *skb);
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);

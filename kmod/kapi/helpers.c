@@ -19,12 +19,20 @@
 #include <net/l3mdev.h>
 
 /*
- * Bit-fields have no address. U64_MAX: neither the socket nor the device gave it one; what software
- * computed is not looked at.
+ * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash is of all of its flow, or the one
+ * that says that software computed it. Bit-fields have no address. 0: the bit is elsewhere.
  */
-u64 weft_skb_hash(const struct sk_buff *skb)
+u32 weft_skb_hash_bit(bool software)
 {
-	return skb->l4_hash && !skb->sw_hash ? skb->hash : U64_MAX;
+	struct sk_buff skb = {};
+	u32 bit;
+
+	if (software)
+		skb.sw_hash = 1;
+	else
+		skb.l4_hash = 1;
+	memcpy(&bit, (const u8 *)&skb + WEFT_SKB_FLAGS, sizeof(bit));
+	return bit;
 }
 
 u32 weft_skb_dissected_hash(struct sk_buff *skb)
@@ -74,7 +82,7 @@ void weft_skb_set_due(struct sk_buff *skb, u64 ns)
 	skb_set_delivery_time(skb, ns, SKB_CLOCK_MONOTONIC);
 }
 
-/* As weft_skb_hash(). */
+/* Bit-fields have no address. U64_MAX: there is none, or one of another clock. */
 u64 weft_skb_due(const struct sk_buff *skb)
 {
 	return skb->tstamp_type == SKB_CLOCK_MONOTONIC ? skb->tstamp : U64_MAX;
@@ -1382,6 +1390,8 @@ static const struct {
 	WEFT_FIELD(weft_described, class),
 	WEFT_FIELD(weft_described, flags),
 	WEFT_CONSTANT(WEFT_SKB_NEXT),
+	WEFT_CONSTANT(WEFT_SKB_FLAGS),
+	WEFT_CONSTANT(WEFT_SKB_HASH),
 	WEFT_CONSTANT(WEFT_SKB_DEV),
 	WEFT_CONSTANT(WEFT_SKB_PRIORITY),
 	WEFT_CONSTANT(WEFT_SKB_PROTOCOL),

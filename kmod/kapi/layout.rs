@@ -10,14 +10,17 @@ use core::mem::{offset_of, size_of};
 
 use kernel::prelude::*;
 
-use super::bindings::{
-    ctl_table, gnet_stats_basic_sync, gnet_stats_queue, hrtimer, netlink_ext_ack, nlattr,
-    packet_type, pernet_operations, qdisc_walker, qdisc_watchdog, sk_buff, spinlock_t, tcmsg,
-    tcp_congestion_ops, weft_described, weft_layout, Qdisc, Qdisc_class_ops, Qdisc_ops,
-    WEFT_CA_PRIV_SIZE, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS,
-    WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV,
-    WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT,
-    WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+use super::{
+    bindings::{
+        ctl_table, gnet_stats_basic_sync, gnet_stats_queue, hrtimer, netlink_ext_ack, nlattr,
+        packet_type, pernet_operations, qdisc_walker, qdisc_watchdog, sk_buff, spinlock_t, tcmsg,
+        tcp_congestion_ops, weft_described, weft_layout, Qdisc, Qdisc_class_ops, Qdisc_ops,
+        WEFT_CA_PRIV_SIZE, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS,
+        WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV,
+        WEFT_SKB_FLAGS, WEFT_SKB_HASH, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
+        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+    },
+    skb,
 };
 
 /// A size or an offset, under the name that `weft_layout()` in `helpers.c` knows, with a zero at its end.
@@ -46,7 +49,7 @@ macro_rules! places {
 
 const PLACES: &[Place] = places! {
     constants {
-        WEFT_SKB_NEXT, WEFT_SKB_DEV, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL, WEFT_SKB_IIF,
+        WEFT_SKB_NEXT, WEFT_SKB_FLAGS, WEFT_SKB_HASH, WEFT_SKB_DEV, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL, WEFT_SKB_IIF,
         WEFT_SKB_LEN, WEFT_SKB_DATA_LEN, WEFT_SKB_DATA, WEFT_SKB_HEAD, WEFT_SKB_NETWORK_HEADER,
         WEFT_SKB_DESTRUCTOR, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_CB_DATA, WEFT_CB_DATA_SIZE,
         WEFT_NETDEV_QUEUE_DEV, WEFT_CA_PRIV_SIZE,
@@ -80,7 +83,8 @@ const PLACES: &[Place] = places! {
     weft_described { base, size, deadline, sent, class, flags }
 };
 
-/// Compares all places; logs each that differs and returns `EINVAL` if one does.
+/// Compares all places; logs each that differs and returns `EINVAL` if one does. Finds out what has no
+/// offset.
 pub(super) fn check() -> Result {
     let mut agreed = true;
     for &(name, rust) in PLACES {
@@ -97,7 +101,7 @@ pub(super) fn check() -> Result {
         }
     }
     if agreed {
-        Ok(())
+        skb::learn_hash_bits()
     } else {
         Err(EINVAL)
     }

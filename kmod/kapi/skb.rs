@@ -19,6 +19,7 @@
 use core::{
     marker::PhantomData,
     ptr::{addr_of, NonNull},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use kernel::prelude::*;
@@ -26,11 +27,12 @@ use kernel::prelude::*;
 use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due,
-        weft_skb_free, weft_skb_hash, weft_skb_make_writable, weft_skb_sent, weft_skb_set_due,
+        weft_skb_free, weft_skb_hash_bit, weft_skb_make_writable, weft_skb_sent, weft_skb_set_due,
         weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
         WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
-        WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN,
-        WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+        WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_FLAGS, WEFT_SKB_HASH, WEFT_SKB_HEAD,
+        WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+        WEFT_SKB_PROTOCOL,
     },
     clock,
     qdisc::{Qdisc, Sch},
@@ -47,6 +49,28 @@ pub struct Skb(NonNull<sk_buff>);
 
 // SAFETY: A socket buffer is bound to no thread or CPU.
 unsafe impl Send for Skb {}
+
+/// The bits of a packet's flags that say whose hash it has: see [`learn_hash_bits`].
+static HASH_OF_FLOW: AtomicU32 = AtomicU32::new(0);
+static HASH_OF_SOFTWARE: AtomicU32 = AtomicU32::new(0);
+
+/// Finds out where bit-fields are that the packet path reads: a call into C for each packet would cost
+/// more than the rest.
+///
+/// # Errors
+///
+/// `EINVAL` where they are not in the word that is read.
+pub(super) fn learn_hash_bits() -> Result {
+    // SAFETY: C functions without preconditions.
+    let (of_flow, of_software) = unsafe { (weft_skb_hash_bit(false), weft_skb_hash_bit(true)) };
+    if of_flow == 0 || of_software == 0 {
+        pr_err!("a packet's hash bits are not where they are looked for\n");
+        return Err(EINVAL);
+    }
+    HASH_OF_FLOW.store(of_flow, Ordering::Relaxed);
+    HASH_OF_SOFTWARE.store(of_software, Ordering::Relaxed);
+    Ok(())
+}
 
 /// What a qdisc wants to know of a packet when it arrives.
 #[derive(Clone, Copy)]
@@ -132,9 +156,13 @@ impl Skb {
     /// hash somebody may have computed since.
     #[inline]
     pub fn hash(&self) -> Option<u32> {
-        // SAFETY: The packet is valid (invariant).
-        let hash = unsafe { weft_skb_hash(self.0.as_ptr()) };
-        u32::try_from(hash).ok()
+        let of_flow = HASH_OF_FLOW.load(Ordering::Relaxed);
+        let either = of_flow | HASH_OF_SOFTWARE.load(Ordering::Relaxed);
+        // SAFETY: As in `packet`. The word begins with bit-fields, for which there is no alignment.
+        unsafe {
+            let flags = field::<u32>(self.0, WEFT_SKB_FLAGS).read_unaligned();
+            (flags & either == of_flow).then(|| field::<u32>(self.0, WEFT_SKB_HASH).read())
+        }
     }
 
     /// The flow hash, by the flow dissector if the packet has none. It has one from then on.

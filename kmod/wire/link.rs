@@ -188,9 +188,18 @@ impl Link {
     /// either end holds is shown or changed.
     #[inline]
     pub fn advance(&mut self, now: u64, ends: &mut impl Ends) {
-        if !self.sending || self.wire.busy_until() <= now {
-            self.catch_up(now, ends);
+        if self.sending && self.wire.busy_until() > now {
+            return;
         }
+        if ends.waiting() != 0 {
+            return self.catch_up(now, ends);
+        }
+        // The end of a serialization that no other follows is as frequent as packets on an idle wire.
+        if self.sending {
+            ends.sent();
+            self.sending = false;
+        }
+        self.stalled = false;
     }
 
     fn catch_up(&mut self, now: u64, ends: &mut impl Ends) {
