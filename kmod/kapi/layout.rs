@@ -23,8 +23,9 @@ use super::{
     skb,
 };
 
-/// A size or an offset, under the name that `weft_layout()` in `helpers.c` knows, with a zero at its end.
-type Place = (&'static str, usize);
+/// A size or an offset, its name, and the same name for `weft_layout()` in `helpers.c`, which a zero
+/// ends. Both are constants: to cut the zero off takes code that may panic.
+type Place = (&'static str, &'static str, usize);
 
 /// The sizes of structures and the offsets of fields, and the values of constants.
 macro_rules! places {
@@ -33,11 +34,20 @@ macro_rules! places {
         $($structure:ident { $($($field:ident).+),* $(,)? })*
     ) => {
         &[
-            $((concat!(stringify!($constant), "\0"), $constant as usize),)*
+            $((
+                stringify!($constant),
+                concat!(stringify!($constant), "\0"),
+                $constant as usize,
+            ),)*
             $(
-                (concat!(stringify!($structure), "\0"), size_of::<$structure>()),
+                (
+                    stringify!($structure),
+                    concat!(stringify!($structure), "\0"),
+                    size_of::<$structure>(),
+                ),
                 $(
                     (
+                        concat!(stringify!($structure), $(".", stringify!($field)),+),
                         concat!(stringify!($structure), $(".", stringify!($field)),+, "\0"),
                         offset_of!($structure, $($field).+),
                     ),
@@ -87,16 +97,11 @@ const PLACES: &[Place] = places! {
 /// offset.
 pub(super) fn check() -> Result {
     let mut agreed = true;
-    for &(name, rust) in PLACES {
+    for &(name, ended_name, rust) in PLACES {
         // SAFETY: A zero ends the name.
-        let c = unsafe { weft_layout(name.as_ptr().cast()) };
+        let c = unsafe { weft_layout(ended_name.as_ptr().cast()) };
         if c != rust {
-            pr_err!(
-                "{}: {} in Rust, {} in C\n",
-                name.trim_end_matches('\0'),
-                rust,
-                c
-            );
+            pr_err!("{}: {} in Rust, {} in C\n", name, rust, c);
             agreed = false;
         }
     }
