@@ -50,7 +50,6 @@ mod progress;
 mod qemu;
 mod rootfs;
 mod setup;
-mod shortcuts;
 mod suite;
 mod test;
 mod transfer;
