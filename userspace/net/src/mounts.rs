@@ -31,8 +31,9 @@ pub enum Mounts {
 ///
 /// If they go with this very process, with what to do.
 pub fn mounts() -> Result<Mounts> {
-    let own = namespace("self");
-    if own.is_none() || namespace("1") == own {
+    // A process without privileges cannot read that of process 1. It is refused for another reason.
+    let (own, first) = (namespace("self"), namespace("1"));
+    if own.is_none() || first.is_none() || first == own {
         return Ok(Mounts::Stay);
     }
     let ancestors: Vec<u32> = std::iter::successors(parent(std::process::id()), |pid| parent(*pid))

@@ -106,20 +106,10 @@ fn refused(command: &mut Command) -> Result<String> {
 ///
 /// If it fails, or the run is not valid: why.
 pub(crate) fn run(words: &str) -> Result<Recorded> {
-    run_by(Command::new("weft"), words)
-}
-
-/// As [`run`], where `weft` is called so.
-///
-/// # Errors
-///
-/// As [`run`].
-pub(crate) fn run_by(mut program: Command, words: &str) -> Result<Recorded> {
     let folder = Folder::new()?;
     let results = folder.path().join("results");
     let words = format!("run {words} --quiet --out {}", results.display());
-    program.args(words.split_whitespace()).stdin(Stdio::null());
-    let outcome = succeed(&mut program).with_context(|| format!("weft {words}"));
+    let outcome = weft(&words);
     let files = fs::read_dir(&results).into_iter().flatten();
     let Some(file) = files.last().transpose()? else {
         // There is no folder if it failed early, and then it said why.

@@ -552,10 +552,7 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
 
 /// Packets of a port that were sent by its upper and by its lower band.
 fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
-    let text = switch.command(
-        "tc",
-        &format!("-s -j -n {} qdisc show dev {device}", switch.path()),
-    )?;
+    let text = switch.command("tc", &format!("-s -j qdisc show dev {device}"))?;
     let all: Vec<serde_json::Value> = serde_json::from_str(&text).context("tc's JSON")?;
     let band = |handle: &str| {
         let found = all.iter().find(|it| it["handle"] == handle);

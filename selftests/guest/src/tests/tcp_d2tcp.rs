@@ -185,6 +185,10 @@ fn marks_begin(full: bool) -> Result<(Vec<Segment>, u32)> {
         .filter(|it| it.to == near);
     let told = told.copied().collect();
     let (_, [_, _, reductions]) = info(&flow.receiver)?;
+    // The connection ends while there is a way: else its sockets keep the module for minutes.
+    far(&format!("qdisc del dev {LINK} root"))?;
+    drop(flow);
+    std::thread::sleep(Duration::from_secs(2));
     Ok((told, reductions))
 }
 

@@ -3,9 +3,9 @@
 //! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results have it.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use nix::sys::personality::{self, Persona};
 use weft_ktap::{Context, tests};
 use weft_load::record::Flow;
 
@@ -38,19 +38,9 @@ fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<Pat
 /// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer; also as a
 /// line of the report.
 fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
-    sooner_by(Command::new("weft"), cx, trace, words)
-}
-
-/// The same where `weft` is called so.
-fn sooner_by(
-    program: Command,
-    cx: &Context,
-    trace: &std::path::Path,
-    words: &str,
-) -> Result<Vec<f64>> {
     let trace = trace.display();
     let words = format!("{FABRIC} --trace {trace} --warm-up 0 {words}");
-    let run = weft::run_by(program, &words)?;
+    let run = weft::run(&words)?;
     let mut flows = run.flows;
     flows.sort_by_key(|flow| flow.id);
     let of = |flow: &Flow| {
@@ -99,9 +89,12 @@ fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
     let folder = Folder::new()?;
     let trace = pairs(&folder, 15, 400_000, ["0 1", "0 2"])?;
     let words = "--scheme pase-local --set criterion=1 --deadline uniform:20ms-200ms";
-    let mut program = Command::new("setarch");
-    program.args(["--uname-2.6", "weft"]);
-    let first = clearly(&sooner_by(program, cx, &trace, words)?);
+    // What this process starts has its personality.
+    let own = personality::get()?;
+    personality::set(own | Persona::UNAME26)?;
+    let sooner = sooner(cx, &trace, words);
+    personality::set(own)?;
+    let first = clearly(&sooner?);
     ensure!(first == 15, "{first} of 15");
     Ok(())
 }

@@ -53,7 +53,8 @@ fn steps(page: &str) -> Vec<Step> {
 /// The same for outputs that differ only in their numbers.
 fn without_numbers(text: &str) -> String {
     let mut shape = String::new();
-    for c in text.trim().chars() {
+    let lines: Vec<&str> = text.trim().lines().map(str::trim_end).collect();
+    for c in lines.join("\n").chars() {
         if !c.is_ascii_digit() {
             shape.push(c);
         } else if !shape.ends_with('N') {
