@@ -5,8 +5,8 @@
 //! answers, its frames, its tests, its manual pages, and the thin modules (`sch_NAME.rs`,
 //! `tcp_NAME.rs`) that bring the law to the kernel. What is in this crate is the pure part of that:
 //! time, memory and lengths are arguments, decisions are return values. The very same files are
-//! compiled into the modules, into tests against naive models, into fuzz targets, into `tc`'s plugin
-//! and into what weaves fabrics, so that two ends of a message cannot disagree about it.
+//! compiled into the modules, into tests against naive models, into fuzz targets, into `tc`'s
+//! plugin and into what weaves fabrics, so that two ends of a message cannot disagree about it.
 //!
 //! Hence the rules of this crate: no dependency, no allocation after construction, no clock, no
 //! `unsafe`, no floating point, and no path that panics, whatever the input is: a value that cannot
@@ -24,7 +24,8 @@
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
 //! | [`common`] | what several share | |
 //!
-//! `heap.rs` is memory for them where there is a heap, which the kernel's modules and the eBPF programs leave out.
+//! `heap.rs` is memory for them where there is a heap, which the kernel's modules and the eBPF
+//! programs leave out.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -100,7 +100,8 @@ impl<S: Store> Deadlines<S> {
         }
     }
 
-    /// Puts an entry in at a place whose own is gone, or as far up or down from there as it belongs.
+    /// Puts an entry in at a place whose own is gone, or as far up or down from there as it
+    /// belongs.
     fn settle(&mut self, place: u16, entry: Entry) {
         let mut place = place;
         while let Some(above) = self.above(place).filter(|(_, above)| above.at > entry.at) {

@@ -30,8 +30,8 @@ pub const MAX_CLASSES: u8 = 8;
 /// The most data queues.
 pub const MAX_DATA_QUEUES: u16 = MAX_QUEUES - 1;
 
-/// The most bytes of control frames that wait: they are sent before anything else, so more than this
-/// is no congestion but a flood.
+/// The most bytes of control frames that wait: they are sent before anything else, so more than
+/// this is no congestion but a flood.
 pub const CONTROL_LIMIT: u64 = 65_536;
 
 /// The queue of control frames; "this reduces the number of queues available for dynamic queue
@@ -43,8 +43,8 @@ pub const CONTROL: u16 = 0;
 pub enum Scheduler {
     /// Fair queuing: deficit round robin (§3.3.1).
     Fq,
-    /// Shortest remaining flow first: "the switch schedules queues in order of remaining size of the
-    /// packet at the head of the queue" (App. A.2).
+    /// Shortest remaining flow first: "the switch schedules queues in order of remaining size of
+    /// the packet at the head of the queue" (App. A.2).
     Srf,
 }
 
@@ -378,8 +378,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Queues an arriving packet at `now` ns.
     ///
-    /// `mark` is told the packet's upstream queue for the next hop, and returns the packet with that
-    /// number in it.
+    /// `mark` is told the packet's upstream queue for the next hop, and returns the packet with
+    /// that number in it.
     ///
     /// # Errors
     ///
@@ -499,8 +499,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Obeys what the downstream neighbour wants, where it has changed. Each packet that comes or goes
-    /// does so; besides, to be called before [`census`](Self::census) and
+    /// Obeys what the downstream neighbour wants, where it has changed. Each packet that comes or
+    /// goes does so; besides, to be called before [`census`](Self::census) and
     /// [`threshold`](Self::threshold), for a port may have none for long.
     #[inline]
     pub fn sync(&mut self, switch: &mut Switch<S>, now: u64) {
@@ -579,7 +579,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         })
     }
 
-    /// ns for which queues have been paused until `now`, of all queues together. Looks at every queue.
+    /// ns for which queues have been paused until `now`, of all queues together. Looks at every
+    /// queue.
     pub fn paused_ns(&self, switch: &mut Switch<S>, now: u64) -> u64 {
         let times = (1..=self.shape.queues).map(|queue| switch.pause(&self.place, queue, now).1);
         times.fold(0, u64::saturating_add)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which queue a flow's packets go to (§3.3.1), and for how long (§3.3.2, "sticky queue assignment").
+//! Which queue a flow's packets go to (§3.3.1), and for how long (§3.3.2, "sticky queue
+//! assignment").
 //!
 //! ```text
 //!  hash of the flow ──▶ entry { size, queue, used at }            class c has the queues lo..hi
@@ -10,7 +11,8 @@
 //! ```
 //!
 //! "All flows that map to the same index are assigned to the same queue." Each priority class has a
-//! part of the table of its own, as a flow of one class must not take a queue of another (App. A.3).
+//! part of the table of its own, as a flow of one class must not take a queue of another (App.
+//! A.3).
 
 use super::queue_set::QueueSet;
 use crate::common::store::Store;

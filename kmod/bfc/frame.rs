@@ -3,8 +3,8 @@
 //! Pause, resume and bitmap: what a switch tells its upstream neighbour.
 //!
 //! An Ethernet frame to the nearest bridge's group address, which no bridge forwards (IEEE 802.1Q,
-//! table 8-1), of the first EtherType for local experiments (IEEE 802, clause 9.2.3), which asks for
-//! a protocol identifier and a version of one's own: the first word. What follows the Ethernet
+//! table 8-1), of the first EtherType for local experiments (IEEE 802, clause 9.2.3), which asks
+//! for a protocol identifier and a version of one's own: the first word. What follows the Ethernet
 //! header, in network byte order:
 //!
 //! | byte  | field    | pause, resume                | bitmap                                     |
@@ -18,13 +18,13 @@
 //! | 16–19 | hold     | µs, 1 to 60,000,000          | µs, 1 to 60,000,000                        |
 //! | 20–   |          |                              | the words, 64 queues each; others are 0    |
 //!
-//! Bit b of word w stands for queue 64 w + b and says that it is to be paused; bit 0 of word 0 is 0.
+//! Bit b of word w pauses queue 64 w + b; bit 0 of word 0 is 0.
 //! A frame shorter than Ethernet's least payload of 46 bytes may be padded to that with zeroes;
 //! otherwise nothing follows.
 //!
 //! **hold** is for how long what the frame says is to be obeyed, unless a later one says so again.
-//! **sequence** starts at the time of day in ns when the sender's port is made, so that it rises over
-//! restarts as well, and is one higher in each frame of the port.
+//! **sequence** starts at the time of day in ns when the sender's port is made, so that it rises
+//! over restarts as well, and is one higher in each frame of the port.
 
 /// Local Experimental EtherType 1.
 pub const ETHERTYPE: u16 = 0x88b5;

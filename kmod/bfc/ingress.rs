@@ -218,10 +218,10 @@ impl<S: Store> Ingress<S> {
 
     /// What was told last, at `now` ns, could not be sent.
     ///
-    /// Nothing is added to what is to be told: without a pause the bitmaps that are left make up for
-    /// it, and should they be lost too, the neighbour's pauses lapse. So a port that is down is left
-    /// alone soon. While something is paused, it tries as often as a pause would lapse, not at every
-    /// refresh; but soon after the first failure, which may be the only one.
+    /// Nothing is added to what is to be told: without a pause the bitmaps that are left make up
+    /// for it, and should they be lost too, the neighbour's pauses lapse. So a port that is down is
+    /// left alone soon. While something is paused, it tries as often as a pause would lapse, not at
+    /// every refresh; but soon after the first failure, which may be the only one.
     pub fn unsent(&mut self, now: u64) {
         let twice = self.waited.saturating_mul(2);
         self.wait = twice.min(self.hold()).max(self.refresh);

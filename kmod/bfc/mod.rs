@@ -7,9 +7,10 @@
 //! # Vocabulary
 //!
 //! - **switch**: what forwards packets between its ports; in the kernel, a network namespace.
-//! - **port**: a network device. **Ingress** is said of the port by which a packet comes, **egress**
-//!   of the one by which it leaves.
-//! - **queue**: a first-in-first-out list of packets at an egress port. Queue 0 is for control frames.
+//! - **port**: a network device. **Ingress** is said of the port by which a packet comes,
+//!   **egress** of the one by which it leaves.
+//! - **queue**: a first-in-first-out list of packets at an egress port. Queue 0 is for control
+//!   frames.
 //! - **upstream queue**: the queue in which a packet waited at the hop before. Each packet carries
 //!   its number, the paper's `upstreamQ`.
 //! - **neighbour**: what is at the other end of a port's link; **upstream** for the packets that
@@ -30,13 +31,14 @@
 //!                                      0 → 1: pause    1 → 0: resume
 //! ```
 //!
-//! **Assignment** (§3.3.1): a flow that becomes active gets an empty queue, a random one if there is
-//! none, and keeps it as long as it has packets inside and for 2 HRTT after that. **Scheduling**:
-//! deficit round robin among the active queues, control frames first. **Backpressure** (§3.3.2): as
-//! drawn above, with Th = HRTT · µ / N_active. "We pause an upstream queue if *any* of its flows are
-//! assigned a congested queue, and we resume when *none* of its flows have packets at a congested
-//! queue (as measured at the time the packet arrived at the switch)." **Loss**: "we also periodically
-//! send a bitmap of the queues that should be paused at the upstream".
+//! **Assignment** (§3.3.1): a flow that becomes active gets an empty queue, a random one if there
+//! is none, and keeps it as long as it has packets inside and for 2 HRTT after that.
+//! **Scheduling**: deficit round robin among the active queues, control frames first.
+//! **Backpressure** (§3.3.2): as drawn above, with Th = HRTT · µ / N_active. "We pause an upstream
+//! queue if *any* of its flows are assigned a congested queue, and we resume when *none* of its
+//! flows have packets at a congested queue (as measured at the time the packet arrived at the
+//! switch)." **Loss**: "we also periodically send a bitmap of the queues that should be paused at
+//! the upstream".
 //!
 //! # Structure
 //!
@@ -62,21 +64,23 @@
 //!
 //! - **A queue that is empty and paused is assigned last** of the empty ones. The paper's bitmap
 //!   does not look at pauses; a new flow would then wait for the resume of one that has left.
-//! - **The search for an empty queue goes round**, as the paper's does among its pipelines, so that a
-//!   queue stays unused for as long as possible after its flow has left it: that flow may come back
-//!   within 2 HRTT, and would share it.
+//! - **The search for an empty queue goes round**, as the paper's does among its pipelines, so that
+//!   a queue stays unused for as long as possible after its flow has left it: that flow may come
+//!   back within 2 HRTT, and would share it.
 //! - **A queue's length is what the arriving packet finds**, itself not included: a packet that is
 //!   alone congests nothing, however short HRTT · µ is.
 //! - **A pause that was followed by its resume before anybody was told is not told**, and several
 //!   changes at once are told as one bitmap.
 //! - **A pause lapses** that is not refreshed, and a watchdog may end one that has no end: see
 //!   [`neighbour`].
-//! - **Of the shared buffer, a port may have α times what is free** ([`Share`](crate::common::share::Share)), as in the
-//!   switches whose "standard shared buffer memory model" (§6.2.1) the paper has; queues have no
-//!   shares. A packet is dropped if its port has its share, or if its port or the switch is full.
-//! - **Priority classes and the label of incasts are the packet's rank**; so with srf, whose rank is
-//!   the flow's remaining size, there is one class, and no label.
-//! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends one.
+//! - **Of the shared buffer, a port may have α times what is free**
+//!   ([`Share`](crate::common::share::Share)), as in the switches whose "standard shared buffer
+//!   memory model" (§6.2.1) the paper has; queues have no shares. A packet is dropped if its port
+//!   has its share, or if its port or the switch is full.
+//! - **Priority classes and the label of incasts are the packet's rank**; so with srf, whose rank
+//!   is the flow's remaining size, there is one class, and no label.
+//! - **The quantum grows** to the longest packet, so that a turn of the round robin always sends
+//!   one.
 
 pub mod deadlines;
 pub mod egress;

@@ -24,10 +24,10 @@
 //!
 //! A neighbour that is alive may pause a queue and never resume it: it is broken, or backpressure
 //! goes round in a circle. A queue that is paused for [`Rules::watchdog`] without an end is
-//! **released**: its pause is obeyed no longer, and the neighbour has to resume it before it can pause
-//! it again. Switches have the same for priority flow control ("PFC watchdog"). The paper has none,
-//! and what a healthy neighbour may need depends on all that is downstream, so it is off unless a
-//! time is set.
+//! **released**: its pause is obeyed no longer, and the neighbour has to resume it before it can
+//! pause it again. Switches have the same for priority flow control ("PFC watchdog"). The paper has
+//! none, and what a healthy neighbour may need depends on all that is downstream, so it is off
+//! unless a time is set.
 
 use super::ingress::Tell;
 use super::queue_set::QueueSet;
@@ -284,8 +284,8 @@ impl<S: Store> Neighbour<S> {
         self.version
     }
 
-    /// When pauses end by themselves, in ns, if there are any: when they lapse, or when one is to be
-    /// released. Something else may have ended that one meanwhile.
+    /// When pauses end by themselves, in ns, if there are any: when they lapse, or when one is to
+    /// be released. Something else may have ended that one meanwhile.
     #[inline]
     pub fn until(&self) -> Option<u64> {
         (self.next != NEVER).then_some(self.next)

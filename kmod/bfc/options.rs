@@ -17,8 +17,8 @@ pub const MAX_QUEUES: u32 = 1024;
 pub const DEFAULT_FACTOR: u32 = 100;
 /// The most entries per queue.
 pub const MAX_FACTOR: u32 = 1_000;
-/// The most queues times entries per queue: 2 MiB of flow table. The default factor is possible with
-/// any number of queues.
+/// The most queues times entries per queue: 2 MiB of flow table. The default factor is possible
+/// with any number of queues.
 pub const MAX_ENTRIES: u32 = 1 << 17;
 /// The most priority classes.
 pub const MAX_CLASSES: u8 = 8;
@@ -44,15 +44,15 @@ pub const REFRESH_HRTTS: u64 = 10;
 pub const MAX_QUANTUM: u32 = 1 << 20;
 /// The most devices in `ELIDE`.
 pub const MAX_ELIDED: usize = 64;
-/// `ALPHA` if the request says nothing: 8, as usual in switches for ports that may drop. One port that
-/// is stuck leaves a ninth of the buffer to the others.
+/// `ALPHA` if the request says nothing: 8, as usual in switches for ports that may drop. One port
+/// that is stuck leaves a ninth of the buffer to the others.
 pub const DEFAULT_ALPHA: u32 = 8 * ALPHA_1;
 /// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also the longest that a frame says.
 pub const MAX_HOLD: u64 = 60_000_000_000;
 /// The shortest `HOLD` in ns.
 pub const MIN_HOLD: u64 = 10_000;
-/// `HOLD` if the request says nothing: so many times the time between two bitmaps. The neighbour says
-/// four times its own, which is the same unless somebody set it, ...
+/// `HOLD` if the request says nothing: so many times the time between two bitmaps. The neighbour
+/// says four times its own, which is the same unless somebody set it, ...
 pub const HOLD_REFRESHES: u64 = 16;
 /// ... and no less than this, in ns.
 pub const DEFAULT_HOLD: u64 = 1_000_000_000;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! "The packet scheduler uses deficit round robin to implement fair queuing among the queues that are
-//! not paused" (§3.3.1).
+//! "The packet scheduler uses deficit round robin to implement fair queuing among the queues that
+//! are not paused" (§3.3.1).
 //!
 //! M. Shreedhar, G. Varghese: "Efficient Fair Queuing Using Deficit Round Robin", SIGCOMM 1995. A
 //! queue whose **turn** begins gets a **quantum** of bytes on top of its **deficit**, what it left
-//! over, and sends packets as long as they fit. With a quantum no less than the longest packet, each
-//! turn sends at least one: constant work per packet.
+//! over, and sends packets as long as they fit. With a quantum no less than the longest packet,
+//! each turn sends at least one: constant work per packet.
 //!
 //! Only queues that have packets and are not paused are in the **round**, a circle linked through
 //! the queues; a queue that is paused takes what it has left over with it. A pause in a queue's own
@@ -116,8 +116,8 @@ impl Rounds {
         let len = len(queue);
         let turn = queue.as_mut();
         self.begun = true;
-        // Without a pause the last turn ended, or the packet would have been sent in it: it fits only
-        // if that turn was broken off.
+        // Without a pause the last turn ended, or the packet would have been sent in it: it fits
+        // only if that turn was broken off.
         if len > turn.deficit {
             turn.deficit = turn.deficit.saturating_add(quantum);
         }

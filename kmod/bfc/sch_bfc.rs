@@ -3,13 +3,13 @@
 //! `bfc`: the switch of "Backpressure Flow Control" (NSDI 2022), §3.3.
 //!
 //! The algorithm is in this folder: a port is its `Egress`, a namespace its `Switch`. Here a
-//! packet's flow is what `kapi`'s `flow` says, its rank `skb->priority`, its ingress port the device by
-//! which it came into the namespace, and its upstream queue what its tag says (`common`'s `tag`);
-//! the tag is rewritten when the packet is queued, as its queue is known then.
+//! packet's flow is what `kapi`'s `flow` says, its rank `skb->priority`, its ingress port the
+//! device by which it came into the namespace, and its upstream queue what its tag says (`common`'s
+//! `tag`); the tag is rewritten when the packet is queued, as its queue is known then.
 //!
 //! Pause frames go out through the root qdisc of their device, and find their way to this qdisc's
-//! queue for control frames. Those that come in change the switch; the qdisc sees it when it is next
-//! asked for a packet, which the frame's arrival sees to.
+//! queue for control frames. Those that come in change the switch; the qdisc sees it when it is
+//! next asked for a packet, which the frame's arrival sees to.
 
 use kernel::prelude::*;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What a `bfc` qdisc tells of itself (`TCA_STATS_APP` of the qdisc) and of each queue (of a class):
-//! no padding bytes, host-endian. New fields may be added at the end.
+//! What a `bfc` qdisc tells of itself (`TCA_STATS_APP` of the qdisc) and of each queue (of a
+//! class): no padding bytes, host-endian. New fields may be added at the end.
 //!
 //! The first field says which of both it is, as `tc` prints them by the same function.
 

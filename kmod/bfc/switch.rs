@@ -16,9 +16,9 @@
 //!
 //! # Cost
 //!
-//! Everything that happens per packet, and per pause or resume, takes constant time; whose bitmap is
-//! due next is found by a heap. A port has 4 KiB of counters, 16 bytes for each of its queues, and
-//! some 1,000 besides.
+//! Everything that happens per packet, and per pause or resume, takes constant time; whose bitmap
+//! is due next is found by a heap. A port has 4 KiB of counters, 16 bytes for each of its queues,
+//! and some 1,000 besides.
 
 use super::deadlines::Deadlines;
 use super::ingress::{Counters, Ingress, Tell};
@@ -459,8 +459,8 @@ impl<S: Store> Switch<S> {
         behind
     }
 
-    /// How many queue numbers the port of `device` needs memory for, if a member with `queues` queues
-    /// is added.
+    /// How many queue numbers the port of `device` needs memory for, if a member with `queues`
+    /// queues is added.
     pub fn wanted_numbers(&self, device: u32, queues: u16) -> u16 {
         let base = self.base(device, queues).unwrap_or(0);
         let last = base.saturating_add(queues);
@@ -477,9 +477,9 @@ impl<S: Store> Switch<S> {
 
     /// Adds a member with `queues` queues to the port of `device`.
     ///
-    /// The memory is for the port, if it is new or has more numbers than before; what is left in the
-    /// argument is to be freed.
-    /// `sequence`: the number before that of the port's first frame. `now`: ns.
+    /// The memory is for the port, if it is new or has more numbers than before; what is left in
+    /// the argument is to be freed. `sequence`: the number before that of the port's first frame.
+    /// `now`: ns.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! For how long each queue of a port has been paused, by its number on the wire.
 //!
-//! A pause begins when the frame that says so comes in and ends with the one that ends it, or when it
-//! lapses, whether or not the port has packets then: who has none is not asked for any, and would
-//! learn of it much later.
+//! A pause begins when the frame that says so comes in and ends with the one that ends it, or when
+//! it lapses, whether or not the port has packets then: who has none is not asked for any, and
+//! would learn of it much later.
 
 use crate::common::store::Store;
 

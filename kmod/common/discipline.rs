@@ -13,16 +13,16 @@
 //!
 //! # Who is one
 //!
-//! A discipline that holds the packets themselves: [`PFabric`](crate::pfabric::queue::PFabric). BFC's
-//! [`Egress`](crate::bfc::egress::Egress) writes the number of the queue into a packet as it queues it,
-//! so that what goes in and what is held are of two types, and a packet is made writable only where it
-//! has a tag: its `enqueue` stays its own, its answers are these. A [`Link`](crate::wire::link::Link) holds no
-//! packets: they are in the queue behind it and on the wire, and it says when they go from one to the
-//! other.
+//! A discipline that holds the packets themselves: [`PFabric`](crate::pfabric::queue::PFabric).
+//! BFC's [`Egress`](crate::bfc::egress::Egress) writes the number of the queue into a packet as it
+//! queues it, so that what goes in and what is held are of two types, and a packet is made writable
+//! only where it has a tag: its `enqueue` stays its own, its answers are these. A
+//! [`Link`](crate::wire::link::Link) holds no packets: they are in the queue behind it and on the
+//! wire, and it says when they go from one to the other.
 //!
-//! DIBS's [`Switch`](crate::dibs::switch::Switch) holds no packets either: it counts those of all ports of
-//! a namespace, and says where one goes that finds its port full. That it goes by another port is no
-//! [`Fate`], for nobody else says it: see [`shared`](super::shared).
+//! DIBS's [`Switch`](crate::dibs::switch::Switch) holds no packets either: it counts those of all
+//! ports of a namespace, and says where one goes that finds its port full. That it goes by another
+//! port is no [`Fate`], for nobody else says it: see [`shared`](super::shared).
 
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub trait Discipline {
     /// What it shares with other ports, lent for each call; `()` for nothing.
     type Shared;
 
-    /// A packet arrives. Packets that are dropped to make room go to `evict`. `now` reads the clock, in
-    /// ns; it is not free.
+    /// A packet arrives. Packets that are dropped to make room go to `evict`. `now` reads the
+    /// clock, in ns; it is not free.
     fn enqueue(
         &mut self,
         shared: &mut Self::Shared,

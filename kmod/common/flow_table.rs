@@ -22,7 +22,8 @@
 //! its first packet stands for it. There are at least as many buckets as packets, a power of two,
 //! and a flow's bucket is the high bits of its product with 2^32 / φ (Fibonacci hashing, Knuth vol.
 //! 3, §6.4): one multiplication, and flow numbers that differ in any bits spread. It does not
-//! withstand somebody who chooses flow numbers to collide; the kernel's flow hash is keyed for that.
+//! withstand somebody who chooses flow numbers to collide; the kernel's flow hash is keyed for
+//! that.
 //!
 //! Every operation takes constant time plus the flows passed in a chain, on average less than one.
 

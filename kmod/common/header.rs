@@ -7,8 +7,8 @@
 //!                └───────────── in one piece ─────────┘
 //! ```
 //!
-//! Nobody has checked the numbers: a header may be said to be in the room ahead of the packet, where
-//! perhaps nobody has written, or beyond its end.
+//! Nobody has checked the numbers: a header may be said to be in the room ahead of the packet,
+//! where perhaps nobody has written, or beyond its end.
 
 use core::ops::Range;
 
@@ -22,8 +22,8 @@ pub fn linear_from(room: usize, header: usize, linear: usize) -> Option<Range<us
     (start <= linear).then_some(start..linear)
 }
 
-/// The first `len` bytes of a header, counted from the packet's first byte, wherever they are in it;
-/// `packet`: bytes of the packet. `None`: not all of them are in the packet.
+/// The first `len` bytes of a header, counted from the packet's first byte, wherever they are in
+/// it; `packet`: bytes of the packet. `None`: not all of them are in the packet.
 #[inline]
 pub fn within(room: usize, header: usize, len: u32, packet: u32) -> Option<Range<u32>> {
     let start = u32::try_from(header.checked_sub(room)?).ok()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What is known of a qdisc outside of the kernel: `tc`'s plugin, what weaves fabrics and the tests of
-//! all qdiscs have nothing else of any one of them.
+//! What is known of a qdisc outside of the kernel: `tc`'s plugin, what weaves fabrics and the tests
+//! of all qdiscs have nothing else of any one of them.
 
 use super::nla::Refusal;
 use super::options::Row;
@@ -29,8 +29,8 @@ pub struct Qdisc {
     pub for_tests: bool,
 }
 
-/// The [`Qdisc`] of a mechanism whose `options` has what [`options!`](crate::options) makes. All that
-/// is not said is nothing.
+/// The [`Qdisc`] of a mechanism whose `options` has what [`options!`](crate::options) makes. All
+/// that is not said is nothing.
 #[macro_export]
 macro_rules! qdisc {
     ($kind:expr, $options:ident, $statistics:expr $(, $field:ident: $value:expr)* $(,)?) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Netlink attributes: a type, a length and a payload, one after the other, each aligned to 4 bytes.
+//! Netlink attributes: a type, a length and a payload, one after the other, each aligned to 4
+//! bytes.
 //!
 //! ```text
 //!  0      2      4                    length        next multiple of 4

@@ -10,8 +10,8 @@ pub const MAX_OVERHEAD: u32 = 1_000;
 /// The largest minimum packet unit in bytes.
 pub const MAX_MPU: u32 = 2_000;
 
-/// What a packet of `len` bytes in `segments` frames (at least one) occupies, in bytes: `overhead` is added to
-/// each frame, which counts for `mpu` at least, that included.
+/// What a packet of `len` bytes in `segments` frames (at least one) occupies, in bytes: `overhead`
+/// is added to each frame, which counts for `mpu` at least, that included.
 #[inline]
 pub fn bytes(len: u32, segments: u32, overhead: u32, mpu: u32) -> u64 {
     let segments = u64::from(segments.max(1));

@@ -3,17 +3,18 @@
 //! What a qdisc is told, written once: a row for each option.
 //!
 //! [`options!`](crate::options) makes of a table the request ([`Row`]s and a structure with what is
-//! said), its reading, writing and checking; and of the same rows the configuration (a request with its
-//! gaps filled), its change, dump and reading of a dump. `tc`'s plugin and the weaver of fabrics read
-//! words and print by the rows, and have nothing of any one qdisc.
+//! said), its reading, writing and checking; and of the same rows the configuration (a request with
+//! its gaps filled), its change, dump and reading of a dump. `tc`'s plugin and the weaver of
+//! fabrics read words and print by the rows, and have nothing of any one qdisc.
 //!
-//! The format on the wire is that of [`nla`](super::nla): attributes nested in `TCA_OPTIONS`, one for
-//! each row.
+//! The format on the wire is that of [`nla`](super::nla): attributes nested in `TCA_OPTIONS`, one
+//! for each row.
 
 use super::nla::{self, NoRoom, Refusal, Sink};
 use core::ffi::CStr;
 
-/// Type of an attribute without content that aligns the next one's payload to 8 bytes. It says nothing.
+/// Type of an attribute without content that aligns the next one's payload to 8 bytes. It says
+/// nothing.
 pub const PAD: u16 = 15;
 
 /// An option, for whoever reads its words or prints it.
@@ -69,8 +70,8 @@ pub enum Unit {
     Choice(&'static [&'static str]),
     /// A truth: the word for it, and the one for the contrary. They are given without a value.
     Switch(&'static str, &'static str),
-    /// Devices, by their indices, at most so many, each given by the option anew; the word for none;
-    /// and the sentence for too many.
+    /// Devices, by their indices, at most so many, each given by the option anew; the word for
+    /// none; and the sentence for too many.
     Devices(usize, &'static str, &'static CStr),
 }
 
@@ -183,8 +184,8 @@ pub fn within<T: PartialOrd + Copy>(
 
 /// All that a qdisc is told, as [`options!`](crate::options) makes it.
 pub trait Configuration: Copy {
-    /// What a new qdisc of a request, the payload of `TCA_OPTIONS`, is told, or one that is `current` and is
-    /// changed by it.
+    /// What a new qdisc of a request, the payload of `TCA_OPTIONS`, is told, or one that is
+    /// `current` and is changed by it.
     ///
     /// # Errors
     ///
@@ -200,8 +201,8 @@ pub trait Configuration: Copy {
 
     /// Reads a dump.
     ///
-    /// Attributes of a newer kernel module are passed over, and no range is checked: what the kernel has, it
-    /// may have.
+    /// Attributes of a newer kernel module are passed over, and no range is checked: what the
+    /// kernel has, it may have.
     ///
     /// # Errors
     ///
@@ -422,8 +423,8 @@ macro_rules! options {
     };
 }
 
-/// `Config::new` and `Config::updated` where each option is checked by itself alone, and each can be changed.
-/// Others say in their own what does not go together, or stays.
+/// `Config::new` and `Config::updated` where each option is checked by itself alone, and each can
+/// be changed. Others say in their own what does not go together, or stays.
 #[macro_export]
 macro_rules! independent_options {
     () => {

@@ -2,9 +2,9 @@
 //! The ports of one switch, found by their devices.
 //!
 //! A port is a network device, known by its index. It belongs to the switch as long as it has a
-//! **member**: a queueing discipline, or several where a device has several. A port whose last member
-//! has left stays, with its state, until it is [removed](Ports::remove): packets inside the switch may
-//! still know its number, and were a member to join again meanwhile, it would be right.
+//! **member**: a queueing discipline, or several where a device has several. A port whose last
+//! member has left stays, with its state, until it is [removed](Ports::remove): packets inside the
+//! switch may still know its number, and were a member to join again meanwhile, it would be right.
 //!
 //! What is in the state of a port is the mechanism's. Places for ports are reserved before the lock
 //! is taken, and more of them by moving to a [larger list](Ports::grow).
@@ -154,8 +154,8 @@ impl<S: Store, T> Ports<S, T> {
         Some(self.places().saturating_mul(2).clamp(2, MAX_PORTS))
     }
 
-    /// Moves to a larger list, in which no port is; returns the one left behind, for its memory to be
-    /// freed. Ports keep their numbers.
+    /// Moves to a larger list, in which no port is; returns the one left behind, for its memory to
+    /// be freed. Ports keep their numbers.
     pub fn grow(&mut self, mut larger: Self) -> Self {
         for (new, old) in larger.ports.iter_mut().zip(self.ports.iter_mut()) {
             core::mem::swap(new, old);
@@ -165,8 +165,8 @@ impl<S: Store, T> Ports<S, T> {
     }
 
     /// Adds a member to the port of `device`, an index that is not 0, and a port if it has none;
-    /// its number. `None`: there is no free place, see [`wanted_places`](Self::wanted_places), or the
-    /// port has 65,535 members.
+    /// its number. `None`: there is no free place, see [`wanted_places`](Self::wanted_places), or
+    /// the port has 65,535 members.
     ///
     /// The state of a new port is what is at its place: what was made there, or left behind.
     pub fn join(&mut self, device: u32) -> Option<u16> {

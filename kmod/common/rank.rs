@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The rank of a packet: what a policy makes of where in its flow the packet is.
 //!
-//! "… each packet carry a single number in its header that encodes its priority" (M. Alizadeh et al.,
-//! "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §1). Lower is more urgent.
+//! "… each packet carry a single number in its header that encodes its priority" (M. Alizadeh et
+//! al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §1). Lower is more
+//! urgent.
 //!
 //! Where a packet is in its flow is a number of bytes: those of the flow before the packet's first.
 //! It is negative for bytes that the flow before on the same socket has left, which ends where this
@@ -96,8 +97,8 @@ pub struct Ranked {
 
 /// Ranks a packet before which `sent` bytes of its flow are.
 ///
-/// `now`: ns. `queued`: bytes from the packet's first to the last that the application has written, if
-/// that can be known. Ranks end at 2^32 − 1: what is more is equal.
+/// `now`: ns. `queued`: bytes from the packet's first to the last that the application has written,
+/// if that can be known. Ranks end at 2^32 − 1: what is more is equal.
 #[inline(always)]
 pub fn rank(
     rules: Rules,
@@ -139,8 +140,8 @@ pub const fn stream_offset(acked: u64, first_unacked: u32, sequence: u32) -> u64
     acked.wrapping_add_signed(distance as i64)
 }
 
-/// Bytes of a flow that begins at `base` before an `offset` of the same stream: negative for those of
-/// the flow before.
+/// Bytes of a flow that begins at `base` before an `offset` of the same stream: negative for those
+/// of the flow before.
 #[inline(always)]
 pub const fn before(base: u64, offset: u64) -> i64 {
     offset.wrapping_sub(base) as i64
@@ -164,8 +165,8 @@ fn by_size(
     }
 }
 
-/// What remains of a flow of `size` bytes before which `sent` are; of the flow before it on the same
-/// socket, what remained of that.
+/// What remains of a flow of `size` bytes before which `sent` are; of the flow before it on the
+/// same socket, what remained of that.
 #[inline(always)]
 fn remaining(size: u64, sent: i64) -> u64 {
     if sent < 0 {

@@ -34,10 +34,10 @@
 //! - A node's `shift` is a multiple of five, below its parent's. All ranks below a node agree with
 //!   its `prefix` in all bits above its digit; `prefix` is 0 in the digit and below.
 //! - A node other than the root has at least two children: at most `capacity` nodes in all.
-//! - The **root** is special to save work where the queue is short. Alone, a ring needs no node. And
-//!   a root node stays when one child remains, until the last one leaves: a queue that goes back and
-//!   forth between few packets and fewer would else make and undo a node each time. Where a rank
-//!   arrives that such a root cannot hold, it is widened in place.
+//! - The **root** is special to save work where the queue is short. Alone, a ring needs no node.
+//!   And a root node stays when one child remains, until the last one leaves: a queue that goes
+//!   back and forth between few packets and fewer would else make and undo a node each time. Where
+//!   a rank arrives that such a root cannot hold, it is widened in place.
 //!
 //! # Cost
 //!

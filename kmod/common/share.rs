@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! How much of a switch's buffer a port may have.
 //!
-//! A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches",
-//! IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free. A port that
-//! is stuck then has at most α / (1 + α) of the buffer, the next one as much of the rest, and so on:
-//! n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up together. And a port
-//! that is alone in the switch cannot have all of it: with an α of 8, eight ninths.
+//! A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet
+//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free.
+//! A port that is stuck then has at most α / (1 + α) of the buffer, the next one as much of the
+//! rest, and so on: n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up
+//! together. And a port that is alone in the switch cannot have all of it: with an α of 8, eight
+//! ninths.
 //!
-//! As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for no
-//! port has more than the switch: so one comparison is all that this costs a packet until then.
+//! As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for
+//! no port has more than the switch: so one comparison is all that this costs a packet until then.
 
 /// An α of 1: see [`Share`].
 pub const ALPHA_1: u32 = 128;
@@ -53,8 +54,8 @@ impl Share {
         self.alpha
     }
 
-    /// Whether a packet of `len` bytes may come to the `all` bytes of the switch, if its port then has
-    /// `bytes`.
+    /// Whether a packet of `len` bytes may come to the `all` bytes of the switch, if its port then
+    /// has `bytes`.
     #[inline]
     pub fn admits(&self, all: u64, len: u32, bytes: u64) -> bool {
         all.saturating_add(len.into()) <= self.plenty || self.has_share(all, len, bytes)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the ports of one switch share, the frames by which it speaks to its neighbours, or the datagrams by which
-//! it speaks to somebody farther away, and packets that go from one port to another.
+//! What the ports of one switch share, the frames by which it speaks to its neighbours, or the
+//! datagrams by which it speaks to somebody farther away, and packets that go from one port to
+//! another.
 //!
 //! Whoever carries it out has one value for each switch, under one lock. If it has frames, he calls
 //! [`next_frame`](Shared::next_frame) whenever [`has_news`](Shared::has_news), and
-//! [`tick`](Shared::tick) when [`next_event`](Shared::next_event) has come: never from where the news
-//! came up, as a frame goes out through a port like any packet. [`next_datagram`](Shared::next_datagram) is for
-//! datagrams what that is for frames. Packets that were handed over to go by
-//! another port he carries one after the other, in their order: for each he calls
-//! [`embark`](Shared::embark), gives it to the device that this says, and then calls
+//! [`tick`](Shared::tick) when [`next_event`](Shared::next_event) has come: never from where the
+//! news came up, as a frame goes out through a port like any packet.
+//! [`next_datagram`](Shared::next_datagram) is for datagrams what that is for frames. Packets that
+//! were handed over to go by another port he carries one after the other, in their order: for each
+//! he calls [`embark`](Shared::embark), gives it to the device that this says, and then calls
 //! [`landed`](Shared::landed).
 
 /// Bytes of the longest frame, without its Ethernet header.
@@ -43,7 +44,8 @@ pub trait Shared: Sized {
     /// Whether it has datagrams.
     const DATAGRAMS: bool = false;
 
-    /// Whether it sees each packet that comes to a device with a qdisc of its kind that looks at them.
+    /// Whether it sees each packet that comes to a device with a qdisc of its kind that looks at
+    /// them.
     const ARRIVALS: bool = false;
 
     /// Why there is no memory.
@@ -79,14 +81,15 @@ pub trait Shared: Sized {
     /// The frame that was last taken could not be sent by its device.
     fn unsent(&mut self, _device: u32, _now: u64) {}
 
-    /// A datagram came in; `data` is empty for one that is too long. The device whose ports are to be asked for
-    /// packets, if any.
+    /// A datagram came in; `data` is empty for one that is too long. The device whose ports are to
+    /// be asked for packets, if any.
     fn receive_datagram(&mut self, _from: Peer, _data: &[u8], _now: u64) -> Option<u32> {
         None
     }
 
-    /// A packet has come to a device, of this EtherType: from its network header on, as far as it is in one piece. Others see it
-    /// afterwards, as it is. Whether there may be something to be sent for it.
+    /// A packet has come to a device, of this EtherType: from its network header on, as far as it
+    /// is in one piece. Others see it afterwards, as it is. Whether there may be something to be
+    /// sent for it.
     fn arrived(&mut self, _protocol: u16, _header: &[u8], _now: u64) -> bool {
         false
     }
@@ -101,8 +104,8 @@ pub trait Shared: Sized {
         None
     }
 
-    /// A packet of `len` bytes that was handed over to go by a port is about to be carried: the device
-    /// by which it goes; `None`: it is dropped. `takes`: whether a device can send it, now.
+    /// A packet of `len` bytes that was handed over to go by a port is about to be carried: the
+    /// device by which it goes; `None`: it is dropped. `takes`: whether a device can send it, now.
     fn embark(&mut self, _port: u16, _len: u32, _takes: impl FnMut(u32) -> bool) -> Option<u32> {
         None
     }

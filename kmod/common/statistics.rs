@@ -3,9 +3,9 @@
 //! What a qdisc tells of itself, written once: a row for each figure, and the lines in which `tc`
 //! prints them.
 //!
-//! [`statistics!`](crate::statistics) makes of a table the structure that the module fills, its bytes
-//! (the payload of `TCA_STATS_APP`: no padding, host-endian, new figures at the end only), and the
-//! [`Figure`]s by which `tc`'s plugin prints them.
+//! [`statistics!`](crate::statistics) makes of a table the structure that the module fills, its
+//! bytes (the payload of `TCA_STATS_APP`: no padding, host-endian, new figures at the end only),
+//! and the [`Figure`]s by which `tc`'s plugin prints them.
 
 use super::nla::{FieldReader, FieldWriter};
 
@@ -47,7 +47,8 @@ pub enum Unit {
     /// Nanoseconds: `1.2ms`.
     Time,
     /// A histogram of times by powers of two: value 0 counts those of 0 ns, value `i` those with
-    /// `2^(i-1) <= ns < 2^i`, the last one all that are longer. Only what counted something is printed.
+    /// `2^(i-1) <= ns < 2^i`, the last one all that are longer. Only what counted something is
+    /// printed.
     Times,
 }
 
@@ -58,9 +59,10 @@ pub struct Table {
     pub tag: Option<u32>,
     /// The figures, in the order of their bytes.
     pub figures: &'static [Figure],
-    /// What is printed, a line each. `{name}` is a figure, in its unit; `{key=sum/count}` the mean of
-    /// two figures, in the first one's, and 0 if there are none; `{name?this|that}` is this if the figure
-    /// is not 0, that if it is; `{!name}` is nothing but in JSON. JSON has the figures in the same order.
+    /// What is printed, a line each. `{name}` is a figure, in its unit; `{key=sum/count}` the mean
+    /// of two figures, in the first one's, and 0 if there are none; `{name?this|that}` is this if
+    /// the figure is not 0, that if it is; `{!name}` is nothing but in JSON. JSON has the figures
+    /// in the same order.
     pub lines: &'static [&'static str],
 }
 
@@ -156,8 +158,8 @@ impl<const N: usize> Value for [u64; N] {
 
 /// A set of statistics: see the module's head, and any mechanism's `stats.rs` for an example.
 ///
-/// A row is `/// What it is.` and `sort unit name: type`, then `as "key"` if its key in JSON is not its
-/// name.
+/// A row is `/// What it is.` and `sort unit name: type`, then `as "key"` if its key in JSON is not
+/// its name.
 #[macro_export]
 macro_rules! statistics {
     (
@@ -211,8 +213,8 @@ macro_rules! statistics {
                 bytes
             }
 
-            /// Decodes statistics, passing over the figures of a newer version; `None` if `bytes` is
-            /// shorter than [`SIZE`](Self::SIZE), or of another set.
+            /// Decodes statistics, passing over the figures of a newer version; `None` if `bytes`
+            /// is shorter than [`SIZE`](Self::SIZE), or of another set.
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let mut fields = $crate::common::statistics::Reader::new(bytes);
                 $( if <u32 as $crate::common::statistics::Value>::take(&mut fields)? != $tag {

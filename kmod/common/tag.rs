@@ -30,8 +30,8 @@
 //! A rank is 32 bits wide and IPv6 leaves the word 23 of them, or 21. What matters of a rank is its
 //! order, so the code is a logarithmic one that keeps it: in layout 0, below 2^22 it is the rank
 //! itself, and each octave above (2^22 to 2^23, …, 2^31 to 2^32) has 2^18 steps. A rank in bytes is
-//! thus exact up to 4 MiB and beyond that at most 4 millionths too low. In layout 1 it is exact up to
-//! 1 MiB, and beyond that, with 2^16 steps per octave, at most 16 millionths too low.
+//! thus exact up to 4 MiB and beyond that at most 4 millionths too low. In layout 1 it is exact up
+//! to 1 MiB, and beyond that, with 2^16 steps per octave, at most 16 millionths too low.
 //!
 //! [RFC 4727]: https://www.rfc-editor.org/rfc/rfc4727
 
@@ -101,8 +101,8 @@ pub enum Malformed {
     Duplicate,
 }
 
-/// The code of a rank in layout 0: order is kept, and the code of a smaller rank is never the larger
-/// one.
+/// The code of a rank in layout 0: order is kept, and the code of a smaller rank is never the
+/// larger one.
 #[inline(always)]
 pub const fn code_of_rank(rank: u32) -> u32 {
     code(rank, EXACT_BITS)
@@ -379,11 +379,11 @@ pub fn is_second_tag(header: Option<[u8; 4]>) -> bool {
 /// So many bytes of a packet, from its IP header on, hold its tag if it has one.
 pub const READ: usize = IPV6_HEADER + SIZE;
 
-/// The tag of a packet whose first bytes these are, at most [`READ`] of them, and where its word is.
-/// `None` if it has none, or a malformed one.
+/// The tag of a packet whose first bytes these are, at most [`READ`] of them, and where its word
+/// is. `None` if it has none, or a malformed one.
 ///
-/// For nodes that look at many packets: only what is in the tag's place is read, not whether there is
-/// a second one elsewhere.
+/// For nodes that look at many packets: only what is in the tag's place is read, not whether there
+/// is a second one elsewhere.
 #[inline]
 pub fn read(header: &[u8]) -> Option<(usize, Tag)> {
     let first = *header.first()?;
@@ -401,8 +401,8 @@ pub fn read(header: &[u8]) -> Option<(usize, Tag)> {
     Some((at.wrapping_add(4), tag.ok()??))
 }
 
-/// Writes another tag in place of the one that [`read`] found: the word, at `at`, and IPv4's checksum.
-/// A wrong checksum stays wrong.
+/// Writes another tag in place of the one that [`read`] found: the word, at `at`, and IPv4's
+/// checksum. A wrong checksum stays wrong.
 #[inline]
 pub fn rewrite(header: &mut [u8], at: usize, tag: Tag) {
     let new = tag.to_word();

@@ -112,7 +112,8 @@ impl Law {
         (self.delivered, self.marked) = (0, 0);
     }
 
-    /// What a window of so many packets becomes with a mark: W (1 - p/2), at least [`LEAST_WINDOW`].
+    /// What a window of so many packets becomes with a mark: W (1 - p/2), at least
+    /// [`LEAST_WINDOW`].
     pub fn reduced(&self, window: u32, d: u32) -> u32 {
         let p = power(u32::from(self.alpha).wrapping_shl(ALPHA_SHIFT), d);
         // p is at most 2^16, so at most half of it.

@@ -34,8 +34,9 @@ const ROOTS: [u64; LOG_BITS as usize] = [
     0xffff_f4e9,
 ];
 
-/// `base` to the power of `exponent`, in 2^-16: `base` is 0 to [`ONE`] of them, what is beyond is taken for
-/// that, and `exponent` is in 2^-10. To the nearest, or the one beside it, for exponents from a half to 2.
+/// `base` to the power of `exponent`, in 2^-16: `base` is 0 to [`ONE`] of them, what is beyond is
+/// taken for that, and `exponent` is in 2^-10. To the nearest, or the one beside it, for exponents
+/// from a half to 2.
 pub fn power(base: u32, exponent: u32) -> u32 {
     let base = base.min(ONE);
     match (base, exponent) {

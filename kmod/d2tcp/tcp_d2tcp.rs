@@ -2,15 +2,17 @@
 
 //! `d2tcp` for TCP: DCTCP by deadlines.
 //!
-//! B. Vamanan, J. Hasan, T. N. Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012. The law is
-//! in `law`. Here it meets the socket, in the places in which Linux's `dctcp` has its own: growth, loss
-//! recovery and what a mark sets off are the kernel's, and so a flow without a deadline is one of `dctcp`'s.
+//! B. Vamanan, J. Hasan, T. N. Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012.
+//! The law is in `law`. Here it meets the socket, in the places in which Linux's `dctcp` has its
+//! own: growth, loss recovery and what a mark sets off are the kernel's, and so a flow without a
+//! deadline is one of `dctcp`'s.
 //!
 //! # Differences from Linux's dctcp
 //!
-//! - A connection without ECN keeps this one, where `dctcp` makes it Reno's: without marks it is the same. Its packets
-//!   cannot be marked, as with `dctcp`.
-//! - `ss` is told d and how often a mark or a loss was reacted to, in place of the last window's counts.
+//! - A connection without ECN keeps this one, where `dctcp` makes it Reno's: without marks it is
+//!   the same. Its packets cannot be marked, as with `dctcp`.
+//! - `ss` is told d and how often a mark or a loss was reacted to, in place of the last window's
+//!   counts.
 
 use kernel::prelude::*;
 

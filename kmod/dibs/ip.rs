@@ -123,14 +123,15 @@ fn ipv6(header: &[u8]) -> Option<Header> {
     })
 }
 
-/// Whether an ICMPv6 message of this type is between neighbours, be their addresses those of one station:
-/// router and neighbour discovery (RFC 4861), inverse (RFC 3122) and secure (RFC 3971).
+/// Whether an ICMPv6 message of this type is between neighbours, be their addresses those of one
+/// station: router and neighbour discovery (RFC 4861), inverse (RFC 3122) and secure (RFC 3971).
 #[inline]
 fn is_of_neighbours(message: u8) -> bool {
     matches!(message, 133..=137 | 141 | 142 | 148 | 149)
 }
 
-/// Marks a packet with this header: CE, and IPv4's checksum follows. Nothing where it is not capable.
+/// Marks a packet with this header: CE, and IPv4's checksum follows. Nothing where it is not
+/// capable.
 pub fn set_ce(header: &mut [u8]) {
     match header.first().map(|first| first >> 4) {
         Some(4) => {
@@ -183,7 +184,8 @@ pub fn cap_ttl(header: &mut [u8], ttl: u8) {
     }
 }
 
-/// The checksum after a 16-bit word was `old` and is `new`: HC' = ~(~HC + ~m + m') (RFC 1624, eqn 3).
+/// The checksum after a 16-bit word was `old` and is `new`: HC' = ~(~HC + ~m + m') (RFC 1624, eqn
+/// 3).
 fn amend(header: &mut [u8], old: u16, new: u16) {
     let Some([_, _, _, _, _, _, _, _, _, _, high, low, ..]) =
         header.first_chunk_mut::<IPV4_HEADER>()

@@ -23,7 +23,8 @@ pub const DEFAULT_ALPHA: u32 = ALPHA_1;
 pub const DEFAULT_FROM: u32 = 50;
 /// The largest `FROM`.
 pub const MAX_FROM: u32 = 100;
-/// `RANKS` if the request says nothing: the highest priority that Linux gives by itself (`TC_PRIO_MAX`).
+/// `RANKS` if the request says nothing: the highest priority that Linux gives by itself
+/// (`TC_PRIO_MAX`).
 pub const DEFAULT_RANKS: u32 = 15;
 
 /// Which port a packet is detoured to (§2, §7), and when.
@@ -54,8 +55,8 @@ crate::choice!(Policy {
 pub const POLICIES: &[&str] = &["random", "load-aware", "flow", "probabilistic", "off"];
 
 crate::options! {
-    /// Packets that the port holds, those on their way to it included; [`NO_LIMIT`]: as many as there
-    /// are. Without any limit it is [`DEFAULT_LIMIT`]; where bytes or shares are what limits,
+    /// Packets that the port holds, those on their way to it included; [`NO_LIMIT`]: as many as
+    /// there are. Without any limit it is [`DEFAULT_LIMIT`]; where bytes or shares are what limits,
     /// [`NO_LIMIT`].
     LIMIT = 1, limit: u32
         as "limit" [Unit::Packets, "PACKETS", "a number of packets"] silent NO_LIMIT as u64,

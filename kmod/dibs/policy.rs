@@ -8,8 +8,8 @@ use crate::common::xorshift::Xorshift32;
 const GOLDEN: u32 = 0x9E37_79B9;
 
 /// A choice among ports, which are offered one after the other. It is as good with one look at each
-/// of them as with all in a list: the n-th of several that are as good as each other takes the place
-/// of the one before with a probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
+/// of them as with all in a list: the n-th of several that are as good as each other takes the
+/// place of the one before with a probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
 #[derive(Clone, Copy)]
 pub struct Choice {
     policy: Policy,
@@ -61,8 +61,9 @@ impl Choice {
 }
 
 /// How much a flow likes a device, lower is more: each flow has an order of its own of all devices,
-/// which stays when some of them have no room (rendezvous hashing: D. Thaler, C. Ravishankar, "Using
-/// Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1), 1998).
+/// which stays when some of them have no room (rendezvous hashing: D. Thaler, C. Ravishankar,
+/// "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1),
+/// 1998).
 fn preference(flow: u32, device: u32) -> u32 {
     // The finalizer of MurmurHash3 (A. Appleby): each bit of both changes half of the bits.
     let mut x = flow ^ device.wrapping_mul(GOLDEN);
@@ -76,8 +77,8 @@ fn preference(flow: u32, device: u32) -> u32 {
 /// What stands for a probability of 1, or a port that is full.
 pub const ONE: u32 = 1 << 16;
 
-/// How full a port is, in parts of [`ONE`]: by packets or by bytes, whichever is more; of each what there
-/// is, and the most there may be.
+/// How full a port is, in parts of [`ONE`]: by packets or by bytes, whichever is more; of each what
+/// there is, and the most there may be.
 pub fn occupancy(packets: (u64, u64), bytes: (u64, u64)) -> u32 {
     let share = |(inside, most): (u64, u64)| {
         let parts = inside.saturating_mul(ONE.into());
@@ -88,11 +89,11 @@ pub fn occupancy(packets: (u64, u64), bytes: (u64, u64)) -> u32 {
 
 /// The probability, in parts of [`ONE`], with which a packet is detoured where the port has room.
 ///
-/// From `from` hundredths of the limit on it grows with the occupancy, from 0 to 1 where the port is
-/// full, for packets of the rank `ranks` or more; those of rank 0 are never detoured before. In between,
-/// the more urgent a packet is, the later it begins: with pressure p, 0 to 1, and rank r, 0 to 1, the
-/// probability is p + r - 1. "As the buffer fills, the switch detours more classes of traffic with higher
-/// probability" (§7).
+/// From `from` hundredths of the limit on it grows with the occupancy, from 0 to 1 where the port
+/// is full, for packets of the rank `ranks` or more; those of rank 0 are never detoured before. In
+/// between, the more urgent a packet is, the later it begins: with pressure p, 0 to 1, and rank r,
+/// 0 to 1, the probability is p + r - 1. "As the buffer fills, the switch detours more classes of
+/// traffic with higher probability" (§7).
 pub fn chance(occupancy: u32, from: u32, rank: u32, ranks: u32) -> u32 {
     let one = u64::from(ONE);
     let from = one.saturating_mul(from.into()) / 100;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `dibs`: the switch of "DIBS: Just-in-time Congestion Mitigation for Data Centers" (EuroSys 2014).
+//! `dibs`: the switch of "DIBS: Just-in-time Congestion Mitigation for Data Centers" (EuroSys
+//! 2014).
 //!
-//! What is decided is in this folder: a namespace is a `Switch`, a device a port of it. Here are the
-//! packets that wait; a packet's rank is its `skb->priority`, its flow what `kapi`'s `flow` says.
+//! What is decided is in this folder: a namespace is a `Switch`, a device a port of it. Here are
+//! the packets that wait; a packet's rank is its `skb->priority`, its flow what `kapi`'s `flow`
+//! says.
 //!
 //! # A packet that is detoured
 //!
@@ -15,17 +17,17 @@
 //!   └─────────────────────────────────┘            └─────────────┘                        └─────────────┘
 //! ```
 //!
-//! Why this cannot deadlock, lose or duplicate a packet, or have a port hold more than it may, is at the
-//! head of `kapi`'s `namespace`, which carries it out. What the module adds to that is the count: all
-//! ports' packets, and the places that are reserved, are counted under the switch lock, so every
-//! decision knows of all others that were made before, on whatever CPU. A packet is dropped for want of
-//! room only if at that moment no port had any. A packet that leaves a port is counted without the lock,
-//! and every decision knows of it, too (`Departures`).
+//! Why this cannot deadlock, lose or duplicate a packet, or have a port hold more than it may, is
+//! at the head of `kapi`'s `namespace`, which carries it out. What the module adds to that is the
+//! count: all ports' packets, and the places that are reserved, are counted under the switch lock,
+//! so every decision knows of all others that were made before, on whatever CPU. A packet is
+//! dropped for want of room only if at that moment no port had any. A packet that leaves a port is
+//! counted without the lock, and every decision knows of it, too (`Departures`).
 //!
-//! The next switch is addressed by what the kernel's neighbour tables know of the link, be it IPv4's or
-//! IPv6's entry: so no option needs to say it, nothing needs to be learned from packets, and it follows
-//! when the neighbour changes. A port whose neighbour nobody has ever sent to is none that a packet is
-//! detoured to.
+//! The next switch is addressed by what the kernel's neighbour tables know of the link, be it
+//! IPv4's or IPv6's entry: so no option needs to say it, nothing needs to be learned from packets,
+//! and it follows when the neighbour changes. A port whose neighbour nobody has ever sent to is
+//! none that a packet is detoured to.
 //!
 //! A hop is counted once: by the forwarding of the switch that the packet comes to.
 
@@ -115,7 +117,8 @@ struct Port {
 /// What several own.
 type Shared<T> = <KernelStore as Store>::Shared<T>;
 
-/// Makes a port a member of its namespace's switch, until it leaves; its number, and its departures.
+/// Makes a port a member of its namespace's switch, until it leaves; its number, and its
+/// departures.
 fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<(u16, Shared<Departures>)> {
     // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
     if let Some(wanted) = setup.shared(|fabric| fabric.0.wanted_places()) {

@@ -39,11 +39,11 @@ crate::statistics! {
         Gauge Size switch_backlog: u64,
         /// The most there ever were.
         Highest Size highest_switch_backlog: u64,
-        /// Packets of any port of the switch that were dropped after their detour was decided: the port
-        /// that they were to go by was gone, and no other had room.
+        /// Packets of any port of the switch that were dropped after their detour was decided: the
+        /// port that they were to go by was gone, and no other had room.
         Counter Number switch_dropped_lost: u64,
-        /// Packets of any port of the switch that found the port that they were to go by gone, and went
-        /// by another.
+        /// Packets of any port of the switch that found the port that they were to go by gone, and
+        /// went by another.
         Counter Number switch_diverted: u64,
     }
     "  detoured limit {detoured_limit}p bytes {detoured_bytes}p share {detoured_share}p early {detoured_early}p received {received}p coming {coming}p"

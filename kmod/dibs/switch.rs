@@ -9,21 +9,23 @@
 //!                       └─▶ Drop
 //! ```
 //!
-//! Packets themselves are not in here. What a decision says is carried out by who asked for it: he has
-//! the packets that wait, and carries those that go by another port, between [`embark`](Switch::embark)
-//! and [`landed`](Switch::landed), one at a time. All places are counted here, the reserved ones too, so
-//! that whoever decides knows of all, and no port ever holds more than it may.
+//! Packets themselves are not in here. What a decision says is carried out by who asked for it: he
+//! has the packets that wait, and carries those that go by another port, between
+//! [`embark`](Switch::embark) and [`landed`](Switch::landed), one at a time. All places are counted
+//! here, the reserved ones too, so that whoever decides knows of all, and no port ever holds more
+//! than it may.
 //!
 //! # Departures
 //!
 //! A packet that leaves a port is counted in the port's [`Departures`], for which nobody needs the
-//! switch. They are taken off the switch's counts when a packet arrives at the port, and those of all
-//! ports before anything is decided that depends on these: until then a count is what there is, or more.
+//! switch. They are taken off the switch's counts when a packet arrives at the port, and those of
+//! all ports before anything is decided that depends on these: until then a count is what there is,
+//! or more.
 //!
 //! # Cost
 //!
-//! A packet that finds room costs constant time. One that does not costs as much for each port of the
-//! switch.
+//! A packet that finds room costs constant time. One that does not costs as much for each port of
+//! the switch.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -204,8 +206,8 @@ pub struct Counters {
 pub struct SwitchCounters {
     /// The most bytes in all ports.
     pub highest_bytes: u64,
-    /// Packets that found the port that they were to go by gone, and no other with room, or that one
-    /// gone, too.
+    /// Packets that found the port that they were to go by gone, and no other with room, or that
+    /// one gone, too.
     pub lost: u64,
     /// Packets that found the port that they were to go by gone, and went by another.
     pub diverted: u64,
@@ -340,8 +342,8 @@ impl<S: Store> Switch<S> {
 
     // ---- Packets -----------------------------------------------------------------------------
 
-    /// A packet of `len` bytes arrives that is not carried. `true`: it waits in its port, and is not to
-    /// be marked, whatever its header says. `false`: nothing has happened, and it is to
+    /// A packet of `len` bytes arrives that is not carried. `true`: it waits in its port, and is
+    /// not to be marked, whatever its header says. `false`: nothing has happened, and it is to
     /// [`arrive`](Self::arrive).
     #[inline]
     pub fn admit(&mut self, number: u16, len: u32) -> bool {
@@ -479,8 +481,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// Of the ports that face a switch and can send a packet of `len` bytes, the chosen one of those
-    /// that have room; not this one, be it the one by which the packet came or not.
+    /// Of the ports that face a switch and can send a packet of `len` bytes, the chosen one of
+    /// those that have room; not this one, be it the one by which the packet came or not.
     ///
     /// Whether a port can send it is asked of the chosen one only, as it takes longer than all else
     /// here. If that cannot, it is chosen anew, among the others.
@@ -521,8 +523,8 @@ impl<S: Store> Switch<S> {
         None
     }
 
-    /// Whether a packet that has room is to be detoured nevertheless, to keep the room for more urgent
-    /// ones.
+    /// Whether a packet that has room is to be detoured nevertheless, to keep the room for more
+    /// urgent ones.
     fn is_early(&mut self, number: u16, terms: &Terms, arrival: &Arrival) -> bool {
         let Some(port) = self.ports.get(number) else {
             return false;
@@ -538,9 +540,9 @@ impl<S: Store> Switch<S> {
 
     // ---- Packets that go by another port -----------------------------------------------------
 
-    /// A packet of `len` bytes that has a place at a port is about to be carried there: it is the one
-    /// that is carried, until [`landed`](Self::landed). The device by which it goes: that port's, or
-    /// another's if that one is gone. `None`: it is to be dropped.
+    /// A packet of `len` bytes that has a place at a port is about to be carried there: it is the
+    /// one that is carried, until [`landed`](Self::landed). The device by which it goes: that
+    /// port's, or another's if that one is gone. `None`: it is to be dropped.
     pub fn embark(
         &mut self,
         number: u16,
@@ -571,8 +573,8 @@ impl<S: Store> Switch<S> {
         self.ports.get(other).map(|port| port.device())
     }
 
-    /// The packet that was carried has been handed over, or, not `sent`, nobody took it. If it has not
-    /// arrived at its port, its place is free again.
+    /// The packet that was carried has been handed over, or, not `sent`, nobody took it. If it has
+    /// not arrived at its port, its place is free again.
     pub fn landed(&mut self, sent: bool) {
         self.clear_place();
         if !sent {
@@ -586,8 +588,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// The packet that is carried arrives at a port. Whether that is where it has a place; it is that
-    /// no longer, and the caller gives it another.
+    /// The packet that is carried arrives at a port. Whether that is where it has a place; it is
+    /// that no longer, and the caller gives it another.
     fn land(&mut self, number: u16) -> bool {
         match self.carried {
             Some(place) if place.port == number => {
@@ -638,8 +640,9 @@ impl<S: Store> Switch<S> {
         self.ports.grow(larger)
     }
 
-    /// Adds a member to the port of a device; the port's number, and where its departures are counted:
-    /// in those that are offered if it is the first member. `None`: there is no free place.
+    /// Adds a member to the port of a device; the port's number, and where its departures are
+    /// counted: in those that are offered if it is the first member. `None`: there is no free
+    /// place.
     pub fn join(
         &mut self,
         device: u32,
@@ -685,8 +688,8 @@ impl<S: Store> Switch<S> {
             .is_some_and(|terms| state.packets() > terms.limit || state.bytes() > terms.limit_bytes)
     }
 
-    /// Takes a member away whose packets have all left; returns what the port needs no longer, for its
-    /// memory to be freed.
+    /// Takes a member away whose packets have all left; returns what the port needs no longer, for
+    /// its memory to be freed.
     pub fn leave(&mut self, number: u16) -> Option<S::Shared<Departures>> {
         self.settle(number);
         let departures = match self.ports.leave(number) {
@@ -720,7 +723,8 @@ impl<S: Store> Switch<S> {
         self.counters
     }
 
-    /// Packets that wait in a port, and those on their way to it; see [`settle_all`](Self::settle_all).
+    /// Packets that wait in a port, and those on their way to it; see
+    /// [`settle_all`](Self::settle_all).
     pub fn packets(&self, number: u16) -> (u32, u32) {
         let port = self.ports.get(number);
         port.map_or((0, 0), |port| {

@@ -5,8 +5,8 @@
 //! cargo run --release -p weft-mechanisms --example naive -- --operations 1000000000
 //! ```
 //!
-//! Scenarios are made of random bytes, as the fuzzers make them of theirs, and some are longer than any that a
-//! property test draws. What fails is written into a file, which a corpus can keep.
+//! Scenarios are made of random bytes, as the fuzzers make them of theirs, and some are longer than
+//! any that a property test draws. What fails is written into a file, which a corpus can keep.
 
 #[path = "../bfc/tests/naive.rs"]
 mod bfc;
@@ -62,7 +62,8 @@ macro_rules! law {
     };
 }
 
-/// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, and the calendar of a host under Fastpass.
+/// pFabric's queue, BFC's and DIBS's switches, PASE's arbitrator, and the calendar of a host under
+/// Fastpass.
 const LAWS: [Law; 5] = [
     law!(pfabric),
     law!(bfc),

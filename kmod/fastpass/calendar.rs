@@ -57,8 +57,9 @@ impl<S: Store> Calendar<S> {
         self.count == 0
     }
 
-    /// Keeps an entry. No timeslot before `now` will be kept any more, once there is none. False if there is one for this
-    /// timeslot, or it is before the earliest one that could be kept, or too far behind it.
+    /// Keeps an entry. No timeslot before `now` will be kept any more, once there is none. False if
+    /// there is one for this timeslot, or it is before the earliest one that could be kept, or too
+    /// far behind it.
     pub fn insert(&mut self, now: u64, timeslot: u64, entry: Entry) -> bool {
         if self.count == 0 {
             self.from = now;

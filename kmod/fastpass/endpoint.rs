@@ -15,7 +15,8 @@ pub struct Endpoint<S: Store> {
     cookie: u64,
     nonce: Option<u64>,
     destinations: S::Of<Destination>,
-    /// Destinations of which a request is to be sent, and of which the arbiter is not known to know.
+    /// Destinations of which a request is to be sent, and of which the arbiter is not known to
+    /// know.
     requests: Marks<S>,
     unknown: Marks<S>,
     /// Destinations of which allocations are to be acknowledged.
@@ -70,7 +71,8 @@ pub enum Received {
     Malformed,
     /// It is another endpoint's, another session's, or forged.
     Foreign,
-    /// It was heeded; so many timeslots are known to be lost since the last one, and are asked for again.
+    /// It was heeded; so many timeslots are known to be lost since the last one, and are asked for
+    /// again.
     Heeded {
         /// How many.
         lost: u32,
@@ -117,13 +119,15 @@ impl<S: Store> Endpoint<S> {
         self.destinations.len() as u16
     }
 
-    /// Sends a request, even if it asks for nothing: an arbiter that has begun anew says so, any other that it knows.
+    /// Sends a request, even if it asks for nothing: an arbiter that has begun anew says so, any
+    /// other that it knows.
     pub fn enquire(&mut self) {
         self.speak = true;
     }
 
-    /// Asks for `slots` more timeslots to `destination`, also in place of such as came too late. How many were
-    /// added: as many as leave no more than [`MAX_OUTSTANDING`] outstanding, and none to somebody unknown.
+    /// Asks for `slots` more timeslots to `destination`, also in place of such as came too late.
+    /// How many were added: as many as leave no more than [`MAX_OUTSTANDING`] outstanding, and none
+    /// to somebody unknown.
     pub fn ask(&mut self, destination: u16, slots: u32) -> u32 {
         let Some(state) = self.destinations.get_mut(usize::from(destination)) else {
             return 0;
@@ -158,7 +162,8 @@ impl<S: Store> Endpoint<S> {
         self.again
     }
 
-    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is nothing.
+    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
+    /// nothing.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         if self.again.is_some_and(|again| again <= now) {
             self.requests.add(&self.unknown);
@@ -194,7 +199,8 @@ impl<S: Store> Endpoint<S> {
         Some(encode(bytes, head, nonce, counts.take(MOST), &[]))
     }
 
-    /// Writes a report of what was true at `time`, and says how many bytes it takes. `None` before the arbiter has said who it is.
+    /// Writes a report of what was true at `time`, and says how many bytes it takes. `None` before
+    /// the arbiter has said who it is.
     pub fn report(
         &self,
         time: u64,
@@ -209,7 +215,8 @@ impl<S: Store> Endpoint<S> {
         Some(encode_report(bytes, head, self.nonce?, time, entries))
     }
 
-    /// Heeds a packet; `granted` is called with each timeslot that it brings, also with those that are over.
+    /// Heeds a packet; `granted` is called with each timeslot that it brings, also with those that
+    /// are over.
     pub fn receive(&mut self, bytes: &[u8], granted: impl FnMut(Granted)) -> Received {
         let Ok(frame) = Frame::decode(bytes) else {
             return Received::Malformed;
@@ -248,13 +255,15 @@ impl<S: Store> Endpoint<S> {
     /// What was outstanding is asked for anew, with totals as at first.
     fn begin_again(&mut self, nonce: u64) {
         self.nonce = Some(nonce);
-        // The arbiter computes the nonce from this cookie less 1, and a RESET that comes twice is void.
+        // The arbiter computes the nonce from this cookie less 1, and a RESET that comes twice is
+        // void.
         self.cookie = self.cookie.wrapping_add(1);
         self.acks.clear_all();
         self.requests.clear_all();
         self.unknown.clear_all();
         self.again = None;
-        // The arbiter's new session begins when it hears of it, even if there is nothing to ask for.
+        // The arbiter's new session begins when it hears of it, even if there is nothing to ask
+        // for.
         self.is_unconfirmed = true;
         self.speak = true;
         for destination in 0..self.destinations.len() {
@@ -287,8 +296,8 @@ impl<S: Store> Endpoint<S> {
         }
     }
 
-    /// Takes the timeslots of a packet, unless it comes late: then they have been counted as lost. How
-    /// many are lost that should have come before.
+    /// Takes the timeslots of a packet, unless it comes late: then they have been counted as lost.
+    /// How many are lost that should have come before.
     fn allocated(&mut self, frame: &Frame<'_>, mut granted: impl FnMut(Granted)) -> u32 {
         let mut brought = [0_u32; MOST];
         for slot in frame.slots() {
@@ -308,7 +317,8 @@ impl<S: Store> Endpoint<S> {
             if !newer(count.total, state.given) || new > state.outstanding() {
                 continue;
             }
-            // What came but in part was not sent so by an arbiter of ours: all of it counts as lost.
+            // What came but in part was not sent so by an arbiter of ours: all of it counts as
+            // lost.
             let lost = new.checked_sub(brought).unwrap_or(new);
             if brought <= new {
                 *place = Some(count.destination);

@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a host does with its packets: it asks for timeslots, and sends in those that it is given (§6.1, §6.3).
+//! What a host does with its packets: it asks for timeslots, and sends in those that it is given
+//! (§6.1, §6.3).
 //!
 //! # How many timeslots
 //!
-//! Packets to a destination wait in the order in which they came. In a timeslot the first of them are sent, as
-//! many as fit: "it greedily sends packets while their total transmission time is less than the timeslot length".
-//! So how many timeslots they take is known when they come: a packet either fits into what is left of the last one, or
-//! begins another. What was asked for and has not come, and what was given and has not been used, is always as many as
-//! that, or on its way to be: whatever is lost, missed or could not be kept is asked for again.
+//! Packets to a destination wait in the order in which they came. In a timeslot the first of them
+//! are sent, as many as fit: "it greedily sends packets while their total transmission time is less
+//! than the timeslot length". So how many timeslots they take is known when they come: a packet
+//! either fits into what is left of the last one, or begins another. What was asked for and has not
+//! come, and what was given and has not been used, is always as many as that, or on its way to be:
+//! whatever is lost, missed or could not be kept is asked for again.
 //!
 //! A packet longer than a timeslot saves up as many as it needs, and is sent in the last of them.
 //!
 //! # When
 //!
-//! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit: then the timeslot
-//! is missed. What is left of a timeslot when nothing more waits for its destination is left unused.
+//! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit:
+//! then the timeslot is missed. What is left of a timeslot when nothing more waits for its
+//! destination is left unused.
 //!
 //! # When a host asks
 //!
-//! TCP hands over a burst packet by packet, and the work that sends a request runs after the first one. A request
-//! that left then would ask for one timeslot, and the rest of the burst would wait for the whole interval. So a
-//! request waits for `gather` after the packet that caused it, and asks for all that came meanwhile.
+//! TCP hands over a burst packet by packet, and the work that sends a request runs after the first
+//! one. A request that left then would ask for one timeslot, and the rest of the burst would wait
+//! for the whole interval. So a request waits for `gather` after the packet that caused it, and
+//! asks for all that came meanwhile.
 //!
 //! # Clocks
 //!
-//! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that what comes of that
-//! can be seen: of all that is here it goes only into when a timeslot begins.
+//! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that
+//! what comes of that can be seen: of all that is here it goes only into when a timeslot begins.
 
 use super::calendar::{Calendar, Entry};
 use super::endpoint::{Endpoint, Granted, Received};
@@ -47,7 +51,8 @@ pub struct Terms {
     pub late: u64,
     /// How long a request waits for other packets of its burst.
     pub gather: u64,
-    /// The least time between two rounds of what is said to the arbiter. It is at least as long as a round takes, too.
+    /// The least time between two rounds of what is said to the arbiter. It is at least as long as
+    /// a round takes, too.
     pub interval: u64,
     /// Until what was not acknowledged is said again.
     pub timeout: u64,
@@ -165,7 +170,8 @@ pub struct Host<S: Store> {
 }
 
 impl<S: Store> Host<S> {
-    /// Endpoint `id` of `count`; `seed` is a number that nobody can guess. Of `paths` paths, if not of none, it knows what goes by them.
+    /// Endpoint `id` of `count`; `seed` is a number that nobody can guess. Of `paths` paths, if not
+    /// of none, it knows what goes by them.
     ///
     /// # Errors
     ///
@@ -195,7 +201,8 @@ impl<S: Store> Host<S> {
         })
     }
 
-    /// Goes by other terms from now on: limit, late, gather, interval, timeout, skew and report. Packets inside stay.
+    /// Goes by other terms from now on: limit, late, gather, interval, timeout, skew and report.
+    /// Packets inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -205,7 +212,8 @@ impl<S: Store> Host<S> {
         self.endpoint.set_timeout(terms.timeout);
     }
 
-    /// A packet to `destination` arrives that takes `cost` bytes of the link. Whether there is room for it.
+    /// A packet to `destination` arrives that takes `cost` bytes of the link. Whether there is room
+    /// for it.
     #[inline]
     pub fn arrive(&mut self, now: u64, destination: u16, cost: u32) -> bool {
         let (limit, capacity) = (self.terms.limit, self.terms.capacity);
@@ -233,7 +241,8 @@ impl<S: Store> Host<S> {
         true
     }
 
-    /// A packet needs a timeslot: its request waits for other packets of the burst, unless one waits already.
+    /// A packet needs a timeslot: its request waits for other packets of the burst, unless one
+    /// waits already.
     #[inline]
     fn gather(&mut self, now: u64) {
         if self.gather_until.is_some() || self.is_speaking {
@@ -255,8 +264,8 @@ impl<S: Store> Host<S> {
         more > 0 && self.endpoint.ask(destination, more) > 0
     }
 
-    /// What is to be sent at `now`. `first` is what the first packet that waits for a destination takes of the
-    /// link, in bytes.
+    /// What is to be sent at `now`. `first` is what the first packet that waits for a destination
+    /// takes of the link, in bytes.
     #[inline]
     pub fn next(&mut self, now: u64, first: impl Fn(u16) -> Option<u32>) -> Next {
         let now = now.saturating_sub(self.terms.skew);
@@ -278,7 +287,8 @@ impl<S: Store> Host<S> {
         }
     }
 
-    /// The next packet of the timeslot that is open, if there is one that fits. It is closed otherwise.
+    /// The next packet of the timeslot that is open, if there is one that fits. It is closed
+    /// otherwise.
     #[inline]
     fn fill(&mut self, now: u64, first: &impl Fn(u16) -> Option<u32>) -> Option<Next> {
         let mut open = self.open.take()?;
@@ -409,14 +419,16 @@ impl<S: Store> Host<S> {
         Some(news)
     }
 
-    /// Writes what is to be said to the arbiter, and says how many bytes it takes; to be called until there is nothing.
+    /// Writes what is to be said to the arbiter, and says how many bytes it takes; to be called
+    /// until there is nothing.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         // Whoever calls this asks for the next time afterwards.
         self.is_timer_stale = false;
         if now < self.may_speak_at() {
             return None;
         }
-        // What becomes due while it speaks waits for the next round: this one ends, however long it takes to say it.
+        // What becomes due while it speaks waits for the next round: this one ends, however long it
+        // takes to say it.
         if !self.is_speaking {
             self.round = now;
         }
@@ -438,8 +450,8 @@ impl<S: Store> Host<S> {
             None if self.is_speaking => {
                 self.is_speaking = false;
                 self.is_pausing = true;
-                // At most half of the time is spoken, whatever the interval: many requests that nobody answers, or a slow machine,
-                // would keep a processor busy else.
+                // At most half of the time is spoken, whatever the interval: many requests that
+                // nobody answers, or a slow machine, would keep a processor busy else.
                 let length = now.saturating_sub(self.round);
                 self.speak_at = now.saturating_add(self.terms.interval.max(length));
             }
@@ -462,8 +474,9 @@ impl<S: Store> Host<S> {
         self.endpoint.report(clock, entries, bytes)
     }
 
-    /// When a report after this one is due. Each endpoint has its own part of the time between two of them, lest those of all are at the arbiter's
-    /// link together, and what has a timeslot there waits for them.
+    /// When a report after this one is due. Each endpoint has its own part of the time between two
+    /// of them, lest those of all are at the arbiter's link together, and what has a timeslot there
+    /// waits for them.
     fn next_report(&self, now: u64) -> u64 {
         let report = self.terms.report.max(1);
         let part = report
@@ -492,13 +505,15 @@ impl<S: Store> Host<S> {
         self.ledger.paths() > 0
     }
 
-    /// A packet with a timeslot leaves by a path; the number that it is to carry, `None` if packets have none.
+    /// A packet with a timeslot leaves by a path; the number that it is to carry, `None` if packets
+    /// have none.
     #[inline]
     pub fn sent(&mut self, now: u64, entry: Entry) -> Option<u16> {
         self.ledger.send(now, entry.destination, entry.path.into())
     }
 
-    /// A packet has come from another endpoint, by a path; `number`: that which it carries, `None` for one of the control protocol.
+    /// A packet has come from another endpoint, by a path; `number`: that which it carries, `None`
+    /// for one of the control protocol.
     #[inline]
     pub fn arrived(&mut self, now: u64, from: u16, path: u16, number: Option<u16>) {
         if path >= self.ledger.paths() {
@@ -522,9 +537,9 @@ impl<S: Store> Host<S> {
         self.ledger.lost()
     }
 
-    /// When to call [`poll`](Self::poll), whatever happens until then. The time changes after each `poll` that had
-    /// nothing, and gets sooner only after [`receive`](Self::receive) and [`arrive`](Self::arrive). Then it is 0 once,
-    /// so that the caller sets its timer.
+    /// When to call [`poll`](Self::poll), whatever happens until then. The time changes after each
+    /// `poll` that had nothing, and gets sooner only after [`receive`](Self::receive) and
+    /// [`arrive`](Self::arrive). Then it is 0 once, so that the caller sets its timer.
     #[inline]
     pub fn next_poll(&self) -> Option<u64> {
         if self.is_timer_stale {
@@ -545,8 +560,9 @@ impl<S: Store> Host<S> {
         self.speak_at.max(self.gather_until.unwrap_or(0))
     }
 
-    /// When the arbiter is to be asked whether it is still there: while packets wait for what it has heard of, and it says
-    /// nothing. It may have begun anew, or another one have taken its place, and know of nothing.
+    /// When the arbiter is to be asked whether it is still there: while packets wait for what it
+    /// has heard of, and it says nothing. It may have begun anew, or another one have taken its
+    /// place, and know of nothing.
     fn enquire_at(&self) -> Option<u64> {
         let at = self.quiet_since.saturating_add(self.terms.timeout);
         (self.packets > 0).then_some(at)

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! What a host sends to others by each path, and what does not arrive of what they send (§5.2).
 //!
-//! "Because Fastpass maintains low queue occupancies, it can use packet drops to detect network faults. […] The path each packet
-//! traverses is known to the endpoints, which helps localize the fault." Nobody but the receiver knows what has not come, and
-//! he knows it only if he knows what should have come. So each packet has a **number**: how many its sender has sent to this
-//! destination by this path, modulo 2^16. Packets of one path do not overtake each other, so that a gap is a loss. Of a path
-//! that loses all packets the receiver sees no gap: there what the sender says he has sent tells that they are missing.
+//! "Because Fastpass maintains low queue occupancies, it can use packet drops to detect network
+//! faults. […] The path each packet traverses is known to the endpoints, which helps localize the
+//! fault." Nobody but the receiver knows what has not come, and he knows it only if he knows what
+//! should have come. So each packet has a **number**: how many its sender has sent to this
+//! destination by this path, modulo 2^16. Packets of one path do not overtake each other, so that a
+//! gap is a loss. Of a path that loses all packets the receiver sees no gap: there what the sender
+//! says he has sent tells that they are missing.
 //!
-//! Both tell the arbiter, of each other endpoint and each path, totals modulo 2^16: packets **sent** to it; the
-//! number of the latest that was **seen** of it; packets **lost** before that one. As with demands, to hear of a total twice
-//! does nothing, and one that was lost is made up for by the next one. What was sent before some time is lost, but for what is
-//! still under way, if it is not among those seen, or is among those lost: `lost + (sent - seen)`, where the receiver's part is from a
-//! later time than the sender's.
+//! Both tell the arbiter, of each other endpoint and each path, totals modulo 2^16: packets
+//! **sent** to it; the number of the latest that was **seen** of it; packets **lost** before that
+//! one. As with demands, to hear of a total twice does nothing, and one that was lost is made up
+//! for by the next one. What was sent before some time is lost, but for what is still under way, if
+//! it is not among those seen, or is among those lost: `lost + (sent - seen)`, where the receiver's
+//! part is from a later time than the sender's.
 //!
 //! Of whom nothing was seen for some reports, and to whom nothing was sent, nothing is told.
 
 use super::frame::{Entry, ENTRIES};
 use crate::common::store::Store;
 
-/// Reports in which an endpoint is told of after the latest packet of it, or to it: so that one arrives even where a third of them is lost.
+/// Reports in which an endpoint is told of after the latest packet of it, or to it: so that one
+/// arrives even where a third of them is lost.
 pub const ROUNDS: u8 = 8;
 
-/// A packet with a number so little before the latest was thought to be lost; farther before, its sender has begun anew.
+/// A packet with a number so little before the latest was thought to be lost; farther before, its
+/// sender has begun anew.
 const LATE: u16 = 64;
 
 /// Another endpoint, by one path. All modulo 2^16.

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Fastpass: an arbiter says when each packet leaves its host, and by which path.
 //!
-//! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized 'Zero-Queue' Datacenter
-//! Network", SIGCOMM 2014.
+//! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized
+//! 'Zero-Queue' Datacenter Network", SIGCOMM 2014.
 //!
 //! # Vocabulary
 //!
 //! - **endpoint**: a host, by its number. The **arbiter** gives it timeslots.
 //! - **timeslot**: the time that a packet of full size takes on a host's link, by its number.
-//! - **total**: how many timeslots were asked for, or given, of one endpoint to one destination, since the session began.
-//! - **session**: what an endpoint and the arbiter agree upon begins with a **nonce**, a number that nobody else
-//!   knows. All checksums depend on it.
+//! - **total**: how many timeslots were asked for, or given, of one endpoint to one destination,
+//!   since the session began.
+//! - **session**: what an endpoint and the arbiter agree upon begins with a **nonce**, a number
+//!   that nobody else knows. All checksums depend on it.
 //! - **cookie**: what an endpoint says in every packet, and whoever sends it a RESET must repeat.
 //!
 //! # The control protocol (§5.3)
 //!
-//! Packets may be lost, delayed, reordered and duplicated, and are not sent again as they were: what they said is out of
-//! date by then. Each end says **totals**. An endpoint says how many timeslots to a destination it has asked for in all;
-//! what the arbiter has not heard of before is new. The arbiter says how many it has given in all; what exceeds those that came is
-//! lost, and the endpoint asks for as many more. To hear a total twice does nothing, so that whoever has not had an
-//! answer for a short time says his totals again.
+//! Packets may be lost, delayed, reordered and duplicated, and are not sent again as they were:
+//! what they said is out of date by then. Each end says **totals**. An endpoint says how many
+//! timeslots to a destination it has asked for in all; what the arbiter has not heard of before is
+//! new. The arbiter says how many it has given in all; what exceeds those that came is lost, and
+//! the endpoint asks for as many more. To hear a total twice does nothing, so that whoever has not
+//! had an answer for a short time says his totals again.
 //!
-//! An arbiter that knows nothing of an endpoint (it has restarted, or has taken over) finds that its checksums are wrong, and answers with a
-//! RESET that has a new nonce. The endpoint asks anew for what it is still owed; all that takes one round trip. An
-//! endpoint that has restarted has no nonce, so that its first packet has the same effect.
+//! An arbiter that knows nothing of an endpoint (it has restarted, or has taken over) finds that
+//! its checksums are wrong, and answers with a RESET that has a new nonce. The endpoint asks anew
+//! for what it is still owed; all that takes one round trip. An endpoint that has restarted has no
+//! nonce, so that its first packet has the same effect.
 //!
 //! # Structure
 //!
@@ -41,37 +44,44 @@
 //! | [`ways`] | by which paths control packets go | |
 //! | [`stats`] | what the qdisc tells of itself | |
 //!
-//! All of it is without a clock, memory of its own, and I/O: packets and time come in, packets and timeslots go out.
+//! All of it is without a clock, memory of its own, and I/O: packets and time come in, packets and
+//! timeslots go out.
 //!
 //! # How the host and the arbiter reach each other
 //!
-//! By UDP: the kernel has a socket in each namespace with an endpoint, and the arbiter has an ordinary one. Frames to
-//! a group address, like BFC's, would reach a neighbour only, and the arbiter is any host of the fabric.
+//! By UDP: the kernel has a socket in each namespace with an endpoint, and the arbiter has an
+//! ordinary one. Frames to a group address, like BFC's, would reach a neighbour only, and the
+//! arbiter is any host of the fabric.
 //!
-//! Control packets wait for no timeslot, and go before all others. They are known by both ends, and not by a port, which
-//! any program could use: to an arbiter's address and port, sent by the kernel's own socket; or from an arbiter's port,
-//! where the host's own address is that arbiter's. The kernel's socket has a port below 1024, so that the arbiter
-//! can reject the packets of unprivileged processes.
+//! Control packets wait for no timeslot, and go before all others. They are known by both ends, and
+//! not by a port, which any program could use: to an arbiter's address and port, sent by the
+//! kernel's own socket; or from an arbiter's port, where the host's own address is that arbiter's.
+//! The kernel's socket has a port below 1024, so that the arbiter can reject the packets of
+//! unprivileged processes.
 //!
 //! # Deviations from the paper, and what it leaves open
 //!
-//! - **The checksum is a keyed hash** (SipHash-2-4) and not the sum that would find bit errors only: who does not see an endpoint's
-//!   packets can forge none, of it or to it.
-//! - **A session begins when the endpoint uses its new nonce**, not when the arbiter finds a wrong checksum:
-//!   forged packets end no session. The arbiter answers a forged packet with a RESET, at most a few times
-//!   per timeout, and keeps no state for it. An endpoint accepts only a RESET that repeats its cookie, and
-//!   has another cookie after each.
-//! - **A nonce is offered to one cookie only**: an endpoint that restarts gets another nonce, and its
-//!   former packets are void.
-//! - **An endpoint says that it has taken up a nonce**, even if it has nothing to ask for, until it is answered.
-//! - **An ALLOC that comes after a later one** brings nothing: its timeslots were lost, and asked for again, when that one came.
-//! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left untried.
-//! - **TCP's packets are its socket's no longer once they wait for a timeslot**: TCP small queues, which Linux had not in
-//!   2013, would have a flow wait for a timeslot for each packet or two, and only then ask for more. What a flow has waiting is
-//!   bounded by its window.
-//! - **Drops are found by numbers** that packets carry in their tag, in the place of a rank, and told by the control protocol, REPORT; the paper
-//!   does not say how endpoints find them.
-//! - **Control packets go by paths that have just carried an answer**, or by any: a link that has failed cuts nobody off.
+//! - **The checksum is a keyed hash** (SipHash-2-4) and not the sum that would find bit errors
+//!   only: who does not see an endpoint's packets can forge none, of it or to it.
+//! - **A session begins when the endpoint uses its new nonce**, not when the arbiter finds a wrong
+//!   checksum: forged packets end no session. The arbiter answers a forged packet with a RESET, at
+//!   most a few times per timeout, and keeps no state for it. An endpoint accepts only a RESET that
+//!   repeats its cookie, and has another cookie after each.
+//! - **A nonce is offered to one cookie only**: an endpoint that restarts gets another nonce, and
+//!   its former packets are void.
+//! - **An endpoint says that it has taken up a nonce**, even if it has nothing to ask for, until it
+//!   is answered.
+//! - **An ALLOC that comes after a later one** brings nothing: its timeslots were lost, and asked
+//!   for again, when that one came.
+//! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left
+//!   untried.
+//! - **TCP's packets are its socket's no longer once they wait for a timeslot**: TCP small queues,
+//!   which Linux had not in 2013, would have a flow wait for a timeslot for each packet or two, and
+//!   only then ask for more. What a flow has waiting is bounded by its window.
+//! - **Drops are found by numbers** that packets carry in their tag, in the place of a rank, and
+//!   told by the control protocol, REPORT; the paper does not say how endpoints find them.
+//! - **Control packets go by paths that have just carried an answer**, or by any: a link that has
+//!   failed cuts nobody off.
 //! - **What is outstanding is bounded** ([`MAX_OUTSTANDING`]); what is more waits at the endpoint.
 
 pub mod address;

@@ -18,8 +18,8 @@ pub const MIN_TIMESLOT: u64 = 10;
 pub const MAX_TIMESLOT: u64 = 1_000_000_000;
 /// The longest of the other times, in nanoseconds: 100 s.
 pub const MAX_TIME: u64 = 100_000_000_000;
-/// The least time after which something is said again, in nanoseconds: 10 µs. Who may add a qdisc in a namespace of his own would
-/// else have a processor say the same without a pause.
+/// The least time after which something is said again, in nanoseconds: 10 µs. Who may add a qdisc
+/// in a namespace of his own would else have a processor say the same without a pause.
 pub const MIN_PERIOD: u64 = 10_000;
 /// The largest limit in packets.
 pub const MAX_LIMIT: u32 = 1_000_000;
@@ -31,7 +31,8 @@ pub const DEFAULT_MPU: u32 = 84;
 pub const DEFAULT_LIMIT: u32 = 1000;
 /// What a frame of 1514 bytes takes of an Ethernet link, in bytes.
 const FRAME: u64 = 1538;
-/// In timeslots: how late a packet may leave, how far apart what is said to the arbiter is, and when it is said again.
+/// In timeslots: how late a packet may leave, how far apart what is said to the arbiter is, and
+/// when it is said again.
 const DEFAULT_LATE: u64 = 4;
 const DEFAULT_INTERVAL: u64 = 16;
 const DEFAULT_TIMEOUT: u64 = 256;
@@ -85,12 +86,14 @@ crate::options! {
         as "port" [Unit::Number, "NUMBER", "a UDP port"],
         in (1, 65_535), or c"Port must be between 1 and 65535",
         default |said| DEFAULT_PORT;
-    /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be said.
+    /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be
+    /// said.
     RATE = 8, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
         in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
         default |said| 0;
-    /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; if it is not said, what a frame of 1514 bytes takes.
+    /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; if it is not said, what a
+    /// frame of 1514 bytes takes.
     TIMESLOT = 9, timeslot: u64
         as "timeslot" [Unit::Time, "TIME", "a time, for example 1231ns"],
         in (MIN_TIMESLOT, MAX_TIMESLOT), or c"Timeslot must be between 10 ns and 1 s",
@@ -105,7 +108,8 @@ crate::options! {
         as "mpu" [Unit::Size, "BYTES", "a number of bytes"],
         in (0, MAX_MPU), or c"MPU must be at most 2000 bytes",
         default |said| DEFAULT_MPU;
-    /// Packets that wait for one destination, and packets that wait unscheduled, 1 to [`MAX_LIMIT`].
+    /// Packets that wait for one destination, and packets that wait unscheduled, 1 to
+    /// [`MAX_LIMIT`].
     LIMIT = 12, limit: u32
         as "limit" [Unit::Packets, "PACKETS", "a number of packets"],
         in (1, MAX_LIMIT), or c"Limit must be between 1 and 1000000 packets",
@@ -120,12 +124,14 @@ crate::options! {
         as "interval" [Unit::Time, "TIME", "a time, for example 20us"],
         in (0, MAX_TIME), or c"Interval must be at most 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_INTERVAL);
-    /// Nanoseconds until a request that was not answered is said again, [`MIN_PERIOD`] to [`MAX_TIME`].
+    /// Nanoseconds until a request that was not answered is said again, [`MIN_PERIOD`] to
+    /// [`MAX_TIME`].
     TIMEOUT = 16, timeout: u64
         as "timeout" [Unit::Time, "TIME", "a time, for example 300us"],
         in (MIN_PERIOD, MAX_TIME), or c"Timeout must be between 10 us and 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).clamp(MIN_PERIOD, MAX_TIME);
-    /// The address of a second arbiter, at the same port, which takes the place of the first one; 0.0.0.0: there is none.
+    /// The address of a second arbiter, at the same port, which takes the place of the first one;
+    /// 0.0.0.0: there is none.
     STANDBY = 17, standby: u32
         as "standby" [Unit::Address, "ADDRESS", "an IPv4 address"],
         default |said| 0;
@@ -134,7 +140,8 @@ crate::options! {
         as "skew" [Unit::Time, "TIME", "a time, for example 500ns"],
         in (0, MAX_TIME), or c"Skew must be at most 100 s",
         default |said| 0;
-    /// Paths that there are, at most [`MAX_PATHS`]: what goes by each is counted, and reported to the arbiter, if there are two or more.
+    /// Paths that there are, at most [`MAX_PATHS`]: what goes by each is counted, and reported to
+    /// the arbiter, if there are two or more.
     PATHS = 19, paths: u32
         as "paths" [Unit::Number, "NUMBER", "a number of paths"],
         in (0, MAX_PATHS), or c"Paths must be at most 256",
@@ -144,7 +151,8 @@ crate::options! {
         as "report" [Unit::Time, "TIME", "a time, for example 600us"],
         in (MIN_PERIOD, MAX_TIME), or c"Report must be between 10 us and 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_REPORT).clamp(MIN_PERIOD, MAX_TIME);
-    /// Nanoseconds that a request waits for other packets of its burst, at most [`MAX_TIME`]; by default one timeslot.
+    /// Nanoseconds that a request waits for other packets of its burst, at most [`MAX_TIME`]; by
+    /// default one timeslot.
     GATHER = 21, gather: u64
         as "gather" [Unit::Time, "TIME", "a time, for example 1us"],
         in (0, MAX_TIME), or c"Gather must be at most 100 s",
@@ -156,9 +164,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if something is missing that has to be said, there are fewer than 2 endpoints or more than
-    /// [`MAX_ENDPOINTS`], the host is none of them, its link sends no frame of full size in a timeslot, and
-    /// what [`Options::check`] refuses.
+    /// A [`Refusal`] if something is missing that has to be said, there are fewer than 2 endpoints
+    /// or more than [`MAX_ENDPOINTS`], the host is none of them, its link sends no frame of full
+    /// size in a timeslot, and what [`Options::check`] refuses.
     pub fn new(options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         let missing = |sentence| Err(Refusal::invalid(sentence));
@@ -203,12 +211,14 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays. Limit, late, gather, interval, timeout,
-    /// skew and report may change, no more: all else is agreed upon with the arbiter.
+    /// The configuration after a `change`: what the request does not say stays. Limit, late,
+    /// gather, interval, timeout, skew and report may change, no more: all else is agreed upon with
+    /// the arbiter.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] for any other option that is to become another, and what [`Options::check`] refuses.
+    /// A [`Refusal`] for any other option that is to become another, and what [`Options::check`]
+    /// refuses.
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         let changed = self.changed(options);
@@ -256,7 +266,8 @@ impl Config {
         }
     }
 
-    /// Paths of which it is known what goes by them. One alone cannot be avoided, whatever is lost there.
+    /// Paths of which it is known what goes by them. One alone cannot be avoided, whatever is lost
+    /// there.
     #[inline]
     pub fn counted_paths(&self) -> u16 {
         match self.paths {

@@ -2,9 +2,10 @@
 
 //! `fastpass`: a host of "Fastpass: A Centralized 'Zero-Queue' Datacenter Network" (SIGCOMM 2014).
 //!
-//! What is decided is in this folder. Here are the packets: a FIFO for each destination, one for those that wait for no
-//! timeslot, and one for the control protocol's, which goes first. A `Host` is a member of its namespace,
-//! which has the socket: it is told what the arbiter says, and asks for this device's packets when a timeslot was given.
+//! What is decided is in this folder. Here are the packets: a FIFO for each destination, one for
+//! those that wait for no timeslot, and one for the control protocol's, which goes first. A `Host`
+//! is a member of its namespace, which has the socket: it is told what the arbiter says, and asks
+//! for this device's packets when a timeslot was given.
 
 use kernel::prelude::*;
 
@@ -57,7 +58,8 @@ struct Member {
     host: Host<KernelStore>,
     device: u32,
     arbiter: Peer,
-    /// A second one, which is told the same, and heeded as well: the one that is not on standby speaks.
+    /// A second one, which is told the same, and heeded as well: the one that is not on standby
+    /// speaks.
     standby: Option<Peer>,
     addresses: Addresses,
     own: u32,
@@ -234,8 +236,9 @@ fn join(setup: &mut Setup<'_, Port>, member: Member) -> Result<usize> {
     })
 }
 
-/// Writes a path into a packet's tag, in the place of an upstream queue, and a number in the place of its rank. Asks for
-/// the number only if there is a tag; without a number the rank stays. Returns whether there is a tag.
+/// Writes a path into a packet's tag, in the place of an upstream queue, and a number in the place
+/// of its rank. Asks for the number only if there is a tag; without a number the rank stays.
+/// Returns whether there is a tag.
 fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u32>) -> (Skb, bool) {
     let protocol = skb.protocol();
     match MaybeTagged::read(skb, protocol) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! SipHash-2-4 (J.-P. Aumasson, D. J. Bernstein: "SipHash: a fast short-input PRF", 2012).
 //!
-//! The checksum of control packets: who does not know the key can neither change a packet nor make one.
+//! The checksum of control packets: who does not know the key can neither change a packet nor make
+//! one.
 
 /// The hash of `bytes` under the key of these two halves.
 pub fn hash(key: [u64; 2], bytes: &[u8]) -> u64 {

@@ -33,7 +33,8 @@ crate::statistics! {
         Counter Number wasted: u64,
         /// Timeslots over before the host could make use of them: they were asked for again.
         Counter Number missed: u64,
-        /// Timeslots that could not be kept, as they were too far ahead, or another one's: asked for again.
+        /// Timeslots that could not be kept, as they were too far ahead, or another one's: asked
+        /// for again.
         Counter Number unkept: u64,
         /// Timeslots lost on their way: asked for again.
         Counter Number lost: u64,

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! By which paths control packets go.
 //!
-//! They wait for no timeslot, and nobody gives them a path. Were it that of their flow's hash, a link that fails would cut off
-//! some endpoints from the arbiter for as long as it does. So a packet goes to an endpoint by the path by which the latest control packet came
-//! from there: the ways of a path are the same in both directions, so that one that has just carried something is good. Where
-//! what was said has not been answered for a while, it goes by any path, another one each time, until an answer comes.
+//! They wait for no timeslot, and nobody gives them a path. Were it that of their flow's hash, a
+//! link that fails would cut off some endpoints from the arbiter for as long as it does. So a
+//! packet goes to an endpoint by the path by which the latest control packet came from there: the
+//! ways of a path are the same in both directions, so that one that has just carried something is
+//! good. Where what was said has not been answered for a while, it goes by any path, another one
+//! each time, until an answer comes.
 //!
-//! Of the two ends it is the endpoint that asks again; the arbiter's host answers by the way on which it was asked.
+//! Of the two ends it is the endpoint that asks again; the arbiter's host answers by the way on
+//! which it was asked.
 
 use crate::common::store::Store;
 
-/// So many packets are sent without an answer by a path that was good: an acknowledgement is not answered.
+/// So many packets are sent without an answer by a path that was good: an acknowledgement is not
+/// answered.
 const UNANSWERED: u8 = 2;
 
 /// What is known of the way to an endpoint.
@@ -50,8 +54,8 @@ impl<S: Store> Ways<S> {
         }
     }
 
-    /// The path of a control packet to an endpoint, of so many paths; `patience` is how long an answer may take, in ns. `None` if there is no such
-    /// endpoint, or no path.
+    /// The path of a control packet to an endpoint, of so many paths; `patience` is how long an
+    /// answer may take, in ns. `None` if there is no such endpoint, or no path.
     pub fn choose(
         &mut self,
         now: u64,

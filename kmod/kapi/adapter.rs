@@ -137,8 +137,8 @@ impl<T: Qdisc> Adapter<T> {
     /// (qdisc lock, or init/destroy) for the lifetime it chooses.
     #[inline]
     unsafe fn state<'a>(sch: *mut bindings::Qdisc) -> &'a mut T {
-        // SAFETY: The private area holds a `Private<T>` (priv_size) that init filled. Its other parts
-        // are borrowed each for itself.
+        // SAFETY: The private area holds a `Private<T>` (priv_size) that init filled. Its other
+        // parts are borrowed each for itself.
         unsafe { &mut *addr_of_mut!((*Self::private(sch)).state).cast::<T>() }
     }
 
@@ -185,10 +185,10 @@ impl<T: Qdisc> Adapter<T> {
             let config = T::Config::requested(None, nest.payload());
             let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(None, &config)?;
-            // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet. Child,
-            // group and tap are dropped here or in its destroy callback. The namespace of its device lives
-            // as long as its devices do, and its state, which the tap's handler finds, is there:
-            // `Registration` sees to that first.
+            // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet.
+            // Child, group and tap are dropped here or in its destroy callback. The namespace of
+            // its device lives as long as its devices do, and its state, which the tap's handler
+            // finds, is there: `Registration` sees to that first.
             let (child, group, tap, namespace, mut setup) = unsafe {
                 let child = T::CHILD
                     .then(|| Child::new(sch, ack.as_ptr()))
@@ -206,8 +206,8 @@ impl<T: Qdisc> Adapter<T> {
                 (child, group, tap, namespace, setup)
             };
             let state = T::new(config, prepared, &mut setup)?;
-            // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where it
-            // is until the qdisc is freed, after destroy. What is overwritten is zero.
+            // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where
+            // it is until the qdisc is freed, after destroy. What is overwritten is zero.
             unsafe {
                 let private = Self::private(sch);
                 if T::WATCHDOG {
@@ -228,8 +228,8 @@ impl<T: Qdisc> Adapter<T> {
     }
 
     unsafe extern "C" fn destroy(sch: *mut bindings::Qdisc) {
-        // SAFETY: The last callback: exclusive access, and `ready` tells whether init succeeded. The
-        // timer is stopped, and nobody sets it again, before anything goes.
+        // SAFETY: The last callback: exclusive access, and `ready` tells whether init succeeded.
+        // The timer is stopped, and nobody sets it again, before anything goes.
         unsafe {
             let private = Self::private(sch);
             if !addr_of!((*private).ready).read() {
@@ -297,9 +297,10 @@ impl<T: Qdisc> Adapter<T> {
     ) -> c_int {
         // SAFETY: Under the qdisc lock; the packet passes to us, on no list.
         unsafe {
-            // The lock does not keep whoever has it from coming again: netem gives each duplicate to the tree's root, which
-            // is this qdisc or has it below, while this one hands netem the packet. Neither the state nor a `Sch` may be
-            // borrowed twice, so that packet is dropped before either is.
+            // The lock does not keep whoever has it from coming again: netem gives each duplicate
+            // to the tree's root, which is this qdisc or has it below, while this one hands netem
+            // the packet. Neither the state nor a `Sch` may be borrowed twice, so that packet is
+            // dropped before either is.
             let taking = addr_of_mut!((*Self::private(sch)).taking);
             if T::CHILD {
                 if *taking {
@@ -386,8 +387,8 @@ impl<T: Qdisc> Adapter<T> {
         unsafe { copy_app(d, stats.as_ref()) }
     }
 
-    /// The child, for as long as RTNL is held. What was due has been done: the child holds no packet
-    /// that it should have given before.
+    /// The child, for as long as RTNL is held. What was due has been done: the child holds no
+    /// packet that it should have given before.
     ///
     /// # Safety
     ///
@@ -542,8 +543,8 @@ impl<T: Qdisc> Adapter<T> {
         class: c_ulong,
         d: *mut gnet_dump,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and what is copied to it is
-        // not written to.
+        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and what is copied to it
+        // is not written to.
         unsafe {
             let Some(queue) = Self::view(sch, class) else {
                 return 0;
@@ -577,7 +578,7 @@ unsafe fn copy_app(d: *mut gnet_dump, stats: &[u8]) -> c_int {
     let Ok(len) = c_int::try_from(stats.len()) else {
         return -1;
     };
-    // SAFETY: As the caller promises. gnet_stats_copy_app() copies and does not write to its source,
-    // `void *` though it takes.
+    // SAFETY: As the caller promises. gnet_stats_copy_app() copies and does not write to its
+    // source, `void *` though it takes.
     unsafe { gnet_stats_copy_app(d, stats.as_ptr().cast_mut().cast(), len) }
 }

@@ -8,16 +8,17 @@
 //!
 //! # Eviction
 //!
-//! Parents count an arriving packet when its enqueue has returned, some of them much later: tbf, which
-//! cuts a packet into segments, counts these once all are inside. If the packets that were evicted for
-//! it were taken off their counts first, a parent could count nothing while a packet is inside. hfsc
-//! stops a class that counts nothing, and starts it again only for a packet that finds it empty.
+//! Parents count an arriving packet when its enqueue has returned, some of them much later: tbf,
+//! which cuts a packet into segments, counts these once all are inside. If the packets that were
+//! evicted for it were taken off their counts first, a parent could count nothing while a packet is
+//! inside. hfsc stops a class that counts nothing, and starts it again only for a packet that finds
+//! it empty.
 //!
-//! So the arriving packet is counted at the parents here, before the evicted ones are taken off, and
-//! the answer is `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`: they count nothing then. A qdisc with an
-//! eviction was not empty, and neither were its parents, so their classes are active already. No count
-//! falls below 1: of packets that a parent has not counted yet, the segments of one packet, none is
-//! evicted for another, as they have one rank.
+//! So the arriving packet is counted at the parents here, before the evicted ones are taken off,
+//! and the answer is `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`: they count nothing then. A qdisc with
+//! an eviction was not empty, and neither were its parents, so their classes are active already. No
+//! count falls below 1: of packets that a parent has not counted yet, the segments of one packet,
+//! none is evicted for another, as they have one rank.
 
 use core::{marker::PhantomData, ptr::addr_of_mut};
 
@@ -36,8 +37,8 @@ use super::{
 use crate::common::discipline::{Discipline, Fate};
 
 /// The arrival of one packet: what becomes of it is said once, by what gives the [`Verdict`]; and
-/// where packets go that are dropped meanwhile, for the kernel to free them when it has released the
-/// qdisc lock.
+/// where packets go that are dropped meanwhile, for the kernel to free them when it has released
+/// the qdisc lock.
 pub struct Admission<'a> {
     to_free: *mut *mut sk_buff,
     /// Bytes of the arriving packet.
@@ -57,8 +58,8 @@ pub struct Verdict<'a> {
 impl<'a> Admission<'a> {
     /// # Safety
     ///
-    /// `to_free` is the argument of a running enqueue callback, which the value does not outlive, and
-    /// `skb` the packet that arrives.
+    /// `to_free` is the argument of a running enqueue callback, which the value does not outlive,
+    /// and `skb` the packet that arrives.
     #[inline]
     pub(super) unsafe fn new(to_free: *mut *mut sk_buff, skb: &Skb) -> Self {
         Self {
@@ -88,16 +89,16 @@ impl<'a> Admission<'a> {
         self.answer(sch, NET_XMIT_DROP as c_int)
     }
 
-    /// The packet goes by another port, that of the number: what is shared is asked for its device when it
-    /// is about to go ([`embark`](crate::common::shared::Shared::embark)). Nobody counts it here, nor
-    /// sees a loss.
+    /// The packet goes by another port, that of the number: what is shared is asked for its device
+    /// when it is about to go ([`embark`](crate::common::shared::Shared::embark)). Nobody counts it
+    /// here, nor sees a loss.
     #[inline]
     pub fn detour<T: Qdisc>(self, sch: &mut Sch<'_, T>, skb: Skb, port: u16) -> Verdict<'a>
     where
         T::Shared: Shared,
     {
-        // SAFETY: Locked (invariant of Sch), so bottom halves are off; the namespace was found for what
-        // T shares.
+        // SAFETY: Locked (invariant of Sch), so bottom halves are off; the namespace was found for
+        // what T shares.
         unsafe { hand_over(sch.namespace(), sch.as_ptr(), skb, port) };
         self.answer(sch, (NET_XMIT_SUCCESS | WEFT_NET_XMIT_STOLEN) as c_int)
     }
@@ -152,13 +153,13 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Tells the parents of the arriving packet, if that is inside, and of those that were evicted, in
-    /// this order. Returns the answer after which they do not count the arriving packet again.
+    /// Tells the parents of the arriving packet, if that is inside, and of those that were evicted,
+    /// in this order. Returns the answer after which they do not count the arriving packet again.
     #[cold]
     fn evicted<T: Qdisc>(&self, sch: &mut Sch<'_, T>, code: c_int) -> c_int {
         let is_inside = code == NET_XMIT_SUCCESS as c_int;
-        // SAFETY: Valid and locked (invariant of Sch). The parents are of the same tree, hence under the
-        // same lock.
+        // SAFETY: Valid and locked (invariant of Sch). The parents are of the same tree, hence
+        // under the same lock.
         unsafe {
             if is_inside {
                 // A negative number of packets, and of bytes, is added.

@@ -136,9 +136,10 @@ impl<T: qdisc::Qdisc> Sch<'_, T> {
     #[inline]
     pub fn child_enqueue<'a>(&mut self, skb: Skb, mut admission: Admission<'a>) -> Verdict<'a> {
         let child = self.child().as_ptr();
-        // SAFETY: `child` is valid (invariant of Child) and `self` proves that the qdisc lock is held.
-        // Every qdisc has an enqueue function, as the kernel's own parents rely on. The packet, which
-        // has the device of the tree from now on, passes to the child, or by it to `to_free`.
+        // SAFETY: `child` is valid (invariant of Child) and `self` proves that the qdisc lock is
+        // held. Every qdisc has an enqueue function, as the kernel's own parents rely on. The
+        // packet, which has the device of the tree from now on, passes to the child, or by it to
+        // `to_free`.
         let code = unsafe {
             let enqueue = (*child).enqueue.unwrap_unchecked();
             skb.leave(self.as_ptr());
@@ -158,8 +159,8 @@ impl<T: qdisc::Qdisc> Sch<'_, T> {
     pub fn child_dequeue(&mut self) -> Option<Skb> {
         let child = self.child().as_ptr();
         // Nobody but the parent peeks, and this one never does: nothing is kept aside in gso_skb.
-        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held. Every qdisc
-        // has a dequeue function, as above.
+        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held. Every
+        // qdisc has a dequeue function, as above.
         let skb = NonNull::new(unsafe { (*child).dequeue.unwrap_unchecked()(child) })?;
         // SAFETY: A dequeued packet is on no list and the caller's.
         Some(unsafe { Skb::from_raw(skb) })

@@ -2,9 +2,9 @@
 
 //! In which of a port's queues a socket's packets wait.
 //!
-//! A class is a priority and a code point (DSCP): the first becomes each packet's `skb->priority`, by which
-//! the host's own qdisc can tell it, the second is in its header, for filters at switches. Both are the
-//! socket's, and each packet gets them when it is sent, or sent again.
+//! A class is a priority and a code point (DSCP): the first becomes each packet's `skb->priority`,
+//! by which the host's own qdisc can tell it, the second is in its header, for filters at switches.
+//! Both are the socket's, and each packet gets them when it is sent, or sent again.
 
 use super::{
     bindings::{weft_sk_dscp, weft_sk_priority, weft_sk_set_class},

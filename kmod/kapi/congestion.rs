@@ -16,9 +16,9 @@
 //! end              release
 //! ```
 //!
-//! Callbacks of one socket do not nest: while one runs, no method of [`Socket`], nor of the types that
-//! take one, calls a function of the kernel that can call back. What would is returned to the adapter,
-//! which does it when the flow's state is stored: see [`CongestionControl::cwnd_event`].
+//! Callbacks of one socket do not nest: while one runs, no method of [`Socket`], nor of the types
+//! that take one, calls a function of the kernel that can call back. What would is returned to the
+//! adapter, which does it when the flow's state is stored: see [`CongestionControl::cwnd_event`].
 //!
 //! # The handshake is the kernel's
 //!
@@ -77,9 +77,9 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// The name, as in `sysctl net.ipv4.tcp_congestion_control`; at most 15 bytes.
     const NAME: &'static str;
 
-    /// Whether it needs marks of congestion (ECN): its connections ask for them in the handshake, and all
-    /// of their packets can be marked. Those of a connection whose other end refuses cannot, as nobody would
-    /// tell of the mark: see [`Socket::has_ecn`].
+    /// Whether it needs marks of congestion (ECN): its connections ask for them in the handshake,
+    /// and all of their packets can be marked. Those of a connection whose other end refuses
+    /// cannot, as nobody would tell of the mark: see [`Socket::has_ecn`].
     const ECN: bool = false;
 
     /// What can be set in each network namespace; `()` for nothing.
@@ -126,9 +126,9 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// A retransmission timeout of an established connection, by the timer or clocked out by an ICMP
-    /// message (RFC 6069): what is in flight is marked lost, the window is one packet more than what
-    /// still is in flight, and the first packet is about to be sent again.
+    /// A retransmission timeout of an established connection, by the timer or clocked out by an
+    /// ICMP message (RFC 6069): what is in flight is marked lost, the window is one packet more
+    /// than what still is in flight, and the first packet is about to be sent again.
     fn timeout(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -138,9 +138,9 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Something happened to the window, or a packet arrived that can be marked. The socket tells the
-    /// other end what [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) returned; callbacks may follow
-    /// from that.
+    /// Something happened to the window, or a packet arrived that can be marked. The socket tells
+    /// the other end what [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) returned; callbacks may
+    /// follow from that.
     fn cwnd_event(
         &mut self,
         _socket: &mut Socket<'_>,
@@ -174,8 +174,8 @@ pub struct Info {
 ///
 /// # Invariants
 ///
-/// Valid and locked as long as this value lives. What the flows of its congestion control share is of the
-/// type `shared`, and registered.
+/// Valid and locked as long as this value lives. What the flows of its congestion control share is
+/// of the type `shared`, and registered.
 pub struct Socket<'a> {
     sk: NonNull<sock>,
     shared: TypeId,
@@ -187,7 +187,8 @@ impl Socket<'_> {
     ///
     /// `sk` is valid, locked and uses the congestion control `T` for as long as the result lives.
     unsafe fn new<T: CongestionControl>(sk: *mut sock) -> Self {
-        // INVARIANT: As the caller promises; `Registration` keeps what is shared for longer than `T`.
+        // INVARIANT: As the caller promises; `Registration` keeps what is shared for longer than
+        // `T`.
         Self {
             // SAFETY: A valid pointer is not null.
             sk: unsafe { NonNull::new_unchecked(sk) },
@@ -251,18 +252,18 @@ impl Socket<'_> {
         unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
     }
 
-    /// What the flows of the socket's network namespace share, locked for the length of `f`; `None` if it
-    /// is of another type. `f` must not sleep, allocate, or loop without a bound. `&mut self`: `f` cannot
-    /// ask again, see [`Rtnl::shared`](super::scope::Rtnl::shared).
+    /// What the flows of the socket's network namespace share, locked for the length of `f`; `None`
+    /// if it is of another type. `f` must not sleep, allocate, or loop without a bound. `&mut
+    /// self`: `f` cannot ask again, see [`Rtnl::shared`](super::scope::Rtnl::shared).
     pub fn shared<S: Shared, R>(&mut self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
         if self.shared != TypeId::of::<S>() {
             return None;
         }
-        // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose state
-        // is there as long as the namespace, which is not taken down before the socket. The lock is not
-        // held: callbacks of a socket do not nest (see the module), other sockets' run on other
-        // threads, and `f` cannot come back here, as this socket is borrowed for it and is the only
-        // one that a callback has.
+        // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose
+        // state is there as long as the namespace, which is not taken down before the socket. The
+        // lock is not held: callbacks of a socket do not nest (see the module), other sockets' run
+        // on other threads, and `f` cannot come back here, as this socket is borrowed for it and is
+        // the only one that a callback has.
         unsafe {
             let net = weft_sock_net(self.sk.as_ptr());
             Some(namespace::with(S::find_in(net), f))
@@ -295,9 +296,9 @@ impl Socket<'_> {
     }
 }
 
-/// The kernel's table of a congestion control, and another one of the same that needs no ECN. As with the
-/// kernel's dctcp, a connection whose other end refuses ECN has that: by the first one's flag the kernel would send
-/// packets that can be marked.
+/// The kernel's table of a congestion control, and another one of the same that needs no ECN. As
+/// with the kernel's dctcp, a connection whose other end refuses ECN has that: by the first one's
+/// flag the kernel would send packets that can be marked.
 ///
 /// # Invariants
 ///
@@ -444,7 +445,8 @@ impl<T: CongestionControl> Adapter<T> {
     ///
     /// As for `is_without_ecn`.
     unsafe fn settle_ecn(sk: *mut sock) {
-        // SAFETY: As the caller promises; the second table is behind the first (invariant of Tables).
+        // SAFETY: As the caller promises; the second table is behind the first (invariant of
+        // Tables).
         unsafe {
             if T::ECN && !Self::is_without_ecn(sk) && !weft_tcp_may_have_ecn(sk) {
                 let tables = weft_ca_ops(sk).cast::<Tables>();

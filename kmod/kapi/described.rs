@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is known of the flow that a socket is sending: what its application said, by the socket options
-//! of weft's own level, and what it has written.
+//! What is known of the flow that a socket is sending: what its application said, by the socket
+//! options of weft's own level, and what it has written.
 //!
-//! The options are kept by an eBPF program (`ebpf/programs`, map `WEFT_FLOWS`) in the socket's storage. It
-//! runs with the socket locked, as callbacks do. The value is found by what it begins with, since not
-//! every kernel is given the map's name: aya gives none where it cannot read the kernel's release, as
-//! `7.3-amd64`. A value of another version of weft is not read, and the kernel's log says so once. Where
-//! the program is not attached, or nothing was said, what is written and not yet acknowledged is all that
-//! is known.
+//! The options are kept by an eBPF program (`ebpf/programs`, map `WEFT_FLOWS`) in the socket's
+//! storage. It runs with the socket locked, as callbacks do. The value is found by what it begins
+//! with, since not every kernel is given the map's name: aya gives none where it cannot read the
+//! kernel's release, as `7.3-amd64`. A value of another version of weft is not read, and the
+//! kernel's log says so once. Where the program is not attached, or nothing was said, what is
+//! written and not yet acknowledged is all that is known.
 
 use core::mem::MaybeUninit;
 
@@ -41,8 +41,8 @@ impl Described {
     pub fn of(socket: &Socket<'_>) -> Self {
         let sk = socket.as_ptr();
         let mut said = MaybeUninit::<weft_described>::zeroed();
-        // SAFETY: Valid and locked (invariant of Socket); any bytes are a value of the structure, and
-        // all-zero ones were there.
+        // SAFETY: Valid and locked (invariant of Socket); any bytes are a value of the structure,
+        // and all-zero ones were there.
         let (known, said, acked, queued) = unsafe {
             (
                 weft_sk_described(sk, said.as_mut_ptr()),

@@ -2,14 +2,15 @@
 
 //! A packet that leaves by another device than the one it was routed to.
 //!
-//! Its header of layer 2 is replaced. Who is at the other end of the other link the kernel knows from its
-//! neighbour tables, which have an entry for whoever the link was ever used to send to: IPv4's or IPv6's,
-//! as both name the same station. No address of layer 3 is needed, for the packet is not sent to
-//! anybody there: he is to forward it, by its destination. It is as any packet that this switch
-//! forwards: its hop was counted when it was forwarded to the first port, and the next is counted there.
+//! Its header of layer 2 is replaced. Who is at the other end of the other link the kernel knows
+//! from its neighbour tables, which have an entry for whoever the link was ever used to send to:
+//! IPv4's or IPv6's, as both name the same station. No address of layer 3 is needed, for the packet
+//! is not sent to anybody there: he is to forward it, by its destination. It is as any packet that
+//! this switch forwards: its hop was counted when it was forwarded to the first port, and the next
+//! is counted there.
 //!
-//! It stays in its own network: it goes by devices of the same VRF only, and not at all if the namespace
-//! did not route it ([`is_routed`]).
+//! It stays in its own network: it goes by devices of the same VRF only, and not at all if the
+//! namespace did not route it ([`is_routed`]).
 
 use kernel::{prelude::*, sync::rcu};
 
@@ -48,8 +49,8 @@ pub(super) unsafe fn is_routed(device: *mut net_device, skb: &Skb) -> bool {
     unsafe { weft_skb_is_routed(skb.as_ptr(), device) }
 }
 
-/// The device, and who is at the other end of its link: an Ethernet device of a VRF that is up, has a
-/// carrier and a neighbour that is known, and for which the packet is not too long.
+/// The device, and who is at the other end of its link: an Ethernet device of a VRF that is up, has
+/// a carrier and a neighbour that is known, and for which the packet is not too long.
 ///
 /// # Safety
 ///
@@ -88,7 +89,8 @@ pub(super) unsafe fn takes(net: *mut net, vrf: u32, index: u32, skb: &Skb) -> bo
     unsafe { find(net, vrf, index, skb) }.is_some()
 }
 
-/// Sends a packet of a VRF by a device, or drops it where that cannot. Whether the device's qdiscs have had it.
+/// Sends a packet of a VRF by a device, or drops it where that cannot. Whether the device's qdiscs
+/// have had it.
 ///
 /// # Safety
 ///
@@ -96,8 +98,9 @@ pub(super) unsafe fn takes(net: *mut net, vrf: u32, index: u32, skb: &Skb) -> bo
 pub(super) unsafe fn send(net: *mut net, vrf: u32, index: u32, skb: Skb) -> bool {
     let _rcu = rcu::read_lock();
     let protocol = skb.protocol();
-    // SAFETY: As the caller promises, under RCU: the device is valid until the packet is sent. The packet
-    // is ours; it has room for the device's header, and passes to the device's qdisc, or is dropped.
+    // SAFETY: As the caller promises, under RCU: the device is valid until the packet is sent. The
+    // packet is ours; it has room for the device's header, and passes to the device's qdisc, or is
+    // dropped.
     unsafe {
         let Some((device, address)) = find(net, vrf, index, &skb) else {
             return false;

@@ -60,14 +60,16 @@ impl Drop for Group {
     }
 }
 
-/// Packets of all EtherTypes (`ETH_P_ALL`): those who are told of these come before the device's filters.
+/// Packets of all EtherTypes (`ETH_P_ALL`): those who are told of these come before the device's
+/// filters.
 const ALL: u16 = 3;
 
 /// Who is called with each packet that comes to a device.
 pub(super) type Handler =
     unsafe extern "C" fn(*mut sk_buff, *mut net_device, *mut packet_type, *mut net_device) -> c_int;
 
-/// A handler that sees each packet that comes to a device, before all others do, and none that leaves; until dropped.
+/// A handler that sees each packet that comes to a device, before all others do, and none that
+/// leaves; until dropped.
 ///
 /// # Invariants
 ///
@@ -83,7 +85,8 @@ impl Tap {
     ///
     /// # Safety
     ///
-    /// As for [`Group::join`]. The handler can be called with any packet of the device until the value is dropped.
+    /// As for [`Group::join`]. The handler can be called with any packet of the device until the
+    /// value is dropped.
     pub(super) unsafe fn new(sch: *mut Qdisc, handler: Handler) -> Result<Self> {
         let tap = packet_type {
             type_: ALL.to_be(),
@@ -106,7 +109,8 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // SAFETY: Registered (invariant), on a device that is there as long as its qdisc. It waits for packets that are being handled.
+        // SAFETY: Registered (invariant), on a device that is there as long as its qdisc. It waits
+        // for packets that are being handled.
         unsafe { dev_remove_pack(&raw mut *self.0) };
     }
 }

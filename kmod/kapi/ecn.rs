@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Exact counts of congestion marks: the sender's half, and what DCTCP's receiver does (RFC 8257, §3.2),
-//! which the kernel leaves to the receiver's congestion control.
+//! Exact counts of congestion marks: the sender's half, and what DCTCP's receiver does (RFC 8257,
+//! §3.2), which the kernel leaves to the receiver's congestion control.
 //!
-//! The receiver acknowledges at once when marks begin or end, and before that sends an acknowledgement
-//! that it holds back. A local qdisc can answer that packet with `NET_XMIT_CN`; the kernel then enters
-//! `TCP_CA_CWR` and calls back into this congestion control on the same socket. So a callback only
-//! says what to send ([`Arrival`]), and the adapter sends it when the flow's state is stored.
+//! The receiver acknowledges at once when marks begin or end, and before that sends an
+//! acknowledgement that it holds back. A local qdisc can answer that packet with `NET_XMIT_CN`; the
+//! kernel then enters `TCP_CA_CWR` and calls back into this congestion control on the same socket.
+//! So a callback only says what to send ([`Arrival`]), and the adapter sends it when the flow's
+//! state is stored.
 
 use super::{
     bindings::{

@@ -10,31 +10,31 @@
 //! 2. [`Key`]'s, computed from the headers, wherever in the packet's memory they are;
 //! 3. that of the kernel's flow dissector, for what `Key` does not know.
 //!
-//! Which of the last two it is depends on the bytes of the headers alone. So these are one flow, where
-//! their addresses, ports and protocol are the same:
+//! Which of the last two it is depends on the bytes of the headers alone. So these are one flow,
+//! where their addresses, ports and protocol are the same:
 //!
 //! - packets whose headers are in one piece, in several, or shared with other packets;
-//! - packets with and without segmentation offload, cut before this qdisc or behind it, for a segment
-//!   has the headers, and the hash, of the packet that it was cut from;
+//! - packets with and without segmentation offload, cut before this qdisc or behind it, for a
+//!   segment has the headers, and the hash, of the packet that it was cut from;
 //! - packets with and without weft's tag, and with any IPv4 options;
 //! - packets that something before has hashed in software, to steer, to spray or to choose a queue
-//!   (RPS, a device with several queues, a filter, `fq_codel`), and those that nobody has: such a hash
-//!   is not looked at.
+//!   (RPS, a device with several queues, a filter, `fq_codel`), and those that nobody has: such a
+//!   hash is not looked at.
 //!
 //! These are several flows:
 //!
 //! - Packets with the hash of their socket beside those that have none, or another socket's. A TCP
-//!   socket gives all its packets the same, from the SYN on, and forwarding within one host keeps it.
-//!   It draws another where it wants another path, after a timeout; `tcp_pfabric` and `tcp_bfc` do
-//!   not. A UDP socket gives one from `connect` on, and none before: it cannot be known what was
+//!   socket gives all its packets the same, from the SYN on, and forwarding within one host keeps
+//!   it. It draws another where it wants another path, after a timeout; `tcp_pfabric` and `tcp_bfc`
+//!   do not. A UDP socket gives one from `connect` on, and none before: it cannot be known what was
 //!   meant with it.
-//! - Packets that came by devices which hash alike addresses and ports in different ways. Those of one
-//!   device are one flow.
+//! - Packets that came by devices which hash alike addresses and ports in different ways. Those of
+//!   one device are one flow.
 //! - Fragments: those of all packets between two addresses are one flow, and whole packets others.
 //!   Only the first one has the ports. (Not so for the fragments that a connected socket's packet
 //!   became on this host: they keep its hash.)
-//! - IPv6 packets with extension headers other than the tag, or with a VLAN tag in the frame, beside
-//!   those without: the dissector has another number for them.
+//! - IPv6 packets with extension headers other than the tag, or with a VLAN tag in the frame,
+//!   beside those without: the dissector has another number for them.
 
 use super::{
     clock::random,

@@ -15,8 +15,8 @@ use super::bindings::{
 };
 use crate::common::shared::Frames;
 
-/// Sends a frame through a device's own qdiscs. Returns whether it is on its way: not where there is
-/// no such Ethernet device, it is down, or there is no memory or no room.
+/// Sends a frame through a device's own qdiscs. Returns whether it is on its way: not where there
+/// is no such Ethernet device, it is down, or there is no memory or no room.
 ///
 /// # Safety
 ///
@@ -57,8 +57,8 @@ pub(super) unsafe fn send(net: *mut net, index: u32, frames: &Frames, payload: &
     }
 }
 
-/// Reads a frame that a device received: from whom, and how many bytes it put into `payload`. `None`
-/// for one that is not to the group, came by a device on top of another, or is too long.
+/// Reads a frame that a device received: from whom, and how many bytes it put into `payload`.
+/// `None` for one that is not to the group, came by a device on top of another, or is too long.
 ///
 /// # Safety
 ///

@@ -19,8 +19,8 @@
 #include <net/l3mdev.h>
 
 /*
- * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash is of all of its flow, or the one
- * that says that software computed it. Bit-fields have no address. 0: the bit is elsewhere.
+ * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash is of all of its flow, or
+ * the one that says that software computed it. Bit-fields have no address. 0: the bit is elsewhere.
  */
 u32 weft_skb_hash_bit(bool software)
 {
@@ -40,7 +40,7 @@ u32 weft_skb_dissected_hash(struct sk_buff *skb)
 	return skb_get_hash(skb);
 }
 
-/* Whether a layer below the qdisc asks a packet for its socket: to report the time, or to encrypt. */
+/* Whether a layer below the qdisc needs a packet's socket: to report the time, or to encrypt. */
 static bool weft_skb_needs_socket(const struct sk_buff *skb)
 {
 	if (skb_shinfo(skb)->tx_flags & SKBTX_ANY_TSTAMP)
@@ -276,8 +276,8 @@ bool weft_dev_has_carrier(const struct net_device *dev)
 }
 
 /*
- * As ip_exceeds_mtu(), of what is above layer 2: its header is another device's. A packet that is to be
- * cut into segments fits if each of these does.
+ * As ip_exceeds_mtu(), of what is above layer 2: its header is another device's. A packet that is
+ * to be cut into segments fits if each of these does.
  */
 bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
 {
@@ -407,7 +407,7 @@ void weft_leaving_init(weft_leave_fn leave)
 	}
 }
 
-/* Has the function above called, once whoever enqueued the packet is done. Bottom halves are off. */
+/* Schedules the function above for when the enqueuing code is done. Bottom halves are off. */
 void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp)
 {
 	struct weft_leaving *it = this_cpu_ptr(&weft_leaving);
@@ -786,15 +786,15 @@ u32 weft_tcp_min_tso_segs(const struct sock *sk)
 }
 
 /*
- * In set_state(TCP_CA_Loss): whether it is a timeout, and not for the handshake. Two functions enter
- * that state:
+ * In set_state(TCP_CA_Loss): whether it is a timeout, and not for the handshake. Two functions
+ * enter that state:
  *
- * - tcp_enter_loss(), in a timeout. The timer's handler has cleared icsk_pending. But an ICMP message
- *   that the peer cannot be reached may find the next timeout overdue and clock it out
+ * - tcp_enter_loss(), in a timeout. The timer's handler has cleared icsk_pending. But an ICMP
+ *   message that the peer cannot be reached may find the next timeout overdue and clock it out
  *   (tcp_ld_RTO_revert(), RFC 6069), while the timer is pending. It does so only after another
  *   timeout without progress since: from this same state.
- * - tcp_simple_retransmit(), where the path MTU has become smaller: the timer is pending, as data is
- *   out, and never from this same state.
+ * - tcp_simple_retransmit(), where the path MTU has become smaller: the timer is pending, as data
+ *   is out, and never from this same state.
  */
 bool weft_tcp_timed_out(const struct sock *sk)
 {
@@ -1049,9 +1049,9 @@ void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority)
 }
 
 /*
- * What weft's eBPF programs keep in a socket's storage. A module has no way to a map, and a map may have
- * no name: so the value says itself what it is, in its first bytes. What is there before the application
- * has said anything begins with 0.
+ * What weft's eBPF programs keep in a socket's storage. A module has no way to a map, and a map may
+ * have no name: so the value says itself what it is, in its first bytes. What is there before the
+ * application has said anything begins with 0.
  */
 bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 {
@@ -1151,8 +1151,8 @@ u32 weft_tcp_rcv_nxt(const struct sock *sk)
 
 /*
  * dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. Not from a callback:
- * where a local qdisc answers the acknowledgement with NET_XMIT_CN, tcp_enter_cwr() calls ssthresh()
- * and set_state() of this congestion control.
+ * where a local qdisc answers the acknowledgement with NET_XMIT_CN, tcp_enter_cwr() calls
+ * ssthresh() and set_state() of this congestion control.
  */
 void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
 			 u32 prior_rcv_nxt)
@@ -1230,8 +1230,8 @@ void weft_tcp_probe_instead(struct sock *sk)
 	}
 	spin_unlock_bh(&weft_probe_lock);
 	/*
-	 * Else the packet is sent again. tcp_setsockopt() and tcp_getsockopt() read the pointer without the
-	 * socket's lock, and are to find the whole table behind it.
+	 * Else the packet is sent again. tcp_setsockopt() and tcp_getsockopt() read the pointer without
+	 * the socket's lock, and are to find the whole table behind it.
 	 */
 	if (free)
 		smp_store_release(&inet_csk(sk)->icsk_af_ops, &free->ops);
@@ -1250,10 +1250,11 @@ void weft_tcp_probe_over(struct sock *sk)
 }
 
 /*
- * Before the module's memory goes, when no socket has one of these tables: tcp_(get|set)sockopt() may
- * have read the pointer before the socket got its own table again, and been preempted before using it.
- * They do not sleep in between, so each is done when every task has left the processor of its own
- * accord once. synchronize_rcu() does not wait for a preempted task outside of a reader's section.
+ * Before the module's memory goes, when no socket has one of these tables: tcp_(get|set)sockopt()
+ * may have read the pointer before the socket got its own table again, and been preempted before
+ * using it. They do not sleep in between, so each is done when every task has left the processor of
+ * its own accord once. synchronize_rcu() does not wait for a preempted task outside of a reader's
+ * section.
  */
 void weft_tcp_probes_end(void)
 {

@@ -27,30 +27,33 @@
 //!
 //! # Why no safe call can break memory
 //!
-//! - *What is locked is proved.* Child, timer, group address, namespace and counters are the adapter's,
-//!   beside the module's state and not in it. A callback borrows them through a [`qdisc::Sch`] (the
-//!   lock is held), [`qdisc::Rtnl`] or [`qdisc::Setup`] (nobody else is there) that it cannot keep: its
-//!   lifetime is the callback's, and a module's state is `'static`. It gets one of them at a time, so it
-//!   can neither mix up two qdiscs nor swap their parts.
+//! - *What is locked is proved.* Child, timer, group address, namespace and counters are the
+//!   adapter's, beside the module's state and not in it. A callback borrows them through a
+//!   [`qdisc::Sch`] (the lock is held), [`qdisc::Rtnl`] or [`qdisc::Setup`] (nobody else is there)
+//!   that it cannot keep: its lifetime is the callback's, and a module's state is `'static`. It
+//!   gets one of them at a time, so it can neither mix up two qdiscs nor swap their parts.
 //! - *Counters follow from what happens.* A packet that arrives comes with an
-//!   [`admission::Admission`], and the only way to an answer is to say what became of it; that counts
-//!   it. A dequeue counts what leaves, and a qdisc that counts no packet is not asked for one. So what
-//!   parents are told always fits what they count, and they, who free by these numbers, meet at worst
-//!   a qdisc that withholds packets, as a shaper does.
-//! - *A packet has one owner*, [`skb::Skb`], and is freed once. What a module may read or write of it
-//!   lies between its first and last byte. Kept for too long it is at worst not freed: its device, the
-//!   one thing it refers to without a reference, is looked at only after it was set anew.
-//! - *The order of beginning and end is the adapter's.* It initialises the timer in place and stops it
-//!   before the qdisc goes; it registers what the namespaces share before the qdiscs, and takes it away
-//!   after them; a registration is pinned in the module's memory, so that it ends with the module.
-//! - *What one type wrote no other reads.* The kernel finds a namespace's state by a number that this
-//!   module has once, for the one type it was registered for; Rust and C agree on every structure
-//!   both touch, or nothing is registered ([`layout`]).
+//!   [`admission::Admission`], and the only way to an answer is to say what became of it; that
+//!   counts it. A dequeue counts what leaves, and a qdisc that counts no packet is not asked for
+//!   one. So what parents are told always fits what they count, and they, who free by these
+//!   numbers, meet at worst a qdisc that withholds packets, as a shaper does.
+//! - *A packet has one owner*, [`skb::Skb`], and is freed once. What a module may read or write of
+//!   it lies between its first and last byte. Kept for too long it is at worst not freed: its
+//!   device, the one thing it refers to without a reference, is looked at only after it was set
+//!   anew.
+//! - *The order of beginning and end is the adapter's.* It initialises the timer in place and stops
+//!   it before the qdisc goes; it registers what the namespaces share before the qdiscs, and takes
+//!   it away after them; a registration is pinned in the module's memory, so that it ends with the
+//!   module.
+//! - *What one type wrote no other reads.* The kernel finds a namespace's state by a number that
+//!   this module has once, for the one type it was registered for; Rust and C agree on every
+//!   structure both touch, or nothing is registered ([`layout`]).
 //!
 //! Left to the modules is what breaks no memory: how long they take, what they withhold, and not to
-//! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses to).
-//! The congestion control side ([`congestion`], [`settings`], [`timeout_only`], [`class`], [`described`],
-//! [`ecn`], [`probe`], [`round`], [`way`]) copies a flow's state in and out of a socket that is locked for as long as a callback.
+//! sleep (the kernel crate's own functions can; of these here only [`store`] would, and refuses
+//! to). The congestion control side ([`congestion`], [`settings`], [`timeout_only`], [`class`],
+//! [`described`], [`ecn`], [`probe`], [`round`], [`way`]) copies a flow's state in and out of a
+//! socket that is locked for as long as a callback.
 
 mod adapter;
 pub mod admission;

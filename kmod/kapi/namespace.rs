@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their neighbours, datagrams to
-//! somebody farther away, and packets that go from one of them to another.
+//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their
+//! neighbours, datagrams to somebody farther away, and packets that go from one of them to another.
 //!
 //! ```text
 //!   qdisc of device a ──┐ shared()                      ┌── work, queued when shared() left news
@@ -15,47 +15,50 @@
 //!
 //! A frame is never sent from where the news came up, which is under a qdisc lock: two devices
 //! whose qdiscs send to each other's would deadlock. The work sends it, in softirq and without any
-//! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else does:
-//! a work runs on one CPU at a time, so frames leave in the order in which they were taken. The timer
-//! only queues the work.
+//! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else
+//! does: a work runs on one CPU at a time, so frames leave in the order in which they were taken.
+//! The timer only queues the work.
 //!
 //! # Datagrams
 //!
-//! They are a UDP socket's of the kernel, which the first qdisc of a namespace opens that speaks, and which is closed
-//! with the namespace. What comes is handed over in softirq; what is to be sent the work sends, as it does frames. So a
-//! datagram is sent with no lock held, and routed as any packet of this host.
+//! They are a UDP socket's of the kernel, which the first qdisc of a namespace opens that speaks,
+//! and which is closed with the namespace. What comes is handed over in softirq; what is to be sent
+//! the work sends, as it does frames. So a datagram is sent with no lock held, and routed as any
+//! packet of this host.
 //!
 //! # A packet that goes by another port
 //!
-//! DIBS (EuroSys 2014) sends a packet that finds its port full by another port of the switch. Port a
-//! decides under its own qdisc lock, and the packet is to wait at port b, behind another qdisc's. It
-//! cannot be put there on the spot: two ports that detour to each other would each wait for the other's
-//! lock, and a qdisc in the middle of a tree cannot be entered from its side. So:
+//! DIBS (EuroSys 2014) sends a packet that finds its port full by another port of the switch. Port
+//! a decides under its own qdisc lock, and the packet is to wait at port b, behind another qdisc's.
+//! It cannot be put there on the spot: two ports that detour to each other would each wait for the
+//! other's lock, and a qdisc in the middle of a tree cannot be entered from its side. So:
 //!
-//! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that nobody
-//!    else gets. a's parents are answered `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a packet that a
-//!    filter took: they count nothing, and the sender sees no loss. The packet goes to the end of the
-//!    namespace's list once bottom halves are on again on this processor: until then whoever enqueued it
-//!    reads it, if `qdisc_enqueue` is traced.
-//! 2. The work, in softirq and without a qdisc lock, takes the first of the list. It asks once more: a
-//!    device may have gone, or its carrier, and then the module names another, or none, and the packet is
-//!    dropped. Then the packet gets the header of that link and goes through `dev_queue_xmit()`, as if
-//!    it had been routed there.
-//! 3. On its way through b's qdiscs it is recognised by its address, and by no other sign: it is the one
-//!    that the work is carrying now. Once that call has returned the place is free again, if the packet
-//!    did not get there: a filter or a parent of b's may have thought otherwise; or another CPU, which
-//!    was about to enqueue to b and takes the packet along, was later than that. It is then a packet like
-//!    any other at b.
+//! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that
+//!    nobody else gets. a's parents are answered `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a
+//!    packet that a filter took: they count nothing, and the sender sees no loss. The packet goes
+//!    to the end of the namespace's list once bottom halves are on again on this processor: until
+//!    then whoever enqueued it reads it, if `qdisc_enqueue` is traced.
+//! 2. The work, in softirq and without a qdisc lock, takes the first of the list. It asks once
+//!    more: a device may have gone, or its carrier, and then the module names another, or none, and
+//!    the packet is dropped. Then the packet gets the header of that link and goes through
+//!    `dev_queue_xmit()`, as if it had been routed there.
+//! 3. On its way through b's qdiscs it is recognised by its address, and by no other sign: it is
+//!    the one that the work is carrying now. Once that call has returned the place is free again,
+//!    if the packet did not get there: a filter or a parent of b's may have thought otherwise; or
+//!    another CPU, which was about to enqueue to b and takes the packet along, was later than that.
+//!    It is then a packet like any other at b.
 //!
 //! *It cannot deadlock*: this lock is the innermost, and while the work is in `dev_queue_xmit()` it
-//! holds no lock. *It cannot lose or duplicate*: a packet is at each time with one owner, port a, the list,
-//! the work, or b's qdiscs, and what the list has when the namespace ends is freed with it. *A port cannot
-//! hold more than it may*: it takes no packet that was not counted under this lock first. *The list is
-//! bounded*, as each packet on it has a place. *Nobody is kept*: the work carries at most [`BUDGET`] at a
-//! time, and a packet that comes to b with its place does not come back to the list.
+//! holds no lock. *It cannot lose or duplicate*: a packet is at each time with one owner, port a,
+//! the list, the work, or b's qdiscs, and what the list has when the namespace ends is freed with
+//! it. *A port cannot hold more than it may*: it takes no packet that was not counted under this
+//! lock first. *The list is bounded*, as each packet on it has a place. *Nobody is kept*: the work
+//! carries at most [`BUDGET`] at a time, and a packet that comes to b with its place does not come
+//! back to the list.
 //!
-//! Packets of one flow keep their order on the list. The softirq follows as soon as the lock section is
-//! over, mostly on the same CPU: how long a packet is between two ports is some microseconds.
+//! Packets of one flow keep their order on the list. The softirq follows as soon as the lock
+//! section is over, mostly on the same CPU: how long a packet is between two ports is some
+//! microseconds.
 //!
 //! # Lock order
 //!
@@ -252,8 +255,8 @@ impl<T: Shared> Guarded<T> {
 ///
 /// # Invariants
 ///
-/// From init to exit all fields are initialised and `net` is valid. What is `guarded` is accessed under
-/// `lock` only.
+/// From init to exit all fields are initialised and `net` is valid. What is `guarded` is accessed
+/// under `lock` only.
 struct Namespace<T: Shared> {
     lock: Opaque<spinlock_t>,
     work: Work<Self>,
@@ -350,8 +353,8 @@ impl<T: Shared> Namespace<T> {
                 break;
             };
             let data = data.get(..len).unwrap_or_default();
-            // SAFETY: The socket is closed when the work has ended. No lock is held, and `data` has as many bytes. One
-            // that could not be sent is lost, as it could be on its way.
+            // SAFETY: The socket is closed when the work has ended. No lock is held, and `data` has
+            // as many bytes. One that could not be sent is lost, as it could be on its way.
             unsafe { weft_socket_send(socket, address, port, data.as_ptr(), data.len() as u32) };
         }
     }
@@ -366,7 +369,8 @@ impl<T: Shared> Namespace<T> {
             return Ok(());
         }
         let owner: *const Self = self;
-        // SAFETY: `net` is valid (invariant). What is called back is this namespace, which is deaf before it ends.
+        // SAFETY: `net` is valid (invariant). What is called back is this namespace, which is deaf
+        // before it ends.
         let socket = unsafe {
             weft_socket_open(
                 self.net,
@@ -385,8 +389,8 @@ impl<T: Shared> Namespace<T> {
         data: *const u8,
         len: u32,
     ) {
-        // SAFETY: The arguments of a running callback of the namespace's socket, under RCU: `data` has `len` bytes, and
-        // the namespace is between init and exit, which waits for it.
+        // SAFETY: The arguments of a running callback of the namespace's socket, under RCU: `data`
+        // has `len` bytes, and the namespace is between init and exit, which waits for it.
         unsafe {
             let this = &*owner.cast::<Self>();
             let data = core::slice::from_raw_parts(data, len as usize);
@@ -405,8 +409,8 @@ impl<T: Shared> Namespace<T> {
         }
     }
 
-    /// Carries the first of the packets that go by another port. Whether there was one. Called by the
-    /// work only, one at a time.
+    /// Carries the first of the packets that go by another port. Whether there was one. Called by
+    /// the work only, one at a time.
     fn carry(&self) -> bool {
         let taken = self.locked(|inside| {
             let Detour { port, vrf } = Detour::from_stamp(inside.detoured.first_stamp()?);
@@ -435,8 +439,8 @@ impl<T: Shared> Namespace<T> {
     unsafe extern "C" fn init(net: *mut net) -> c_int {
         from_result(|| {
             let state = T::new()?;
-            // SAFETY: The kernel's argument; the memory is ours and zeroed, and nobody else knows of
-            // it yet. It stays where it is.
+            // SAFETY: The kernel's argument; the memory is ours and zeroed, and nobody else knows
+            // of it yet. It stays where it is.
             unsafe {
                 let this = Self::of(net);
                 weft_lock_init(Opaque::cast_into(addr_of!((*this).lock)));
@@ -483,8 +487,8 @@ impl<T: Shared> Namespace<T> {
 
     /// A packet that goes by another port has left the port that it was to go by.
     unsafe extern "C" fn left(this: *mut c_void, skb: *mut sk_buff, stamp: u64) {
-        // SAFETY: What `hand_over` was given: a packet that is ours, on no list, and a namespace, whose exit
-        // waits for this.
+        // SAFETY: What `hand_over` was given: a packet that is ours, on no list, and a namespace,
+        // whose exit waits for this.
         unsafe {
             let this = &*this.cast::<Self>();
             let skb = Skb::from_raw(NonNull::new_unchecked(skb));
@@ -541,8 +545,9 @@ impl<T: Shared> Namespace<T> {
         _kind: *mut packet_type,
         _origin: *mut net_device,
     ) -> c_int {
-        // SAFETY: The kernel's arguments, under RCU and with bottom halves off: packet and device are valid, and one reference to the packet is
-        // ours. It may be shared: it is read only. The state is there, as in `receive`; the device has a qdisc of this kind, or had one.
+        // SAFETY: The kernel's arguments, under RCU and with bottom halves off: packet and device
+        // are valid, and one reference to the packet is ours. It may be shared: it is read only.
+        // The state is there, as in `receive`; the device has a qdisc of this kind, or had one.
         unsafe {
             let Some(skb) = NonNull::new(skb) else {
                 return 0;
@@ -602,7 +607,8 @@ impl<T: Shared> WorkItem<0> for Namespace<T> {
     }
 }
 
-/// Runs `f` on what is shared, with its lock held, and sees to the frames that are to be sent after it.
+/// Runs `f` on what is shared, with its lock held, and sees to the frames that are to be sent after
+/// it.
 ///
 /// # Safety
 ///
@@ -718,8 +724,8 @@ pub(super) unsafe fn with_arrival<T: Shared, R>(
 ///
 /// As for `with_arrival`.
 pub(super) unsafe fn hand_over(namespace: *mut c_void, sch: *mut Qdisc, skb: Skb, port: u16) {
-    // SAFETY: As the caller promises. The packet is ours; where it goes is a namespace, of the type for
-    // which `left` was registered.
+    // SAFETY: As the caller promises. The packet is ours; where it goes is a namespace, of the type
+    // for which `left` was registered.
     unsafe {
         let vrf = detour::vrf(weft_qdisc_dev(sch));
         let stamp = Detour { port, vrf }.to_stamp();
@@ -747,8 +753,8 @@ pub(super) unsafe fn listen<T: Shared>(namespace: *mut c_void) -> Result {
 ///
 /// As for `with`.
 pub(super) unsafe fn has_sent<T: Shared>(namespace: *const c_void, skb: &Skb) -> bool {
-    // SAFETY: As the caller promises. A socket is closed after the namespace's qdiscs are gone; only its
-    // address is compared.
+    // SAFETY: As the caller promises. A socket is closed after the namespace's qdiscs are gone;
+    // only its address is compared.
     unsafe {
         let socket = (*namespace.cast::<Namespace<T>>())
             .socket
@@ -762,8 +768,8 @@ pub(super) unsafe fn has_sent<T: Shared>(namespace: *const c_void, skb: &Skb) ->
 ///
 /// # Invariants
 ///
-/// Both structures are registered and stay where they are; [`ID`] is the number of the type that they
-/// were registered for.
+/// Both structures are registered and stay where they are; [`ID`] is the number of the type that
+/// they were registered for.
 pub struct Registration {
     operations: KBox<pernet_operations>,
     frames: Option<KBox<packet_type>>,
@@ -794,8 +800,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// `EBUSY` where the module has one, `ENOMEM`, `EINVAL` where Rust and C disagree on a layout (see
-    /// the kernel log), or what the state of a namespace fails with.
+    /// `EBUSY` where the module has one, `ENOMEM`, `EINVAL` where Rust and C disagree on a layout
+    /// (see the kernel log), or what the state of a namespace fails with.
     fn new<T: Shared>() -> Result<Self> {
         layout::check()?;
         let id = Taken::new()?;
@@ -817,8 +823,8 @@ impl Registration {
         let mut frames = frames
             .map(|frames| KBox::new(frames, GFP_KERNEL))
             .transpose()?;
-        // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop. No packet
-        // leaves before there is a namespace.
+        // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop.
+        // No packet leaves before there is a namespace.
         unsafe {
             weft_leaving_init(Some(Namespace::<T>::left));
             to_result(register_pernet_subsys(&raw mut *operations))?;
@@ -837,7 +843,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: Registered (invariant). dev_remove_pack() waits for frames that are being received.
+        // SAFETY: Registered (invariant). dev_remove_pack() waits for frames that are being
+        // received.
         unsafe {
             if let Some(frames) = &mut self.frames {
                 dev_remove_pack(&raw mut **frames);

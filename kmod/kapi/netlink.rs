@@ -2,8 +2,8 @@
 
 //! Options in, refusals and dumps out.
 //!
-//! What attributes mean, and which are refused with which sentence, is each mechanism's `options`; here their
-//! bytes cross the border between the kernel's structures and Rust slices.
+//! What attributes mean, and which are refused with which sentence, is each mechanism's `options`;
+//! here their bytes cross the border between the kernel's structures and Rust slices.
 
 use core::ptr::NonNull;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A queueing discipline as a trait, and as a module. The adapter between it and the kernel is in `adapter`.
+//! A queueing discipline as a trait, and as a module. The adapter between it and the kernel is in
+//! `adapter`.
 //!
 //! ```text
 //!            requested → prepare → new           requested → prepare → apply → drop what is left
@@ -10,9 +11,9 @@
 //!   qdisc lock:  enqueue, dequeue, peek, reset;  config and stats (copied out for dumps)
 //! ```
 //!
-//! The adapter owns what a qdisc has beside its own state: its child, its timer, its place in what the
-//! qdiscs of a namespace share, and its counters. It lends them for the length of a callback, through
-//! a value that proves what is held then:
+//! The adapter owns what a qdisc has beside its own state: its child, its timer, its place in what
+//! the qdiscs of a namespace share, and its counters. It lends them for the length of a callback,
+//! through a value that proves what is held then:
 //!
 //! | lends | in | held |
 //! |---|---|---|
@@ -86,7 +87,8 @@ pub trait Qdisc: Sized + Send + 'static {
     fn prepare(current: Option<&Self::Config>, config: &Self::Config) -> Result<Self::Prepared>;
 
     /// Whether its device's packets are shown to what it shares, if that is to see any that come
-    /// (`ARRIVALS`). It is asked when the qdisc is added, and what a `change` may change says nothing about it.
+    /// (`ARRIVALS`). It is asked when the qdisc is added, and what a `change` may change says
+    /// nothing about it.
     fn sees_arrivals(_config: &Self::Config) -> bool {
         true
     }
@@ -147,8 +149,8 @@ pub trait Qdisc: Sized + Send + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// How many queues there are that are shown as classes (`tc class show`), if the qdisc has such.
-    /// It has no child then.
+    /// How many queues there are that are shown as classes (`tc class show`), if the qdisc has
+    /// such. It has no child then.
     fn queues(&self) -> u32 {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
@@ -195,8 +197,8 @@ pub(super) const fn id(kind: &str) -> [c_char; 16] {
     id
 }
 
-/// A registered kind of qdisc, and what its qdiscs share; dropping it takes the kind away. The kernel
-/// keeps the module loaded as long as a qdisc of the kind exists.
+/// A registered kind of qdisc, and what its qdiscs share; dropping it takes the kind away. The
+/// kernel keeps the module loaded as long as a qdisc of the kind exists.
 ///
 /// It is a module: `module! { type: Registration<…>, … }`. Were it forgotten, the kernel would call
 /// into a module that is gone; so it is pinned, and where it is pinned goes with the module.
@@ -226,8 +228,8 @@ impl<T: Qdisc> Registration<T> {
     ///
     /// `EEXIST` where there is such a kind, `EBUSY` where the module has another kind of qdisc that
     /// shares something, `EINVAL` where Rust and C disagree on a layout (see the kernel log) or the
-    /// registration is not in the module's static memory, `ENOMEM`, or what the state of a namespace
-    /// fails with.
+    /// registration is not in the module's static memory, `ENOMEM`, or what the state of a
+    /// namespace fails with.
     pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             _shared: {

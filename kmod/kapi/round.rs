@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Windows of data, one after the other, as Linux's DCTCP tells them apart: the next begins when all is
-//! acknowledged that was sent when this one began.
+//! Windows of data, one after the other, as Linux's DCTCP tells them apart: the next begins when
+//! all is acknowledged that was sent when this one began.
 
 use super::{
     bindings::{
@@ -33,8 +33,8 @@ impl Round {
         Self { end, arrived }
     }
 
-    /// How many packets have arrived at the other end since this was last asked, those that were sent in
-    /// vain among them.
+    /// How many packets have arrived at the other end since this was last asked, those that were
+    /// sent in vain among them.
     pub fn arrived(&mut self, socket: &mut Socket<'_>) -> u32 {
         // SAFETY: As in new().
         let arrived = unsafe { weft_tcp_arrived(socket.as_ptr()) };

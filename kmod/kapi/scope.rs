@@ -29,8 +29,9 @@ use super::{
 /// # Invariants
 ///
 /// Valid, of kind `T`, its init succeeded, and the qdisc lock is held by this thread for as long as
-/// `'a`. There is one such value at a time for a qdisc (which the lock alone does not make true: a child may call its
-/// parent's enqueue, see the adapter's), and none beside a [`Rtnl`] or [`Setup`].
+/// `'a`. There is one such value at a time for a qdisc (which the lock alone does not make true: a
+/// child may call its parent's enqueue, see the adapter's), and none beside a [`Rtnl`] or
+/// [`Setup`].
 pub struct Sch<'a, T: Qdisc> {
     sch: NonNull<bindings::Qdisc>,
     // Invariant in 'a: the time in which this lock is held.
@@ -67,8 +68,8 @@ impl<T: Qdisc> Sch<'_, T> {
     #[inline]
     pub(super) fn child(&self) -> &Child {
         const { assert!(T::CHILD, "this qdisc has no child: see Qdisc::CHILD") };
-        // SAFETY: Valid and locked (invariant). The adapter wrote it before it was ready, and replaces
-        // it under the lock only: not as long as `self` is borrowed.
+        // SAFETY: Valid and locked (invariant). The adapter wrote it before it was ready, and
+        // replaces it under the lock only: not as long as `self` is borrowed.
         unsafe {
             let child = addr_of!((*Adapter::<T>::private(self.as_ptr())).child);
             (*child).as_ref().unwrap_unchecked()
@@ -139,8 +140,8 @@ impl<T: Qdisc> Sch<'_, T> {
     #[inline]
     pub(super) fn overlimit(&mut self) {
         let sch = self.as_ptr();
-        // SAFETY: Valid and locked (invariant). Volatile, as dumps read without the lock (WRITE_ONCE
-        // in C).
+        // SAFETY: Valid and locked (invariant). Volatile, as dumps read without the lock
+        // (WRITE_ONCE in C).
         unsafe {
             let overlimits = addr_of_mut!((*sch).qstats.overlimits);
             overlimits.write_volatile((*overlimits).wrapping_add(1));
@@ -173,16 +174,16 @@ impl<T: Qdisc> Rtnl<'_, T> {
         }
     }
 
-    /// What is shared, locked for the length of `f`; frames that are to be sent then are seen to. It
-    /// takes `&mut self`, as [`Sch::shared`]: else `f` could call it again, wait for its own lock for
-    /// ever, and on a kernel without SMP, where there is no lock, have the state twice.
+    /// What is shared, locked for the length of `f`; frames that are to be sent then are seen to.
+    /// It takes `&mut self`, as [`Sch::shared`]: else `f` could call it again, wait for its own
+    /// lock for ever, and on a kernel without SMP, where there is no lock, have the state twice.
     pub fn shared<R>(&mut self, f: impl FnOnce(&mut T::Shared) -> R) -> R
     where
         T::Shared: namespace::Shared,
     {
         // SAFETY: Where T shares something, the namespace was found before there was a `Rtnl`
-        // (invariant). Its lock is not held: no callback of a qdisc runs inside of `f`s, and `f` cannot
-        // come back here, as `self`, the only one of a callback, is borrowed for it.
+        // (invariant). Its lock is not held: no callback of a qdisc runs inside of `f`s, and `f`
+        // cannot come back here, as `self`, the only one of a callback, is borrowed for it.
         unsafe { namespace::with(self.namespace, f) }
     }
 }

@@ -12,9 +12,10 @@
 //!
 //! # The device
 //!
-//! A packet refers to its device without a reference: the kernel empties the qdiscs of a device that
-//! goes. A module can keep a packet where nobody finds it (in a static), so the device is not looked
-//! at as long as Rust has the packet, and is the qdisc's own again when it leaves ([`Skb::leave`]).
+//! A packet refers to its device without a reference: the kernel empties the qdiscs of a device
+//! that goes. A module can keep a packet where nobody finds it (in a static), so the device is not
+//! looked at as long as Rust has the packet, and is the qdisc's own again when it leaves
+//! ([`Skb::leave`]).
 
 use core::{
     marker::PhantomData,
@@ -54,8 +55,8 @@ unsafe impl Send for Skb {}
 static HASH_OF_FLOW: AtomicU32 = AtomicU32::new(0);
 static HASH_OF_SOFTWARE: AtomicU32 = AtomicU32::new(0);
 
-/// Finds out where bit-fields are that the packet path reads: a call into C for each packet would cost
-/// more than the rest.
+/// Finds out where bit-fields are that the packet path reads: a call into C for each packet would
+/// cost more than the rest.
 ///
 /// # Errors
 ///
@@ -94,15 +95,16 @@ impl Skb {
         Self(skb)
     }
 
-    /// Makes the packet's device that of a qdisc, by which it is to leave or which is asked about it.
+    /// Makes the packet's device that of a qdisc, by which it is to leave or which is asked about
+    /// it.
     ///
     /// # Safety
     ///
     /// `sch` is valid.
     #[inline]
     pub(super) unsafe fn leave(&self, sch: *mut CQdisc) {
-        // SAFETY: As the caller promises: a qdisc has a queue and that a device. The packet is valid
-        // (invariant), and nobody else reads its device while it is ours.
+        // SAFETY: As the caller promises: a qdisc has a queue and that a device. The packet is
+        // valid (invariant), and nobody else reads its device while it is ours.
         unsafe {
             let queue = addr_of!((*sch).dev_queue).read();
             let device = queue
@@ -152,8 +154,8 @@ impl Skb {
         self.packet().len.max(bytes)
     }
 
-    /// The flow hash that the packet's socket or its device gave it; `None` if neither has, whatever
-    /// hash somebody may have computed since.
+    /// The flow hash that the packet's socket or its device gave it; `None` if neither has,
+    /// whatever hash somebody may have computed since.
     #[inline]
     pub fn hash(&self) -> Option<u32> {
         let of_flow = HASH_OF_FLOW.load(Ordering::Relaxed);
@@ -167,8 +169,8 @@ impl Skb {
 
     /// The flow hash, by the flow dissector if the packet has none. It has one from then on.
     pub fn dissected_hash<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>) -> u32 {
-        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. The dissector
-        // asks the device's namespace for programs; a qdisc's device is alive.
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. The
+        // dissector asks the device's namespace for programs; a qdisc's device is alive.
         unsafe {
             self.leave(sch.as_ptr());
             weft_skb_dissected_hash(self.0.as_ptr())
@@ -194,10 +196,10 @@ impl Skb {
     /// header is said to be outside of the packet.
     #[inline]
     pub fn network_header(&self) -> &[u8] {
-        // SAFETY: As in `packet`. `data` to `data + len - data_len` is part of one allocation that the
-        // packet owns or shares, was written by whoever made the packet, and nobody writes to it while
-        // others can see it. What begins before that, where nobody may have written, or beyond it, is
-        // left alone.
+        // SAFETY: As in `packet`. `data` to `data + len - data_len` is part of one allocation that
+        // the packet owns or shares, was written by whoever made the packet, and nobody writes to
+        // it while others can see it. What begins before that, where nobody may have written, or
+        // beyond it, is left alone.
         unsafe {
             let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
             let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
@@ -214,8 +216,8 @@ impl Skb {
         }
     }
 
-    /// Copies the packet from its network header on into `to`, also where it is not in one piece, as
-    /// far as there is room; returns what was copied.
+    /// Copies the packet from its network header on into `to`, also where it is not in one piece,
+    /// as far as there is room; returns what was copied.
     pub fn copy_network_header<'a>(&self, to: &'a mut [u8]) -> &'a [u8] {
         // SAFETY: As in `packet`.
         let (room, header, len) = unsafe {
@@ -229,8 +231,8 @@ impl Skb {
             let count = len.checked_sub(offset)?.min(to.len());
             let (at, to) = (c_int::try_from(offset).ok()?, to.get_mut(..count)?);
             let size = c_int::try_from(count).ok()?;
-            // SAFETY: The packet is valid (invariant), `to` has `size` bytes, and the packet as many
-            // from `at` on; what cannot be read is refused.
+            // SAFETY: The packet is valid (invariant), `to` has `size` bytes, and the packet as
+            // many from `at` on; what cannot be read is refused.
             let result =
                 unsafe { skb_copy_bits(self.0.as_ptr(), at, to.as_mut_ptr().cast(), size) };
             (result == 0).then_some(count)
@@ -257,8 +259,8 @@ impl Skb {
         let Some(bytes) = bytes else {
             return Err(self);
         };
-        // SAFETY: The packet is valid (invariant) and owning it makes this the only user. It may get
-        // other memory, but the header stays as far from its first byte as it is.
+        // SAFETY: The packet is valid (invariant) and owning it makes this the only user. It may
+        // get other memory, but the header stays as far from its first byte as it is.
         let header = unsafe {
             if !weft_skb_make_writable(self.0.as_ptr(), bytes.end) {
                 return Err(self);
@@ -527,8 +529,8 @@ impl Fifo {
         NonNull::new(self.tail).is_some_and(|tail| unsafe { has_owner(tail) })
     }
 
-    /// Ends the socket's accounting for the last packet, which may wake its sender. The packet keeps
-    /// its socket where a layer below may need it.
+    /// Ends the socket's accounting for the last packet, which may wake its sender. The packet
+    /// keeps its socket where a layer below may need it.
     #[inline]
     pub fn end_accounting_of_last(&mut self) {
         if let Some(tail) = NonNull::new(self.tail) {

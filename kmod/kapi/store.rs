@@ -9,8 +9,8 @@ use crate::common::store::Store;
 
 /// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
 ///
-/// The memory counts for the cgroup of the process that asks for it: whoever has a user namespace has
-/// qdiscs in it, as many as there are devices.
+/// The memory counts for the cgroup of the process that asks for it: whoever has a user namespace
+/// has qdiscs in it, as many as there are devices.
 pub struct KernelStore;
 
 impl Store for KernelStore {

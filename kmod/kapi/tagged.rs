@@ -25,8 +25,8 @@ pub enum MaybeTagged {
 }
 
 impl MaybeTagged {
-    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may look
-    /// like one.
+    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may
+    /// look like one.
     ///
     /// # Errors
     ///

@@ -62,9 +62,9 @@
 //! second if it was sent by a timeout, after 200 ms, then each half second, if it was new and
 //! nothing is in flight. No callback tells; but the kernel calls a socket back when one of its
 //! packets has left the host's queues, be it because it was dropped, if it asked for that
-//! (`TSQ_THROTTLED`, by which it keeps short what one flow has there). So each packet with
-//! data that is sent when no other is in flight asks for it ([`TimeoutOnly::transmit_start`]), and the call finds
-//! ([`TimeoutOnly::before_transmit`]) what became of it:
+//! (`TSQ_THROTTLED`, by which it keeps short what one flow has there). So each packet with data
+//! that is sent when no other is in flight asks for it ([`TimeoutOnly::transmit_start`]), and the
+//! call finds ([`TimeoutOnly::before_transmit`]) what became of it:
 //!
 //! - a retransmission by a timeout counts as sent and lost: the timer is a timeout away;
 //! - a new packet is tried again at once, as the call does that, and then after a timeout. How

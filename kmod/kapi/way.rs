@@ -4,8 +4,8 @@
 
 use super::{bindings::weft_sk_way, congestion::Socket};
 
-/// The device by which the socket's packets leave, and its peer's address: of IPv6, or of IPv4 mapped.
-/// `None`: it has no route.
+/// The device by which the socket's packets leave, and its peer's address: of IPv6, or of IPv4
+/// mapped. `None`: it has no route.
 pub fn of(socket: &Socket<'_>) -> Option<(u32, [u8; 16])> {
     let mut to = [0; 16];
     // SAFETY: Valid and locked (invariant of Socket); there is room for an address.

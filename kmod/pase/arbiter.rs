@@ -4,10 +4,10 @@
 //!
 //! # Structure
 //!
-//! The paper's arbitrator "locally maintains a sorted list of flows", and sums up the demands of those
-//! before one. Here the list is a treap (R. Seidel, C. Aragon, "Randomized search trees", 1996): a
-//! binary tree in the flows' order, and by random priorities a heap, so that it is about 2 ln n deep
-//! whatever the order in which flows come. Each node has the sum of the demands below it:
+//! The paper's arbitrator "locally maintains a sorted list of flows", and sums up the demands of
+//! those before one. Here the list is a treap (R. Seidel, C. Aragon, "Randomized search trees",
+//! 1996): a binary tree in the flows' order, and by random priorities a heap, so that it is about 2
+//! ln n deep whatever the order in which flows come. Each node has the sum of the demands below it:
 //!
 //! ```text
 //!                     [ f3 │ demand 2 │ below 11 ]
@@ -17,18 +17,19 @@
 //!          [ f2 │ demand 1 │ below 1 ]         before f4: 5 + 2
 //! ```
 //!
-//! A new flow, another place in the order, another demand, the end of a flow, a question: each goes down
-//! the tree once, twice at most, without recursion. A node is a cache line; all of them are reserved at
-//! the start.
+//! A new flow, another place in the order, another demand, the end of a flow, a question: each goes
+//! down the tree once, twice at most, without recursion. A node is a cache line; all of them are
+//! reserved at the start.
 //!
-//! A second order, by the time of the last update, is a list; what has not been renewed for a lifetime is
-//! at its head. A third, by the flow's number, is a hash table with chains.
+//! A second order, by the time of the last update, is a list; what has not been renewed for a
+//! lifetime is at its head. A third, by the flow's number, is a hash table with chains.
 //!
 //! # More flows than room
 //!
-//! The least urgent goes: of those that were there, or the one that comes. A flow's answer depends only
-//! on those more urgent than itself, so the answers of all that stay are as if there were room. The one
-//! that goes is told its queue and is not remembered; it comes back with a later update, when there is room.
+//! The least urgent goes: of those that were there, or the one that comes. A flow's answer depends
+//! only on those more urgent than itself, so the answers of all that stay are as if there were
+//! room. The one that goes is told its queue and is not remembered; it comes back with a later
+//! update, when there is room.
 
 use super::{Flow, Verdict, MAX_RATE};
 use crate::common::store::Store;
@@ -37,8 +38,8 @@ use crate::common::xorshift::Xorshift32;
 /// The most flows of one arbitrator. With it and [`MAX_RATE`] no sum overflows.
 pub const MAX_FLOWS: u32 = 1 << 20;
 
-/// How many flows whose lifetime is over one update forgets at most. More than the one that it can add:
-/// what has piled up is soon gone.
+/// How many flows whose lifetime is over one update forgets at most. More than the one that it can
+/// add: what has piled up is soon gone.
 pub const EXPIRED_AT_ONCE: u32 = 4;
 
 /// No node.
@@ -97,7 +98,8 @@ impl Node {
     }
 }
 
-/// The order of flows. Equally urgent ones are in the order of their numbers, the same at every link.
+/// The order of flows. Equally urgent ones are in the order of their numbers, the same at every
+/// link.
 type Key = (u64, u64);
 
 /// Where a link of the tree is written.
@@ -197,8 +199,8 @@ impl<S: Store> Arbiter<S> {
         self.below(self.root)
     }
 
-    /// A flow begins, or goes on: Algorithm 1. At most [`EXPIRED_AT_ONCE`] of those whose lifetime is
-    /// over are forgotten first.
+    /// A flow begins, or goes on: Algorithm 1. At most [`EXPIRED_AT_ONCE`] of those whose lifetime
+    /// is over are forgotten first.
     pub fn update(&mut self, flow: &Flow, now: u64) -> Verdict {
         self.expire(now, EXPIRED_AT_ONCE);
         let flow = Flow {
@@ -238,8 +240,8 @@ impl<S: Store> Arbiter<S> {
         Some(self.answer(node.key(), node.demand))
     }
 
-    /// Forgets flows whose lifetime is over, those first that were updated longest ago, `most` at most;
-    /// how many.
+    /// Forgets flows whose lifetime is over, those first that were updated longest ago, `most` at
+    /// most; how many.
     pub fn expire(&mut self, now: u64, most: u32) -> u32 {
         let mut gone = 0_u32;
         while gone < most {
@@ -320,8 +322,8 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// A node for a new flow, taken from the least urgent if there is none left; `None`: that is the
-    /// new one.
+    /// A node for a new flow, taken from the least urgent if there is none left; `None`: that is
+    /// the new one.
     fn room(&mut self, flow: &Flow) -> Option<u32> {
         if self.node(self.free).is_none() {
             let mut last = self.root;

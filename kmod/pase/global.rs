@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the arbitrators of other links say to a host's flows: which flow has asked, what was answered, and
-//! what is to be told them.
+//! What the arbitrators of other links say to a host's flows: which flow has asked, what was
+//! answered, and what is to be told them.
 //!
-//! A flow begins with what its own host's arbitrator says, and asks the others at the same time: "after one
-//! RTT, all flows obtain their global priorities" (§4.2.2). Nobody waits for an answer: it is there when the
-//! flow asks again, or it is not, and then the host's own counts alone.
+//! A flow begins with what its own host's arbitrator says, and asks the others at the same time:
+//! "after one RTT, all flows obtain their global priorities" (§4.2.2). Nobody waits for an answer:
+//! it is there when the flow asks again, or it is not, and then the host's own counts alone.
 //!
 //! ```text
 //!              ask                        answer
@@ -15,11 +15,11 @@
 //!
 //! # What was filled in
 //!
-//! - **A flow's place** is by its number. One that finds its place taken, by a flow that still asks, goes by
-//!   its own host's arbitrator alone.
+//! - **A flow's place** is by its number. One that finds its place taken, by a flow that still
+//!   asks, goes by its own host's arbitrator alone.
 //! - **At most one message of a flow waits to be sent**, the latest: more would say less.
-//! - **Only an answer to what was asked counts**: by the device by which it was asked, with the number of an
-//!   ask that was sent, later than the last answer.
+//! - **Only an answer to what was asked counts**: by the device by which it was asked, with the
+//!   number of an ask that was sent, later than the last answer.
 
 use super::{
     local::FLOWS,
@@ -119,14 +119,16 @@ impl<S: Store> Global<S> {
         (place.number == number).then_some(place)
     }
 
-    /// A flow (by its number, not 0) asks what its host's arbitrator gave it; what the others said, if that
-    /// still counts. `lifetime`: after how many ns a flow that does not ask has no place any more.
+    /// A flow (by its number, not 0) asks what its host's arbitrator gave it; what the others said,
+    /// if that still counts. `lifetime`: after how many ns a flow that does not ask has no place
+    /// any more.
     pub fn ask(&mut self, flow: &Flow, way: Way, now: u64, lifetime: u64) -> Option<Verdict> {
         let number = flow.id as u32;
         let at = Self::at(number);
         let place = self.places.get_mut(at as usize)?;
         if place.number != number {
-            // A clock that went back is no age: another processor may have read it before, and taken the lock after.
+            // A clock that went back is no age: another processor may have read it before, and
+            // taken the lock after.
             if place.number != 0 && now.saturating_sub(place.seen) < lifetime {
                 return None;
             }

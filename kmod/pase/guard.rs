@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The reorder guard: no packet overtakes those that were sent before it in a lower queue (§3.2).
 //!
-//! "When a flow from a low priority queue gets mapped to a higher priority queue, packet re-ordering may
-//! occur as earlier packets may be buffered at the former queue. … we ensure that when a flow moves to a
-//! higher priority queue, we wait for the ACKs of already sent packets to be received before sending
-//! packets with the updated priority."
+//! "When a flow from a low priority queue gets mapped to a higher priority queue, packet
+//! re-ordering may occur as earlier packets may be buffered at the former queue. … we ensure that
+//! when a flow moves to a higher priority queue, we wait for the ACKs of already sent packets to be
+//! received before sending packets with the updated priority."
 //!
 //! ```text
 //!                        verdict: a lower queue, or nothing is out
@@ -18,8 +18,9 @@
 //!
 //! # What was filled in
 //!
-//! - **Nothing new is sent while it waits**, in the old queue neither: that would have to be waited for,
-//!   too, and a flow with enough to send would wait for ever. What is lost is sent again in the old queue.
+//! - **Nothing new is sent while it waits**, in the old queue neither: that would have to be waited
+//!   for, too, and a flow with enough to send would wait for ever. What is lost is sent again in
+//!   the old queue.
 //! - **A move to a lower queue** takes effect at once: what was sent before is ahead.
 //! - While it waits the last verdict counts: one for the old queue or a lower one ends it.
 

@@ -8,8 +8,9 @@
 //! | an acknowledgement | Algorithm 2; one packet while the guard holds | ends when nothing is out | answered |
 //! | a timeout | | | one, but for the top queue |
 //!
-//! While the guard holds, the window of one packet lets nothing new out, as at least one is in flight. Once
-//! it is over, the arbitrators are to be asked again: what they said meanwhile was not kept.
+//! While the guard holds, the window of one packet lets nothing new out, as at least one is in
+//! flight. Once it is over, the arbitrators are to be asked again: what they said meanwhile was not
+//! kept.
 
 use super::{
     guard::Guard,
@@ -56,7 +57,8 @@ impl Host {
         }
     }
 
-    /// Whether the arbitrators are to be asked: a round-trip time is over, or what the guard waited for.
+    /// Whether the arbitrators are to be asked: a round-trip time is over, or what the guard waited
+    /// for.
     pub fn due(&self) -> bool {
         self.due
     }
@@ -98,8 +100,8 @@ impl Host {
         }
     }
 
-    /// The retransmission timer fired: what to send. Without `probing` that is the packet in any queue, as
-    /// in the top one (§4.3.2 compares the two).
+    /// The retransmission timer fired: what to send. Without `probing` that is the packet in any
+    /// queue, as in the top one (§4.3.2 compares the two).
     pub fn on_timeout(&mut self, probing: bool) -> Timeout {
         self.window.on_timeout();
         self.due = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The arbitrator of a host's own link, asked by its own flows: "This functionality can be implemented at
-//! the end-hosts themselves (e.g., for their own links to the switch)" (§1). "New flows start sending traffic
-//! at line rate based on the information (priority and reference rate) from their local arbitrator" (§4.2.2).
+//! The arbitrator of a host's own link, asked by its own flows: "This functionality can be
+//! implemented at the end-hosts themselves (e.g., for their own links to the switch)" (§1). "New
+//! flows start sending traffic at line rate based on the information (priority and reference rate)
+//! from their local arbitrator" (§4.2.2).
 
 use super::{
     arbiter::{Arbiter, Link},
@@ -86,8 +87,9 @@ pub fn flow(
     }
 }
 
-/// What a flow of a known size can send, in bytes/s: as fast as its link, or all it has within a round-trip time
-/// ("Rref is generally equal to the access link capacity unless flows have smaller sizes", §3.2).
+/// What a flow of a known size can send, in bytes/s: as fast as its link, or all it has within a
+/// round-trip time ("Rref is generally equal to the access link capacity unless flows have smaller
+/// sizes", §3.2).
 pub fn demand(remaining: u64, rtt_us: u32, rate: u64) -> u64 {
     // A flow of more than 2^43 bytes is long.
     let remaining = remaining.min(MAX_RATE).wrapping_mul(1_000_000);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What hosts and arbitrators tell each other: a flow asks, an arbitrator answers; a child reports, its
-//! parent shares.
+//! What hosts and arbitrators tell each other: a flow asks, an arbitrator answers; a child reports,
+//! its parent shares.
 //!
-//! Between a host and the arbitrator at its switch a message is an Ethernet frame to the nearest bridge's
-//! group address, which no bridge forwards, of the second EtherType for local experiments (IEEE 802,
-//! clause 9.2.3): who cannot send frames cannot forge one. Between arbitrators it is a UDP datagram. In
-//! network byte order:
+//! Between a host and the arbitrator at its switch a message is an Ethernet frame to the nearest
+//! bridge's group address, which no bridge forwards, of the second EtherType for local experiments
+//! (IEEE 802, clause 9.2.3): who cannot send frames cannot forge one. Between arbitrators it is a
+//! UDP datagram. In network byte order:
 //!
 //! | byte  | field    | ask               | answer                | end      | report         | share |
 //! |-------|----------|-------------------|-----------------------|----------|----------------|-------|
@@ -22,17 +22,18 @@
 //! | 40–47 | rate     | the demand        | the reference rate    | 0        | the demand     | of the virtual link |
 //! | 48–63 | to       | the receiver      | 0                     | 0        | 0              | 0     |
 //!
-//! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not have is 0, and a
-//! message has exactly these bytes.
+//! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not have is
+//! 0, and a message has exactly these bytes.
 //!
-//! **link** is [`PATH`] where a host asks its switch's arbitrator, for all links that its flow goes by but
-//! its own. **to** is the receiver's address, of IPv6; one of IPv4 is mapped (RFC 4291, 2.5.5.2).
+//! **link** is [`PATH`] where a host asks its switch's arbitrator, for all links that its flow goes
+//! by but its own. **to** is the receiver's address, of IPv6; one of IPv4 is mapped (RFC 4291,
+//! 2.5.5.2).
 //!
-//! **sequence** starts at the time of day in ns when its sender does, so that it rises over restarts as
-//! well. A message whose sequence is not higher than the last one's of the same sender about the same flow
-//! or child is late, or a copy, and says nothing ([`Sequence`]). **hold** is for how long what the message
-//! says is to be obeyed, unless a later one says so again: a lost message makes an answer old, and an
-//! arbitrator that is gone is one whose answers have run out.
+//! **sequence** starts at the time of day in ns when its sender does, so that it rises over
+//! restarts as well. A message whose sequence is not higher than the last one's of the same sender
+//! about the same flow or child is late, or a copy, and says nothing ([`Sequence`]). **hold** is
+//! for how long what the message says is to be obeyed, unless a later one says so again: a lost
+//! message makes an answer old, and an arbitrator that is gone is one whose answers have run out.
 //!
 //! Who may send is not the message's matter: whoever takes one looks at where it came from.
 
@@ -42,8 +43,8 @@ use crate::common::shared::Frames;
 /// Bytes of each message.
 pub const SIZE: usize = 64;
 
-/// How messages between a host and its switch are told from other frames: Local Experimental EtherType 2,
-/// Nearest Bridge group address.
+/// How messages between a host and its switch are told from other frames: Local Experimental
+/// EtherType 2, Nearest Bridge group address.
 pub const FRAMES: Frames = Frames {
     ethertype: 0x88b6,
     group: [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! The arbitrators of one half of a flow's path, asked from the bottom up, and early pruning.
 //!
-//! "We exploit the typical tree based data center topology features to make the arbitration decisions in
-//! a bottom up fashion, starting from the endpoints and going up to the core" (§1): the sender's half and
-//! the receiver's are asked at the same time, each from its host's link to the link below the root, or to
-//! the last one before both halves meet. So flows within a rack ask two arbitrators, both of them at hosts.
-//! The flow takes what both halves say ([`Verdict::and`]).
+//! "We exploit the typical tree based data center topology features to make the arbitration
+//! decisions in a bottom up fashion, starting from the endpoints and going up to the core" (§1):
+//! the sender's half and the receiver's are asked at the same time, each from its host's link to
+//! the link below the root, or to the last one before both halves meet. So flows within a rack ask
+//! two arbitrators, both of them at hosts. The flow takes what both halves say ([`Verdict::and`]).
 //!
-//! "Lower level arbitrators … can do early pruning by discarding flows that are unlikely to become part of
-//! the top priority queue" (§1); "updates of only those flows are propagated that map to the highest
-//! priority queues" (§4.3.1).
+//! "Lower level arbitrators … can do early pruning by discarding flows that are unlikely to become
+//! part of the top priority queue" (§1); "updates of only those flows are propagated that map to
+//! the highest priority queues" (§4.3.1).
 //!
 //! # What was filled in
 //!
-//! - **What a flow asks of the next link is what it got of the one below**, not what it asked there: it
-//!   cannot bring more. On a tree whose flows all go to its root each flow then gets what strict priority
-//!   over the whole tree would give it; with its first demand, flows that a link holds back would count
-//!   at all links above.
+//! - **What a flow asks of the next link is what it got of the one below**, not what it asked
+//!   there: it cannot bring more. On a tree whose flows all go to its root each flow then gets what
+//!   strict priority over the whole tree would give it; with its first demand, flows that a link
+//!   holds back would count at all links above.
 //! - **Up to which queue** a flow is sent further up is a setting, 1 for the top queue alone.
-//! - **A flow that is pruned is taken back** from the links above that know it, with a message to each; else
-//!   its demand would count there until its lifetime is over.
-//! - Early pruning changes nobody's reference rate: who is not in the top queue has the base rate, and its
-//!   demand is none for the links above. What a pruned flow does not learn is that it is in a lower queue
-//!   there.
+//! - **A flow that is pruned is taken back** from the links above that know it, with a message to
+//!   each; else its demand would count there until its lifetime is over.
+//! - Early pruning changes nobody's reference rate: who is not in the top queue has the base rate,
+//!   and its demand is none for the links above. What a pruned flow does not learn is that it is in
+//!   a lower queue there.
 
 use super::{arbiter::Arbiter, Flow, Verdict, TOP};
 use crate::common::store::Store;
@@ -38,8 +38,8 @@ pub struct Climb {
     pub withdrawn: u32,
 }
 
-/// What a flow asks of the link above one that answered so; `None` if it is pruned, which is from any queue
-/// below `deepest` (at least [`TOP`]).
+/// What a flow asks of the link above one that answered so; `None` if it is pruned, which is from
+/// any queue below `deepest` (at least [`TOP`]).
 pub fn onward(flow: &Flow, answer: Verdict, deepest: u8) -> Option<Flow> {
     (answer.queue <= deepest.max(TOP)).then_some(Flow {
         demand: answer.rate,

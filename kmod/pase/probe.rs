@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Timeouts: a retransmission in the top queue, a probe in the others (§3.2, "Loss Recovery").
 //!
-//! "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout based
-//! retransmissions)." In the others a timeout means that a packet was lost, or that it waits behind those
-//! of higher queues; and "we use small probe packets instead of retransmitting the entire packet":
+//! "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout
+//! based retransmissions)." In the others a timeout means that a packet was lost, or that it waits
+//! behind those of higher queues; and "we use small probe packets instead of retransmitting the
+//! entire packet":
 //!
 //! ```text
 //!                 timeout: a probe
@@ -16,14 +17,14 @@
 //!          └──── late ─────────┴──────────────────────────────────────┘
 //! ```
 //!
-//! A packet and the probe after it wait in the same queue of each port, in order: the probe's ACK without
-//! the packet's says that the packet is gone.
+//! A packet and the probe after it wait in the same queue of each port, in order: the probe's ACK
+//! without the packet's says that the packet is gone.
 //!
 //! # What was filled in
 //!
-//! - **The timeout** is the caller's ("existing mechanisms"), doubled for each one in a row as TCP's is:
-//!   "we increase our timeout value (and resend another probe) just like we do this for successive losses
-//!   for data packets".
+//! - **The timeout** is the caller's ("existing mechanisms"), doubled for each one in a row as
+//!   TCP's is: "we increase our timeout value (and resend another probe) just like we do this for
+//!   successive losses for data packets".
 //! - A flow whose queue became the top one after a probe sends the packet at the next timeout.
 
 use super::TOP;

@@ -6,33 +6,36 @@
 //! Networks", SIGCOMM 2014, §3.1.1 and §3.2. The laws are in `host`, `window`, `guard`, `probe` and
 //! `local`. Here they meet the socket.
 //!
-//! A flow begins when a connection has something to send and all before it is acknowledged; it asks the
-//! arbitrator of its network namespace before each packet until one is acknowledged, then once in a
-//! round-trip time, and after each timeout. So it asks the arbitrators of the other links on its way
-//! (`global`), if that is set: by a frame to its switch, where weft-pase(8) answers. Its queue is the packets' `skb->priority` (0 for the top queue) and the class selector of
-//! their DSCP (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
+//! A flow begins when a connection has something to send and all before it is acknowledged; it asks
+//! the arbitrator of its network namespace before each packet until one is acknowledged, then once
+//! in a round-trip time, and after each timeout. So it asks the arbitrators of the other links on
+//! its way (`global`), if that is set: by a frame to its switch, where weft-pase(8) answers. Its
+//! queue is the packets' `skb->priority` (0 for the top queue) and the class selector of their DSCP
+//! (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
 //! has nothing to send is in the top queue, and so are its acknowledgements.
 //!
-//! Both ends need it, as with dctcp: a listener that does not ask for ECN refuses it to a SYN that can be
-//! marked. Then no marks come back, and packets go out as such that cannot be marked. What is acknowledged
-//! while a loss is repaired counts as marked there.
+//! Both ends need it, as with dctcp: a listener that does not ask for ECN refuses it to a SYN that
+//! can be marked. Then no marks come back, and packets go out as such that cannot be marked. What
+//! is acknowledged while a loss is repaired counts as marked there.
 //!
 //! # Differences from the paper, and their size
 //!
-//! - The host's own link is arbitrated here in the direction to its switch, as one link however many
-//!   devices the namespace has. The other direction is one of weft-pase's links.
-//! - A flow's size is what the application said (`kapi::described`); else what it has written, of which
-//!   its first packet may be all that there is when it asks.
-//! - The RTT is from when a packet left the socket, so it has the host's own queue; the least one counts.
+//! - The host's own link is arbitrated here in the direction to its switch, as one link however
+//!   many devices the namespace has. The other direction is one of weft-pase's links.
+//! - A flow's size is what the application said (`kapi::described`); else what it has written, of
+//!   which its first packet may be all that there is when it asks.
+//! - The RTT is from when a packet left the socket, so it has the host's own queue; the least one
+//!   counts.
 //! - Packets of a window leave in one burst.
-//! - Loss is found and repaired by Linux (SACK, RACK). A timeout is Linux's, which doubles it, with the
-//!   route's minimum (`rto_min`): the paper has 10 ms in the top queue and 200 ms in the others.
-//! - A probe follows a timeout. In §4.3.2 a flow in the lowest queue sends one in each round-trip time in
-//!   place of a packet; the kernel gives a congestion control no timer for that.
-//! - The receiver's answer to a probe is held back for `net.ipv4.tcp_invalid_ratelimit` ms if there was
-//!   one before: 0 for none.
-//! - While the guard holds, Linux may send one new packet as a tail loss probe (`tcp_early_retrans`, 0
-//!   for none). It goes in the old queue, and the guard waits for it, too.
+//! - Loss is found and repaired by Linux (SACK, RACK). A timeout is Linux's, which doubles it, with
+//!   the route's minimum (`rto_min`): the paper has 10 ms in the top queue and 200 ms in the
+//!   others.
+//! - A probe follows a timeout. In §4.3.2 a flow in the lowest queue sends one in each round-trip
+//!   time in place of a packet; the kernel gives a congestion control no timer for that.
+//! - The receiver's answer to a probe is held back for `net.ipv4.tcp_invalid_ratelimit` ms if there
+//!   was one before: 0 for none.
+//! - While the guard holds, Linux may send one new packet as a tail loss probe
+//!   (`tcp_early_retrans`, 0 for none). It goes in the old queue, and the guard waits for it, too.
 //! - The SYN has the priority that the application gave the socket.
 
 use core::num::{NonZeroU16, NonZeroU32};
@@ -86,8 +89,8 @@ module! {
     license: "GPL",
 }
 
-/// Of each network namespace. The first four and the last two are asked for each time, the others when a
-/// connection is established.
+/// Of each network namespace. The first four and the last two are asked for each time, the others
+/// when a connection is established.
 struct Sysctls;
 
 /// Places in [`Sysctls::SETTINGS`].

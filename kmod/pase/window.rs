@@ -12,28 +12,28 @@
 //!     marked acknowledgement, once for each window: window × (1 - α/2)            (equation 2)
 //! ```
 //!
-//! α is DCTCP's: "the weighted average of the fraction of marked packets", a sixteenth of it new with
-//! each window (M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1; RFC 8257).
+//! α is DCTCP's: "the weighted average of the fraction of marked packets", a sixteenth of it new
+//! with each window (M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1; RFC 8257).
 //!
 //! # What the paper leaves open, or says twice
 //!
-//! - **The increase**: Algorithm 2 prints `cwnd = 1 + 1/cwnd`, equation 1 `cwnd = cwnd + 1/cwnd`, which is
-//!   DCTCP's and grows. It is equation 1.
-//! - **Each marked acknowledgement** reduces the window in Algorithm 2; DCTCP's "decrease law", which it
-//!   names, does so once for each window of data. It is DCTCP's. In the top queue the next acknowledgement
-//!   without a mark gives it back, as it is printed.
-//! - **When a verdict takes effect**: Algorithm 2 looks at it with each acknowledgement. Another queue takes
-//!   effect at once, as a flow with nothing in flight has no acknowledgement to wait for; another rate in
-//!   the top queue with the next one that is not marked.
-//! - **RTT** is the least one measured: with the last one, a window that fills a queue would grow with it.
-//!   Until there is one it is that of an idle fabric, a parameter.
-//! - **A packet** of `Rref × RTT` is as many bytes as a full one takes on the wire. The window is rounded
-//!   up, and at least one packet, as is the base rate's.
+//! - **The increase**: Algorithm 2 prints `cwnd = 1 + 1/cwnd`, equation 1 `cwnd = cwnd + 1/cwnd`,
+//!   which is DCTCP's and grows. It is equation 1.
+//! - **Each marked acknowledgement** reduces the window in Algorithm 2; DCTCP's "decrease law",
+//!   which it names, does so once for each window of data. It is DCTCP's. In the top queue the next
+//!   acknowledgement without a mark gives it back, as it is printed.
+//! - **When a verdict takes effect**: Algorithm 2 looks at it with each acknowledgement. Another
+//!   queue takes effect at once, as a flow with nothing in flight has no acknowledgement to wait
+//!   for; another rate in the top queue with the next one that is not marked.
+//! - **RTT** is the least one measured: with the last one, a window that fills a queue would grow
+//!   with it. Until there is one it is that of an idle fabric, a parameter.
+//! - **A packet** of `Rref × RTT` is as many bytes as a full one takes on the wire. The window is
+//!   rounded up, and at least one packet, as is the base rate's.
 //! - **One queue only** is the top one; of two, the second is the lowest.
 //! - α begins as 1, as in Linux: the first mark halves the window.
 //! - A flow that has not filled its window does not grow (RFC 7661 has the reasons).
-//! - **Loss** is nothing that §3.2 has a window for, but "existing loss recovery mechanisms". A timeout
-//!   makes the window of an intermediate queue one packet, as in TCP.
+//! - **Loss** is nothing that §3.2 has a window for, but "existing loss recovery mechanisms". A
+//!   timeout makes the window of an intermediate queue one packet, as in TCP.
 
 use core::num::{NonZeroU16, NonZeroU32};
 
@@ -58,8 +58,8 @@ pub struct Params {
     pub packet: NonZeroU16,
     /// How many queues there are.
     pub queues: u8,
-    /// The top queue has a reference rate. Without (`PASE-DCTCP`, §4.3.2) "all flows behave as DCTCP
-    /// sources".
+    /// The top queue has a reference rate. Without (`PASE-DCTCP`, §4.3.2) "all flows behave as
+    /// DCTCP sources".
     pub guided: bool,
 }
 
@@ -87,8 +87,8 @@ pub struct Window {
     window: u16,
     /// Packets acknowledged since the window last grew, below it.
     credit: u16,
-    /// Packets acknowledged, and how many of them were marked, since α was last averaged; both stay at
-    /// the largest number.
+    /// Packets acknowledged, and how many of them were marked, since α was last averaged; both stay
+    /// at the largest number.
     acked: u16,
     marked: u16,
     /// Packets to be acknowledged until α is averaged, and the window may be reduced again.
@@ -117,8 +117,8 @@ impl Window {
         new
     }
 
-    /// What comes next is a new flow of the same connection, with its first verdict. The path is the same:
-    /// its round-trip time and α stay.
+    /// What comes next is a new flow of the same connection, with its first verdict. The path is
+    /// the same: its round-trip time and α stay.
     pub fn restart(&mut self, verdict: Verdict) {
         (self.queue, self.rate) = (verdict.queue, verdict.rate);
         self.enter();
@@ -191,8 +191,8 @@ impl Window {
         packets.max(1).min(LARGEST.into()) as u16
     }
 
-    /// An acknowledgement arrived. Whether a window of packets was acknowledged since that was last so:
-    /// a round-trip time is over.
+    /// An acknowledgement arrived. Whether a window of packets was acknowledged since that was last
+    /// so: a round-trip time is over.
     pub fn on_ack(&mut self, ack: Ack) -> bool {
         if let Some(rtt_us) = ack.rtt_us {
             self.least_us = Some(self.least_us.map_or(rtt_us, |least| least.min(rtt_us)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! pFabric: packets carry their flow's remaining size, switches send the smallest first and drop the
-//! largest, hosts send at line rate until they are told otherwise.
+//! pFabric: packets carry their flow's remaining size, switches send the smallest first and drop
+//! the largest, hosts send at line rate until they are told otherwise.
 //!
-//! M. Alizadeh, S. Yang, M. Sharif, S. Katti, N. McKeown, B. Prabhakar, S. Shenker: "pFabric: Minimal
-//! Near-Optimal Datacenter Transport", SIGCOMM 2013.
+//! M. Alizadeh, S. Yang, M. Sharif, S. Katti, N. McKeown, B. Prabhakar, S. Shenker: "pFabric:
+//! Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013.
 //!
 //! | file | what it is | source |
 //! |---|---|---|

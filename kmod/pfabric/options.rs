@@ -20,9 +20,9 @@ pub const MAX_LIMIT: u32 = 65_536;
 const SMALLEST_FRAME: u32 = 60;
 
 crate::options! {
-    /// Queue limit in packets, 1 to [`MAX_LIMIT`]. Without any limit it is [`DEFAULT_LIMIT`]. With a
-    /// byte limit only, it is as many of the smallest Ethernet frames (60 bytes) as fill that, within
-    /// the range, so that bytes are what limits.
+    /// Queue limit in packets, 1 to [`MAX_LIMIT`]. Without any limit it is [`DEFAULT_LIMIT`]. With
+    /// a byte limit only, it is as many of the smallest Ethernet frames (60 bytes) as fill that,
+    /// within the range, so that bytes are what limits.
     LIMIT = 1, limit: u32
         as "limit" [Unit::Packets, "PACKETS", "a number of packets"],
         in (1, MAX_LIMIT), or c"Limit must be between 1 and 65536 packets",

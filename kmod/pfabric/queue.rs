@@ -10,7 +10,8 @@
 //!   the number of bytes its flow has yet to send.
 //! - **most urgent** packet: the one of lowest rank; among equals the one that arrived first.
 //! - **least urgent** packet: the one of highest rank; among equals the one that arrived last.
-//! - **evicted**: dropped from the queue for a more urgent packet. **Rejected**: dropped on arrival.
+//! - **evicted**: dropped from the queue for a more urgent packet. **Rejected**: dropped on
+//!   arrival.
 //! - **overtaken**: said of the most urgent packet when another packet of its flow is sent instead.
 //!
 //! # Algorithm
@@ -18,10 +19,10 @@
 //! **Enqueue.** Where the queue is full, the least urgent packet is dropped, the arriving one
 //! included in the comparison.
 //!
-//! **Dequeue.** "We dequeue the earliest packet from the flow that has the highest priority packet in
-//! the queue." A flow's rank falls as it sends, so that its latest packet is its most urgent one; sent
-//! first, it would leave the earlier ones behind, for as long as the flow goes on ("starvation"). The
-//! paper's Figure 2:
+//! **Dequeue.** "We dequeue the earliest packet from the flow that has the highest priority packet
+//! in the queue." A flow's rank falls as it sends, so that its latest packet is its most urgent
+//! one; sent first, it would leave the earlier ones behind, for as long as the flow goes on
+//! ("starvation"). The paper's Figure 2:
 //!
 //! ```text
 //!             sent next                      most urgent
@@ -31,9 +32,10 @@
 //!                 └──── same flow: a ──────┘
 //! ```
 //!
-//! "Even though the last packet (a, 1) has the highest priority, the second packet in the queue which
-//! belongs to the same flow (a) is sent out because it arrived earlier." Without starvation
-//! prevention (a, 1) is sent. Were the queue full, a packet of rank 4 would arrive at the cost of (c, 5).
+//! "Even though the last packet (a, 1) has the highest priority, the second packet in the queue
+//! which belongs to the same flow (a) is sent out because it arrived earlier." Without starvation
+//! prevention (a, 1) is sent. Were the queue full, a packet of rank 4 would arrive at the cost of
+//! (c, 5).
 //!
 //! # Structure
 //!
@@ -43,10 +45,10 @@
 //!     └────── pool: free slots       └─ links to packets of the same flow ◀── flows: FlowTable
 //! ```
 //!
-//! Every packet is in two structures: ordered by rank, which gives the most and the least urgent one,
-//! and in its flow's list in order of arrival, which gives the flow's earliest one. Both are linked
-//! through the slots. All memory is reserved in the constructor: 120 to 124 bytes per packet of the
-//! limit where a packet handle has 8 bytes.
+//! Every packet is in two structures: ordered by rank, which gives the most and the least urgent
+//! one, and in its flow's list in order of arrival, which gives the flow's earliest one. Both are
+//! linked through the slots. All memory is reserved in the constructor: 120 to 124 bytes per packet
+//! of the limit where a packet handle has 8 bytes.
 //!
 //! # Cost
 //!
@@ -61,19 +63,20 @@
 //!   marginally" changes the order.
 //! - The paper does not say which of two packets of equal rank goes first. Here the earlier one is
 //!   the more urgent, so that packets of equal rank leave in order, and the later one is dropped.
-//! - §4.1 drops the queued packet of lowest priority for any arriving packet; here an arriving packet
-//!   that is itself the least urgent is dropped instead, as the argument of §4.3 needs ("when a
-//!   packet is dropped in pFabric, by design, it has the lowest priority among all buffered
-//!   packets").
+//! - §4.1 drops the queued packet of lowest priority for any arriving packet; here an arriving
+//!   packet that is itself the least urgent is dropped instead, as the argument of §4.3 needs
+//!   ("when a packet is dropped in pFabric, by design, it has the lowest priority among all
+//!   buffered packets").
 //! - The paper counts the buffer in full-sized packets. Here the limit is in packets, in bytes, or
 //!   both. With a limit in bytes a longer packet may take the place of several shorter ones: the
 //!   least urgent ones go, until it fits. No packet is evicted in vain: where the more urgent ones
-//!   alone leave too little room, the arriving packet is rejected and all others stay. Whether it is
-//!   so is found by looking at the least urgent packets, from the end, until their lengths suffice. At
-//!   most [`MOST_EVICTED`] are looked at: a packet that would take the place of more is rejected, as is
-//!   one longer than the limit in bytes. That concerns large packets, to be cut into segments, among
-//!   the smallest ones only, and bounds the time of each call.
-//! - Flops and comparators that look at all packets at once are replaced by a trie and a hash table.
+//!   alone leave too little room, the arriving packet is rejected and all others stay. Whether it
+//!   is so is found by looking at the least urgent packets, from the end, until their lengths
+//!   suffice. At most [`MOST_EVICTED`] are looked at: a packet that would take the place of more is
+//!   rejected, as is one longer than the limit in bytes. That concerns large packets, to be cut
+//!   into segments, among the smallest ones only, and bounds the time of each call.
+//! - Flops and comparators that look at all packets at once are replaced by a trie and a hash
+//!   table.
 
 use crate::common::discipline::{Discipline, Fate, Next};
 use crate::common::flow_table::{FlowLinks, FlowTable};
@@ -94,8 +97,8 @@ pub struct Limits {
     pub packets: u32,
     /// Most bytes queued at once; 0: no limit.
     pub bytes: u32,
-    /// Whether the earliest packet of the most urgent packet's flow is sent, rather than that packet
-    /// itself.
+    /// Whether the earliest packet of the most urgent packet's flow is sent, rather than that
+    /// packet itself.
     pub starvation_prevention: bool,
 }
 
@@ -122,8 +125,8 @@ pub struct Counters {
 struct Slot<P> {
     /// `None`: free.
     packet: Option<P>,
-    /// Bytes of the packet. While a queue is being taken over, of a slot whose packet has moved: the
-    /// slot it has moved to.
+    /// Bytes of the packet. While a queue is being taken over, of a slot whose packet has moved:
+    /// the slot it has moved to.
     len: u32,
     rank: RankLinks,
     flow: FlowLinks,
@@ -160,8 +163,8 @@ impl<P> AsMut<FlowLinks> for Slot<P> {
 /// A pFabric queue of packets `P`, in memory from `S`.
 ///
 /// `P` is whatever stands for a packet; the queue owns it, and never drops it: a packet comes back
-/// from [`dequeue`](Self::dequeue), as an error of [`enqueue`](Self::enqueue), or through a callback.
-/// Only if the queue itself is dropped, the packets in it are.
+/// from [`dequeue`](Self::dequeue), as an error of [`enqueue`](Self::enqueue), or through a
+/// callback. Only if the queue itself is dropped, the packets in it are.
 pub struct PFabric<P, S: Store> {
     slots: S::Of<Slot<P>>,
     pool: IndexPool<S>,
@@ -334,8 +337,8 @@ impl<P, S: Store> PFabric<P, S> {
     ///
     /// Where `self` holds less, the most urgent packets are kept and the others go to `evict`, with
     /// their lengths, the least urgent one first. Packets keep their order of arrival; counters go
-    /// on. Takes time in proportion to the packets and limits, and reserves and frees no memory: the
-    /// caller makes `self` before it takes its lock and drops `old` after it has released it.
+    /// on. Takes time in proportion to the packets and limits, and reserves and frees no memory:
+    /// the caller makes `self` before it takes its lock and drops `old` after it has released it.
     pub fn take_over(&mut self, old: &mut Self, mut evict: impl FnMut(P, u32)) {
         while old.len() > self.limits.packets || old.bytes > self.max_bytes {
             if !old.evict_least_urgent(&mut evict) {
@@ -456,8 +459,8 @@ impl<P, S: Store> PFabric<P, S> {
         Some(self.remove(slot, place)?.0)
     }
 
-    /// Evicts what is less urgent than an arriving packet of `rank`, until it fits, and takes a slot
-    /// for it. Evicts nothing where that does not suffice.
+    /// Evicts what is less urgent than an arriving packet of `rank`, until it fits, and takes a
+    /// slot for it. Evicts nothing where that does not suffice.
     #[cold]
     fn make_room(&mut self, rank: u32, len: u32, mut evict: impl FnMut(P, u32)) -> Option<u16> {
         let excess = self

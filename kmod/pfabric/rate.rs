@@ -35,9 +35,9 @@
 //!                     └───────────────────────────────────────────────┘
 //! ```
 //!
-//! The window grows only while it limits the flow. Nothing else moves it: not a duplicate ACK, not a
-//! mark, not time. When to fire the timer is the caller's: the paper's timeout is fixed, three times the
-//! fabric's round-trip time.
+//! The window grows only while it limits the flow. Nothing else moves it: not a duplicate ACK, not
+//! a mark, not time. When to fire the timer is the caller's: the paper's timeout is fixed, three
+//! times the fabric's round-trip time.
 //!
 //! # What the paper leaves open
 //!
@@ -45,8 +45,8 @@
 //!   counts once, when it is acknowledged first, cumulatively or selectively. An ACK that
 //!   acknowledges no packet, as a duplicate one without news, counts for nothing.
 //! - A flow that the window does not limit does not grow, as in Linux (`tcp_is_cwnd_limited`) and
-//!   RFC 7661: it has not tried the window that it would leave behind. The authors' ns-2 has no such
-//!   rule, and needs none: there each flow has all of its data from its first packet on.
+//!   RFC 7661: it has not tried the window that it would leave behind. The authors' ns-2 has no
+//!   such rule, and needs none: there each flow has all of its data from its first packet on.
 //! - "ssthresh is set to half the window size before the timeout occurred": before *that* timeout.
 //!   So a second one in a row, whose window is 1, leaves the least threshold, which is 2 as in RFC
 //!   5681 and in ns-2, where the authors ran it. (RFC 5681 would keep the first one's.)
@@ -168,8 +168,8 @@ impl RateControl {
         self.probes
     }
 
-    /// An ACK acknowledges `packets`; 0 is an ACK without news. `limited`: the flow had more to send
-    /// than the window let it.
+    /// An ACK acknowledges `packets`; 0 is an ACK without news. `limited`: the flow had more to
+    /// send than the window let it.
     pub fn on_ack(&mut self, packets: u32, limited: bool) {
         if packets == 0 {
             return;

@@ -17,28 +17,29 @@
 //!                        └──── delay ────▶ delivery of packet 1
 //! ```
 //!
-//! **A late timer does not lower throughput.** The law is in terms of when a packet could begin, not
-//! of when somebody came round to begin it: while packets are waiting, one begins where the one before
-//! ended, and a timer that fires 50 µs late finds a start 50 µs ago. Only the wire's idle time
-//! ([`Wire::ready`] later than the last end) moves a start to the present.
+//! **A late timer does not lower throughput.** The law is in terms of when a packet could begin,
+//! not of when somebody came round to begin it: while packets are waiting, one begins where the one
+//! before ended, and a timer that fires 50 µs late finds a start 50 µs ago. Only the wire's idle
+//! time ([`Wire::ready`] later than the last end) moves a start to the present.
 //!
-//! **Bytes on the wire.** A packet of `len` bytes in `segments` frames (one, or what a GSO packet will
-//! be cut into) occupies `max(len + segments × overhead, segments × mpu)` bytes. This is the sum over
-//! its frames of `max(frame + overhead, mpu)` where the frames are as equal as they can be: `len mod
-//! segments` frames of one byte more than the others. For then either no frame, or, to the byte, every
-//! frame falls short of the minimum. (A real GSO packet's last frame may be shorter than the others;
-//! its length is not known here. Where such a frame alone falls short, its padding is left out.)
+//! **Bytes on the wire.** A packet of `len` bytes in `segments` frames (one, or what a GSO packet
+//! will be cut into) occupies `max(len + segments × overhead, segments × mpu)` bytes. This is the
+//! sum over its frames of `max(frame + overhead, mpu)` where the frames are as equal as they can
+//! be: `len mod segments` frames of one byte more than the others. For then either no frame, or, to
+//! the byte, every frame falls short of the minimum. (A real GSO packet's last frame may be shorter
+//! than the others; its length is not known here. Where such a frame alone falls short, its padding
+//! is left out.)
 //!
-//! **Whole nanoseconds.** A packet's end is rounded down to a nanosecond, and the remainder, exact, is
-//! carried to the next packet while packets go back to back: n of them take what their total takes,
-//! rounded down once, so that the rate is exact in the long run at any rate. An idle gap drops the
-//! remainder, less than a nanosecond, as does a change of parameters.
+//! **Whole nanoseconds.** A packet's end is rounded down to a nanosecond, and the remainder, exact,
+//! is carried to the next packet while packets go back to back: n of them take what their total
+//! takes, rounded down once, so that the rate is exact in the long run at any rate. An idle gap
+//! drops the remainder, less than a nanosecond, as does a change of parameters.
 //!
 //! # Ranges
 //!
-//! Times are `u64` in ns (584 years) and stop at the end of that range. A single packet counts for at
-//! most 18.4 × 10^9 bytes. Both are far outside of what a qdisc is given and are there so that nothing
-//! overflows.
+//! Times are `u64` in ns (584 years) and stop at the end of that range. A single packet counts for
+//! at most 18.4 × 10^9 bytes. Both are far outside of what a qdisc is given and are there so that
+//! nothing overflows.
 
 use crate::common::on_wire;
 use core::num::NonZeroU64;
@@ -120,8 +121,8 @@ impl Wire {
     /// The queue behind the wire has had a packet to send since `now`, in ns, and had none before.
     ///
     /// To be called when the queue goes from empty to not empty, or when one that held back its
-    /// packets yields one; not while packets wait for the wire, for they are due when it is free. Of
-    /// two calls without a packet in between the later one counts.
+    /// packets yields one; not while packets wait for the wire, for they are due when it is free.
+    /// Of two calls without a packet in between the later one counts.
     #[inline]
     pub fn ready(&mut self, now: u64) {
         if now > self.busy_until {

@@ -18,49 +18,52 @@
 //! 1. A packet that waited begins when the one before it ended, not when somebody looked
 //!    ([`Wire::next_start`]). So the wire's throughput is its rate, however late the timers are.
 //! 2. [`Link::advance`] runs before every arrival joins the queue, and begins all that should have
-//!    begun by then, however much that is. So a packet is chosen among those that had arrived by the
-//!    time it should begin, never a later one, and none begins before it arrived.
+//!    begun by then, however much that is. So a packet is chosen among those that had arrived by
+//!    the time it should begin, never a later one, and none begins before it arrived.
 //!
-//! What lateness remains is in the deliveries, and counted ([`Lateness`]). Only a queue that reads a
-//! clock when asked may give another packet to one who asks late, or one that it would have withheld.
+//! What lateness remains is in the deliveries, and counted ([`Lateness`]). Only a queue that reads
+//! a clock when asked may give another packet to one who asks late, or one that it would have
+//! withheld.
 //!
 //! # Lateness that is allowed does not add up
 //!
-//! Timers of several wires that may be late by a `slack` can fire together, which spares interrupts.
-//! A packet then carries the time at which it was due, and for the next wire it arrived at that
-//! time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at most the
-//! slack, however many wires it crosses. What else is not as it would be with timers on time: the
-//! order of packets that arrive at a queue within one slack, and what the queue drops at that time.
+//! Timers of several wires that may be late by a `slack` can fire together, which spares
+//! interrupts. A packet then carries the time at which it was due, and for the next wire it arrived
+//! at that time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at
+//! most the slack, however many wires it crosses. What else is not as it would be with timers on
+//! time: the order of packets that arrive at a queue within one slack, and what the queue drops at
+//! that time.
 //!
 //! # When the end of a serialization is an event
 //!
 //! The end must be seen in time only if somebody depends on it: the sending socket, whose
-//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else it
-//! is made up for later without anybody noticing, and needs no timer: what waits in a FIFO behind a
-//! busy wire begins when the next arrival or the next delivery is seen to, with the times of rule 1.
+//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else
+//! it is made up for later without anybody noticing, and needs no timer: what waits in a FIFO
+//! behind a busy wire begins when the next arrival or the next delivery is seen to, with the times
+//! of rule 1.
 //!
 //! # What is in flight has a limit
 //!
-//! Packets in flight are in nobody's account, and a device that takes none, being stopped, would let
-//! them pile up. So they have a limit, in bytes: a wire holds `rate × delay`, whatever its packets are
-//! like. Where it is reached, nothing is lost: the wire stays idle, and what waits stays in the queue,
-//! whose business it is what to do when it is full. The next packet begins when those delivered have
-//! made room, at the time at which the last of them was due: it is sent as if the sender had stopped
-//! its transmitter (and `limit / delay` is then the rate).
+//! Packets in flight are in nobody's account, and a device that takes none, being stopped, would
+//! let them pile up. So they have a limit, in bytes: a wire holds `rate × delay`, whatever its
+//! packets are like. Where it is reached, nothing is lost: the wire stays idle, and what waits
+//! stays in the queue, whose business it is what to do when it is full. The next packet begins when
+//! those delivered have made room, at the time at which the last of them was due: it is sent as if
+//! the sender had stopped its transmitter (and `limit / delay` is then the rate).
 //!
-//! Timers that are late do show here, as what is due and not yet delivered counts: an arrival may find
-//! no room for one that should have begun before. Both then begin no earlier than this arrival. A
-//! limit that has room for what comes in while a timer is late never shows.
+//! Timers that are late do show here, as what is due and not yet delivered counts: an arrival may
+//! find no room for one that should have begun before. Both then begin no earlier than this
+//! arrival. A limit that has room for what comes in while a timer is late never shows.
 //!
 //! # How long a call may take
 //!
 //! Rule 2 allows no call to leave off in the middle: an arrival that joined the queue then could be
-//! served in place of one that should have begun before it came, and at that time. But a call cannot
-//! begin more packets than the queue holds, for none joins it meanwhile, and each packet begins once:
-//! a call's time is bounded by the queue's limit, and a packet's share of all calls by a constant.
-//! That a call seldom begins more than [`BATCH`] packets is for a timer to see to. It matters where
-//! the delay is long against a packet's time, until the first delivery; from then on there is one for
-//! each packet.
+//! served in place of one that should have begun before it came, and at that time. But a call
+//! cannot begin more packets than the queue holds, for none joins it meanwhile, and each packet
+//! begins once: a call's time is bounded by the queue's limit, and a packet's share of all calls by
+//! a constant. That a call seldom begins more than [`BATCH`] packets is for a timer to see to. It
+//! matters where the delay is long against a packet's time, until the first delivery; from then on
+//! there is one for each packet.
 
 use super::line::{Params, Wire};
 use crate::common::histogram::Lateness;
@@ -102,9 +105,9 @@ pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
     }
 }
 
-/// Packets after which a queue that need not be asked in time is asked all the same: so many begin in
-/// one call of [`Link::advance`], if they are of one length. More only if a timer was late, or if long
-/// packets are followed by short ones.
+/// Packets after which a queue that need not be asked in time is asked all the same: so many begin
+/// in one call of [`Link::advance`], if they are of one length. More only if a timer was late, or
+/// if long packets are followed by short ones.
 pub const BATCH: u32 = 64;
 
 /// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
@@ -126,7 +129,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// An idle link. A packet begins while less than `limit` bytes are in flight (and 0 counts as 1).
+    /// An idle link. A packet begins while less than `limit` bytes are in flight (and 0 counts as
+    /// 1).
     pub fn new(params: Params, limit: u32) -> Self {
         Self {
             wire: Wire::new(params),
@@ -194,7 +198,8 @@ impl Link {
         if ends.waiting() != 0 {
             return self.catch_up(now, ends);
         }
-        // The end of a serialization that no other follows is as frequent as packets on an idle wire.
+        // The end of a serialization that no other follows is as frequent as packets on an idle
+        // wire.
         if self.sending {
             ends.sent();
             self.sending = false;
@@ -238,8 +243,8 @@ impl Link {
         }
     }
 
-    /// A packet joined the queue at `now`, after [`Link::advance`]; the `first` one if the queue was
-    /// empty until then.
+    /// A packet joined the queue at `now`, after [`Link::advance`]; the `first` one if the queue
+    /// was empty until then.
     #[inline]
     pub fn arrived(&mut self, now: u64, first: bool) {
         if first {

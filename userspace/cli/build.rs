@@ -28,7 +28,8 @@ fn main() {
     let manifest = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where");
     let root = Path::new(&manifest).join("../..");
     let mut text = "[".to_owned();
-    // A package of this crate alone has no source of the others: then nothing is known to be current.
+    // A package of this crate alone has no source of the others: then nothing is known to be
+    // current.
     if root.join("kmod/lib.rs").exists() {
         let parts = read::parts(&root).unwrap_or_else(|error| panic!("reading sources: {error}"));
         for (name, source) in parts {

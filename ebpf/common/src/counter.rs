@@ -27,7 +27,8 @@ macro_rules! counters {
 counters! {
     /// Packets that got a tag.
     Tagged = "tag.tagged",
-    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host, or are not IP.
+    /// Packets left as they were because they carry no payload of a TCP or UDP socket of this host,
+    /// or are not IP.
     TagPassed = "tag.passed",
     /// Packets that got a rank but no tag: with it they would exceed the MTU or 65,535 bytes.
     TagTooLong = "tag.too_long",
@@ -52,8 +53,8 @@ counters! {
     ReadPassed = "read.passed",
     /// Packets whose tag is malformed: treated as packets without.
     ReadMalformed = "read.malformed",
-    /// Packets without a tag, or with a malformed one, that are long enough to hold data and got the least
-    /// urgent rank for it.
+    /// Packets without a tag, or with a malformed one, that are long enough to hold data and got
+    /// the least urgent rank for it.
     ReadLast = "read.last",
     /// Packets that got a hash of their own.
     Sprayed = "read.sprayed",

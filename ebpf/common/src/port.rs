@@ -25,8 +25,8 @@ weft_mechanisms::named! {
         RoundRobin = 1 "round-robin",
         /// Any path.
         Random = 2 "random",
-        /// The path that the packet's tag says, in the place of an upstream queue: its number and 1. A packet
-        /// that says none goes by its flow's.
+        /// The path that the packet's tag names in place of an upstream queue (its number plus 1).
+        /// A packet without one follows its flow's path.
         Path = 3 "path",
     }
 }
@@ -42,7 +42,8 @@ weft_mechanisms::named! {
 }
 
 weft_mechanisms::named! {
-    /// The rank that a switch gives to a packet without a tag that is longer than [`MAX_WITHOUT_DATA`].
+    /// The rank that a switch gives to a packet without a tag that is longer than
+    /// [`MAX_WITHOUT_DATA`].
     Untagged {
         /// The least urgent, where hosts tag their data: the packet's sender did not, or could not.
         Last = 0 "last",
@@ -51,12 +52,12 @@ weft_mechanisms::named! {
     }
 }
 
-/// Bytes of an IP packet that need not hold data. A TCP segment without payload has at most 100 (IPv6, all
-/// of TCP's options), `ping` sends 84 or 104.
+/// Bytes of an IP packet that need not hold data. A TCP segment without payload has at most 100
+/// (IPv6, all of TCP's options), `ping` sends 84 or 104.
 pub const MAX_WITHOUT_DATA: u32 = 128;
 
-/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers. It has a multiple of 8 bytes
-/// without padding.
+/// An entry of [`map::PORT`](super::map::PORT). The enumerations are stored as their numbers. It
+/// has a multiple of 8 bytes without padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Port {
@@ -70,8 +71,8 @@ pub struct Port {
     pub fixed: u32,
     /// Switch: [`Spray`].
     pub spray: u32,
-    /// Switch, [`Spray::RoundRobin`]: number of paths, 0 is any power of two; [`Spray::Path`]: how many ways on there are,
-    /// not 0.
+    /// Switch, [`Spray::RoundRobin`]: number of paths, 0 is any power of two; [`Spray::Path`]: how
+    /// many ways on there are, not 0.
     pub paths: u32,
     /// Switch, [`Spray::RoundRobin`]: packets sprayed so far.
     pub sprayed: u64,

@@ -24,7 +24,8 @@
 //!
 //! Errors: `EINVAL` for a value out of range or of another size, `EPERM` for another option of this
 //! level, and where weft's programs are not attached to the socket's cgroup the kernel's own
-//! `ENOPROTOOPT` (of `getsockopt` on IPv4 sockets: `EOPNOTSUPP`). A socket belongs to the cgroup in which it was made.
+//! `ENOPROTOOPT` (of `getsockopt` on IPv4 sockets: `EOPNOTSUPP`). A socket belongs to the cgroup in
+//! which it was made.
 
 /// The level: "weft" in ASCII.
 pub const LEVEL: i32 = 0x7765_6674;

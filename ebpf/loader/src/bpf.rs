@@ -176,8 +176,8 @@ pub(crate) fn attached_by_name(hook: Hook<'_>, name: &str) -> Result<Vec<Program
     Ok(programs)
 }
 
-/// What a map is like. That tells which one it is; its name does not, as aya gives maps none where it
-/// cannot read the kernel's version (a release candidate's is `7.3-amd64`).
+/// What a map is like. That tells which one it is; its name does not, as aya gives maps none where
+/// it cannot read the kernel's version (a release candidate's is `7.3-amd64`).
 pub(crate) struct Shape {
     name: &'static str,
     kind: MapType,

@@ -2,9 +2,9 @@
 
 //! Programs as filters of a `clsact` qdisc.
 //!
-//! With `direct-action` a program's return value is the verdict: `TC_ACT_UNSPEC` goes on to the next
-//! filter, as `TCX_NEXT`, which is the same number, goes on to the next program. Programs at tcx run
-//! before them.
+//! With `direct-action` a program's return value is the verdict: `TC_ACT_UNSPEC` goes on to the
+//! next filter, as `TCX_NEXT`, which is the same number, goes on to the next program. Programs at
+//! tcx run before them.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};

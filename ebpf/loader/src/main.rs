@@ -106,7 +106,8 @@ struct Attach {
     /// Host: rank under policy `fixed` of flows without a class [default: 0]
     #[arg(long, requires = "dev", value_name = "RANK")]
     fixed: Option<u32>,
-    /// Host: which packets get a tag: those with payload of TCP and UDP, or all of IP [default: data]
+    /// Host: which packets get a tag: those with payload of TCP and UDP, or all of IP [default:
+    /// data]
     #[arg(long, requires = "dev", value_parser = PossibleValuesParser::new(names(Tagged::ALL, Tagged::name)))]
     tagged: Option<String>,
     /// Host: let one rank stand for a burst of up to 64 KiB, which is faster [default: off]

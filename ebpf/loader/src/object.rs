@@ -20,8 +20,8 @@ const EMBEDDED: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("WEFT_EBPF
 #[cfg(not(embedded_object))]
 const EMBEDDED: Option<&[u8]> = None;
 
-/// How many ports may share programs; that times the size of a [`Port`](weft_ebpf_common::port::Port)
-/// is taken for it.
+/// How many ports may share programs; that times the size of a
+/// [`Port`](weft_ebpf_common::port::Port) is taken for it.
 pub(crate) const MAX_SHARING: u16 = 4096;
 
 /// For how many ports programs are.

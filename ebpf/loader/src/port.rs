@@ -44,9 +44,9 @@ unsafe impl aya::Pod for Value {}
 /// Where the kernel runs a device's programs. What they do is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hook {
-    /// Linux 6.6's, which knows programs and nothing else. Attaching and detaching one, and removing
-    /// its device, each wait for all processors (`synchronize_rcu`), with the lock that is needed
-    /// for all changes to all devices (the RTNL).
+    /// Linux 6.6's, which knows programs and nothing else. Attaching and detaching one, and
+    /// removing its device, each wait for all processors (`synchronize_rcu`), with the lock that is
+    /// needed for all changes to all devices (the RTNL).
     #[default]
     Tcx,
     /// A qdisc with filters, as before. Nothing waits, so that it is the one for many devices.

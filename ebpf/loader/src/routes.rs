@@ -4,8 +4,8 @@
 //!
 //! The route, not the device, gets the smaller MTU. TCP derives its segment size from it, UDP
 //! fragments by it or is told `EMSGSIZE`; and the device still takes the tagged packets of others,
-//! which are as long as the link allows: a veth with a smaller MTU would drop those. Locked, so that
-//! path MTU discovery does not set it anew. IPv6 has a setting per device for the same
+//! which are as long as the link allows: a veth with a smaller MTU would drop those. Locked, so
+//! that path MTU discovery does not set it anew. IPv6 has a setting per device for the same
 //! (`net.ipv6.conf.DEV.mtu`), IPv4 does not.
 
 use std::net::Ipv4Addr;

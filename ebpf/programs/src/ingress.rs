@@ -51,9 +51,9 @@ pub fn weft_read(ctx: TcContext) -> i32 {
     NEXT
 }
 
-/// A packet without a tag keeps rank 0, the most urgent, unless it may hold data and hosts tag theirs.
-/// Else a host could gain by sending data without a tag, and one whose packets have no room for a tag (a
-/// route without `mtu lock`) would overtake all others unnoticed.
+/// A packet without a tag keeps rank 0, the most urgent, unless it may hold data and hosts tag
+/// theirs. Else a host could gain by sending data without a tag, and one whose packets have no room
+/// for a tag (a route without `mtu lock`) would overtake all others unnoticed.
 #[inline(always)]
 fn rank_untagged(ctx: &TcContext) {
     if ctx.len() <= ETHERNET_HEADER as u32 + MAX_WITHOUT_DATA {

@@ -8,8 +8,8 @@
 //! are; if not, it counts with its bits reversed, so that any 2^k packets in a row hit each of 2^k
 //! ranges once (van der Corput's sequence).
 //!
-//! A packet whose tag says its path takes the middle of that way's range. Of paths with several choices a switch
-//! makes one: `stride` paths in a row agree in it.
+//! A packet whose tag says its path takes the middle of that way's range. Of paths with several
+//! choices a switch makes one: `stride` paths in a row agree in it.
 //!
 //! A qdisc that tells flows apart by that hash, as `pfabric` does, would see every packet as a flow
 //! of its own. So at egress the hash is taken away, and the kernel computes the flow's again.
@@ -25,7 +25,8 @@ use weft_ebpf_common::{counter::Counter, port::Spray};
 
 use crate::{maps, packet::NEXT};
 
-/// Gives the packet its hash if the switch sprays. `said`: what its tag has for an upstream queue, 0 for none.
+/// Gives the packet its hash if the switch sprays. `said`: what its tag has for an upstream queue,
+/// 0 for none.
 #[inline(always)]
 pub(crate) fn spray(ctx: &TcContext, said: u32) {
     const ROUND_ROBIN: u32 = Spray::RoundRobin as u32;

@@ -4,8 +4,9 @@
 //! `skb->priority` and in a tag.
 //!
 //! Packets without payload (acknowledgements, SYN, FIN) stay as they are: their rank is 0, the most
-//! urgent. Where all packets are to carry a tag, as something else than the rank goes with it, they get one, too. All segments of a GSO packet carry the rank of its first; the loader by default sees to
-//! it that there is but one.
+//! urgent. Where all packets are to carry a tag, as something else than the rank goes with it, they
+//! get one, too. All segments of a GSO packet carry the rank of its first; the loader by default
+//! sees to it that there is but one.
 
 use aya_ebpf::{
     EbpfContext as _, bindings::__sk_buff, helpers::generated::bpf_check_mtu, macros::classifier,
@@ -96,8 +97,9 @@ fn run(ctx: &TcContext) -> Counter {
     }
 }
 
-/// Where a packet's payload begins (upper half), and its rank (lower half), or [`NOTHING`]: one number, as the compiler
-/// leaves parts of an `Option` undefined, which it may move about all the same, and the verifier may not see.
+/// Where a packet's payload begins (upper half), and its rank (lower half), or [`NOTHING`]: one
+/// number, as the compiler leaves parts of an `Option` undefined, which it may move about all the
+/// same, and the verifier may not see.
 #[inline(always)]
 fn find(ctx: &TcContext, port: &Port, transport: &Transport) -> u64 {
     let Some(packet) = Packet::read(ctx, transport) else {

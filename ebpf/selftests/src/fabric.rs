@@ -41,8 +41,8 @@ pub(crate) fn address(version: Version, number: u8, host: u8) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// `sender` (`eth`) – `first` (`left`, `right`…) – `second` (`left`…, `right`) – `receiver` (`eth`),
-/// nets 1, 2 (and more, if the switches have several links), and 9.
+/// `sender` (`eth`) – `first` (`left`, `right`…) – `second` (`left`…, `right`) – `receiver`
+/// (`eth`), nets 1, 2 (and more, if the switches have several links), and 9.
 pub(crate) struct Path {
     pub(crate) object: Object,
     pub(crate) sender: Namespace,

@@ -26,8 +26,8 @@ use weft_mechanisms::heap::Heap;
 struct Table {
     algorithm: &'static str,
     scenarios: &'static [&'static str],
-    /// Runs so many steps of a scenario at a backlog; how many were in fact made. What is counted is
-    /// what happens in functions named `measured_…`.
+    /// Runs so many steps of a scenario at a backlog; how many were in fact made. What is counted
+    /// is what happens in functions named `measured_…`.
     run: fn(&str, u32, u32) -> u32,
 }
 

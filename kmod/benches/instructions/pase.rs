@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `pase`: an arbitrator of one link with n flows.
 //!
-//! - `remaining`: a flow says how much it has left, as it does each round-trip time: it moves up in the
-//!   order.
+//! - `remaining`: a flow says how much it has left, as it does each round-trip time: it moves up in
+//!   the order.
 //! - `demand`: a flow says that it can send more, or less.
 //! - `same`: a flow says what it said before.
 //! - `new`: a flow begins, and another one ends.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `wire`.
 //!
-//! One step is a packet's way through a link, from its arrival at a queue of n packets to its delivery,
-//! with what the kernel asks on it, after n packets that do not count:
+//! One step is a packet's way through a link, from its arrival at a queue of n packets to its
+//! delivery, with what the kernel asks on it, after n packets that do not count:
 //!
 //! - `owned`: a timer ends each serialization, as of packets that a socket accounts for.
 //! - `forwarded`: each delivery sees to the next packet, too.

@@ -2,8 +2,9 @@
 //! A naive switch, the paper's text word by word: every answer is found by looking at all packets,
 //! and at all that was ever said.
 //!
-//! Both switches go through a [`Scenario`] side by side, operation by operation; after each, what can
-//! be seen of them is compared. A scenario is made of any bytes, by a property test or a fuzzer.
+//! Both switches go through a [`Scenario`] side by side, operation by operation; after each, what
+//! can be seen of them is compared. A scenario is made of any bytes, by a property test or a
+//! fuzzer.
 
 use super::rig::{from, share, Rig, HRTT, LINK, REFRESH, TUNING};
 use std::collections::{BTreeMap, VecDeque};
@@ -818,7 +819,8 @@ impl Switch {
         let counters = self.counters();
         for (number, (port, naive)) in rig.ports.iter().zip(&self.ports).enumerate() {
             assert_eq!(port.bytes(), naive.bytes(), "bytes at port {number}");
-            // The invariant: a counter is zero iff no over-threshold packet of that queue is inside.
+            // The invariant: a counter is zero iff no over-threshold packet of that queue is
+            // inside.
             for queue in 0..UPSTREAM {
                 let device = number as u32 + 1;
                 let expected = counters.get(&(device, queue)).copied().unwrap_or(0);

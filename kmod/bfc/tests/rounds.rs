@@ -63,7 +63,8 @@ fn queues_with_packets_of_any_length_get_the_same_share() {
     let mut rounds = all(&mut queues);
     let bytes = serve(&mut rounds, &mut queues, QUANTUM, 100_000);
     let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
-    // Shreedhar and Varghese, Lemma 2: no two differ by more than a quantum and a packet, at any time.
+    // Shreedhar and Varghese, Lemma 2: no two differ by more than a quantum and a packet, at any
+    // time.
     assert!(most - least <= 2 * u64::from(QUANTUM), "{bytes:?}");
     assert!(*least > 1_000_000);
 }

@@ -270,8 +270,8 @@ fn an_impossible_header_length_is_left_to_the_dissector() {
     }
 }
 
-/// Flows that differ in a port only, as those of a load generator, over the entries of a flow table:
-/// the number of pairs that share an entry is what chance would give.
+/// Flows that differ in a port only, as those of a load generator, over the entries of a flow
+/// table: the number of pairs that share an entry is what chance would give.
 #[test]
 fn neighbouring_flows_spread_as_if_by_chance() {
     const FLOWS: u16 = 1000;

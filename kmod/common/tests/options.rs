@@ -195,8 +195,8 @@ fn is_read_strictly(row: &Row) -> bool {
     )
 }
 
-/// A request is refused for the first attribute that is malformed or said before, and after that, in
-/// the order of the table, for the first whose value is refused alone.
+/// A request is refused for the first attribute that is malformed or said before, and after that,
+/// in the order of the table, for the first whose value is refused alone.
 fn model(qdisc: &Qdisc, list: &[Attribute]) -> Result<(), Refusal> {
     let mut said = Vec::<&Attribute>::new();
     for it in list {

@@ -46,8 +46,8 @@ fn the_priority_is_set_to_be_the_remaining_flow_size() {
 }
 
 /// "… packets that are transmitted earlier have lower priority than packets that are transmitted
-/// later (because they have relatively higher remaining flow sizes in their priority fields)" (§4.1).
-/// A higher number is a lower priority.
+/// later (because they have relatively higher remaining flow sizes in their priority fields)"
+/// (§4.1). A higher number is a lower priority.
 #[test]
 fn packets_that_are_transmitted_earlier_have_lower_priority() {
     let ranks = (0..1000).map(|n| of_size(Policy::Remaining, SIZE, n * 1000));

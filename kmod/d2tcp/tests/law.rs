@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The law against the paper's, in floating point, and against Linux's DCTCP where there is no deadline.
+//! The law against the paper's, in floating point, and against Linux's DCTCP where there is no
+//! deadline.
 
 use proptest::prelude::*;
 use weft_mechanisms::d2tcp::law::{imminence, Law, Pace, Task, LEAST, LEAST_WINDOW, MOST};

@@ -63,7 +63,8 @@ fn join(switch: &mut Switch, device: u32, options: Options) -> Option<u16> {
     joined.map(|(number, _)| number)
 }
 
-/// A packet of a port leaves it. As what is shown of a switch is asked for next, all ports are looked at.
+/// A packet of a port leaves it. As what is shown of a switch is asked for next, all ports are
+/// looked at.
 fn depart(switch: &mut Switch, port: u16) {
     switch
         .departures(port)
@@ -261,7 +262,8 @@ fn few_ports_are_asked_whether_they_can_send() {
     );
 }
 
-/// What leaves a port makes room there and in the shared buffer, though the switch is not told of it.
+/// What leaves a port makes room there and in the shared buffer, though the switch is not told of
+/// it.
 #[test]
 fn a_departure_makes_room_for_all() {
     let share = |options| Options {
@@ -330,8 +332,8 @@ fn with_a_shared_buffer_a_port_that_has_its_share_detours() {
     let decision = arrive(&mut switch, 0);
     let (port, mark, reason) = (1, true, Reason::Share);
     assert_eq!(decision, Decision::Detour { port, mark, reason });
-    // "upon extreme congestion which overflows the whole shared buffer": a port that still has less than
-    // what is free, 14 more of which leave 22,500 bytes.
+    // "upon extreme congestion which overflows the whole shared buffer": a port that still has less
+    // than what is free, 14 more of which leave 22,500 bytes.
     for _ in 0..14 {
         assert!(matches!(
             arrive(&mut switch, 0),

@@ -177,7 +177,8 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     let mut sixth = whole.clone();
     sixth[0] = 0x65;
     assert_eq!(sort(0x0800, &sixth, &ends(HOST)), Sort::Other);
-    // A header that claims to be shorter than any: what is in the place of ports is not read beyond it.
+    // A header that claims to be shorter than any: what is in the place of ports is not read beyond
+    // it.
     let mut short = whole;
     short[0] = 0x40;
     assert_eq!(sort(0x0800, &short, &ends(HOST)), Sort::To(to, false));

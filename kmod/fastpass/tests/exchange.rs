@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Both ends over a network that loses, delays, reorders, repeats and forges, while either of them restarts: in
-//! the end every timeslot that was asked for has come, and none twice.
+//! Both ends over a network that loses, delays, reorders, repeats and forges, while either of them
+//! restarts: in the end every timeslot that was asked for has come, and none twice.
 
 use std::collections::{HashMap, HashSet};
 

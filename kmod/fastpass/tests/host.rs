@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A host between its packets and an arbiter, over a network that loses and delays, with timers that are late: what
-//! waits is sent in the order in which it came, in timeslots that were given for it, as much in each as fits; and it
-//! is called, and calls, only as the kernel does.
+//! A host between its packets and an arbiter, over a network that loses and delays, with timers
+//! that are late: what waits is sent in the order in which it came, in timeslots that were given
+//! for it, as much in each as fits; and it is called, and calls, only as the kernel does.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -516,8 +516,8 @@ fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
     assert_eq!(host.counters().full, 2);
 }
 
-/// Whatever the options, and however long it takes to say something: a round is what was due when it began, once, and as long as it took nothing
-/// is said after it.
+/// Whatever the options, and however long it takes to say something: a round is what was due when
+/// it began, once, and as long as it took nothing is said after it.
 #[test]
 fn a_round_ends_however_long_it_takes() {
     const MANY: u16 = 4096;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What two hosts say of the paths between them is what was lost there, whatever is lost; and it is said in few words.
+//! What two hosts say of the paths between them is what was lost there, whatever is lost; and it is
+//! said in few words.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,7 +27,8 @@ fn of(entries: &[Entry], peer: u16, path: u8) -> Entry {
     *found.unwrap()
 }
 
-/// Packets lost of those that were sent when `sender` was told, as an arbiter knows it of a later report of the receiver's.
+/// Packets lost of those that were sent when `sender` was told, as an arbiter knows it of a later
+/// report of the receiver's.
 fn missing(sender: Entry, receiver: Entry) -> u16 {
     let behind = sender.sent.wrapping_sub(receiver.seen) as i16;
     receiver.lost.wrapping_add(behind.max(0) as u16)
@@ -122,7 +124,8 @@ fn a_report_is_bounded_and_the_next_one_goes_on_where_it_ended() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever of their packets is lost, all of them for a while included, and however many there are.
+    /// Whatever of their packets is lost, all of them for a while included, and however many there
+    /// are.
     #[test]
     fn what_both_say_is_what_was_lost(seed: u64, phases in prop::collection::vec(
         (0..3_u8, 1..20_000_u32, 0..=100_u64), 1..8,

@@ -46,7 +46,8 @@ fn who_is_no_endpoint_and_where_there_is_no_path_there_is_no_way() {
     assert_eq!(ways.choose(0, 1, 256, PATIENCE, u32::MAX), Some(255));
 }
 
-/// An endpoint that asks, and asks again a time-out later; the arbiter's host, which answers; some of the paths are dead.
+/// An endpoint that asks, and asks again a time-out later; the arbiter's host, which answers; some
+/// of the paths are dead.
 #[test]
 fn an_endpoint_is_not_cut_off_while_one_path_is_left() {
     let mut random = Random::new(3);

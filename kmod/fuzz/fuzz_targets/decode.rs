@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Any bytes into every decoder of weft-mechanisms: `cd kmod && RUSTC_BOOTSTRAP=1 cargo fuzz run decode`.
+//! Any bytes into every decoder of weft-mechanisms: `cd kmod && RUSTC_BOOTSTRAP=1 cargo fuzz run
+//! decode`.
 
 #![no_main]
 

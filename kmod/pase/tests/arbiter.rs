@@ -42,7 +42,8 @@ fn a_flow_without_has_the_base_rate() {
     assert_eq!(link.update(&flow(2, 20, 70), 0), says(3, 0));
 }
 
-/// "PrioQue = ⌈ADH/C⌉", but for what is a multiple of C: the top queue is of those who have a share.
+/// "PrioQue = ⌈ADH/C⌉", but for what is a multiple of C: the top queue is of those who have a
+/// share.
 #[test]
 fn the_queue_is_one_more_than_how_often_the_demand_ahead_fills_the_link() {
     for (ahead, queue) in [

@@ -143,8 +143,8 @@ fn of_two_flows_with_one_place_the_second_waits_until_the_first_is_gone() {
 }
 
 proptest! {
-    /// Whatever happens: at most one message of a flow waits, all are sent in the end, the last one says
-    /// whether the flow still asks, and numbers rise.
+    /// Whatever happens: at most one message of a flow waits, all are sent in the end, the last one
+    /// says whether the flow still asks, and numbers rise.
     #[test]
     fn the_line_holds_each_flow_once(
         steps in prop::collection::vec((0..3_u8, 1..3 * FLOWS), 0..6000),

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use weft_mechanisms::pase::guard::Guard;
 
-/// "When a flow moves to a higher priority queue, we wait for the ACKs of already sent packets to be
-/// received before sending packets with the updated priority."
+/// "When a flow moves to a higher priority queue, we wait for the ACKs of already sent packets to
+/// be received before sending packets with the updated priority."
 #[test]
 fn to_a_higher_queue_it_waits_for_the_acks_of_what_was_sent() {
     let mut guard = Guard::new(5);
@@ -60,8 +60,8 @@ enum Event {
 }
 
 proptest! {
-    /// A sender, a port of strict priorities, a receiver: whatever verdicts come when, and however late
-    /// acknowledgements are, no packet overtakes another.
+    /// A sender, a port of strict priorities, a receiver: whatever verdicts come when, and however
+    /// late acknowledgements are, no packet overtakes another.
     #[test]
     fn no_packet_overtakes_another(
         events in prop::collection::vec(prop_oneof![

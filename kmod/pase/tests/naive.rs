@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The naive arbitrator, a list that is sorted each time; and what strict priority over a whole fabric
-//! gives, by one who knows all of it.
+//! The naive arbitrator, a list that is sorted each time; and what strict priority over a whole
+//! fabric gives, by one who knows all of it.
 //!
-//! A scenario of the arbitrator's is made by a property test, or from a fuzzer's bytes ([`Scenario::decode`]).
+//! A scenario of the arbitrator's is made by a property test, or from a fuzzer's bytes
+//! ([`Scenario::decode`]).
 #![allow(dead_code)] // each user takes its part
 
 use weft_mechanisms::heap::Heap;
@@ -122,7 +123,8 @@ impl Scenario {
     }
 }
 
-/// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of its last updates.
+/// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of
+/// its last updates.
 pub(crate) struct Naive {
     pub(crate) link: Link,
     pub(crate) capacity: usize,
@@ -198,7 +200,8 @@ impl Naive {
     }
 }
 
-/// What each flow may send if the most urgent takes all it can of its links, then the next, and so on.
+/// What each flow may send if the most urgent takes all it can of its links, then the next, and so
+/// on.
 pub(crate) fn strict_priority(rates: &[u64], flows: &[(Flow, Vec<usize>)]) -> Vec<u64> {
     let mut left = rates.to_vec();
     let mut order: Vec<usize> = (0..flows.len()).collect();

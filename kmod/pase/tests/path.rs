@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Arbitration from the bottom up, over a tree of hosts, racks and pods, against strict priority by one
-//! who knows the whole fabric.
+//! Arbitration from the bottom up, over a tree of hosts, racks and pods, against strict priority by
+//! one who knows the whole fabric.
 
 use super::naive::strict_priority;
 use proptest::prelude::*;
@@ -95,8 +95,8 @@ fn within_a_rack_only_the_source_and_the_destination_are_asked() {
     assert_eq!(asked, [3, 3]);
 }
 
-/// "Lower level arbitrators … can do early pruning by discarding flows that are unlikely to become part of
-/// the top priority queue" (§1).
+/// "Lower level arbitrators … can do early pruning by discarding flows that are unlikely to become
+/// part of the top priority queue" (§1).
 #[test]
 fn a_flow_below_the_top_queue_is_not_sent_further_up() {
     for (deepest, asked) in [(0, 1), (1, 1), (2, 3)] {
@@ -131,8 +131,8 @@ fn a_flow_that_falls_is_taken_back_from_the_links_above() {
     assert_eq!(tree.ask(&links_of(8), &flow(3, 20), TOP).0.rate, 0);
 }
 
-/// "Both early pruning and delegation reduce the arbitration overhead" (§1), "especially at high loads"
-/// (§4.3.1): the more flows, the larger the share of what is not asked.
+/// "Both early pruning and delegation reduce the arbitration overhead" (§1), "especially at high
+/// loads" (§4.3.1): the more flows, the larger the share of what is not asked.
 #[test]
 fn pruning_saves_more_the_more_flows_there_are() {
     let saved = |count: u64| {
@@ -158,8 +158,8 @@ fn pruning_saves_more_the_more_flows_there_are() {
 }
 
 proptest! {
-    /// All flows go to the root: each gets exactly what strict priority over the whole tree gives it,
-    /// in whatever order they ask, with or without pruning.
+    /// All flows go to the root: each gets exactly what strict priority over the whole tree gives
+    /// it, in whatever order they ask, with or without pruning.
     #[test]
     fn where_all_go_to_the_root_each_has_what_strict_priority_gives(
         rates in rates(), flows in flows(60), deepest in 0..=QUEUES,
@@ -168,16 +168,16 @@ proptest! {
         let oracle = strict_priority(&rates, &paths);
         let mut tree = Tree::new(&rates);
         let mut given = Vec::new();
-        // What a flow is told depends on what the more urgent ones were: after as many rounds as there are flows none
-        // is told anything else.
+        // What a flow is told depends on what the more urgent ones were: after as many rounds as
+        // there are flows none is told anything else.
         for _ in 0..paths.len() {
             given = paths.iter().map(|(flow, half)| tree.ask(half, flow, deepest).0.rate).collect();
         }
         prop_assert_eq!(given, oracle);
     }
 
-    /// Both halves, flows within racks and between them: what the top queues are told fits every link, and
-    /// the most urgent of all has what strict priority gives it.
+    /// Both halves, flows within racks and between them: what the top queues are told fits every
+    /// link, and the most urgent of all has what strict priority gives it.
     #[test]
     fn what_is_given_fits_each_link(
         rates in prop::collection::vec(prop_oneof![0..50_u64, Just(10), Just(30)], 2 * LINKS),

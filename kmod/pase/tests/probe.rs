@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use weft_mechanisms::pase::probe::{Answer, Probing, Timeout};
 
-/// "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout based
-/// retransmissions)."
+/// "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout
+/// based retransmissions)."
 #[test]
 fn in_the_top_queue_a_timeout_sends_the_packet() {
     let mut probing = Probing::default();
@@ -16,8 +16,8 @@ fn in_the_top_queue_a_timeout_sends_the_packet() {
     assert_eq!(probing.on_ack(false), Answer::Nothing);
 }
 
-/// "We use small probe packets instead of retransmitting the entire packet whenever a flow, mapped to one
-/// of the lower priority queues, times out."
+/// "We use small probe packets instead of retransmitting the entire packet whenever a flow, mapped
+/// to one of the lower priority queues, times out."
 #[test]
 fn in_a_lower_queue_a_timeout_sends_a_probe() {
     for queue in 2..=8 {
@@ -27,8 +27,8 @@ fn in_a_lower_queue_a_timeout_sends_a_probe() {
     }
 }
 
-/// "If we receive an ACK for the probe packet (but not the original packet), it is a sign that the data
-/// packet was lost, so we retransmit the original data packet."
+/// "If we receive an ACK for the probe packet (but not the original packet), it is a sign that the
+/// data packet was lost, so we retransmit the original data packet."
 #[test]
 fn an_ack_for_the_probe_but_not_the_packet_says_that_it_was_lost() {
     let mut probing = Probing::default();
@@ -48,8 +48,8 @@ fn an_ack_for_the_packet_says_that_it_had_only_waited() {
     assert_eq!(probing.on_ack(false), Answer::Nothing);
 }
 
-/// "If the probe packet is also delayed (no ACK received), we increase our timeout value (and resend
-/// another probe)."
+/// "If the probe packet is also delayed (no ACK received), we increase our timeout value (and
+/// resend another probe)."
 #[test]
 fn while_no_ack_is_received_each_timeout_sends_another_probe() {
     let mut probing = Probing::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Algorithm 2 and the sentences of §3.2 on the window, one by one; what the paper leaves open; and the
-//! law against a naive model.
+//! Algorithm 2 and the sentences of §3.2 on the window, one by one; what the paper leaves open; and
+//! the law against a naive model.
 
 use proptest::prelude::*;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -37,8 +37,8 @@ fn ack(packets: u32, marked: u32) -> Ack {
     }
 }
 
-/// "For the flows mapped to the top queue, the congestion window is set to Rref × RTT in order to reflect
-/// the reference rate assigned by the arbitrator."
+/// "For the flows mapped to the top queue, the congestion window is set to Rref × RTT in order to
+/// reflect the reference rate assigned by the arbitrator."
 #[test]
 fn in_the_top_queue_the_window_is_the_reference_rate_times_the_rtt() {
     for (rate, packets) in [
@@ -64,8 +64,8 @@ fn in_all_other_queues_the_window_is_set_to_one_packet() {
     }
 }
 
-/// "For the flows mapped to lower priority queues (except the bottom queue) … when an unmarked ACK is
-/// received, the window size is increased as cwnd = cwnd + 1/cwnd."
+/// "For the flows mapped to lower priority queues (except the bottom queue) … when an unmarked ACK
+/// is received, the window size is increased as cwnd = cwnd + 1/cwnd."
 #[test]
 fn in_the_intermediate_queues_an_unmarked_ack_adds_one_by_the_window() {
     for queue in 2..=7 {
@@ -178,7 +178,8 @@ fn another_rate_in_the_top_queue_counts_from_the_next_unmarked_ack() {
     assert_eq!(flow.packets(), 5);
 }
 
-/// "α is the weighted average of the fraction of marked packets": with DCTCP's weight of a sixteenth.
+/// "α is the weighted average of the fraction of marked packets": with DCTCP's weight of a
+/// sixteenth.
 #[test]
 fn alpha_goes_to_the_fraction_of_marked_packets() {
     for (marked, of) in [(0, 4), (1, 4), (1, 2), (1, 1)] {
@@ -243,8 +244,8 @@ fn a_timeout_makes_the_window_of_an_intermediate_queue_one_packet() {
     assert_eq!(top.packets(), 20);
 }
 
-/// §4.3.2: "PASE-DCTCP, where all flows (including the ones mapped to the top queue as well as the lowest
-/// priority queue) behave as DCTCP sources and do not use the reference rate."
+/// §4.3.2: "PASE-DCTCP, where all flows (including the ones mapped to the top queue as well as the
+/// lowest priority queue) behave as DCTCP sources and do not use the reference rate."
 #[test]
 fn without_guidance_all_queues_have_dctcps_law() {
     for queue in [1, 4, 8] {

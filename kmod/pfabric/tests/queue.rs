@@ -62,8 +62,8 @@ fn change<P: Copy>(
     evicted
 }
 
-/// The packets of Figure 2 in order of arrival. The text gives (a, 1), the last one, and the flow of
-/// the second one; the other ranks are of our choice.
+/// The packets of Figure 2 in order of arrival. The text gives (a, 1), the last one, and the flow
+/// of the second one; the other ranks are of our choice.
 fn figure_2(starvation_prevention: bool) -> Queue<(char, u32)> {
     let mut queue = queue(24, 0, starvation_prevention);
     for (name, flow, rank) in [('b', B, 4), ('a', A, 3), ('c', C, 5), ('a', A, 1)] {
@@ -72,8 +72,8 @@ fn figure_2(starvation_prevention: bool) -> Queue<(char, u32)> {
     queue
 }
 
-/// "Even though the last packet (a, 1) has the highest priority, the second packet in the queue which
-/// belongs to the same flow (a) is sent out because it arrived earlier."
+/// "Even though the last packet (a, 1) has the highest priority, the second packet in the queue
+/// which belongs to the same flow (a) is sent out because it arrived earlier."
 #[test]
 fn figure_2_the_second_packet_is_sent_out_because_it_arrived_earlier() {
     let mut queue = figure_2(true);
@@ -119,8 +119,8 @@ fn packets_that_arrived_earlier_are_serviced_though_more_packets_from_their_flow
     }
 }
 
-/// "Simply the earliest packet in the queue that has the same flow-id as the packet with the highest
-/// priority."
+/// "Simply the earliest packet in the queue that has the same flow-id as the packet with the
+/// highest priority."
 #[test]
 fn only_packets_of_the_same_flow_are_sent_before_the_one_with_the_highest_priority() {
     let mut queue = queue(24, 0, true);
@@ -262,8 +262,8 @@ fn no_packet_is_evicted_in_vain() {
     );
 }
 
-/// A call takes a bounded time, also one that rejects: of 8,700 packets of 60 bytes, which a packet of
-/// 524,280 would take the place of, it looks at 256.
+/// A call takes a bounded time, also one that rejects: of 8,700 packets of 60 bytes, which a packet
+/// of 524,280 would take the place of, it looks at 256.
 #[test]
 fn a_packet_takes_the_place_of_256_at_most() {
     let mut queue = queue(MAX_PACKETS, 522_000, true);

@@ -183,8 +183,8 @@ fn exact(params: Params, packets: &[Packet]) -> Exact {
     exact_limited(params, u32::MAX, packets)
 }
 
-/// The same with a limit: a packet begins when so many before it are delivered that less is in flight.
-/// What happens at one time, happens in this order: arrivals, deliveries, the beginning.
+/// The same with a limit: a packet begins when so many before it are delivered that less is in
+/// flight. What happens at one time, happens in this order: arrivals, deliveries, the beginning.
 fn exact_limited(params: Params, limit: u32, packets: &[Packet]) -> Exact {
     let rate = u128::from(params.rate.get());
     let mut arrivals = packets.iter().enumerate().peekable();
@@ -411,7 +411,8 @@ proptest! {
         }
     }
 
-    /// A limit that is far above what is in flight changes nothing, and neither does what it counts.
+    /// A limit that is far above what is in flight changes nothing, and neither does what it
+    /// counts.
     #[test]
     fn a_limit_that_is_not_reached_holds_nothing_back(
         packets in bursts(),
@@ -636,8 +637,8 @@ proptest! {
         let mut sources = packets.iter().enumerate().peekable();
         let mut now = 0;
         loop {
-            // Each wire's timer, set anew as the kernel's is: a time that it has is kept while it is
-            // within the slack.
+            // Each wire's timer, set anew as the kernel's is: a time that it has is kept while it
+            // is within the slack.
             for (link, test, timer) in &mut wires {
                 let event = link.next_event(test);
                 *timer = match (event, *timer) {
@@ -689,7 +690,8 @@ fn an_arrival_is_put_back_to_when_it_was_due_within_the_slack() {
     assert_eq!(arrival(1_000, None, 100), 1_000);
     assert_eq!(arrival(1_000, Some(950), 100), 950);
     assert_eq!(arrival(1_000, Some(900), 100), 900);
-    // Later than allowed, or of somebody else's: not further than the slack, and not into the future.
+    // Later than allowed, or of somebody else's: not further than the slack, and not into the
+    // future.
     assert_eq!(arrival(1_000, Some(10), 100), 900);
     assert_eq!(arrival(1_000, Some(2_000), 100), 1_000);
     assert_eq!(arrival(50, Some(10), 100), 10);

@@ -11,11 +11,12 @@
 //!
 //! - *empty*: at the device's root. Each packet leaves before the next one comes, and qdiscs that
 //!   may let a packet pass by an empty queue do.
-//! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost is
-//!   in every figure of that kind alike.
+//! - *backlog N*: under `hold`, which asks for a packet only when more than N are inside. Its cost
+//!   is in every figure of that kind alike.
 //!
-//! A qdisc that is *full*, with a backlog of all that it may hold, sends each packet by a second device: what
-//! is measured is a packet's whole way to there, and no packet ever leaves the backlog.
+//! A qdisc that is *full*, with a backlog of all that it may hold, sends each packet by a second
+//! device: what is measured is a packet's whole way to there, and no packet ever leaves the
+//! backlog.
 //!
 //! pktgen's packets all have one priority, which makes any priority queue a first-in-first-out one;
 //! for the subjects called *ranked* `hold` gives each packet a random one.
@@ -92,8 +93,8 @@ const SECOND: &str = "bench1";
 /// Packets sent before anything is measured: the first ones pay for memory that the others reuse.
 const WARM_UP: u64 = 1_000;
 
-/// How many times the backlog is sent before anything is measured. It fills the queue, and then takes
-/// it to a steady state: what stays is what leaves last, not what came first.
+/// How many times the backlog is sent before anything is measured. It fills the queue, and then
+/// takes it to a steady state: what stays is what leaves last, not what came first.
 const TURNOVERS: u64 = 11;
 
 /// Backlog and flows, as in "at backlogs 1, 24, 1,000, 10,000 and flows 1, 24, 1,000, 10,000".

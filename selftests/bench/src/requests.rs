@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a request about a qdisc costs: how much longer it takes for what waits there, and for what its options
-//! reserve. Whoever has a network namespace of his own can make it, and for as long as it holds the qdisc's lock no
-//! packet of the device goes.
+//! What a request about a qdisc costs: how much longer it takes for what waits there, and for what
+//! its options reserve. Whoever has a network namespace of his own can make it, and for as long as
+//! it holds the qdisc's lock no packet of the device goes.
 //!
-//! Each figure is of a whole `tc` process, from fork to end, under a clock of which a nanosecond is an
-//! instruction: what does not depend on the qdisc is the same in all of them.
+//! Each figure is of a whole `tc` process, from fork to end, under a clock of which a nanosecond is
+//! an instruction: what does not depend on the qdisc is the same in all of them.
 
 use std::time::Instant;
 

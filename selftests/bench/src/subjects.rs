@@ -14,13 +14,13 @@ pub(crate) struct Subject {
     pub(crate) priorities: u32,
     /// Transmit time that each packet is given, in ns after its arrival; 0 gives none.
     pub(crate) txtime_ns: u64,
-    /// Whether the backlog is all that it may hold, so that each packet of the measurement finds it full; it
-    /// goes by a second device, which has this qdisc.
+    /// Whether the backlog is all that it may hold, so that each packet of the measurement finds it
+    /// full; it goes by a second device, which has this qdisc.
     pub(crate) full: Option<&'static str>,
 }
 
-/// All, stock ones first. `{limit}` is a number of packets that is not reached, or, where it is to be full, the
-/// backlog.
+/// All, stock ones first. `{limit}` is a number of packets that is not reached, or, where it is to
+/// be full, the backlog.
 ///
 /// Stock qdiscs are given what they need to hold that many packets of that many flows without
 /// dropping, pacing or sharing a flow's queue; nothing else is tuned.

@@ -29,8 +29,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// It gives every socket a congestion control as it connects, before its SYN (`BPF_SOCK_OPS_TCP_CONNECT_CB`).
-    /// `name` has at most 7 bytes.
+    /// It gives every socket a congestion control as it connects, before its SYN
+    /// (`BPF_SOCK_OPS_TCP_CONNECT_CB`). `name` has at most 7 bytes.
     pub(crate) fn chooses(name: &str) -> Result<Self> {
         let mut bytes = [0; 8];
         ensure!(name.len() < bytes.len(), "{name} is too long");

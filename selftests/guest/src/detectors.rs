@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A debug kernel is believed once it has reported errors made on purpose, one of each kind that it is
-//! to find in weft: those of `vm/um/debug/control`.
+//! A debug kernel is believed once it has reported errors made on purpose, one of each kind that it
+//! is to find in weft: those of `vm/um/debug/control`.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +17,8 @@ use crate::faults::Faults;
 /// The module of deliberate errors.
 const MODULE: &str = "/usr/lib/weft-debug/control.ko";
 
-/// Each error, and what the kernel has to say of it. Lockdep is turned off by its own report, and by
-/// KASAN's, hence what it is asked comes first.
+/// Each error, and what the kernel has to say of it. Lockdep is turned off by its own report, and
+/// by KASAN's, hence what it is asked comes first.
 const ERRORS: [(&str, &str); 14] = [
     ("rcu_without_a_lock", "suspicious rcu_dereference_check()"),
     (

@@ -60,7 +60,8 @@ impl Faults {
         Ok((result, left == 0))
     }
 
-    /// Calls `f`, in which the nth allocation fails, and says how many more would have had to be made.
+    /// Calls `f`, in which the nth allocation fails, and says how many more would have had to be
+    /// made.
     fn counted<T>(self, nth: u32, f: impl FnOnce() -> T) -> Result<(T, u32)> {
         // Opening it would allocate, too.
         use std::os::unix::fs::FileExt as _;

@@ -160,9 +160,9 @@ pub(crate) fn tell_unreachable(port: &Port, segment: &Segment) -> Result<()> {
     Ok(())
 }
 
-/// Checks that no packet can be marked (is ECN-capable) of a connection that needs marks and whose other
-/// end tells of none: nobody would know of the mark. Be it one whose far end, with Linux's own congestion
-/// control, has refused in the handshake, or one that needs them only later.
+/// Checks that no packet can be marked (is ECN-capable) of a connection that needs marks and whose
+/// other end tells of none: nobody would know of the mark. Be it one whose far end, with Linux's
+/// own congestion control, has refused in the handshake, or one that needs them only later.
 ///
 /// # Errors
 ///
@@ -367,8 +367,8 @@ fn cubic(port: &Port) -> Result<Outcome> {
     })
 }
 
-/// A cubic flow recovers from the same losses in the same way, before the module is there and beside
-/// a flow of its, of 60000 bytes, that times out in another namespace: `busy` makes that.
+/// A cubic flow recovers from the same losses in the same way, before the module is there and
+/// beside a flow of its, of 60000 bytes, that times out in another namespace: `busy` makes that.
 pub(crate) fn cubic_is_untouched_by(
     cx: &Context,
     module: &str,
@@ -460,8 +460,8 @@ pub(crate) fn settings_have_ranges(module: &str, settings: &[Setting]) -> Result
     Ok(())
 }
 
-/// Checks that a new connection has what its namespace's settings say, a window of 3 packets, and that
-/// one of before, and one elsewhere, keep the 12 that they have.
+/// Checks that a new connection has what its namespace's settings say, a window of 3 packets, and
+/// that one of before, and one elsewhere, keep the 12 that they have.
 ///
 /// # Errors
 ///
@@ -495,9 +495,9 @@ pub(crate) fn only_new_connections_have_a_window_of_3(
     Ok(())
 }
 
-/// Checks that a module is not removed while a socket uses it, and is afterwards, with its settings.
-/// `stopped` makes a flow that has 60,000 bytes to send and a link that is down, of which the
-/// namespace that sends has the module's congestion control.
+/// Checks that a module is not removed while a socket uses it, and is afterwards, with its
+/// settings. `stopped` makes a flow that has 60,000 bytes to send and a link that is down, of which
+/// the namespace that sends has the module's congestion control.
 ///
 /// # Errors
 ///

@@ -57,8 +57,8 @@ impl Memory {
         let listed: i64 = counts
             .filter_map(|count| count.trim().parse::<i64>().ok())
             .sum();
-        // Page tables of the kernel's own addresses stay for whoever has these next, and large allocations
-        // have others until the kernel takes back what it mapped before, all at once.
+        // Page tables of the kernel's own addresses stay for whoever has these next, and large
+        // allocations have others until the kernel takes back what it mapped before, all at once.
         let free_kib = field("MemFree")? + 4 * listed + field("PageTables")?;
         Ok(Self {
             slabs: slabs()?,

@@ -185,8 +185,9 @@ impl Sender {
         }
     }
 
-    /// Sends a frame of which the first `linear` bytes, the Ethernet header at least, are in one piece
-    /// and the rest is in pages, if it is longer than a page. Returns whether the qdisc took it.
+    /// Sends a frame of which the first `linear` bytes, the Ethernet header at least, are in one
+    /// piece and the rest is in pages, if it is longer than a page. Returns whether the qdisc took
+    /// it.
     pub(crate) fn send_in_pieces(&self, frame: &[u8], linear: u16) -> Result<bool> {
         // No flags, no GSO; only the length of the headers says something.
         let mut header = vec![0, 0];

@@ -70,8 +70,9 @@ impl Port {
         })
     }
 
-    /// A link whose near end sends without delay, packets as they are on the wire, and whose far end
-    /// acknowledges each, by way of netem (its words). The receive window is never what limits a flow.
+    /// A link whose near end sends without delay, packets as they are on the wire, and whose far
+    /// end acknowledges each, by way of netem (its words). The receive window is never what limits
+    /// a flow.
     pub(crate) fn acknowledging(netem: &str) -> Result<Self> {
         let port = Self::new()?;
         for end in [&port.near, &port.far] {
@@ -197,8 +198,8 @@ impl Port {
             .context("starting tc")
     }
 
-    /// The payload of options of a kind's example: tc knows its words, the kernel the attributes. The near end
-    /// has no qdisc, before and after.
+    /// The payload of options of a kind's example: tc knows its words, the kernel the attributes.
+    /// The near end has no qdisc, before and after.
     pub(crate) fn options_of(&mut self, qdisc: &mechanism::Qdisc) -> Result<Vec<u8>> {
         const HANDLE: Handle = Handle::new(2, 0);
         let mechanism::Qdisc { kind, example, .. } = qdisc;
@@ -287,8 +288,8 @@ impl Port {
     }
 }
 
-/// Whether a qdisc counts no packet. taprio is not asked: it never stops counting a packet that its child
-/// refuses (`taprio_enqueue_one()`), whatever the child is.
+/// Whether a qdisc counts no packet. taprio is not asked: it never stops counting a packet that its
+/// child refuses (`taprio_enqueue_one()`), whatever the child is.
 pub(crate) fn is_empty(qdisc: &Qdisc) -> bool {
     qdisc.kind == "taprio" || (qdisc.qlen == 0 && qdisc.backlog == 0)
 }

@@ -25,7 +25,8 @@ pub(crate) const HFSC: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 hfsc sc rate 4mbit ul rate 4mbit",
     "class add dev {v} parent {c} classid {c}2 hfsc sc rate 6mbit ul rate 6mbit",
 ];
-/// As [`HFSC`], but that no class is real-time: one that is takes the first packet out of what is in it as soon as it comes.
+/// As [`HFSC`], but that no class is real-time: one that is takes the first packet out of what is
+/// in it as soon as it comes.
 const HFSC_SHARES: [&str; 2] = [
     "class add dev {v} parent {c} classid {c}1 hfsc ls rate 4mbit ul rate 4mbit",
     "class add dev {v} parent {c} classid {c}2 hfsc ls rate 6mbit ul rate 6mbit",
@@ -142,7 +143,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// One more storey: a qdisc with one class, `:1`, at each leaf. Those classes are the leaves from now on.
+    /// One more storey: a qdisc with one class, `:1`, at each leaf. Those classes are the leaves
+    /// from now on.
     pub(crate) fn raise(
         &mut self,
         add: impl FnMut(&mut Port, Handle, Handle) -> Result<()>,

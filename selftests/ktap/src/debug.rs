@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a debug kernel is asked once all tests have run: whether memory was lost, and whether lockdep
-//! watched to the end.
+//! What a debug kernel is asked once all tests have run: whether memory was lost, and whether
+//! lockdep watched to the end.
 
 use std::time::Instant;
 

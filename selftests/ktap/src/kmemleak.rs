@@ -12,11 +12,13 @@ const FILE: &str = "/sys/kernel/debug/kmemleak";
 /// Memory that is younger is not judged yet (`MSECS_MIN_AGE` in mm/kmemleak.c, 5 s).
 const AGE: Duration = Duration::from_millis(5500);
 
-/// How often it looks: the first time for what an object has in it, as only one that has not changed since is lost.
+/// How often it looks: the first time for what an object has in it, as only one that has not
+/// changed since is lost.
 const LOOKS: u32 = 2;
 
-/// Looks through all memory, each time once what there is is old enough to be judged, and returns the objects to which
-/// nothing refers: each one's line, and its process, content and trace behind it.
+/// Looks through all memory, each time once what there is is old enough to be judged, and returns
+/// the objects to which nothing refers: each one's line, and its process, content and trace behind
+/// it.
 ///
 /// # Errors
 ///

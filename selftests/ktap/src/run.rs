@@ -70,13 +70,13 @@ pub struct Test {
     /// each kernel load that code and run it, and for what costs minutes where instructions are
     /// counted. A test that is not marked runs on each.
     pub once: bool,
-    /// Why it is left out where the clock is the host's and several processors run, which share the host
-    /// with others: it needs an exact clock, or a machine that does nothing else.
+    /// Why it is left out where the clock is the host's and several processors run, which share the
+    /// host with others: it needs an exact clock, or a machine that does nothing else.
     pub inexact: Option<&'static str>,
     /// Whether it takes a debug kernel; no other runs it.
     pub debug: bool,
-    /// Whether it takes the stock kernel, and not User Mode Linux. That lacks some kinds of qdisc, and
-    /// gives the processor to another task only where a task asks whether it should.
+    /// Whether it takes the stock kernel, and not User Mode Linux. That lacks some kinds of qdisc,
+    /// and gives the processor to another task only where a task asks whether it should.
     pub stock: bool,
 }
 
@@ -127,8 +127,9 @@ impl Test {
     }
 }
 
-/// `TESTS`: test functions under their own names. Marks before a name: `#[once]`, `#[exact = "why"]`,
-/// `#[debug]`, `#[stock]`, see [`Test::once`], [`Test::inexact`], [`Test::debug`] and [`Test::stock`].
+/// `TESTS`: test functions under their own names. Marks before a name: `#[once]`, `#[exact =
+/// "why"]`, `#[debug]`, `#[stock]`, see [`Test::once`], [`Test::inexact`], [`Test::debug`] and
+/// [`Test::stock`].
 #[macro_export]
 macro_rules! tests {
     ($($(#[$($mark:tt)+])* $test:ident),+ $(,)?) => {
@@ -153,8 +154,8 @@ macro_rules! marked {
     };
 }
 
-/// Parts: the `TESTS` of modules, under the modules' names. `#[exact = "why"]` before a name marks all
-/// of its tests.
+/// Parts: the `TESTS` of modules, under the modules' names. `#[exact = "why"]` before a name marks
+/// all of its tests.
 #[macro_export]
 macro_rules! parts {
     ($($(#[$($mark:tt)+])* $part:ident),+ $(,)?) => {
@@ -211,8 +212,8 @@ pub(crate) struct Selection {
     pub(crate) filter: String,
     /// Without those for which one kernel is enough, as another has run them.
     pub(crate) again: bool,
-    /// On a debug kernel: also those that take one, and of those that need an exact clock only why they
-    /// are left out.
+    /// On a debug kernel: also those that take one, and of those that need an exact clock only why
+    /// they are left out.
     pub(crate) debug: bool,
 }
 
@@ -241,7 +242,8 @@ pub(crate) fn select<'a>(
         })
 }
 
-/// Runs the selected tests, one subtest per part and each test `repeat` times; returns the exit status.
+/// Runs the selected tests, one subtest per part and each test `repeat` times; returns the exit
+/// status.
 ///
 /// # Errors
 ///
@@ -389,8 +391,8 @@ impl Watch {
     }
 }
 
-/// What a test takes: time, and processor time of this process and of those it has waited for, which
-/// is what costs real time where time is virtual.
+/// What a test takes: time, and processor time of this process and of those it has waited for,
+/// which is what costs real time where time is virtual.
 struct Clock {
     start: Instant,
     busy: Duration,

@@ -2,9 +2,11 @@
 
 //! Packets of which the path comes by something that has failed take another one, or wait.
 //!
-//! Paths are chosen as if nothing had failed: then no link carries more than it can, and those packets that come by nothing faulty are
-//! as before. Each of the others takes a path whose links are all there and have room in this timeslot. Where there is none, it
-//! gets no path: it is not to be sent in this timeslot, since what a link cannot carry would wait at a switch, and get lost in the end.
+//! Paths are chosen as if nothing had failed: then no link carries more than it can, and those
+//! packets that come by nothing faulty are as before. Each of the others takes a path whose links
+//! are all there and have room in this timeslot. Where there is none, it gets no path: it is not to
+//! be sent in this timeslot, since what a link cannot carry would wait at a switch, and get lost in
+//! the end.
 //!
 //! Where fewer ways are left than packets want, who has to wait is drawn anew in each timeslot.
 
@@ -27,8 +29,8 @@ pub(crate) struct Detours {
     pod: Vec<u16>,
     /// Whether packets of a pod's own come down in other timeslots than those of other pods.
     is_apart: bool,
-    /// By rack and way; by pod, way and core: whether it is closed, and how many packets of the timeslot it carries up and down. Down to racks those of
-    /// their pod, and those of others.
+    /// By rack and way; by pod, way and core: whether it is closed, and how many packets of the
+    /// timeslot it carries up and down. Down to racks those of their pod, and those of others.
     rack_closed: Vec<bool>,
     pod_closed: Vec<bool>,
     rack_up: Vec<u8>,
@@ -113,8 +115,8 @@ impl Detours {
 
     /// A number below `end`, another one for each timeslot.
     pub(crate) fn turn(timeslot: u64, end: usize) -> usize {
-        // SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): what is drawn for timeslots that are so many apart is
-        // not to be alike, as it is of multiples alone.
+        // SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): what is drawn for timeslots that
+        // are so many apart is not to be alike, as it is of multiples alone.
         let hash = timeslot.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -169,7 +171,8 @@ impl Detours {
         }
     }
 
-    /// Changes the paths of a timeslot's packets that are closed. Which of the packets are to wait, [`waiting`](Self::waiting) tells.
+    /// Changes the paths of a timeslot's packets that are closed. Which of the packets are to wait,
+    /// [`waiting`](Self::waiting) tells.
     pub(crate) fn apply(&mut self, number: u64, timeslot: &[Allocation], chosen: &mut [u8]) {
         let [near, far] = &mut self.rack_down;
         for counts in [

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who is to blame for the lossy cells of a trial; by which rule is at the head of [`faults`](crate::faults).
+//! Who is to blame for the lossy cells of a trial; by which rule is at the head of
+//! [`faults`](crate::faults).
 //!
-//! Cells are many, and who judges them has timeslots to give meanwhile. So sums are kept of each **suspect**, a component in a
-//! direction or in both, and follow what is reported; to judge is to look at each suspect that explains something. What takes longer, as cells
-//! are **excused** that an endpoint's own link explains, is done a part at a time.
+//! Cells are many, and who judges them has timeslots to give meanwhile. So sums are kept of each
+//! **suspect**, a component in a direction or in both, and follow what is reported; to judge is to
+//! look at each suspect that explains something. What takes longer, as cells are **excused** that
+//! an endpoint's own link explains, is done a part at a time.
 
 use crate::fabric::{Component, Direction, Fabric};
 use crate::faults::{FEW, Key};
 
-/// What [`FEW`] packets that should have been lost and were not have against a component, in lossy cells.
+/// What [`FEW`] packets that should have been lost and were not have against a component, in lossy
+/// cells.
 const AGAINST: u128 = 4;
 
 /// Suspects of a component.
@@ -48,7 +51,8 @@ struct Suspect {
     cells: u32,
     sent: u64,
     lost: u64,
-    /// Endpoints that are an end of all of these; not all such endpoints, if cells are no longer counted.
+    /// Endpoints that are an end of all of these; not all such endpoints, if cells are no longer
+    /// counted.
     ends: Option<[Option<u16>; 2]>,
     has_shrunk: bool,
     /// All cells that it has explained in this trial, by their places.
@@ -288,8 +292,8 @@ impl Evidence {
         self.stage.is_some()
     }
 
-    /// Goes on with an inquiry, or begins one, until that has cost so much: `left` is what it may cost, in suspects looked at, and is a
-    /// little exceeded.
+    /// Goes on with an inquiry, or begins one, until that has cost so much: `left` is what it may
+    /// cost, in suspects looked at, and is a little exceeded.
     pub(crate) fn inquire(&mut self, left: &mut usize) -> Verdict {
         let mut stage = self.stage.take().unwrap_or(Stage::Restore);
         while *left > 0 {

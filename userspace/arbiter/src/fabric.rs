@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a fabric consists of that can fail: links and switches, and which of them a packet comes by.
+//! What a fabric consists of that can fail: links and switches, and which of them a packet comes
+//! by.
 //!
-//! A packet goes up from its host's switch by one of `edge` ways, each to another switch of the pod, from there by one of `core` ways
-//! if it is for another pod, and down again by the ways of the same numbers. So a path is known by its number, and both ends'.
+//! A packet goes up from its host's switch by one of `edge` ways, each to another switch of the
+//! pod, from there by one of `core` ways if it is for another pod, and down again by the ways of
+//! the same numbers. So a path is known by its number, and both ends'.
 
 use std::fmt;
 
@@ -11,7 +13,8 @@ use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::routes::Ways;
 
-/// A link or a switch. In the order in which one is named where the evidence is the same: links first.
+/// A link or a switch. In the order in which one is named where the evidence is the same: links
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     /// The link of an endpoint.
@@ -204,7 +207,8 @@ impl Fabric {
         all.into_iter().flatten()
     }
 
-    /// Whether packets can do without one more: there is another way for each pair of endpoints, if these are avoided, too.
+    /// Whether packets can do without one more: there is another way for each pair of endpoints, if
+    /// these are avoided, too.
     pub fn can_avoid(&self, avoided: &[Component], one_more: Component) -> bool {
         // A host has one link and one switch.
         if matches!(one_more, Component::Host(_) | Component::Rack { .. }) {

@@ -2,39 +2,45 @@
 
 //! Which link or switch it is that loses packets (§5.2).
 //!
-//! "Sporadic packet losses due to bit flips in the physical layer still occur, but persistent, correlated packet loss is almost surely
-//! due to component failure. […] Endpoints report packet drops to this fault isolation service, which correlates reports from multiple
-//! endpoints to identify the malfunctioning component. The faulty component is then reported to the arbiter, which avoids
-//! scheduling traffic through the component until the fault is cleared."
+//! "Sporadic packet losses due to bit flips in the physical layer still occur, but persistent,
+//! correlated packet loss is almost surely due to component failure. […] Endpoints report packet
+//! drops to this fault isolation service, which correlates reports from multiple endpoints to
+//! identify the malfunctioning component. The faulty component is then reported to the arbiter,
+//! which avoids scheduling traffic through the component until the fault is cleared."
 //!
 //! # What is known
 //!
-//! Of each pair of endpoints and each path, a **cell**: how many packets the sender has sent, and how many of these did not come, by
-//! totals that both say ([`ledger`](weft_mechanisms::fastpass::ledger)). A sample of the sender's is compared with a report of the
-//! receiver's whose time is later by what packets may be under way.
+//! Of each pair of endpoints and each path, a **cell**: how many packets the sender has sent, and
+//! how many of these did not come, by totals that both say
+//! ([`ledger`](weft_mechanisms::fastpass::ledger)). A sample of the sender's is compared with a
+//! report of the receiver's whose time is later by what packets may be under way.
 //!
 //! # When somebody decides
 //!
-//! The first loss begins a **trial**. Until then nothing is remembered but totals. A cell is **lossy** if in a trial it lost [`FEW`] packets
-//! and a hundredth. From the first lossy one on it is gathered what is not lost: what came through before says nothing of what has failed since. When
-//! all reports have come that may tell of it, the trial is judged; and again later, if more is lost. It is over when something was found, or it has
-//! become too long to tell what is new.
+//! The first loss begins a **trial**. Until then nothing is remembered but totals. A cell is
+//! **lossy** if in a trial it lost [`FEW`] packets and a hundredth. From the first lossy one on it
+//! is gathered what is not lost: what came through before says nothing of what has failed since.
+//! When all reports have come that may tell of it, the trial is judged; and again later, if more is
+//! lost. It is over when something was found, or it has become too long to tell what is new.
 //!
 //! # Who is to blame
 //!
-//! A component **explains** the lossy cells that come by it, and
-//! has four against it for every [`FEW`] packets that cells without any loss had lost on it at the rate of the lossy ones.
-//! Who explains most is to blame (after SCORE, R. Kompella et al., NSDI 2005); where several explain the same, the one of the fewest paths, as
-//! no report tells them apart. A link is judged in each direction and in both; it is avoided in both.
+//! A component **explains** the lossy cells that come by it, and has four against it for every
+//! [`FEW`] packets that cells without any loss had lost on it at the rate of the lossy ones. Who
+//! explains most is to blame (after SCORE, R. Kompella et al., NSDI 2005); where several explain
+//! the same, the one of the fewest paths, as no report tells them apart. A link is judged in each
+//! direction and in both; it is avoided in both.
 //!
-//! **The word of one endpoint does not suffice**: a component is to blame only if no single endpoint is an end of all the lossy cells that it
-//! explains. An endpoint can tell of cells only of which it is an end, so that a liar blames nobody but its own link,
-//! which is nobody else's and is not avoided. Two that lie together can: what they can close is bounded by
-//! this, that every pair of endpoints keeps a path. What only one endpoint comes by, or is hit by, is not found.
+//! **The word of one endpoint does not suffice**: a component is to blame only if no single
+//! endpoint is an end of all the lossy cells that it explains. An endpoint can tell of cells only
+//! of which it is an end, so that a liar blames nobody but its own link, which is nobody else's and
+//! is not avoided. Two that lie together can: what they can close is bounded by this, that every
+//! pair of endpoints keeps a path. What only one endpoint comes by, or is hit by, is not found.
 //!
 //! # Until the fault is cleared
 //!
-//! What was found is avoided until somebody says that it is repaired ([`Faults::clear`]). If it is not it is found again.
+//! What was found is avoided until somebody says that it is repaired ([`Faults::clear`]). If it is
+//! not it is found again.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
@@ -47,7 +53,8 @@ use crate::fabric::{Component, Fabric};
 /// So many packets at least a cell must have lost.
 pub const FEW: u64 = 3;
 
-/// Cells that are known at most, and those of one sender: who says that it has sent by all paths to all leaves room for others.
+/// Cells that are known at most, and those of one sender: who says that it has sent by all paths to
+/// all leaves room for others.
 const MOST: usize = 1 << 20;
 const MOST_OF_ONE: u32 = 1 << 16;
 
@@ -60,7 +67,8 @@ const IDLE: u64 = 32;
 /// Cells that are looked at for that with each that is reported.
 const SWEPT: usize = 4;
 
-/// What an inquiry may cost at a time, in suspects looked at: some 25 us, which is less than an arbiter may be late.
+/// What an inquiry may cost at a time, in suspects looked at: some 25 us, which is less than an
+/// arbiter may be late.
 const COST: usize = 2048;
 
 /// A pair of endpoints and a path.
@@ -173,7 +181,8 @@ pub struct Faults {
     cells: BTreeMap<Key, Cell>,
     /// By endpoint: cells of which it is the sender.
     held: Vec<u32>,
-    /// The cell that was last looked at for whether it is to be forgotten; `None`: the first is the next.
+    /// The cell that was last looked at for whether it is to be forgotten; `None`: the first is the
+    /// next.
     swept: Option<Key>,
     /// By endpoint: how many sessions it has begun, and when its latest report was true.
     sessions: Vec<u32>,
@@ -253,8 +262,8 @@ impl Faults {
         self.trial = None;
     }
 
-    /// An endpoint says that this was true at that time of its clock. False if it is not heeded: of the future, out of date, of
-    /// itself, of nobody and no path, or of more than is kept.
+    /// An endpoint says that this was true at that time of its clock. False if it is not heeded: of
+    /// the future, out of date, of itself, of nobody and no path, or of more than is kept.
     pub fn report(&mut self, now: u64, from: u16, time: u64, entry: Entry) -> bool {
         let Entry { peer, path, .. } = entry;
         let endpoints = self.fabric.endpoints();
@@ -364,7 +373,8 @@ impl Faults {
         Some(cell)
     }
 
-    /// Between two times so many packets were sent, and so many of them, or a few after them, were lost.
+    /// Between two times so many packets were sent, and so many of them, or a few after them, were
+    /// lost.
     fn compared(&mut self, now: u64, key: Key, (after, until): (u64, u64), sent: u64, lost: u64) {
         let (from, to, path) = key;
         let mut way = self.fabric.path(from, to, path);
@@ -432,8 +442,8 @@ impl Faults {
         }
     }
 
-    /// Finds what is faulty, if there is enough to tell; or does a part of that, as [`next_event`](Self::next_event) then tells.
-    /// To be called until there is nothing.
+    /// Finds what is faulty, if there is enough to tell; or does a part of that, as
+    /// [`next_event`](Self::next_event) then tells. To be called until there is nothing.
     pub fn judge(&mut self, now: u64) -> Option<Fault> {
         let trial = self.trial.as_mut()?;
         if !self.evidence.is_unfinished() {

@@ -4,17 +4,19 @@
 //!
 //! # Ways of different length
 //!
-//! A packet takes its receiver's link some time after its sender's: the longer its way, the later. Where each packet of a
-//! timeslot has that timeslot of its receiver's link, those of short ways get there before others that
-//! were sent earlier, and wait for them. The paper's testbed is one rack, where all ways are alike. Here a packet takes
-//! the timeslot of its receiver's link in which it will be there: its [lag](Lags) later. What a batch has
-//! taken of those that begin after its end, the next one has not.
+//! A packet takes its receiver's link some time after its sender's: the longer its way, the later.
+//! Where each packet of a timeslot has that timeslot of its receiver's link, those of short ways
+//! get there before others that were sent earlier, and wait for them. The paper's testbed is one
+//! rack, where all ways are alike. Here a packet takes the timeslot of its receiver's link in which
+//! it will be there: its [lag](Lags) later. What a batch has taken of those that begin after its
+//! end, the next one has not.
 
 use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::{Invalid, MAX_BATCH, MAX_ENDPOINTS};
 
-/// How many timeslots later than a packet to a host of the same switch others are at their receiver's link.
+/// How many timeslots later than a packet to a host of the same switch others are at their
+/// receiver's link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lags {
     /// To another switch of the pod.
@@ -36,8 +38,8 @@ pub(crate) fn groups(addresses: &Addresses, size: u32) -> Vec<u16> {
     endpoints.map(|it| (it / size.max(1)) as u16).collect()
 }
 
-/// In which timeslots of a batch each endpoint is free: a bit for each, of the receivers' also for those after the batch
-/// which packets of it can take.
+/// In which timeslots of a batch each endpoint is free: a bit for each, of the receivers' also for
+/// those after the batch which packets of it can take.
 #[derive(Clone, Debug)]
 pub struct Free {
     pub(crate) to_send: [u64; MAX_ENDPOINTS],
@@ -57,8 +59,9 @@ struct Reserved {
     owed: u32,
 }
 
-/// Moves each reserved timeslot that is not `free` to the next one that is, the first one coming after the last; and adds
-/// `owed` more, the first that are free. Returns those that found room, and how many did not.
+/// Moves each reserved timeslot that is not `free` to the next one that is, the first one coming
+/// after the last; and adds `owed` more, the first that are free. Returns those that found room,
+/// and how many did not.
 fn place(free: u64, reserved: u64, owed: u32) -> (u64, u32) {
     let mut placed = reserved & free;
     let mut taken = reserved & !free;
@@ -90,7 +93,8 @@ struct Ways {
     /// Of each endpoint.
     rack: Vec<u16>,
     pod: Vec<u16>,
-    /// What earlier batches have taken of the receivers' links, from the next batch's first timeslot on.
+    /// What earlier batches have taken of the receivers' links, from the next batch's first
+    /// timeslot on.
     taken: Vec<u64>,
 }
 
@@ -105,12 +109,13 @@ impl Free {
         })
     }
 
-    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag later.
+    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag
+    /// later.
     ///
     /// # Errors
     ///
-    /// Nothing has changed then. [`Invalid::Batch`] if a batch and the longest lag have more than [`MAX_BATCH`] timeslots together;
-    /// [`Invalid::Lags`] if a longer way has a shorter lag.
+    /// Nothing has changed then. [`Invalid::Batch`] if a batch and the longest lag have more than
+    /// [`MAX_BATCH`] timeslots together; [`Invalid::Lags`] if a longer way has a shorter lag.
     pub fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
         if lags.far < lags.near {
             return Err(Invalid::Lags);
@@ -146,11 +151,11 @@ impl Free {
         near + u32::from(pod[from] != pod[to]) * (lags.far - lags.near)
     }
 
-    /// Reserves these timeslots of the next batch, and of each after it, for what an endpoint sends and receives without
-    /// asking: a bit for each, from the lowest. There is one such endpoint.
+    /// Reserves these timeslots of the next batch, and of each after it, for what an endpoint sends
+    /// and receives without asking: a bit for each, from the lowest. There is one such endpoint.
     ///
-    /// A timeslot to receive in that a packet of an earlier batch has taken is moved to another one of the batch. Where
-    /// none is free, a later batch makes up for it.
+    /// A timeslot to receive in that a packet of an earlier batch has taken is moved to another one
+    /// of the batch. Where none is free, a later batch makes up for it.
     pub fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
         let endpoint = endpoint.into();
         let before = self.reserved.filter(|it| it.endpoint == endpoint);
@@ -174,7 +179,8 @@ impl Free {
         }
     }
 
-    /// All `endpoints` are free in all timeslots of a batch, but for what was reserved, and for what earlier batches have taken.
+    /// All `endpoints` are free in all timeslots of a batch, but for what was reserved, and for
+    /// what earlier batches have taken.
     pub(crate) fn reset(&mut self, endpoints: usize) {
         let all = u64::MAX >> (MAX_BATCH - self.batch);
         self.to_send[..endpoints].fill(all);

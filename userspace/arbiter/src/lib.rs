@@ -2,19 +2,21 @@
 
 //! Fastpass's arbiter: which packet goes when, and by which path.
 //!
-//! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized 'Zero-Queue'
-//! Datacenter Network", SIGCOMM 2014.
+//! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized
+//! 'Zero-Queue' Datacenter Network", SIGCOMM 2014.
 //!
 //! # Vocabulary
 //!
-//! - **timeslot**: the time that a packet of full size takes on a host's link (1.23 µs at 10 Gbit/s).
+//! - **timeslot**: the time that a packet of full size takes on a host's link (1.23 µs at 10
+//!   Gbit/s).
 //! - **endpoint**: a host, by its number. A **pair** is a source and a destination.
 //! - **demand**: timeslots that a pair has asked for, and has not been given yet.
-//! - **allocation**: a timeslot given to a pair. In a timeslot an endpoint sends at most one packet, and
-//!   receives at most one: the timeslot's pairs are a **matching**, a maximal one: no pair is left that
-//!   has a demand and both its ends free.
+//! - **allocation**: a timeslot given to a pair. In a timeslot an endpoint sends at most one
+//!   packet, and receives at most one: the timeslot's pairs are a **matching**, a maximal one: no
+//!   pair is left that has a demand and both its ends free.
 //! - **batch**: successive timeslots, up to 64, that are allocated together.
-//! - **path**: what a packet can take from its source's rack to its destination's, by one core switch.
+//! - **path**: what a packet can take from its source's rack to its destination's, by one core
+//!   switch.
 //!
 //! # Structure
 //!
@@ -32,10 +34,11 @@
 //! | [`pipeline`] | the same in threads of their own |
 //! | [`watch`] | which of two arbiters it is that allocates |
 //!
-//! Each but the pipeline is a data structure without a clock, threads or I/O, and the pipeline has threads if the caller wants
-//! them: a batch follows the other when the caller says so. None of it ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds the
-//! socket and the clock. The cost of a batch is
-//! that of the requests that came, of the timeslots given, and a glance at each pair that still waits.
+//! Each but the pipeline is a data structure without a clock, threads or I/O, and the pipeline has
+//! threads if the caller wants them: a batch follows the other when the caller says so. None of it
+//! ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds
+//! the socket and the clock. The cost of a batch is that of the requests that came, of the
+//! timeslots given, and a glance at each pair that still waits.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -66,8 +69,8 @@ pub const MAX_ENDPOINTS: usize = 4096;
 /// Timeslots that a batch may have: a bit of a word for each.
 pub const MAX_BATCH: usize = 64;
 
-/// Timeslots that a pair may ask for while others of its are still to be served: what is beyond is for its
-/// endpoint to ask for later. At 10 Gbit/s it is what a link carries in 80 ms.
+/// Timeslots that a pair may ask for while others of its are still to be served: what is beyond is
+/// for its endpoint to ask for later. At 10 Gbit/s it is what a link carries in 80 ms.
 pub const MAX_DEMAND: u32 = 65_535;
 
 /// Allocation of timeslots to pairs, batch by batch.
@@ -116,14 +119,15 @@ pub enum Invalid {
     Lags,
     /// Racks are 1 to [`paths::MAX_RACKS`].
     Racks,
-    /// Paths, times the packets that each takes of a rack's in a timeslot, are 1 to [`paths::MAX_COLOURS`].
+    /// Paths, times the packets that each takes of a rack's in a timeslot, are 1 to
+    /// [`paths::MAX_COLOURS`].
     Paths,
 }
 
 /// A pair that is given a timeslot.
 ///
-/// In a word: the source (12 bits from the lowest), the destination (12), and how much there was of its demand, of what
-/// is known of that without looking it up (8).
+/// In a word: the source (12 bits from the lowest), the destination (12), and how much there was of
+/// its demand, of what is known of that without looking it up (8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocation(u32);
 

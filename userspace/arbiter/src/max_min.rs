@@ -4,28 +4,31 @@
 //!
 //! # What is decided
 //!
-//! For each timeslot, pairs with a demand are asked in order of the last timeslot that they were given, and
-//! get this one if both their ends are still free. Pairs that had one and the same timeslot have no end in
-//! common: there is no order among them. A pair that begins to ask goes behind those that were already
-//! waiting and are its equals, and begins with no more credit than [`HORIZON`] timeslots: such that were given none
-//! for longer are equals, and go as they came.
+//! For each timeslot, pairs with a demand are asked in order of the last timeslot that they were
+//! given, and get this one if both their ends are still free. Pairs that had one and the same
+//! timeslot have no end in common: there is no order among them. A pair that begins to ask goes
+//! behind those that were already waiting and are its equals, and begins with no more credit than
+//! [`HORIZON`] timeslots: such that were given none for longer are equals, and go as they came.
 //!
 //! # How
 //!
-//! Not a timeslot after the other, but a pair after the other, in the same order, for the whole batch: the first
-//! of the timeslots in which both ends are free is one operation on two words, and the pair then goes to
-//! the end of the order, to those that have that timeslot. It comes to the same. A pair asks for
-//! timeslot t before another one does if its last timeslot is earlier, whether all ask for timeslot t before any
-//! asks for t + 1, or not; and only those that ask before it can keep it from getting t. A pair that comes
-//! again has no use for timeslots before the one it got: it got the first.
+//! Not a timeslot after the other, but a pair after the other, in the same order, for the whole
+//! batch: the first of the timeslots in which both ends are free is one operation on two words, and
+//! the pair then goes to the end of the order, to those that have that timeslot. It comes to the
+//! same. A pair asks for timeslot t before another one does if its last timeslot is earlier,
+//! whether all ask for timeslot t before any asks for t + 1, or not; and only those that ask before
+//! it can keep it from getting t. A pair that comes again has no use for timeslots before the one
+//! it got: it got the first.
 //!
-//! With [lags](crate::Lags) a packet can also be kept from a timeslot by one that is sent in another, and a timeslot's
-//! packets may have a destination in common. Pairs are then asked in the very same order, and those with the
-//! same last timeslot in that in which they were given it; each timeslot's packets still are such that none could be added.
+//! With [lags](crate::Lags) a packet can also be kept from a timeslot by one that is sent in
+//! another, and a timeslot's packets may have a destination in common. Pairs are then asked in the
+//! very same order, and those with the same last timeslot in that in which they were given it; each
+//! timeslot's packets still are such that none could be added.
 //!
-//! So the pairs that were given timeslot t are the timeslot's matching, and those that are asked next,
-//! in one: a **row**, with a place for each source, as there is no order in it. Pairs that find nothing in what is left of a
-//! batch go into the order in which the next batch begins, in **runs** of those with the same last timeslot.
+//! So the pairs that were given timeslot t are the timeslot's matching, and those that are asked
+//! next, in one: a **row**, with a place for each source, as there is no order in it. Pairs that
+//! find nothing in what is left of a batch go into the order in which the next batch begins, in
+//! **runs** of those with the same last timeslot.
 //!
 //! What a pair asks for while it still has a demand is added when that is used up, so that none but
 //! those who ask and those who have done are looked up in a table.
@@ -66,8 +69,8 @@ struct Run {
     end: usize,
 }
 
-/// What is known of a pair: if it waits (the highest bit), what it has asked for that is not yet in rows and
-/// order; otherwise its last timeslot, modulo 2^31.
+/// What is known of a pair: if it waits (the highest bit), what it has asked for that is not yet in
+/// rows and order; otherwise its last timeslot, modulo 2^31.
 #[derive(Clone, Copy, Debug)]
 struct Pair(u32);
 
@@ -148,10 +151,12 @@ impl Newcomers {
     }
 }
 
-/// Gives a pair the first timeslot in which both its ends are free, if there is one: it goes into the row of
-/// that timeslot. Otherwise it goes into the next batch's order, which is where a row after the last would be.
+/// Gives a pair the first timeslot in which both its ends are free, if there is one: it goes into
+/// the row of that timeslot. Otherwise it goes into the next batch's order, which is where a row
+/// after the last would be.
 ///
-/// No branch depends on what is found: which it will be is anybody's guess. Where no packet has a lag, none is looked up.
+/// No branch depends on what is found: which it will be is anybody's guess. Where no packet has a
+/// lag, none is looked up.
 #[inline(always)]
 fn give<const LAGS: bool>(
     pair: Allocation,
@@ -175,7 +180,8 @@ fn give<const LAGS: bool>(
 }
 
 impl MaxMin {
-    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a batch, 1 to [`MAX_BATCH`].
+    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
+    /// batch, 1 to [`MAX_BATCH`].
     ///
     /// # Errors
     /// Those of [`Invalid`].
@@ -207,8 +213,8 @@ impl MaxMin {
         }
     }
 
-    /// Looks at a few pairs' last timeslots, before they are taken for ones that come 2^31 later: all
-    /// pairs are seen in fewer timeslots than that.
+    /// Looks at a few pairs' last timeslots, before they are taken for ones that come 2^31 later:
+    /// all pairs are seen in fewer timeslots than that.
     fn sweep(&mut self) {
         for _ in 0..self.batch {
             self.sweep = match self.sweep {

@@ -2,10 +2,11 @@
 
 //! Where packets of long ways and of short ones meet that were sent in different timeslots.
 //!
-//! A packet to another pod comes down to its receiver's switch some timeslots later than one of the pod's own that was sent with it.
-//! So the latter shares the way down with packets that were sent before it, and whose paths are known, and the way
-//! up with those of its own timeslot. It is to have a way on which nobody is on the way down, and those of its timeslot make room for
-//! it. That there is such a way is not certain, as those that were sent before keep theirs.
+//! A packet to another pod comes down to its receiver's switch some timeslots later than one of the
+//! pod's own that was sent with it. So the latter shares the way down with packets that were sent
+//! before it, and whose paths are known, and the way up with those of its own timeslot. It is to
+//! have a way on which nobody is on the way down, and those of its timeslot make room for it. That
+//! there is such a way is not certain, as those that were sent before keep theirs.
 
 use crate::Lags;
 
@@ -17,7 +18,8 @@ pub(crate) struct Meetings {
     each: u8,
     /// How many timeslots later long ways come down.
     apart: u64,
-    /// Of the latest timeslots, by their numbers modulo how many there are: how many packets each rack gets by each way.
+    /// Of the latest timeslots, by their numbers modulo how many there are: how many packets each
+    /// rack gets by each way.
     long: Vec<(u64, Vec<u8>)>,
     number: u64,
 }
@@ -59,7 +61,8 @@ impl Meetings {
         self.long[place].1[usize::from(to) * self.ways + usize::from(way)] += 1;
     }
 
-    /// The ways by which one of a short way meets nobody on its way down to this rack: a bit for each.
+    /// The ways by which one of a short way meets nobody on its way down to this rack: a bit for
+    /// each.
     pub(crate) fn free(&self, to: u16) -> u64 {
         let before = self.number.checked_sub(self.apart);
         let known = before.map(|before| (before, &self.long[self.place(before)]));

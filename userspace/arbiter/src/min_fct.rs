@@ -4,15 +4,16 @@
 //!
 //! # What is decided
 //!
-//! For each timeslot, pairs with a demand are asked in the order of their demands, the smallest first, and get it
-//! if both their ends are still free. What counts is the demand at the beginning of the batch; demands of
-//! [`ALIKE`] and more are alike. Among equals goes first whose demand has been what it is for longer.
+//! For each timeslot, pairs with a demand are asked in the order of their demands, the smallest
+//! first, and get it if both their ends are still free. What counts is the demand at the beginning
+//! of the batch; demands of [`ALIKE`] and more are alike. Among equals goes first whose demand has
+//! been what it is for longer.
 //!
 //! # How
 //!
-//! As the order is the same for all timeslots of a batch, a pair can be asked for all of them at once: it gets
-//! the first in which both its ends are free, as many as it needs. Pairs are in lists, one for each demand, and
-//! are moved only if their demand changes.
+//! As the order is the same for all timeslots of a batch, a pair can be asked for all of them at
+//! once: it gets the first in which both its ends are free, as many as it needs. Pairs are in
+//! lists, one for each demand, and are moved only if their demand changes.
 
 use crate::free::Free;
 use crate::{Allocation, Allocator, Invalid, MAX_DEMAND, Refused, Rows};
@@ -70,7 +71,8 @@ fn list(slots: u32) -> usize {
 }
 
 impl MinFct {
-    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a batch, 1 to [`MAX_BATCH`](crate::MAX_BATCH).
+    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
+    /// batch, 1 to [`MAX_BATCH`](crate::MAX_BATCH).
     ///
     /// # Errors
     /// Those of [`Invalid`].
@@ -225,7 +227,8 @@ impl Allocator for MinFct {
         self.free.reset(self.endpoints);
         self.rows.clear(0);
         for word in 0..self.filled.len() {
-            // What is given something goes to a list that has been passed, or behind the last of its own.
+            // What is given something goes to a list that has been passed, or behind the last of
+            // its own.
             let mut filled = self.filled[word];
             while filled != 0 {
                 let index = 64 * word + filled.trailing_zeros() as usize;

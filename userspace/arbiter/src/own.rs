@@ -2,10 +2,11 @@
 
 //! What the arbiter's own packets take of its host's link.
 //!
-//! They wait for no timeslot. Where the host is an endpoint as well, its link would be given away as a whole and used twice, and
-//! what was to have it waits at the last switch, or leaves late. So the arbiter counts what its own packets took, and
-//! leaves as many timeslots of the next batch: those to send in at that time of a batch at which it tells
-//! the endpoints of another one, those to receive in evenly spread, as endpoints ask when they like.
+//! They wait for no timeslot. Where the host is an endpoint as well, its link would be given away
+//! as a whole and used twice, and what was to have it waits at the last switch, or leaves late. So
+//! the arbiter counts what its own packets took, and leaves as many timeslots of the next batch:
+//! those to send in at that time of a batch at which it tells the endpoints of another one, those
+//! to receive in evenly spread, as endpoints ask when they like.
 
 use weft_mechanisms::common::on_wire;
 use weft_mechanisms::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
@@ -28,8 +29,8 @@ impl Debt {
         self.0 += on_wire::bytes(len, 1, DEFAULT_OVERHEAD, DEFAULT_MPU);
     }
 
-    /// How many timeslots of the next batch, of so many, are left for it: half of them at most. What is more is forgotten: it has
-    /// long been sent.
+    /// How many timeslots of the next batch, of so many, are left for it: half of them at most.
+    /// What is more is forgotten: it has long been sent.
     pub(crate) fn take(&mut self, batch: usize) -> usize {
         let most = batch / 2;
         let due = (self.0 / FRAME) as usize;

@@ -4,19 +4,21 @@
 //!
 //! # What is decided
 //!
-//! Racks are joined by core switches, each of which is a **path** between any two racks. A timeslot's
-//! packets are edges of a bipartite multigraph, from their sources' racks to their destinations'. If a rack of h hosts has
-//! h links to the core, packets of one rack must not go by the same path, nor packets to one rack: paths are colours of
-//! edges, such that edges that meet in a rack have different colours. h colours are enough, as
-//! no rack has more than h edges on either side (D. König, 1916). If there are fewer paths, of links that are as much
-//! faster, a path stands for several colours.
+//! Racks are joined by core switches, each of which is a **path** between any two racks. A
+//! timeslot's packets are edges of a bipartite multigraph, from their sources' racks to their
+//! destinations'. If a rack of h hosts has h links to the core, packets of one rack must not go by
+//! the same path, nor packets to one rack: paths are colours of edges, such that edges that meet in
+//! a rack have different colours. h colours are enough, as no rack has more than h edges on either
+//! side (D. König, 1916). If there are fewer paths, of links that are as much faster, a path stands
+//! for several colours.
 //!
 //! # How
 //!
-//! An edge gets the first colour that is free at both its racks, one operation on two words. Where there is none, there is
-//! a colour `a` that is free where it leaves, and another one `b` that is free where it arrives. Of the edges that
-//! have either, those that hang together with the rack of arrival are a path, which does not come by the rack of
-//! departure: they exchange `a` and `b` (A. Kempe, 1879), and `a` is free at both.
+//! An edge gets the first colour that is free at both its racks, one operation on two words. Where
+//! there is none, there is a colour `a` that is free where it leaves, and another one `b` that is
+//! free where it arrives. Of the edges that have either, those that hang together with the rack of
+//! arrival are a path, which does not come by the rack of departure: they exchange `a` and `b` (A.
+//! Kempe, 1879), and `a` is free at both.
 
 use crate::{Allocation, Invalid, MAX_ENDPOINTS};
 
@@ -76,9 +78,9 @@ impl Side {
 }
 
 impl Paths {
-    /// Of `endpoints`, 1 to [`MAX_ENDPOINTS`], of which the first `hosts` are the first rack, and so on, with so many
-    /// paths between racks. If there are fewer paths than hosts of a rack, links take
-    /// several packets of a timeslot, the same number each.
+    /// Of `endpoints`, 1 to [`MAX_ENDPOINTS`], of which the first `hosts` are the first rack, and
+    /// so on, with so many paths between racks. If there are fewer paths than hosts of a rack,
+    /// links take several packets of a timeslot, the same number each.
     ///
     /// # Errors
     /// [`Invalid::Endpoints`], [`Invalid::Racks`] and [`Invalid::Paths`].
@@ -86,8 +88,8 @@ impl Paths {
         Self::of_degree(endpoints, hosts, hosts, paths)
     }
 
-    /// The same where a rack has no more than `degree` packets of a timeslot, either way, whatever its hosts are: what
-    /// [`select`](Self::select) is given must be such.
+    /// The same where a rack has no more than `degree` packets of a timeslot, either way, whatever
+    /// its hosts are: what [`select`](Self::select) is given must be such.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -130,8 +132,8 @@ impl Paths {
         })
     }
 
-    /// The path of each of a timeslot's packets, from 0. `timeslot` is a matching of these endpoints, as an
-    /// [`Allocator`](crate::Allocator) makes them.
+    /// The path of each of a timeslot's packets, from 0. `timeslot` is a matching of these
+    /// endpoints, as an [`Allocator`](crate::Allocator) makes them.
     pub fn select(&mut self, timeslot: &[Allocation]) -> &[u8] {
         self.begin(self.racks);
         self.ends.extend(timeslot.iter().map(|packet| {
@@ -142,9 +144,9 @@ impl Paths {
         &self.chosen
     }
 
-    /// The same of packets that arrive together, `long`, and of others that leave with them and arrive earlier, together: they share ways
-    /// out of racks only. First those of `short`, of each a bit for each path that it is to take if possible. There are at most
-    /// half of [`MAX_RACKS`].
+    /// The same of packets that arrive together, `long`, and of others that leave with them and
+    /// arrive earlier, together: they share ways out of racks only. First those of `short`, of each
+    /// a bit for each path that it is to take if possible. There are at most half of [`MAX_RACKS`].
     pub fn select_two(&mut self, short: &[(Allocation, u64)], long: &[Allocation]) -> &[u8] {
         // The same racks once more are where the short ones arrive.
         self.begin(2 * self.racks);
@@ -180,7 +182,8 @@ impl Paths {
         self.ends.clear();
     }
 
-    /// Gives each edge a colour, of those that are wanted if one of them is free; and then the path.
+    /// Gives each edge a colour, of those that are wanted if one of them is free; and then the
+    /// path.
     #[inline(always)]
     fn paint_all(&mut self, wanted: impl Fn(usize) -> u64) {
         self.chosen.clear();
@@ -220,8 +223,8 @@ impl Paths {
         self.chosen[edge] = colour as u8;
     }
 
-    /// Frees colour `a` at rack `to`, where `b` is free, on the side of arrival: along the path of edges that have
-    /// either, they are exchanged.
+    /// Frees colour `a` at rack `to`, where `b` is free, on the side of arrival: along the path of
+    /// edges that have either, they are exchanged.
     fn exchange(&mut self, to: u8, a: u32, b: u32) {
         let both = 1 << a | 1 << b;
         self.into.toggle(to, both);

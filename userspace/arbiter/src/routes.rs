@@ -2,14 +2,16 @@
 
 //! Paths of a fabric of two or three layers, so that no two packets of a timeslot share a link.
 //!
-//! A host's switch (of its rack) has `edge` ways up, each to another switch of the pod, and each of these `core` ways up
-//! to other pods. First each packet is given one of `edge` colours, such that a rack sends and receives no
-//! two of one colour (as many as a link carries, where a rack has more hosts than ways). The packets of one colour meet at
-//! one switch of each pod: they are a fabric of their own, of pods in the place of racks, and are given one of `core`
-//! colours. A fabric of two layers is one in which pods do not matter, with one way up from there.
+//! A host's switch (of its rack) has `edge` ways up, each to another switch of the pod, and each of
+//! these `core` ways up to other pods. First each packet is given one of `edge` colours, such that
+//! a rack sends and receives no two of one colour (as many as a link carries, where a rack has more
+//! hosts than ways). The packets of one colour meet at one switch of each pod: they are a fabric of
+//! their own, of pods in the place of racks, and are given one of `core` colours. A fabric of two
+//! layers is one in which pods do not matter, with one way up from there.
 //!
-//! Where ways of different length have different [lags](Lags), packets of a pod's own meet others on the links to hosts' switches
-//! that were sent in an earlier timeslot and have come from another pod: [`meetings`](crate::meetings).
+//! Where ways of different length have different [lags](Lags), packets of a pod's own meet others
+//! on the links to hosts' switches that were sent in an earlier timeslot and have come from another
+//! pod: [`meetings`](crate::meetings).
 //!
 //! Around what has failed, [`detours`](crate::detours) are made of these paths.
 
@@ -60,7 +62,8 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// As of [`Paths::new`], and [`Invalid::Racks`] too if there are lags and more racks than half of [`MAX_RACKS`]; and [`Invalid::Paths`] if there are more than 256 paths.
+    /// As of [`Paths::new`], and [`Invalid::Racks`] too if there are lags and more racks than half
+    /// of [`MAX_RACKS`]; and [`Invalid::Paths`] if there are more than 256 paths.
     pub fn new(addresses: &Addresses, ways: Ways, lags: Lags) -> Result<Self, Invalid> {
         let endpoints = addresses.count() as usize;
         let [hosts, racks] = [addresses.hosts, addresses.racks].map(|it| it as usize);
@@ -116,21 +119,23 @@ impl Routes {
         &self.chosen
     }
 
-    /// The packets of the timeslot that was last selected which have no path, by their places, in order: there is none that comes by nothing
-    /// that is to be avoided and has room.
+    /// The packets of the timeslot that was last selected which have no path, by their places, in
+    /// order: there is none that comes by nothing that is to be avoided and has room.
     pub fn waiting(&self) -> &[usize] {
         self.detours.as_ref().map_or(&[], Detours::waiting)
     }
 
-    /// Whether packets of a pod's own meet others that were sent in another timeslot. Of a single pod all are alike.
+    /// Whether packets of a pod's own meet others that were sent in another timeslot. Of a single
+    /// pod all are alike.
     fn has_long(&self) -> bool {
         let is_apart = self.meetings.as_ref().is_some_and(Meetings::is_apart);
         is_apart && self.pod.last().is_some_and(|pod| *pod > 0)
     }
 
-    /// By how many the numbers of ways are turned in a timeslot, of so many: any of them is as good as another, but where one of
-    /// them is closed, it is not to be the same packets' each time; nor where some meet others and cannot make room: what is too much
-    /// for one way would be so in each timeslot in which the same hosts send, and what is left of another one of no use.
+    /// By how many the numbers of ways are turned in a timeslot, of so many: any of them is as good
+    /// as another, but where one of them is closed, it is not to be the same packets' each time;
+    /// nor where some meet others and cannot make room: what is too much for one way would be so in
+    /// each timeslot in which the same hosts send, and what is left of another one of no use.
     fn turn(&self, number: u64, ways: usize) -> u8 {
         match self.detours.is_some() || self.has_long() {
             true => Detours::turn(number, ways) as u8,
@@ -138,8 +143,9 @@ impl Routes {
         }
     }
 
-    /// The path of each of a timeslot's packets, from 0: its way up from the host's switch, and `edge` times that from the
-    /// next one. `timeslot` is as an [`Allocator`](crate::Allocator) makes them, of the same lags; its number is higher each time.
+    /// The path of each of a timeslot's packets, from 0: its way up from the host's switch, and
+    /// `edge` times that from the next one. `timeslot` is as an [`Allocator`](crate::Allocator)
+    /// makes them, of the same lags; its number is higher each time.
     pub fn select(&mut self, number: u64, timeslot: &[Allocation]) -> &[u8] {
         self.select_colours(number, timeslot);
         if let Some(detours) = &mut self.detours {

@@ -2,23 +2,26 @@
 
 //! The arbiter: what it does with what endpoints say, without sockets and clock.
 //!
-//! Timeslot `t` begins at `t` times its length. A batch is allocated some time before it begins, its **lead**: so
-//! long at least what says so may be under way (65 µs in the paper). Nothing is allocated while nobody wants anything; the next
-//! batch after that begins with the first timeslot that is the lead away. Who asks has his turn in the next batch.
+//! Timeslot `t` begins at `t` times its length. A batch is allocated some time before it begins,
+//! its **lead**: so long at least what says so may be under way (65 µs in the paper). Nothing is
+//! allocated while nobody wants anything; the next batch after that begins with the first timeslot
+//! that is the lead away. Who asks has his turn in the next batch.
 //!
 //! # Its own host
 //!
-//! What it says and hears waits for no timeslot. If it is on the host of an endpoint, that one's link is given away but for as many
-//! timeslots of a batch as its own packets took since the last one.
+//! What it says and hears waits for no timeslot. If it is on the host of an endpoint, that one's
+//! link is given away but for as many timeslots of a batch as its own packets took since the last
+//! one.
 //!
 //! # What a hostile sender can do
 //!
-//! A packet is an endpoint's if it comes from that endpoint's address and carries a valid check under its
-//! session's nonce. All other packets change nothing. What one of them costs is bounded, and so is how many
-//! are answered (see [`sessions`](crate::sessions)).
+//! A packet is an endpoint's if it comes from that endpoint's address and carries a valid check
+//! under its session's nonce. All other packets change nothing. What one of them costs is bounded,
+//! and so is how many are answered (see [`sessions`](crate::sessions)).
 //!
-//! An endpoint's requests for itself, for an unknown endpoint, or for more than it may have outstanding are
-//! refused and counted. An endpoint that requests all timeslots gets its fair share.
+//! An endpoint's requests for itself, for an unknown endpoint, or for more than it may have
+//! outstanding are refused and counted. An endpoint that requests all timeslots gets its fair
+//! share.
 
 use std::net::SocketAddrV4;
 
@@ -60,7 +63,8 @@ pub struct Settings {
     pub timeout: u64,
     /// How much later packets of long ways are there.
     pub lags: Lags,
-    /// The endpoint on whose host the arbiter is, if any: of its link it leaves what its own packets take.
+    /// The endpoint on whose host the arbiter is, if any: of its link it leaves what its own
+    /// packets take.
     pub own: Option<u16>,
     /// Whether an endpoint's packets may come from ports that need no privilege.
     pub any_port: bool,
@@ -73,7 +77,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// One that does all in the caller's thread. The secret must be random, and another one for each service.
+    /// One that does all in the caller's thread. The secret must be random, and another one for
+    /// each service.
     ///
     /// # Errors
     ///
@@ -83,7 +88,8 @@ impl Service {
         Ok(Self::with_stages(settings, secret, stages))
     }
 
-    /// One whose other stages are elsewhere, in a [`pipeline`](crate::pipeline) for example; they are of the same settings.
+    /// One whose other stages are elsewhere, in a [`pipeline`](crate::pipeline) for example; they
+    /// are of the same settings.
     pub fn with_stages(settings: Settings, secret: Secret, stages: Box<dyn Stages>) -> Self {
         Self {
             sessions: Sessions::new(settings, secret),
@@ -130,7 +136,8 @@ impl Service {
         due.min(self.sessions.next_event())
     }
 
-    /// Allocates what is due, and sees to what is to be said again. What there is to say then, [`poll`](Self::poll) says.
+    /// Allocates what is due, and sees to what is to be said again. What there is to say then,
+    /// [`poll`](Self::poll) says.
     pub fn tick(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
         if let Some(avoided) = self.sessions.judge(now) {
             self.stages.avoid(avoided);

@@ -6,14 +6,16 @@
 //!
 //! Each step is cheaper than the next one, and bounded:
 //!
-//! 1. The source: an endpoint's address, and a port below 1024, which an unprivileged process cannot use.
+//! 1. The source: an endpoint's address, and a port below 1024, which an unprivileged process
+//!    cannot use.
 //! 2. The header's form ([`Header::read`]).
 //! 3. A quota of the endpoint for datagrams from another port than its session's: before any hash.
 //! 4. The proof of the header, then the check of the whole packet
 //!    ([`session`](weft_mechanisms::fastpass::session)).
 //! 5. Only then its content. Of a genuine endpoint's reports, too, only so many are read.
 //!
-//! A datagram that fails step 4 is answered by a RESET, to the port that it came from, within another quota.
+//! A datagram that fails step 4 is answered by a RESET, to the port that it came from, within
+//! another quota.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -37,7 +39,8 @@ const TRIAL: u64 = 8;
 /// Ports below this one need a privilege.
 const UNPRIVILEGED: u16 = 1024;
 
-/// Of an endpoint, in the time of a timeout: datagrams from another port than its session's that are hashed.
+/// Of an endpoint, in the time of a timeout: datagrams from another port than its session's that
+/// are hashed.
 const STRANGERS: u32 = 256;
 /// RESETs to it.
 const RESETS: u32 = 16;
@@ -49,8 +52,9 @@ const REPORTS: u32 = 64;
 pub struct Counters {
     /// Batches allocated.
     pub batches: u64,
-    /// Of these, such as were allocated later than the lead before they began; and such as were ordered in time of a
-    /// [`pipeline`](crate::pipeline), and came of it later than half of the lead before they began.
+    /// Of these, such as were allocated later than the lead before they began; and such as were
+    /// ordered in time of a [`pipeline`](crate::pipeline), and came of it later than half of the
+    /// lead before they began.
     pub late_batches: u64,
     /// Timeslots that went by, while there was demand, before a batch could begin.
     pub skipped_timeslots: u64,
@@ -78,18 +82,22 @@ pub struct Counters {
     pub hashed_bytes: u64,
     /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
     pub refused: u64,
-    /// Of these, such as found no room on their way to allocation, where that is a thread of its own.
+    /// Of these, such as found no room on their way to allocation, where that is a thread of its
+    /// own.
     #[serde(skip_serializing_if = "is_none")]
     pub crowded: u64,
-    /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in, and to receive in.
+    /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in,
+    /// and to receive in.
     pub reserved: [u64; 2],
     /// Timeslots that are wanted now.
     pub wanted: u64,
-    /// Packets that were allocated and given no path, as what is left of the fabric had no room: they wait for another timeslot.
+    /// Packets that were allocated and given no path, as what is left of the fabric had no room:
+    /// they wait for another timeslot.
     pub pathless: u64,
     /// What endpoints said of other endpoints and paths.
     pub reported: u64,
-    /// Of this, what was not heeded: of nobody, of the future, out of date, over the quota, of more than is kept.
+    /// Of this, what was not heeded: of nobody, of the future, out of date, over the quota, of more
+    /// than is kept.
     pub unheeded: u64,
     /// Packets that endpoints say were lost, on paths that were not avoided.
     pub lost: u64,
@@ -342,8 +350,8 @@ impl Sessions {
         } = self.settings;
         // What is nearer cannot be told in time.
         let earliest = now.saturating_add(lead).div_ceil(timeslot);
-        // Timers are a little late, and it is better to be as late as they are than to leave timeslots out: up to half of
-        // the lead.
+        // Timers are a little late, and it is better to be as late as they are than to leave
+        // timeslots out: up to half of the lead.
         let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
         let first = match self.next {
             next if next >= earliest => next,

@@ -2,8 +2,9 @@
 
 //! What becomes of a demand: allocation, then path selection (§6.2).
 //!
-//! Sessions hand on demands and order batches; what comes of it they are given timeslot by timeslot. Here both stages follow each
-//! other in the caller's thread. The [`pipeline`](crate::pipeline) has a thread for each.
+//! Sessions hand on demands and order batches; what comes of it they are given timeslot by
+//! timeslot. Here both stages follow each other in the caller's thread. The
+//! [`pipeline`](crate::pipeline) has a thread for each.
 
 use crate::fabric::Component;
 use crate::routes::Routes;
@@ -43,17 +44,19 @@ pub struct Timeslot<'a> {
     pub packets: &'a [Allocation],
     /// By which path: as many as there are packets.
     pub paths: &'a [u8],
-    /// Those that have no path and wait for another timeslot, by their places among the packets, in order.
+    /// Those that have no path and wait for another timeslot, by their places among the packets, in
+    /// order.
     pub pathless: &'a [usize],
-    /// By source: whether its packets are of a session that is over, and nobody wants them any more. Sources beyond the last have
-    /// none such.
+    /// By source: whether its packets are of a session that is over, and nobody wants them any
+    /// more. Sources beyond the last have none such.
     pub is_over: &'a [bool],
 }
 
 /// Allocation and path selection, as sessions see them.
 pub trait Stages: Send {
-    /// `slots` more timeslots from `source` to `destination` are wanted. Whether they will be given: otherwise the endpoint asks
-    /// again. Whoever asks sees to it that no pair waits for more than [`MAX_DEMAND`](crate::MAX_DEMAND).
+    /// `slots` more timeslots from `source` to `destination` are wanted. Whether they will be
+    /// given: otherwise the endpoint asks again. Whoever asks sees to it that no pair waits for
+    /// more than [`MAX_DEMAND`](crate::MAX_DEMAND).
     fn request(&mut self, source: u16, destination: u16, slots: u16) -> bool;
 
     /// Forgets what `source` has asked for and was not given.

@@ -2,32 +2,38 @@
 
 //! Two arbiters, of which one allocates (§5.1).
 //!
-//! Endpoints tell both what they want; the one that is **active** answers, the other one, on **standby**, hears and forgets. Each
-//! tells the other which it is, in **beats**, ten in the time of a **window** (1 ms in the paper). Who has heard of no active one for a
-//! window is active from then on, and knows nothing: endpoints tell it anew what they want.
+//! Endpoints tell both what they want; the one that is **active** answers, the other one, on
+//! **standby**, hears and forgets. Each tells the other which it is, in **beats**, ten in the time
+//! of a **window** (1 ms in the paper). Who has heard of no active one for a window is active from
+//! then on, and knows nothing: endpoints tell it anew what they want.
 //!
 //! # Why no timeslot is given twice
 //!
-//! What an arbiter has given begins a lead and a batch after its last word at the latest, which is far less than a window. One
-//! that does not run for a while (its process is stopped, its machine pauses) might go on afterwards as if nothing had been. So
-//! one that finds that it has not run for a quarter of a window is active no longer, before it says anything else: when it spoke
-//! last, the other's window began, or later. And on standby it waits for a window anew. One that starts waits for two windows, in which it gets to know the other one if that is
-//! there; the second one for three, so that they do not begin together.
+//! What an arbiter has given begins a lead and a batch after its last word at the latest, which is
+//! far less than a window. One that does not run for a while (its process is stopped, its machine
+//! pauses) might go on afterwards as if nothing had been. So one that finds that it has not run for
+//! a quarter of a window is active no longer, before it says anything else: when it spoke last, the
+//! other's window began, or later. And on standby it waits for a window anew. One that starts waits
+//! for two windows, in which it gets to know the other one if that is there; the second one for
+//! three, so that they do not begin together.
 //!
-//! What this cannot help is a network that separates the two from each other and from no endpoint: then both are active, and
-//! endpoints heed whoever has reset them last. When beats get through again, the second one yields.
+//! What this cannot help is a network that separates the two from each other and from no endpoint:
+//! then both are active, and endpoints heed whoever has reset them last. When beats get through
+//! again, the second one yields.
 //!
 //! # Whose turn it is
 //!
-//! While both are on standby the second one waits for the first. One that stands still again and again may say that it is there, and
-//! never run for a window. So the second one waits for three windows in which it hears of no active one, and then takes
-//! over when the first says that it has only begun to wait: until that one could be active there is time for several beats.
+//! While both are on standby the second one waits for the first. One that stands still again and
+//! again may say that it is there, and never run for a window. So the second one waits for three
+//! windows in which it hears of no active one, and then takes over when the first says that it has
+//! only begun to wait: until that one could be active there is time for several beats.
 //!
 //! # Who is heeded
 //!
-//! A beat has a number of its sender's that nobody else knows, its **cookie**, and must repeat the receiver's. Who does not see what
-//! the two say can say nothing in their names. A beat that does not repeat it is answered by one that repeats its sender's, so that
-//! the two come to know each other again when one of them restarts; a few times in a tenth of a window.
+//! A beat has a number of its sender's that nobody else knows, its **cookie**, and must repeat the
+//! receiver's. Who does not see what the two say can say nothing in their names. A beat that does
+//! not repeat it is answered by one that repeats its sender's, so that the two come to know each
+//! other again when one of them restarts; a few times in a tenth of a window.
 //!
 //! | byte  | field    | what it is                                                                       |
 //! |-------|----------|----------------------------------------------------------------------------------|
@@ -67,7 +73,8 @@ pub struct Watch {
     was_active: bool,
     /// On standby: the other one was not missed before then.
     heard_at: u64,
-    /// On standby, the second one: when the first was first heard to be on standby, too, since one of them was active.
+    /// On standby, the second one: when the first was first heard to be on standby, too, since one
+    /// of them was active.
     turn_at: Option<u64>,
     /// The first one's turn is over, and it will not be active for a while.
     takes_over: bool,
@@ -119,7 +126,8 @@ impl Watch {
         bytes.starts_with(&HEAD[..3])
     }
 
-    /// Heeds a beat that came from the other one's address; false if it is none, or not of the other one.
+    /// Heeds a beat that came from the other one's address; false if it is none, or not of the
+    /// other one.
     pub fn receive(&mut self, now: u64, bytes: &[u8]) -> bool {
         let Some((&[h0, h1, h2, h3, rank, state, 0, 0], words)) = bytes.split_first_chunk::<8>()
         else {
@@ -182,7 +190,8 @@ impl Watch {
         self.takes_over = is_over && state == STANDBY_FOR_LONG;
     }
 
-    /// What has become of it since the last time: to be asked after all that has come was received, and before anything is said.
+    /// What has become of it since the last time: to be asked after all that has come was received,
+    /// and before anything is said.
     pub fn tick(&mut self, now: u64) -> Option<Change> {
         // For so long that the other one may be active by now.
         if now.saturating_sub(self.ran_at) > self.window / 4 {
@@ -234,7 +243,8 @@ impl Watch {
         }
     }
 
-    /// When [`tick`](Self::tick) and [`poll`](Self::poll) are to be called, whatever comes until then.
+    /// When [`tick`](Self::tick) and [`poll`](Self::poll) are to be called, whatever comes until
+    /// then.
     pub fn next_event(&self) -> u64 {
         match self.is_active {
             true => self.beat_at,

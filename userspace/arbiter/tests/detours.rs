@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets go around what has failed, no link carries more than it can all the same, and nobody is left out.
+//! Packets go around what has failed, no link carries more than it can all the same, and nobody is
+//! left out.
 
 mod fat_tree;
 mod random;
@@ -337,7 +338,8 @@ fn an_arbiter_that_begins_anew_avoids_what_it_is_told_of_until_that_is_cleared()
     assert!(world.given_by(cleared, first) > 50);
 }
 
-/// Two hosts at a switch with one way left, one that sends to its own pod, and one that sends elsewhere.
+/// Two hosts at a switch with one way left, one that sends to its own pod, and one that sends
+/// elsewhere.
 #[test]
 fn who_has_to_wait_is_not_the_same_each_time() {
     for lags in [NONE, Lags { near: 2, far: 5 }] {

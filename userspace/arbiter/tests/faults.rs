@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which link or switch has failed, as endpoints' reports tell (§5.2): hosts with their real ledgers, on a fabric that loses what comes by
-//! something, and now and then anything; whose reports are lost, too; and among whom some lie.
+//! Which link or switch has failed, as endpoints' reports tell (§5.2): hosts with their real
+//! ledgers, on a fabric that loses what comes by something, and now and then anything; whose
+//! reports are lost, too; and among whom some lie.
 
 mod random;
 
@@ -324,7 +325,8 @@ fn direction() -> impl Strategy<Value = Direction> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Also if it loses but some packets, or only in one direction, beside a liar, and sporadic losses.
+    /// Also if it loses but some packets, or only in one direction, beside a liar, and sporadic
+    /// losses.
     #[test]
     fn what_loses_packets_is_found_and_nothing_else(
         seed: u64, fabric in shape(), which: prop::sample::Index, direction in direction(),
@@ -513,7 +515,8 @@ fn what_only_one_endpoint_is_hit_by_is_not_found() {
     assert_eq!(world.found[0].component, link);
 }
 
-/// Some hosts of two racks, all of whose packets by one path are lost, and none by another: whether the way between them is found.
+/// Some hosts of two racks, all of whose packets by one path are lost, and none by another: whether
+/// the way between them is found.
 fn finds_a_loss(
     faults: &mut Faults,
     now: u64,

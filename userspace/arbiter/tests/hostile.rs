@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hostile datagrams: what one of them costs, how many are answered, and that endpoints get their timeslots
-//! meanwhile.
+//! Hostile datagrams: what one of them costs, how many are answered, and that endpoints get their
+//! timeslots meanwhile.
 
 mod fat_tree;
 mod random;
@@ -232,8 +232,8 @@ fn of_an_endpoints_reports_only_so_many_are_read() {
     assert!((120..=129).contains(&read), "{read}");
 }
 
-/// A sender in the endpoint's name that completes the exchange takes over its session. That takes its address and
-/// a privilege, as the endpoint's own packets do.
+/// A sender in the endpoint's name that completes the exchange takes over its session. That takes
+/// its address and a privilege, as the endpoint's own packets do.
 #[test]
 fn a_request_without_a_session_is_answered_at_once() {
     let mut world = World::new();

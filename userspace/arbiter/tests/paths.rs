@@ -11,7 +11,8 @@ use weft_arbiter::{Allocation, Allocator, Invalid, MAX_ENDPOINTS};
 type Shape = (usize, usize, usize);
 
 fn shape() -> impl Strategy<Value = Shape> {
-    // Racks of one host, and of as many as there can be; the last rack may be smaller than the others.
+    // Racks of one host, and of as many as there can be; the last rack may be smaller than the
+    // others.
     let hosts = prop_oneof![1..5_usize, 5..33_usize, Just(64_usize)];
     (hosts, 2..260_usize)
         .prop_filter("too many racks", |(hosts, n)| {
@@ -77,7 +78,8 @@ proptest! {
 
 #[test]
 fn full_racks_use_every_link_once() {
-    // Every host of a rack sends to another one of the next rack; to one in each rack; to its neighbour.
+    // Every host of a rack sends to another one of the next rack; to one in each rack; to its
+    // neighbour.
     let (racks, hosts) = (16, 16);
     let endpoints = racks * hosts;
     let shape = (endpoints, hosts, hosts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocation and path selection in a pipeline: whoever makes his step when, all that is asked for is given, once.
+//! Allocation and path selection in a pipeline: whoever makes his step when, all that is asked for
+//! is given, once.
 
 mod fat_tree;
 mod random;
@@ -208,7 +209,8 @@ impl World {
     }
 }
 
-/// No endpoint sends or receives two packets of a timeslot, no link carries two, and none comes by what is avoided.
+/// No endpoint sends or receives two packets of a timeslot, no link carries two, and none comes by
+/// what is avoided.
 fn check(fabric: &Fabric, avoided: &[Component], timeslot: &Timeslot<'_>) {
     assert_eq!(timeslot.packets.len(), timeslot.paths.len());
     let mut seen = HashSet::new();

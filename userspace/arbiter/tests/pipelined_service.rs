@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbiter with its stages in a pipeline, among endpoints that speak the protocol, beside the one that does all in a thread.
+//! The arbiter with its stages in a pipeline, among endpoints that speak the protocol, beside the
+//! one that does all in a thread.
 
 mod fat_tree;
 mod random;

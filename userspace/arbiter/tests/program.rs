@@ -262,7 +262,8 @@ fn another_one_with_three_threads_takes_over() {
     assert!(given >= u64::from(asked / 4), "{figures}");
 }
 
-/// Neither for its figures nor for what it says: hosts are given timeslots, and the end tells what is missing.
+/// Neither for its figures nor for what it says: hosts are given timeslots, and the end tells what
+/// is missing.
 #[test]
 fn a_full_disk_and_nobody_who_reads_what_it_says_do_not_end_it() {
     for says_to_nobody in [false, true] {

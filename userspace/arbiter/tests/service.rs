@@ -69,7 +69,8 @@ impl World {
         self.service.receive(self.now, from, bytes);
     }
 
-    /// All say what they have to say, and time passes until the arbiter has something to do, a little later than that.
+    /// All say what they have to say, and time passes until the arbiter has something to do, a
+    /// little later than that.
     fn step(&mut self) {
         let mut bytes = [0; MAX_SIZE];
         for id in 0..self.endpoints.len() {
@@ -245,8 +246,9 @@ fn packets_of_long_and_of_short_ways_meet_at_no_receivers_link_and_seldom_at_ano
     }
 }
 
-/// One of a pod's own, another one beside its sender, and one beside its receiver that comes from elsewhere: whoever
-/// has to make room does, or the same two would meet in every timeslot, and ever more wait.
+/// One of a pod's own, another one beside its sender, and one beside its receiver that comes from
+/// elsewhere: whoever has to make room does, or the same two would meet in every timeslot, and ever
+/// more wait.
 #[test]
 fn flows_that_last_do_not_meet_again_and_again() {
     let lags = Lags { near: 2, far: 5 };
@@ -269,8 +271,9 @@ fn flows_that_last_do_not_meet_again_and_again() {
     }
 }
 
-/// All links of hosts are in use all the time, each host sends to one other, which acknowledges it. Where two ways down to a switch have room for both of its
-/// hosts, it is not to be that one gets more than it carries for good and the other less: it would lose packets.
+/// All links of hosts are in use all the time, each host sends to one other, which acknowledges it.
+/// Where two ways down to a switch have room for both of its hosts, it is not to be that one gets
+/// more than it carries for good and the other less: it would lose packets.
 #[test]
 fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end() {
     // A timeslot is 3 % longer than a packet (`timeslot` of `weft schemes fastpass`).
@@ -320,8 +323,9 @@ fn no_way_down_has_more_than_it_carries_for_long_when_all_hosts_send_without_end
     }
 }
 
-/// Demand beyond what endpoints 3 and 12 can send and receive. Returns how many timeslots went by, how many packets of
-/// each endpoint were sent and received, and how many timeslots were reserved, in both directions.
+/// Demand beyond what endpoints 3 and 12 can send and receive. Returns how many timeslots went by,
+/// how many packets of each endpoint were sent and received, and how many timeslots were reserved,
+/// in both directions.
 fn saturated(settings: Settings) -> (usize, [usize; 2], [usize; 2], [u64; 2]) {
     let mut world = World::new(settings);
     for other in (0..16).filter(|it| ![3, 12].contains(it)) {
@@ -451,7 +455,8 @@ fn request(id: u16, cookie: u64, nonce: u64, counts: &[(u16, u32)]) -> Vec<u8> {
     bytes[..len].to_vec()
 }
 
-/// Asks for a lot to everybody, by turns, while others work; and how many timeslots endpoint 1 gets to 9.
+/// Asks for a lot to everybody, by turns, while others work; and how many timeslots endpoint 1 gets
+/// to 9.
 fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
     let mut world = World::new(SETTINGS);
     world.endpoints[1].ask(9, 500);
@@ -468,7 +473,8 @@ fn among(mut harm: impl FnMut(&mut World)) -> (World, usize) {
 #[test]
 fn who_writes_anothers_number_or_address_changes_nothing_for_him() {
     let (world, came) = among(|world| {
-        // Of its own address in another's name; of another's address without its nonce; of nobody's address.
+        // Of its own address in another's name; of another's address without its nonce; of nobody's
+        // address.
         world.from(address(2), &request(1, 77, 1, &[(9, 5)]));
         world.from(address(1), &request(1, 77, 1, &[(9, 5)]));
         let mut stranger = address(1);
@@ -587,7 +593,8 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
-    // Four hosts at each of four switches, two of them a pod, two ways up and one from there: two packets for each link.
+    // Four hosts at each of four switches, two of them a pod, two ways up and one from there: two
+    // packets for each link.
     let addresses = Addresses {
         first: 1,
         hosts: 4,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two arbiters that watch each other, over a network that loses and delays, while either is killed, starts again, or
-//! stands still: one takes over from the other within little more than a window, and nothing is given twice.
+//! Two arbiters that watch each other, over a network that loses and delays, while either is
+//! killed, starts again, or stands still: one takes over from the other within little more than a
+//! window, and nothing is given twice.
 
 mod random;
 

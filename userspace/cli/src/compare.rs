@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// Whose times: the fabric's, or the machine's that ran it so many times slower (JSON has both)
     #[arg(long, value_enum, default_value_t = Times::Fabric)]
     times: Times,
-    /// Each flow beside itself, in runs that differ in the clock only: whether the clocks agree. Exit
-    /// status 1 if they do not
+    /// Each flow beside itself, in runs that differ in the clock only: whether the clocks agree.
+    /// Exit status 1 if they do not
     #[arg(long, conflicts_with = "times")]
     by_flow: bool,
     /// Print JSON

@@ -28,7 +28,8 @@ Examples:
 pub(crate) struct Args {
     /// The node
     node: String,
-    /// The testbed (default: the one that weft lab has made for this command, else the only one there is)
+    /// The testbed (default: the one that weft lab has made for this command, else the only one
+    /// there is)
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
     /// The command and its arguments; options of weft's own come before it
@@ -36,8 +37,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Becomes a command on a node, in the testbed's control group. If there is no such command it comes
-/// back, with a shell's exit status.
+/// Becomes a command on a node, in the testbed's control group. If there is no such command it
+/// comes back, with a shell's exit status.
 ///
 /// # Errors
 ///

@@ -17,7 +17,8 @@ use crate::arguments::fabric;
 use crate::output;
 use crate::up;
 
-/// Runs a person's own programs on a fabric: weaves it, runs a command, takes it down whatever happens
+/// Runs a person's own programs on a fabric: weaves it, runs a command, takes it down whatever
+/// happens
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The command runs where weft does, and calls `weft exec`, `weft top` or `weft capture` for what happens on nodes; \
@@ -65,8 +66,9 @@ pub(crate) struct Args {
     /// Keep what the processes of --on and of the scheme say in files there
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
-    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine has loaded;
-    /// no tags, which take root. The command, too, is root of that namespace, and sees no other network
+    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine
+    /// has loaded; no tags, which take root. The command, too, is root of that namespace, and sees
+    /// no other network
     #[arg(long)]
     pub(crate) rootless: bool,
     /// Print commands that do the same, and do nothing

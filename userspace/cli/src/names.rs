@@ -2,8 +2,8 @@
 
 //! Names, for shell completion: those that there are when the key is pressed.
 //!
-//! By hand, not by clap_complete's dynamic engine: that is behind a feature which is unstable, and would turn on
-//! another such feature of clap for all programs here.
+//! By hand, not by clap_complete's dynamic engine: that is behind a feature which is unstable, and
+//! would turn on another such feature of clap for all programs here.
 
 use std::process::ExitCode;
 

@@ -29,16 +29,16 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(130))
 }
 
-/// For so long nothing is printed at most: the last of the flows may take a run most of its time, and who
-/// sees nothing may think that it hangs.
+/// For so long nothing is printed at most: the last of the flows may take a run most of its time,
+/// and who sees nothing may think that it hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Progress, on standard error: a bar on a terminal, elsewhere a line for each tenth.
 pub(crate) struct Shown {
     what: String,
-    /// Drawn when something ends, by no thread of its own: that would be one more process of the fabric's
-    /// machine. It is there where it is not drawn, too: its making takes of the kernel's random numbers, and what a run
-    /// meets under the model clock is not to depend on who watches.
+    /// Drawn when something ends, by no thread of its own: that would be one more process of the
+    /// fabric's machine. It is there where it is not drawn, too: its making takes of the kernel's
+    /// random numbers, and what a run meets under the model clock is not to depend on who watches.
     bar: ProgressBar,
     begun: Instant,
     /// Whether a line is printed now and then.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hashes of the source of what decides a run's results, as it was when this program was built: `build.rs` makes them.
+//! Hashes of the source of what decides a run's results, as it was when this program was built:
+//! `build.rs` makes them.
 
 #[cfg(test)]
 mod read;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sweeps: a command line of `weft run` with several values of some options is a run for each combination, in a
-//! folder that says which; and `weft sweep plan`, which writes them down for other machines.
+//! Sweeps: a command line of `weft run` with several values of some options is a run for each
+//! combination, in a folder that says which; and `weft sweep plan`, which writes them down for
+//! other machines.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use weft_lab::words::quoted;
 use crate::arguments::run as arguments;
 use crate::output;
 
-/// Runs of a sweep for other machines: independent of each other, and the same bytes wherever they are run
+/// Runs of a sweep for other machines: independent of each other, and the same bytes wherever they
+/// are run
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Several values make a sweep: --load 0.2,0.4, --set buffer=24,48, several --scheme and --seed, and --also TOPOLOGY. An
@@ -157,7 +159,8 @@ pub(crate) fn variants(words: &[String]) -> Result<Vec<Variant>> {
 struct Planned {
     file: PathBuf,
     command: String,
-    /// Whether it is judged where its results are gathered, and may be what `weft run` calls INVALID.
+    /// Whether it is judged where its results are gathered, and may be what `weft run` calls
+    /// INVALID.
     is_judged: bool,
 }
 
@@ -269,10 +272,10 @@ fn of_run(args: &arguments::Args) -> Result<Plan> {
     })
 }
 
-/// Where two runs on one machine would be in each other's way: each testbed has a name of its own. An experiment may
-/// allow what a run by itself has status 1 for: there a summary at the file's end is what counts, as a run that
-/// fails on its way has status 1, too; and that the file has been written, as one that fails before leaves another
-/// run's.
+/// Where two runs on one machine would be in each other's way: each testbed has a name of its own.
+/// An experiment may allow what a run by itself has status 1 for: there a summary at the file's end
+/// is what counts, as a run that fails on its way has status 1, too; and that the file has been
+/// written, as one that fails before leaves another run's.
 fn line(run: &Planned, number: usize) -> String {
     let command = format!("{} --testbed sweep{number}", run.command);
     if run.is_judged {
@@ -291,7 +294,8 @@ fn line(run: &Planned, number: usize) -> String {
 ///
 /// # Errors
 ///
-/// If make takes some character of it for something else, which no backslash helps everywhere: one sentence.
+/// If make takes some character of it for something else, which no backslash helps everywhere: one
+/// sentence.
 fn of_make(path: &Path) -> Result<String> {
     let path = path.display().to_string();
     let special = |c: char| c.is_whitespace() || c.is_control() || "\\:#%*?[]~;|&()<>".contains(c);

@@ -8,7 +8,8 @@ use std::process::Command;
 
 const WIRE: &str = "qdisc add dev $dev root handle 1: wire rate $rate delay $delay\n";
 
-/// What `weft` prints, in a folder with the scheme `mine` that has this process; or what it refuses.
+/// What `weft` prints, in a folder with the scheme `mine` that has this process; or what it
+/// refuses.
 fn printed(name: &str, process: &str, words: &str) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{name}"));
     let _ = fs::remove_dir_all(&folder);

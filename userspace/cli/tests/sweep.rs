@@ -75,7 +75,8 @@ fn sh(folder: &Path, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The plan's runs, made by make four at a time, by the array job one by one, and those that `weft run` would do.
+/// The plan's runs, made by make four at a time, by the array job one by one, and those that `weft
+/// run` would do.
 #[test]
 fn a_plans_runs_are_those_of_the_sweep_however_they_are_made() {
     let folder = files::folder("sweep-plan");

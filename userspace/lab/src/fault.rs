@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Faults: what is done to a node of the fabric at a time of the run. Each is a script that `sh` runs
-//! in the node's namespace with `ip` and `tc`, as a person would.
+//! Faults: what is done to a node of the fabric at a time of the run. Each is a script that `sh`
+//! runs in the node's namespace with `ip` and `tc`, as a person would.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets to a host, followed from node to node: the path of the one that took the most hops, as K. Zarifis et al.,
-//! DIBS, EuroSys 2014, Figure 1, has one.
+//! Packets to a host, followed from node to node: the path of the one that took the most hops, as
+//! K. Zarifis et al., DIBS, EuroSys 2014, Figure 1, has one.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How many packets of a flow came to its receiver, and how many took more hops than they had to: each switch takes one
-//! of the hops that a packet has left. (Ports count detours; a packet that goes back and forth has many.)
+//! How many packets of a flow came to its receiver, and how many took more hops than they had to:
+//! each switch takes one of the hops that a packet has left. (Ports count detours; a packet that
+//! goes back and forth has many.)
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,8 @@ use weft_topo::{NodeId, Topology};
 
 use crate::listen::{Heard, Listener};
 
-/// How many hops a packet may have at first: what Linux gives it, and the most that there are. One that is left fewer by
-/// a switch on purpose took a detour there, too.
+/// How many hops a packet may have at first: what Linux gives it, and the most that there are. One
+/// that is left fewer by a switch on purpose took a detour there, too.
 const AT_FIRST: [u8; 2] = [64, 255];
 
 /// Whence and where to: the sender's port tells flows apart.
@@ -35,7 +36,8 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Of the flows, in their order. `None` of one that took a connection of another, or whose port was another's, too.
+    /// Of the flows, in their order. `None` of one that took a connection of another, or whose port
+    /// was another's, too.
     pub(crate) fn of(&self, flows: &[FlowResult]) -> Vec<Option<Hops>> {
         let hosts: Vec<NodeId> = self.topology.hosts().collect();
         let key = |result: &FlowResult| -> Option<Flow> {

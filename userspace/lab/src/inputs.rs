@@ -15,8 +15,8 @@ use crate::traffic::Traffic;
 
 /// Of a fabric, a scheme and a workload, as results have them.
 ///
-/// The flows are those that packets without a tag would have: a load is of bytes on the wire, so flows of a
-/// scheme that tags packets come a little later each, and are to be known as the same.
+/// The flows are those that packets without a tag would have: a load is of bytes on the wire, so
+/// flows of a scheme that tags packets come a little later each, and are to be known as the same.
 ///
 /// # Errors
 ///

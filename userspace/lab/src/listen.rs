@@ -18,8 +18,8 @@ use weft_topo::{NodeId, Rate, Topology};
 
 use crate::{testbed, topology};
 
-/// The least and the most time between two readings, in ms of the machine. To wake for each packet would cost more than
-/// the packets do.
+/// The least and the most time between two readings, in ms of the machine. To wake for each packet
+/// would cost more than the packets do.
 const BETWEEN_MS: (u64, u64) = (1, 100);
 
 /// A packet of a host that has come to a node.
@@ -112,8 +112,8 @@ impl<'scope, L: Listener + Send + 'scope> Listening<'scope, L> {
     }
 }
 
-/// How long to wait from one reading to the next, so that all the links of any of these nodes of a slowed fabric carry a
-/// third of what it keeps meanwhile.
+/// How long to wait from one reading to the next, so that all the links of any of these nodes of a
+/// slowed fabric carry a third of what it keeps meanwhile.
 fn between(
     topology: &Topology,
     nodes: impl Iterator<Item = NodeId>,

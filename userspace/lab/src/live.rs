@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What ports do from one moment to the next, for people to look at. Times and rates are the fabric's.
+//! What ports do from one moment to the next, for people to look at. Times and rates are the
+//! fabric's.
 
 use std::time::Instant;
 
@@ -38,8 +39,8 @@ pub struct PortNow {
     pub node: String,
     /// Its name there.
     pub port: String,
-    /// Bit/s that it sent, as its root qdisc counts bytes: with Ethernet's header, without what is around
-    /// a frame on a wire.
+    /// Bit/s that it sent, as its root qdisc counts bytes: with Ethernet's header, without what is
+    /// around a frame on a wire.
     pub rate: f64,
     /// The share of time for which its wire was busy; `None` if it has no qdisc that says so.
     pub busy: Option<f64>,
@@ -57,7 +58,8 @@ pub struct PortNow {
     pub pausing: Option<u32>,
     /// Its own queues that are paused now.
     pub paused: Option<u32>,
-    /// Packets of its own that went by another port meanwhile; `None` if it has no qdisc that detours.
+    /// Packets of its own that went by another port meanwhile; `None` if it has no qdisc that
+    /// detours.
     pub detoured: Option<u64>,
     /// Packets of other ports that came to it.
     pub received: Option<u64>,

@@ -73,8 +73,8 @@ pub(crate) fn rate(text: &str) -> Option<u64> {
     text.parse::<Rate>().ok().map(Rate::bits_per_second)
 }
 
-/// A rate in bit/s as `tc` takes it: whole bytes a second, at least one, in the largest unit in which
-/// it is whole.
+/// A rate in bit/s as `tc` takes it: whole bytes a second, at least one, in the largest unit in
+/// which it is whole.
 pub(crate) fn show_rate(bits: u64) -> String {
     const UNITS: [(&str, u64); 4] = [
         ("bit", 1),

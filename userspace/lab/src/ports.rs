@@ -234,15 +234,16 @@ impl PortReading {
                     });
                 }
             }
-            // struct tc_codel_xstats: seven of the queue's state and limits, of which the last is ecn_mark;
-            // then dropping, and ce_mark, of those that are marked for another threshold.
+            // struct tc_codel_xstats: seven of the queue's state and limits, of which the last is
+            // ecn_mark; then dropping, and ce_mark, of those that are marked for another threshold.
             "codel" => {
                 self.marks = u64::from(word(qdisc.app, 6)) + u64::from(word(qdisc.app, 8));
             }
-            // struct tc_red_xstats: early, pdrop, other, marked. A port of PASE has one for each of its bands.
+            // struct tc_red_xstats: early, pdrop, other, marked. A port of PASE has one for each of
+            // its bands.
             "red" => self.marks += u64::from(word(qdisc.app, 3)),
-            // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit, ecn_mark.
-            // Then new_flow_count, new_flows_len, old_flows_len.
+            // struct tc_fq_codel_xstats: type (0: the qdisc's), maxpacket, drop_overlimit,
+            // ecn_mark. Then new_flow_count, new_flows_len, old_flows_len.
             "fq_codel" if word(qdisc.app, 0) == 0 => {
                 self.marks = word(qdisc.app, 3).into();
                 self.flows = Some(u64::from(word(qdisc.app, 5)) + u64::from(word(qdisc.app, 6)));

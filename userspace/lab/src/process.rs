@@ -84,8 +84,8 @@ fn nodes<'a>(topology: &'a Topology, on: &str) -> Result<Vec<&'a Node>> {
     ))
 }
 
-/// What is to be said of processes that have ended: one sentence each. What they said is kept beside a
-/// run's results, as their testbed goes.
+/// What is to be said of processes that have ended: one sentence each. What they said is kept
+/// beside a run's results, as their testbed goes.
 ///
 /// # Errors
 ///

@@ -2,9 +2,10 @@
 
 //! The randomness of the model clock's kernel, which begins anew at the stages of a run.
 //!
-//! That kernel draws from its seed (`vm/um/README.md`). Each draw takes the next number, so a process that draws one
-//! more would move all that come after it. At each [`Stage`] the numbers begin again, at the same distance to the
-//! seconds at which the kernel takes a new key: what happened before the stage is no part of what follows.
+//! That kernel draws from its seed (`vm/um/README.md`). Each draw takes the next number, so a
+//! process that draws one more would move all that come after it. At each [`Stage`] the numbers
+//! begin again, at the same distance to the seconds at which the kernel takes a new key: what
+//! happened before the stage is no part of what follows.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -51,9 +52,10 @@ impl Stage {
         }
     }
 
-    /// Half a second after the next multiple of so many seconds of uptime the stage begins. The kernel takes new keys at
-    /// whole seconds, more and more rarely: once after 28 s and once after 42 s. A fabric is woven in less than
-    /// 5 s of the clock, and what comes before it takes less than 30 s.
+    /// Half a second after the next multiple of so many seconds of uptime the stage begins. The
+    /// kernel takes new keys at whole seconds, more and more rarely: once after 28 s and once after
+    /// 42 s. A fabric is woven in less than 5 s of the clock, and what comes before it takes less
+    /// than 30 s.
     fn seconds(self) -> i64 {
         match self {
             Self::Weave => 30,
@@ -61,8 +63,8 @@ impl Stage {
         }
     }
 
-    /// Waits for the stage's time, which takes none under the model clock, and has the kernel draw anew. Elsewhere it does
-    /// nothing.
+    /// Waits for the stage's time, which takes none under the model clock, and has the kernel draw
+    /// anew. Elsewhere it does nothing.
     ///
     /// # Errors
     ///

@@ -206,7 +206,8 @@ impl Group {
         }
     }
 
-    /// The same, divided by that of another group, whose runs had the same flows. `None`: they had not.
+    /// The same, divided by that of another group, whose runs had the same flows. `None`: they had
+    /// not.
     pub fn over(&self, other: &Self, what: What, bucket: &str, figure: Figure) -> Option<Estimate> {
         if !self.has_the_flows_of(other) {
             return None;
@@ -320,8 +321,8 @@ impl Group {
         estimate(&self.runs.iter().map(of_run).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Over seeds, the mean time of a run's incasts or rounds in ns (see [`together_ns`]). `None`: some run has
-    /// none that ended.
+    /// Over seeds, the mean time of a run's incasts or rounds in ns (see [`together_ns`]). `None`:
+    /// some run has none that ended.
     pub fn together(&self, number: fn(Class) -> Option<u64>) -> Option<Estimate> {
         let of_run = |run: &Recorded| {
             let times: Vec<u64> = together_ns(&run.flows, number).collect();

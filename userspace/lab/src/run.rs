@@ -35,8 +35,8 @@ pub use crate::trial::Outcomes;
 
 /// The sizes that results tell apart, in bytes, as the papers do.
 const BUCKETS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
-/// Ports are sampled at most once in so many times that a host's link takes for a full packet, unless
-/// the run says how often.
+/// Ports are sampled at most once in so many times that a host's link takes for a full packet,
+/// unless the run says how often.
 const SAMPLE_PACKETS: u64 = 100;
 
 /// What is to be run; times are the fabric's.
@@ -50,8 +50,8 @@ pub struct Run {
     pub connections: Connections,
     /// From when a flow's time runs.
     pub since: Since,
-    /// How often ports are sampled; `None`: once in 100 packets of a host's link, but hardly more than
-    /// 500 times while flows start; 0: never.
+    /// How often ports are sampled; `None`: once in 100 packets of a host's link, but hardly more
+    /// than 500 times while flows start; 0: never.
     pub sample: Option<Duration>,
     /// Whether every port is sampled each time, not only those of interest.
     pub sample_all: bool,
@@ -59,8 +59,8 @@ pub struct Run {
     pub hops: bool,
     /// The host to which packets are followed, if any.
     pub follow: Option<String>,
-    /// How long to wait for flows after the last one has begun; `None`: 100 times what the host link
-    /// takes for the largest flow, at least 10 s of the machine.
+    /// How long to wait for flows after the last one has begun; `None`: 100 times what the host
+    /// link takes for the largest flow, at least 10 s of the machine.
     pub patience: Option<Duration>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
@@ -184,7 +184,8 @@ impl Checked {
         self.plan.processes()
     }
 
-    /// That this machine has what the scheme takes, so that a run does not fail after hours of others.
+    /// That this machine has what the scheme takes, so that a run does not fail after hours of
+    /// others.
     ///
     /// # Errors
     ///
@@ -205,8 +206,8 @@ impl Checked {
         self.framing
     }
 
-    /// Refuses to put a seed's results where those of another run are, or what is none. What an older run of the
-    /// same left is no hindrance: it is replaced.
+    /// Refuses to put a seed's results where those of another run are, or what is none. What an
+    /// older run of the same left is no hindrance: it is replaced.
     ///
     /// # Errors
     ///
@@ -245,8 +246,9 @@ impl Checked {
     ///
     /// # Errors
     ///
-    /// If there is such a testbed, privileges or parts of the kernel are missing, the kernel refuses,
-    /// or writing fails. A run that is only not to be believed is no error: its summary says so.
+    /// If there is such a testbed, privileges or parts of the kernel are missing, the kernel
+    /// refuses, or writing fails. A run that is only not to be believed is no error: its summary
+    /// says so.
     pub fn perform(
         &self,
         seed: u64,

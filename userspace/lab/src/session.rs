@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A person's own programs on a fabric: weaves it, starts what is to run meanwhile, runs a command, and
-//! takes all of it down, whatever happens.
+//! A person's own programs on a fabric: weaves it, starts what is to run meanwhile, runs a command,
+//! and takes all of it down, whatever happens.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -41,8 +41,8 @@ pub struct Session {
     pub fabric: FabricOptions,
     /// The testbed's name.
     pub testbed: String,
-    /// Command lines, each with the nodes that it runs on: started first, in this order, ended when the
-    /// command has.
+    /// Command lines, each with the nodes that it runs on: started first, in this order, ended when
+    /// the command has.
     pub processes: Vec<(String, String)>,
     /// Ports that are waited for before the command starts.
     pub listeners: Vec<Listener>,
@@ -149,8 +149,8 @@ impl Session {
 }
 
 impl Checked {
-    /// Weaves, runs, takes down. Whatever happens to this process, but for a `kill -9`, the testbed is
-    /// gone afterwards, and so is every process in it.
+    /// Weaves, runs, takes down. Whatever happens to this process, but for a `kill -9`, the testbed
+    /// is gone afterwards, and so is every process in it.
     ///
     /// # Errors
     ///

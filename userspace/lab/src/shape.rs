@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric as somebody sees it who knows of it by few numbers: where its hosts' addresses are, and how many ways up there
-//! are. Of one that is not regular, the largest of each.
+//! A fabric as somebody sees it who knows of it by few numbers: where its hosts' addresses are, and
+//! how many ways up there are. Of one that is not regular, the largest of each.
 
 use std::net::Ipv4Addr;
 

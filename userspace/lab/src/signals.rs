@@ -21,8 +21,8 @@ const ENDING: [Signal; 4] = [
     Signal::SIGHUP,
 ];
 
-/// Signals are kept for whoever asks, for as long as this lives. Commands that are started meanwhile get
-/// theirs as ever.
+/// Signals are kept for whoever asks, for as long as this lives. Commands that are started
+/// meanwhile get theirs as ever.
 pub(crate) struct Signals {
     before: SigSet,
     kept: SignalFd,
@@ -31,7 +31,8 @@ pub(crate) struct Signals {
 /// One of them.
 struct Kept {
     signal: Signal,
-    /// Whether some process sent it, to this one alone. What a terminal sends, all in front of it get.
+    /// Whether some process sent it, to this one alone. What a terminal sends, all in front of it
+    /// get.
     is_ours: bool,
 }
 
@@ -72,7 +73,8 @@ impl Signals {
             while let Some(Kept { signal, is_ours }) = self.next()? {
                 if is_ours {
                     let pid = i32::try_from(child.id()).context("a process's number")?;
-                    // It is this process's child and has not been waited for: it is no other's number.
+                    // It is this process's child and has not been waited for: it is no other's
+                    // number.
                     let _ = kill(Pid::from_raw(pid), signal);
                 }
             }

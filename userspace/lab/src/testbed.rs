@@ -169,14 +169,17 @@ pub fn batches<'a>(fabric: &'a Fabric, node: &'a Node) -> Result<Vec<(&'a str, V
     ports.collect()
 }
 
-/// Weaves it: namespaces, links, qdiscs, the scheme's programs and processes. All of it, or nothing.
+/// Weaves it: namespaces, links, qdiscs, the scheme's programs and processes. All of it, or
+/// nothing.
 ///
 /// # Errors
 ///
-/// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel refuses.
+/// If there is such a testbed, privileges or parts of the kernel are missing, or the kernel
+/// refuses.
 pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
     let refused = |error: weft_net::Error| match error {
-        // That the kernel or `tc` refuses a line may be as one of them lacks something: that names a cure.
+        // That the kernel or `tc` refuses a line may be as one of them lacks something: that names
+        // a cure.
         error @ (weft_net::Error::Refused { .. }
         | weft_net::Error::NoQdisc { .. }
         | weft_net::Error::Line { .. }
@@ -193,8 +196,8 @@ pub fn weave(plan: &Plan, scheme: &Scheme) -> Result<(Testbed, Processes)> {
         ));
     }
     let object = Object::find(None).or_else(|error| usage(format!("{error:#}")))?;
-    // Made at the first port. By then the testbed is there, as nobody else's and so that `weft down`
-    // finds what becomes of a process that is killed.
+    // Made at the first port. By then the testbed is there, as nobody else's and so that `weft
+    // down` finds what becomes of a process that is killed.
     let (group, flows) = (OnceCell::new(), OnceCell::new());
     let mut attacher = None;
     let mut attach = |visit: Visit<'_>| {
@@ -250,7 +253,8 @@ pub struct Programs {
 struct Ways {
     /// The most next hops of a route.
     widest: u32,
-    /// How many paths in a row agree in its choice, where packets say theirs: the first choice is that of a host's switch.
+    /// How many paths in a row agree in its choice, where packets say theirs: the first choice is
+    /// that of a host's switch.
     stride: u32,
 }
 
@@ -466,8 +470,8 @@ impl Drop for Membership {
     }
 }
 
-/// The testbed that a command is for: the one that was named, that of the [session](crate::session) in
-/// which it runs, or the only one there is.
+/// The testbed that a command is for: the one that was named, that of the [session](crate::session)
+/// in which it runs, or the only one there is.
 ///
 /// # Errors
 ///

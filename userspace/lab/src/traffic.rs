@@ -40,9 +40,9 @@ pub struct Traffic {
     pub deadlines: Option<Deadlines>,
     /// How many, or for how long.
     pub until: Until,
-    /// The fraction that comes first and is not measured, from 0 to below 1. `None`: where there is a load,
-    /// as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but not more than
-    /// what is measured; else a tenth.
+    /// The fraction that comes first and is not measured, from 0 to below 1. `None`: where there is
+    /// a load, as much on top as the link needs to forget that it was empty ([`relaxation_s`]), but
+    /// not more than what is measured; else a tenth.
     pub warm_up: Option<f64>,
     /// Whether no other flows keep up the load until all that are measured have ended.
     pub no_cool_down: bool,
@@ -88,8 +88,8 @@ pub struct Drawn {
     pub pairs: Pattern,
 }
 
-/// When flows begin. It is read from `poisson`, `lognormal[:SIGMA]` or `closed[:N]`, and results repeat
-/// what was written.
+/// When flows begin. It is read from `poisson`, `lognormal[:SIGMA]` or `closed[:N]`, and results
+/// repeat what was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     text: String,
@@ -162,8 +162,8 @@ pub fn sizes(text: &str) -> Result<Sizes> {
     sizes.or_else(|error| usage(format!("{error}{}", file_hint(text))))
 }
 
-/// What to put behind "there is no `text`" where there is a file of that name: such a name is none of a
-/// file's.
+/// What to put behind "there is no `text`" where there is a file of that name: such a name is none
+/// of a file's.
 pub(crate) fn file_hint(text: &str) -> String {
     match !is_file(text) && Path::new(text).is_file() {
         true => format!("; for the file {text} write ./{text}"),
@@ -298,8 +298,8 @@ impl Traffic {
         background || self.incasts.is_some()
     }
 
-    /// The workload on a fabric (not slowed), and how results name it. `untagged` is the framing without the
-    /// scheme's tag.
+    /// The workload on a fabric (not slowed), and how results name it. `untagged` is the framing
+    /// without the scheme's tag.
     ///
     /// # Errors
     ///
@@ -346,8 +346,8 @@ impl Traffic {
             else {
                 return None;
             };
-            // As many flows for every scheme: a load of payload has the same rate for all, one of wire bytes one
-            // that goes with the framing.
+            // As many flows for every scheme: a load of payload has the same rate for all, one of
+            // wire bytes one that goes with the framing.
             let framing = match drawn.counted {
                 Counted::Payload => untagged,
                 Counted::Wire => framing,
@@ -386,8 +386,8 @@ impl Traffic {
     }
 }
 
-/// What is measured with so many seconds of flows before it, but no more than what is measured; and which
-/// fraction of it they are.
+/// What is measured with so many seconds of flows before it, but no more than what is measured; and
+/// which fraction of it they are.
 fn with_warm_up(until: Until, seconds: f64, rate: f64) -> (Until, f64) {
     let with = |measured: u64, before: f64| {
         let before = (before.ceil() as u64).min(measured);
@@ -461,7 +461,8 @@ impl Drawn {
         }
     }
 
-    /// How long, in s, the links that it loads with `rate` flows per second take to forget that they were empty.
+    /// How long, in s, the links that it loads with `rate` flows per second take to forget that
+    /// they were empty.
     fn relaxation_s(
         &self,
         topology: &Topology,
@@ -725,7 +726,8 @@ mod tests {
         assert_eq!(of("all-to-one:h2"), slow);
     }
 
-    /// The load of the core that `pairs` make on a dumbbell of three hosts on the left and two on the right.
+    /// The load of the core that `pairs` make on a dumbbell of three hosts on the left and two on
+    /// the right.
     fn of_core(pairs: &str) -> (f64, f64) {
         let topology = topology::parse("dumbbell:left=3,right=2").unwrap();
         let drawn = Drawn {
@@ -753,9 +755,10 @@ mod tests {
         is("uniform", 20e9, 0.6);
     }
 
-    /// 20 hosts of 1 Gbit/s on each side of a link of 10 Gbit/s, so that hosts have half the load. At 90 % half a
-    /// flow's time on that link over (1 - √0.9)², 189.9 flows' times, of which 170.9 have arrivals; at 40 % hosts
-    /// take longer: 1.636 of their flows' times, of which each has 4 arrivals.
+    /// 20 hosts of 1 Gbit/s on each side of a link of 10 Gbit/s, so that hosts have half the load.
+    /// At 90 % half a flow's time on that link over (1 - √0.9)², 189.9 flows' times, of which 170.9
+    /// have arrivals; at 40 % hosts take longer: 1.636 of their flows' times, of which each has 4
+    /// arrivals.
     #[test]
     fn a_warm_up_is_of_the_links_that_take_longest() {
         let spec = "dumbbell:left=20,right=20,host-rate=1gbit,bottleneck-rate=10gbit";
@@ -781,8 +784,8 @@ mod tests {
         assert_eq!(all(0.4), 1007);
     }
 
-    /// Flows of one size at 50 %: half a flow's time over (1 - √½)², 5.83 flows' times, of which 2.91 have
-    /// arrivals.
+    /// Flows of one size at 50 %: half a flow's time over (1 - √½)², 5.83 flows' times, of which
+    /// 2.91 have arrivals.
     #[test]
     fn a_warm_up_is_as_long_as_the_link_needs_and_no_longer_than_what_is_measured() {
         let topology = topology::parse("rack:hosts=2").unwrap();

@@ -73,8 +73,8 @@ pub(crate) struct Trial<'a> {
 pub(crate) enum Sampling {
     Never,
     Every(Duration),
-    /// So often, but hardly more than [`SAMPLES`] times: a sample asks every node, which in a long run
-    /// of a large fabric costs more than the packets do.
+    /// So often, but hardly more than [`SAMPLES`] times: a sample asks every node, which in a long
+    /// run of a large fabric costs more than the packets do.
     AtLeast(Duration),
 }
 
@@ -163,8 +163,8 @@ impl<'a> Best<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`. `failures` is asked
-    /// when flows have ended what else went wrong.
+    /// Runs it on hosts whose ports are `ports`, and writes the results' file to `out`. `failures`
+    /// is asked when flows have ended what else went wrong.
     ///
     /// # Errors
     ///

@@ -51,7 +51,8 @@ impl Variables {
     }
 
     /// These and a port's. `elided`: the ports of the same switch whose packets push nobody back
-    /// when they leave by this one. It faces a host, unless [`set_facing`](Self::set_facing) says else.
+    /// when they leave by this one. It faces a host, unless [`set_facing`](Self::set_facing) says
+    /// else.
     pub fn port<'a>(&self, dev: &str, wire: &Wire, elided: impl Iterator<Item = &'a str>) -> Self {
         let mut variables = self.clone();
         variables.set("dev", dev.to_owned());
@@ -67,8 +68,8 @@ impl Variables {
         variables
     }
 
-    /// What comes of a link's rate and delay: `$hrtt`, the 1-hop round-trip time of a full frame and
-    /// a shortest one back.
+    /// What comes of a link's rate and delay: `$hrtt`, the 1-hop round-trip time of a full frame
+    /// and a shortest one back.
     pub fn set_link(&mut self, wire: &Wire) {
         let serialization = wire.rate.serialization_ns(FRAME + SHORTEST_FRAME);
         self.set_time("hrtt", 2 * wire.delay.ns() + serialization);
@@ -84,8 +85,8 @@ impl Variables {
         self.set("elide", words);
     }
 
-    /// `$detour_to`, in the words of tc-dibs(8): whether what is at the other end of the port's link
-    /// forwards packets.
+    /// `$detour_to`, in the words of tc-dibs(8): whether what is at the other end of the port's
+    /// link forwards packets.
     pub fn set_facing(&mut self, kind: Kind) {
         let word = match kind {
             Kind::Host => "nodetour-to",

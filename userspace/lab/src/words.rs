@@ -2,8 +2,8 @@
 
 //! Words of a command line.
 //!
-//! By hand, not by shlex: where a name is filled in depends on how its letters were quoted, which whole
-//! words do not tell, and a wrong line is told why it is wrong.
+//! By hand, not by shlex: where a name is filled in depends on how its letters were quoted, which
+//! whole words do not tell, and a wrong line is told why it is wrong.
 
 use anyhow::Result;
 
@@ -11,14 +11,14 @@ use crate::error::usage;
 
 pub use weft_net::quoted;
 
-/// The words of a command line, as a shell splits it: between `'` and `'` every letter is of the word, and
-/// so it is between `"` and `"` and behind `\`.
+/// The words of a command line, as a shell splits it: between `'` and `'` every letter is of the
+/// word, and so it is between `"` and `"` and behind `\`.
 pub(crate) fn split(text: &str) -> Result<Vec<String>> {
     split_and_fill(text, |piece| Ok(piece.to_owned()))
 }
 
-/// The same, and `fill` puts values in place of names: as in a shell, not between `'` and `'` nor where `\`
-/// is before the name. What it puts there is not split.
+/// The same, and `fill` puts values in place of names: as in a shell, not between `'` and `'` nor
+/// where `\` is before the name. What it puts there is not split.
 pub(crate) fn split_and_fill(
     text: &str,
     fill: impl Fn(&str) -> Result<String>,

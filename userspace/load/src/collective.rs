@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Collectives: what the hosts of a training job, or of any program that computes in step, tell each other
-//! round after round.
+//! Collectives: what the hosts of a training job, or of any program that computes in step, tell
+//! each other round after round.
 //!
-//! A flow begins when its sender has what it is to send, by whose ends it was sent ([`After`]); that it computes
-//! takes no time. A host begins its next round when it has the result of the last one, whether or not
-//! others have it. With N hosts and S bytes at each:
+//! A flow begins when its sender has what it is to send, by whose ends it was sent ([`After`]);
+//! that it computes takes no time. A host begins its next round when it has the result of the last
+//! one, whether or not others have it. With N hosts and S bytes at each:
 //!
-//! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-//!   workstations", JPDC 2009): the bytes are cut into N parts. In each of 2(N - 1) steps a host sends a part to
-//!   the next host, which it got from the one before in the step before, one after the other as on one
-//!   connection. Each sends 2(N - 1)/N of S.
-//! - **Tree all-reduce**: a reduction up a binary tree and a broadcast down again (R. Thakur, R. Rabenseifner,
-//!   W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005), not
-//!   cut into parts. Host n's parent is host (n - 1)/2; it sends all bytes once both its children's are there.
-//! - **All-to-all**: each host sends each other one its part, an Nth, all at once (the same, §4: for
-//!   messages that are neither short nor long).
-//! - **Replication** of what is stored, one to three, which is no collective, but goes on in step as well: each host
-//!   writes blocks of S bytes, one after the other, to three others that are drawn for each of them. The first
-//!   passes the block on to the other two once it has it whole: primary-copy replication (S. A. Weil et al.,
-//!   "RADOS: a scalable, reliable storage service for petabyte-scale storage clusters", PDSW 2007, §3).
-//!   A block that is with all three is written; its acknowledgements are TCP's. In a round each host writes
-//!   one.
+//! - **Ring all-reduce** (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for
+//!   clusters of workstations", JPDC 2009): the bytes are cut into N parts. In each of 2(N - 1)
+//!   steps a host sends a part to the next host, which it got from the one before in the step
+//!   before, one after the other as on one connection. Each sends 2(N - 1)/N of S.
+//! - **Tree all-reduce**: a reduction up a binary tree and a broadcast down again (R. Thakur, R.
+//!   Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+//!   2005), not cut into parts. Host n's parent is host (n - 1)/2; it sends all bytes once both its
+//!   children's are there.
+//! - **All-to-all**: each host sends each other one its part, an Nth, all at once (the same, §4:
+//!   for messages that are neither short nor long).
+//! - **Replication** of what is stored, one to three, which is no collective, but goes on in step
+//!   as well: each host writes blocks of S bytes, one after the other, to three others that are
+//!   drawn for each of them. The first passes the block on to the other two once it has it whole:
+//!   primary-copy replication (S. A. Weil et al., "RADOS: a scalable, reliable storage service for
+//!   petabyte-scale storage clusters", PDSW 2007, §3). A block that is with all three is written;
+//!   its acknowledgements are TCP's. In a round each host writes one.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -229,8 +230,8 @@ impl Rounds {
         }
     }
 
-    /// First what goes up, the last host's first, so that a host's children come before it and beside each
-    /// other; then what goes down.
+    /// First what goes up, the last host's first, so that a host's children come before it and
+    /// beside each other; then what goes down.
     fn tree(&self, round: u64, place: u64) -> Part {
         let n = self.hosts;
         let up = |host: u64| n - 1 - host;

@@ -25,7 +25,8 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// In how many ns a flow has to be done, from the smallest to the largest, both included. One draw.
+    /// In how many ns a flow has to be done, from the smallest to the largest, both included. One
+    /// draw.
     pub fn sample(&self, rng: &mut impl Rng) -> u64 {
         let width = (self.max_ns - self.min_ns + 1) as f64;
         // Where a width has no exact f64, u next to 1 may come to one too many.

@@ -4,8 +4,9 @@
 //! each was there.
 //!
 //! One thread and one event loop (epoll) drive all hosts. A host is an address in a network
-//! namespace; a socket stays in the namespace it was made in, so the thread enters a host's namespace
-//! only to make one, and is back in its own whenever a callback runs and when the run is over.
+//! namespace; a socket stays in the namespace it was made in, so the thread enters a host's
+//! namespace only to make one, and is back in its own whenever a callback runs and when the run is
+//! over.
 //!
 //! # A flow's times
 //!
@@ -19,25 +20,25 @@
 //! | `first_byte` | just before the first write, on the first connection of several                |
 //! | `end`        | just after the receiver has read the last byte                                  |
 //!
-//! `end - start` is what an application waits; with a connection for each flow, the handshake's round
-//! trip is in it. `end - first_byte` leaves the handshake out, as the papers' simulators do.
+//! `end - start` is what an application waits; with a connection for each flow, the handshake's
+//! round trip is in it. `end - first_byte` leaves the handshake out, as the papers' simulators do.
 //! `start - due` is the generator's lag: where that is large, the load was not the one asked for.
 //!
 //! # Connections
 //!
 //! With [`Connections::PerFlow`] every flow has its own. **The receiver closes first**, having read
 //! the flow's last byte; the sender closes when it sees that. So the sender's port is free at once,
-//! and what is left in TIME-WAIT is the receiver's, which accepts a new connection from the same port.
-//! The end of a flow costs three packets without payload, two of them FIN.
-//! With [`Connections::Persistent`], a flow takes the connection of its pair of hosts that was last in
-//! use, and if none is free opens another, which stays. One that is opened ahead of the run asks its receiver
-//! for its window, which the handshake tells up to 64 kB only.
+//! and what is left in TIME-WAIT is the receiver's, which accepts a new connection from the same
+//! port. The end of a flow costs three packets without payload, two of them FIN. With
+//! [`Connections::Persistent`], a flow takes the connection of its pair of hosts that was last in
+//! use, and if none is free opens another, which stays. One that is opened ahead of the run asks
+//! its receiver for its window, which the handshake tells up to 64 kB only.
 //!
 //! A connection that is reset before it is accepted is opened again, from another port, and counted
 //! ([`FlowResult::reconnects`]): Linux forgets a connection request when its own queue refuses a
 //! repeated SYN-ACK, so that happens on full queues, and the flow's clock goes on: all its times,
-//! `first_byte` and its deadline too, are from the first of these connections on. One that is reset later is the
-//! flow's failure.
+//! `first_byte` and its deadline too, are from the first of these connections on. One that is reset
+//! later is the flow's failure.
 //!
 //! Source ports are chosen here: a function of the flow's number, or with persistent connections of
 //! the pair and the connection's. So the same flow takes the same path through ECMP under every
@@ -45,10 +46,11 @@
 //!
 //! # On the wire
 //!
-//! Nothing but the flow's bytes, which are zeros: the receiver knows the flow by its sender's address
-//! and port. They are read with `MSG_TRUNC`, which takes them from the socket without a copy.
-//! The acknowledgement that completes a handshake goes with the flow's first bytes, not before them.
-//! What is not complete at the end of a run is reset, so that no packet is sent for it any more.
+//! Nothing but the flow's bytes, which are zeros: the receiver knows the flow by its sender's
+//! address and port. They are read with `MSG_TRUNC`, which takes them from the socket without a
+//! copy. The acknowledgement that completes a handshake goes with the flow's first bytes, not
+//! before them. What is not complete at the end of a run is reset, so that no packet is sent for it
+//! any more.
 //!
 //! # Example
 //!
@@ -144,8 +146,8 @@ pub struct Config {
     pub congestion_control: Option<String>,
     /// `SO_PRIORITY` of senders; `None` leaves it alone.
     pub priority: Option<u32>,
-    /// Whether a flow's size is told to weft's programs before its first byte, and its class: 1 is an
-    /// incast's label, 0 any other flow; and its deadline, if it has one.
+    /// Whether a flow's size is told to weft's programs before its first byte, and its class: 1 is
+    /// an incast's label, 0 any other flow; and its deadline, if it has one.
     pub declare_size: bool,
     /// From when a flow's time runs, and so its deadline.
     pub since: Since,
@@ -154,8 +156,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A new connection for each flow, from the ports that Linux would choose from, to port 5201, and
-    /// a minute of patience; all else is the kernel's choice.
+    /// A new connection for each flow, from the ports that Linux would choose from, to port 5201,
+    /// and a minute of patience; all else is the kernel's choice.
     fn default() -> Self {
         Self {
             connections: Connections::PerFlow,
@@ -191,8 +193,8 @@ pub struct Watch<'a> {
     /// Is told when times have come.
     pub times: Option<Times<'a>>,
     /// Is asked for another flow, with the next number, when none is left to start and some of the
-    /// workload still last (those that were added by themselves apart from both): so the load stays on until they
-    /// have ended. The run does not wait for what this gives.
+    /// workload still last (those that were added by themselves apart from both): so the load stays
+    /// on until they have ended. The run does not wait for what this gives.
     pub more: Option<&'a mut dyn FnMut() -> Option<Flow>>,
     /// Ends the run.
     pub cancel: Option<&'a Cancel>,
@@ -261,10 +263,10 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the description does not fit itself (fewer than 2 hosts, an address twice, IPv4 and IPv6, no
-    /// source port), a namespace cannot be entered, an address is not there or in use, or the kernel
-    /// refuses an option: an unknown congestion control, a buffer above its limit, flow sizes without
-    /// weft's programs.
+    /// If the description does not fit itself (fewer than 2 hosts, an address twice, IPv4 and IPv6,
+    /// no source port), a namespace cannot be entered, an address is not there or in use, or the
+    /// kernel refuses an option: an unknown congestion control, a buffer above its limit, flow
+    /// sizes without weft's programs.
     pub fn new(hosts: Vec<Host>, config: Config) -> Result<Self> {
         check(&hosts, &config)?;
         let addresses: Vec<_> = hosts.iter().map(|host| host.address).collect();
@@ -294,17 +296,17 @@ impl Engine {
         })
     }
 
-    /// Sends the flows; returns when all are complete, patience is over, or at cancellation.
-    /// Each flow is in the report, whatever became of it. The flows are drawn from the iterator before
+    /// Sends the flows; returns when all are complete, patience is over, or at cancellation. Each
+    /// flow is in the report, whatever became of it. The flows are drawn from the iterator before
     /// the run begins, and nothing is allocated for a packet, a read or a write.
     ///
     /// A flow needs two descriptors while it lasts ([`raise_descriptor_limit`]).
     ///
     /// # Errors
     ///
-    /// If flows are not numbered from 0, are between hosts that are not there, or wait for a later one;
-    /// if descriptors or memory run out; if connections that are to be there before the run cannot be
-    /// opened.
+    /// If flows are not numbered from 0, are between hosts that are not there, or wait for a later
+    /// one; if descriptors or memory run out; if connections that are to be there before the run
+    /// cannot be opened.
     pub fn run(
         &mut self,
         flows: impl IntoIterator<Item = Flow>,

@@ -2,10 +2,10 @@
 
 //! The flows of a workload, in order: a function of the description and its seed.
 //!
-//! Sizes, times, pairs, deadlines, the times of incasts, their hosts and their deadlines are drawn from
-//! separate streams of the seed, in the order of the flows: another load leaves the sizes and the pairs,
-//! other sizes leave the times (given the same rate), and incasts and deadlines leave everything else as it
-//! was.
+//! Sizes, times, pairs, deadlines, the times of incasts, their hosts and their deadlines are drawn
+//! from separate streams of the seed, in the order of the flows: another load leaves the sizes and
+//! the pairs, other sizes leave the times (given the same rate), and incasts and deadlines leave
+//! everything else as it was.
 //!
 //! ```
 //! use weft_load::arrivals::Process;
@@ -79,8 +79,8 @@ pub struct Workload {
     pub until: Until,
     /// The fraction of `until` that is not measured, 0 to below 1.
     pub warm_up: f64,
-    /// In how much time each flow has to be done, but for those that are added; `None`: they take as long
-    /// as they take.
+    /// In how much time each flow has to be done, but for those that are added; `None`: they take
+    /// as long as they take.
     pub deadlines: Option<Deadlines>,
     /// Of all random numbers.
     pub seed: u64,
@@ -238,9 +238,9 @@ impl Workload {
     /// # Errors
     ///
     /// If a number is out of range, hosts do not fit, there is no flow at all, a trace has fewer
-    /// flows, or the end fits none of them: a closed loop ends after a number of flows and a collective after one of
-    /// rounds (when they end is not known before), and they have no incasts for the same reason; only a trace
-    /// has an end of its own.
+    /// flows, or the end fits none of them: a closed loop ends after a number of flows and a
+    /// collective after one of rounds (when they end is not known before), and they have no incasts
+    /// for the same reason; only a trace has an end of its own.
     pub fn flows(&self) -> Result<Flows> {
         if !(0.0..1.0).contains(&self.warm_up) {
             return invalid(format!(
@@ -269,8 +269,8 @@ impl Workload {
         }
         added.sort_by_key(|flow| flow.start_ns);
         let share = |fraction: f64, of: u64| (fraction * of as f64).ceil() as u64;
-        // A number of flows divided by all and multiplied by them again may be one or two roundings above itself.
-        // Of a time that is 1 ns, which is let be: kept results have it.
+        // A number of flows divided by all and multiplied by them again may be one or two roundings
+        // above itself. Of a time that is 1 ns, which is let be: kept results have it.
         let count = |fraction: f64, of: u64| share(fraction * (1.0 - 2.0 * f64::EPSILON), of);
         let warm_up = match (self.until, trace) {
             (Until::Time(ns), _) => WarmUp::Time(share(self.warm_up, ns)),
@@ -469,9 +469,10 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Goes on once the workload's own flows are over, so that the load on those that still last stays
-    /// what it was: from now on there is always another, none of them to be measured. When the first of
-    /// them begins, in ns; `None`: only flows that begin whether or not others are done go on.
+    /// Goes on once the workload's own flows are over, so that the load on those that still last
+    /// stays what it was: from now on there is always another, none of them to be measured. When
+    /// the first of them begins, in ns; `None`: only flows that begin whether or not others are
+    /// done go on.
     pub fn go_on(&mut self) -> Option<u64> {
         let background = self.background.as_mut()?;
         self.goes_on = background.go_on();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The ideal that pFabric is measured against: shortest remaining flow first, on a fabric whose core
-//! never limits and whose switches know everything at once.
+//! The ideal that pFabric is measured against: shortest remaining flow first, on a fabric whose
+//! core never limits and whose switches know everything at once.
 //!
-//! Alizadeh et al., pFabric, SIGCOMM 2013, §3, Algorithm 1, run each time a flow arrives or departs:
+//! Alizadeh et al., pFabric, SIGCOMM 2013, §3, Algorithm 1, run each time a flow arrives or
+//! departs:
 //!
 //! ```text
 //! busy ← {}
@@ -12,13 +13,14 @@
 //!         serve it at line rate; both links are busy
 //! ```
 //!
-//! Between two runs of it nothing would change: a flow that is served only becomes shorter than those
-//! that it keeps waiting. It is a greedy matching, at most twice as slow as the best schedule there
-//! is, on average over flows, and that one is NP-hard to find; on one link it is the best.
+//! Between two runs of it nothing would change: a flow that is served only becomes shorter than
+//! those that it keeps waiting. It is a greedy matching, at most twice as slow as the best schedule
+//! there is, on average over flows, and that one is NP-hard to find; on one link it is the best.
 //!
 //! Flows are a fluid here: a packet that is being sent is interrupted. Everything else that takes
 //! time on an idle fabric, the way through it and store and forward, is in
-//! [`crate::slowdown::IdlePath::best_ns`]: a flow's ideal completion time is that and what it waits.
+//! [`crate::slowdown::IdlePath::best_ns`]: a flow's ideal completion time is that and what it
+//! waits.
 
 /// A flow, as the ideal fabric sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

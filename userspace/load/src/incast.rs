@@ -30,8 +30,8 @@ pub enum IncastBytes {
 pub struct Incast {
     /// Flows of one incast, all to its receiver.
     pub fan_in: NonZeroU32,
-    /// Different hosts that send them, none the receiver, in turn; at most as many as flows. `None`:
-    /// each flow from another.
+    /// Different hosts that send them, none the receiver, in turn; at most as many as flows.
+    /// `None`: each flow from another.
     pub senders: Option<NonZeroU32>,
     /// Payload.
     pub bytes: IncastBytes,

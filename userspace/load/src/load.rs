@@ -15,8 +15,8 @@
 //!
 //! `bits` are a flow's (or an incast's) on average, either of its payload alone, or as on the wire:
 //! with every header and the gap between frames, which is what pFabric's scripts do (1500 bytes for
-//! 1460 of payload). At 100 % of the wire a link has no room left; at 100 % of payload it would need
-//! more than it has. Acknowledgements and retransmissions count in neither.
+//! 1460 of payload). At 100 % of the wire a link has no room left; at 100 % of payload it would
+//! need more than it has. Acknowledgements and retransmissions count in neither.
 //!
 //! [`Pairs::shares`]: crate::pairs::Pairs::shares
 //! [`Pairs::busiest_crossing`]: crate::pairs::Pairs::busiest_crossing
@@ -37,8 +37,8 @@ pub enum LoadOf {
         /// The share of all flows that use them in the busier direction, above 0 to 1.
         share: f64,
     },
-    /// The links between the core and the rack that has most to carry for their rate; of all such racks, if several
-    /// have as much.
+    /// The links between the core and the rack that has most to carry for their rate; of all such
+    /// racks, if several have as much.
     Core {
         /// Their rates' sum in bit/s, in one direction.
         rate: f64,
@@ -91,7 +91,8 @@ impl Counted {
 }
 
 impl Load {
-    /// The load that `bits` of all flows are in `ns`, as [`Load::fraction`] is one. `None` in no time.
+    /// The load that `bits` of all flows are in `ns`, as [`Load::fraction`] is one. `None` in no
+    /// time.
     #[must_use]
     pub fn offered(&self, bits: f64, ns: f64) -> Option<f64> {
         let (LoadOf::Host { rate, share } | LoadOf::Core { rate, share }) = self.of;
@@ -122,17 +123,18 @@ impl Load {
     }
 }
 
-/// How long, in s, a link of `rate` bit/s at a load of `fraction` takes to forget that it was empty:
+/// How long, in s, a link of `rate` bit/s at a load of `fraction` takes to forget that it was
+/// empty:
 ///
 /// ```text
 /// E[S²] / (2 E[S]) / (1 - √ρ)²
 /// ```
 ///
-/// where S is the time for which the link is busy with a flow and ρ the load, of the wire. That is the
-/// relaxation time of the queue M/M/1 (Cohen, The Single Server Queue, 1982, §II.2.1: E[S] / (1 - √ρ)²),
-/// with the mean time that is left of a flow under way in place of the service time, which for M/M/1 is
-/// the same. From empty on, the mean number of flows under way is then near its limit: of it,
-/// less than 5 % are missing for sizes of any distribution here up to a load of 80 %.
+/// where S is the time for which the link is busy with a flow, and ρ is the load of the wire. It is
+/// the relaxation time of the queue M/M/1 (Cohen, The Single Server Queue, 1982, §II.2.1:
+/// E[S] / (1 - √ρ)²) with the mean remaining time of an active flow in place of the service time,
+/// which is the same for M/M/1. From an empty link on, the mean number of active flows then misses
+/// less than 5 % of its limit, for every distribution of sizes here up to a load of 80 %.
 #[must_use]
 pub fn relaxation_s(
     fraction: f64,

@@ -107,8 +107,8 @@ impl Pairs {
         Self::new(hosts, Kind::IntraGroup(with_neighbours))
     }
 
-    /// Lines `SRC DST`, each as likely, hosts by name or by place (from 0); a pair on several lines is so much
-    /// more likely. `#` begins a comment.
+    /// Lines `SRC DST`, each as likely, hosts by name or by place (from 0); a pair on several lines
+    /// is so much more likely. `#` begins a comment.
     ///
     /// # Errors
     ///
@@ -123,11 +123,13 @@ impl Pairs {
         Self::listed(name, pairs, hosts.count())
     }
 
-    /// Each of these pairs of places as likely; one that is there several times is so much more likely.
+    /// Each of these pairs of places as likely; one that is there several times is so much more
+    /// likely.
     ///
     /// # Errors
     ///
-    /// As [`Pairs::uniform`]; also if there is no pair, or one is not of two different ones of `hosts` hosts.
+    /// As [`Pairs::uniform`]; also if there is no pair, or one is not of two different ones of
+    /// `hosts` hosts.
     pub fn listed(name: &str, pairs: Vec<(u32, u32)>, hosts: u32) -> Result<Self> {
         if pairs.is_empty() {
             return Err(empty(name, "pairs: expected lines `SRC DST`"));
@@ -224,11 +226,13 @@ impl Pairs {
         self.shares().into_iter().fold(0.0, f64::max)
     }
 
-    /// What the links carry that groups (racks) have to each other. `groups` has each host's group, `rates` the sum of
-    /// each group's links, in bit/s in one direction; a group that is not in it has none.
+    /// What the links carry that groups (racks) have to each other. `groups` has each host's group,
+    /// `rates` the sum of each group's links, in bit/s in one direction; a group that is not in it
+    /// has none.
     ///
-    /// In the direction in which a group has most to carry for its rate, outwards or inwards: the rate in bit/s, and the
-    /// share of all flows, of all groups together that have as much to carry as that one.
+    /// In the direction in which a group has most to carry for its rate, outwards or inwards: the
+    /// rate in bit/s, and the share of all flows, of all groups together that have as much to carry
+    /// as that one.
     #[must_use]
     pub fn busiest_crossing(&self, groups: &[u32], rates: &BTreeMap<u32, f64>) -> (f64, f64) {
         let group = |host: u32| groups.get(host as usize);

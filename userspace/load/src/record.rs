@@ -10,13 +10,13 @@
 //! {"record":"summary","valid":true,"gates":[…],…}
 //! ```
 //!
-//! The header comes first, then flows, port samples and at most one path in any order, the summary last; a file
-//! without one is of a run that did not end. Times are fabric nanoseconds: those of the guest divided
-//! by [`Header::dilation`]. What could not be measured is `null`.
+//! The header comes first, then flows, port samples and at most one path in any order, the summary
+//! last; a file without one is of a run that did not end. Times are fabric nanoseconds: those of
+//! the guest divided by [`Header::dilation`]. What could not be measured is `null`.
 //!
 //! **What may change.** Fields and kinds of records may be added: a reader passes over what it does
-//! not know. `format` counts up when something that exists changes its meaning, and a reader refuses
-//! a format that is newer than itself.
+//! not know. `format` counts up when something that exists changes its meaning, and a reader
+//! refuses a format that is newer than itself.
 
 mod gate;
 mod reader;
@@ -66,8 +66,8 @@ pub struct Header {
     /// The kernel's release, for example `7.2.12+deb14-amd64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// What the machine's clock was, where somebody said so: `virtual` (counted instructions), `model`
-    /// (computing takes no time) or `real`.
+    /// What the machine's clock was, where somebody said so: `virtual` (counted instructions),
+    /// `model` (computing takes no time) or `real`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<String>,
     /// Of all random numbers.
@@ -91,12 +91,13 @@ pub struct Header {
     /// The words of the command line that, with the scheme and the seed, run the same again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// SHA-256 of what decides the result besides: `topology` of its nodes and links, `scheme` of the commands that
-    /// make the fabric, `flows` of the flows. What was run on another machine has the same.
+    /// SHA-256 of what decides the result besides: `topology` of its nodes and links, `scheme` of
+    /// the commands that make the fabric, `flows` of the flows. What was run on another machine has
+    /// the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// Variables (sysctls) that the fabric's nodes had from a tuned machine, and their values: those that
-    /// cannot be set in a namespace. The run is not valid if there are any.
+    /// Variables (sysctls) that the fabric's nodes had from a tuned machine, and their values:
+    /// those that cannot be set in a namespace. The run is not valid if there are any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
 }
@@ -155,8 +156,8 @@ pub struct Flow {
     /// What it belongs to.
     #[serde(flatten)]
     pub class: Class,
-    /// Whether it is outside of all statistics: it is of the warm-up, or only kept up the load until the
-    /// measured ones before it had ended.
+    /// Whether it is outside of all statistics: it is of the warm-up, or only kept up the load
+    /// until the measured ones before it had ended.
     #[serde(default)]
     pub warm_up: bool,
     /// When its first byte was handed to the kernel, ns since the run began.
@@ -173,7 +174,8 @@ pub struct Flow {
     /// Segments sent again.
     #[serde(default)]
     pub retransmissions: u64,
-    /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux 6.7).
+    /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux
+    /// 6.7).
     #[serde(default)]
     pub timeouts: Option<u64>,
     /// How far its packets went, if they were counted.
@@ -194,7 +196,8 @@ pub struct Hops {
 }
 
 impl Flow {
-    /// Whether it ended by its deadline; one that did not end at all missed it. `None`: it had none.
+    /// Whether it ended by its deadline; one that did not end at all missed it. `None`: it had
+    /// none.
     #[must_use]
     pub fn in_time(&self) -> Option<bool> {
         let deadline_ns = self.deadline_ns?;
@@ -266,7 +269,8 @@ impl From<generate::Class> for Class {
 ///
 /// A port is sampled while it holds something and once more when it no longer does, when it dropped
 /// something or told a neighbour something, and, if it sent anything at all, at the end: in between
-/// it holds what it held at its last sample, before the first one nothing. On request (`--sample-all`) it is each time.
+/// it holds what it held at its last sample, before the first one nothing. On request
+/// (`--sample-all`) it is each time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSample {
     /// ns since the run began.
@@ -360,7 +364,8 @@ pub struct PacketPath {
     pub packets: u64,
     /// Of these, how many took more hops than a shortest path has.
     pub detoured: u64,
-    /// How many were missed at a node, as more came at a time than were kept: 0, or the path may be cut short.
+    /// How many were missed at a node, as more came at a time than were kept: 0, or the path may be
+    /// cut short.
     pub missed: u64,
     /// The nodes that it came by, from its ends at the bottom: hosts, their switches, and so on.
     pub layers: Vec<Vec<String>>,
@@ -397,13 +402,15 @@ pub struct Summary {
     pub flows: u64,
     /// Of these, flows that did not end.
     pub unfinished: u64,
-    /// In bit/s: where there is a load, the payload of flows that ended while those that are measured
-    /// began, per that time; else the payload of measured flows that ended, per `duration_ns`.
+    /// In bit/s: where there is a load, the payload of flows that ended while those that are
+    /// measured began, per that time; else the payload of measured flows that ended, per
+    /// `duration_ns`.
     pub goodput: Option<f64>,
     /// The load that the measured flows were, beside that which was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<OfferedLoad>,
-    /// Mean slowdowns of the first and of the second half of the measured flows. `None`: they are too few.
+    /// Mean slowdowns of the first and of the second half of the measured flows. `None`: they are
+    /// too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<statistics::Halves>,
     /// The share of packets that were dropped somewhere, 0 to 1.
@@ -499,8 +506,8 @@ impl Summary {
         }
     }
 
-    /// Says what load the measured flows were, and takes the goodput of all flows over the time from
-    /// `begin_ns` to before `end_ns` in which they began.
+    /// Says what load the measured flows were, and takes the goodput of all flows over the time
+    /// from `begin_ns` to before `end_ns` in which they began.
     pub fn under_load(&mut self, load: OfferedLoad, flows: &[Flow], begin_ns: u64, end_ns: u64) {
         self.load = Some(load);
         let ended = flows.iter().filter(|flow| {
@@ -530,8 +537,9 @@ pub fn measured(flows: &[Flow]) -> impl Iterator<Item = &Flow> {
     flows.iter().filter(|flow| !flow.warm_up)
 }
 
-/// The times, in ns from the first start to the last end, of those incasts or rounds ([`Class::incast`],
-/// [`Class::round`]) of which all flows ended and none is outside of statistics.
+/// The times, in ns from the first start to the last end, of those incasts or rounds
+/// ([`Class::incast`], [`Class::round`]) of which all flows ended and none is outside of
+/// statistics.
 pub fn together_ns(flows: &[Flow], number: fn(Class) -> Option<u64>) -> impl Iterator<Item = u64> {
     // Start and end of each; without an end, one of its flows has none.
     let mut all: BTreeMap<u64, (u64, Option<u64>)> = BTreeMap::new();

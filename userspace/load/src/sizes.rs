@@ -4,8 +4,8 @@
 //!
 //! A distribution is a list of points of its cumulative distribution function F, linear in between;
 //! where two points share a size, F jumps. A flow's size is F⁻¹(u) for u uniform on [0, 1), rounded
-//! to the nearest byte and at least 1. A table in packets is turned into bytes, 1460 a packet, before
-//! it is interpolated, so its flows need not be whole packets.
+//! to the nearest byte and at least 1. A table in packets is turned into bytes, 1460 a packet,
+//! before it is interpolated, so its flows need not be whole packets.
 
 mod table;
 
@@ -43,10 +43,10 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// A person's table, in the format of this crate's own (see [`Table::text`]): a line `unit bytes`
-    /// (the default) or `unit packets` (of [`PACKET_PAYLOAD`] bytes), then a line
-    /// `SIZE PROBABILITY` for each point; `#` begins a comment. `name` is what errors and results
-    /// call it.
+    /// A person's table, in the format of this crate's own (see [`Table::text`]): a line `unit
+    /// bytes` (the default) or `unit packets` (of [`PACKET_PAYLOAD`] bytes), then a line `SIZE
+    /// PROBABILITY` for each point; `#` begins a comment. `name` is what errors and results call
+    /// it.
     ///
     /// # Errors
     ///

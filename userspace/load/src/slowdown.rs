@@ -8,9 +8,9 @@
 //! end(k, j) = max(end(k-1, j), end(k, j-1) + delay(j-1)) + t(k, j)
 //! ```
 //!
-//! where t(k, j) is the packet's serialization time. That is the longest path through a grid, and as
-//! all packets but the last are full, it has a closed form. With K packets, T(j) the time of a full
-//! one on link j and L(j) of the last:
+//! where t(k, j) is the packet's serialization time. That is the longest path through a grid, and
+//! as all packets but the last are full, it has a closed form. With K packets, T(j) the time of a
+//! full one on link j and L(j) of the last:
 //!
 //! ```text
 //! best = Σ delay + max over i of ( Σ_{j≤i} T(j) + (K-2) max_{j≤i} T(j) + Σ_{j≥i} L(j) )    K ≥ 2
@@ -18,15 +18,15 @@
 //! ```
 //!
 //! i is the link where the last packet catches up with the full ones. Connection set-up,
-//! acknowledgements and the hosts' own time are not in it: it is what no transport can beat once the
-//! sender may send and all packets go one way.
+//! acknowledgements and the hosts' own time are not in it: it is what no transport can beat once
+//! the sender may send and all packets go one way.
 //!
-//! Where there are several ways, the best is that of the fastest one for the size ([`best_ns`]). Where
-//! packets are sprayed over them, a short last packet may overtake full ones between the first link and
-//! the last, and be there while the last link is still idle: a flow of a few packets is then sooner there
-//! by up to the time that packet takes on one link, and its slowdown that much below 1. What not even
-//! that explains is a measurement that is wrong: [`least_ns`] is what the first link and the last one
-//! alone take.
+//! Where there are several ways, the best is that of the fastest one for the size ([`best_ns`]).
+//! Where packets are sprayed over them, a short last packet may overtake full ones between the
+//! first link and the last, and be there while the last link is still idle: a flow of a few packets
+//! is then sooner there by up to the time that packet takes on one link, and its slowdown that much
+//! below 1. What not even that explains is a measurement that is wrong: [`least_ns`] is what the
+//! first link and the last one alone take.
 
 use crate::error::{Result, invalid};
 use crate::framing::Framing;
@@ -85,10 +85,10 @@ impl IdlePath {
         delay + longest
     }
 
-    /// What no flow of `bytes` can be sooner than in ns, whichever way each packet takes from the first link,
-    /// which all share and where they leave in order, to the last one, which all share: so long the one is
-    /// busy until the last packet has left, which then takes the shortest time on the others; and the other
-    /// from when the shortest packet may be there.
+    /// What no flow of `bytes` can be sooner than in ns, whichever way each packet takes from the
+    /// first link, which all share and where they leave in order, to the last one, which all share:
+    /// so long the one is busy until the last packet has left, which then takes the shortest time
+    /// on the others; and the other from when the shortest packet may be there.
     #[must_use]
     fn ends_ns(&self, bytes: u64) -> f64 {
         let time = |link: &Hop, wire_bytes: u64| wire_bytes as f64 * 8e9 / link.rate as f64;
@@ -108,8 +108,8 @@ impl IdlePath {
         alone + slowest.fold(0.0, f64::max)
     }
 
-    /// Time divided by the best possible; at least 1 unless packets are sprayed or the measurement is
-    /// wrong.
+    /// Time divided by the best possible; at least 1 unless packets are sprayed or the measurement
+    /// is wrong.
     #[must_use]
     pub fn slowdown(&self, bytes: u64, fct_ns: u64) -> f64 {
         fct_ns as f64 / self.best_ns(bytes)
@@ -124,7 +124,8 @@ impl IdlePath {
     }
 }
 
-/// The best possible time in ns of a flow of `bytes` by the fastest of these paths. `None` of no path.
+/// The best possible time in ns of a flow of `bytes` by the fastest of these paths. `None` of no
+/// path.
 #[must_use]
 pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
     paths
@@ -133,9 +134,9 @@ pub fn best_ns(paths: &[IdlePath], bytes: u64) -> Option<f64> {
         .min_by(f64::total_cmp)
 }
 
-/// What no flow of `bytes` can be sooner than in ns if its packets may take any of these paths, which have
-/// the first and the last link in common; it is the best possible if there are not `several` of them (paths
-/// that are alike are one here). `None` of no path.
+/// What no flow of `bytes` can be sooner than in ns if its packets may take any of these paths,
+/// which have the first and the last link in common; it is the best possible if there are not
+/// `several` of them (paths that are alike are one here). `None` of no path.
 #[must_use]
 pub fn least_ns(paths: &[IdlePath], several: bool, bytes: u64) -> Option<f64> {
     if !several {

@@ -3,9 +3,10 @@
 //! What many numbers come to.
 //!
 //! A percentile is the linear interpolation between the order statistics next to it: with n numbers
-//! x₀ ≤ … ≤ xₙ₋₁ and h = (n - 1) p, it is x at ⌊h⌋ plus (h - ⌊h⌋) of the way to the next. That is type
-//! 7 of Hyndman and Fan (Sample Quantiles in Statistical Packages, 1996), the default of NumPy, R and
-//! spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their maximum.
+//! x₀ ≤ … ≤ xₙ₋₁ and h = (n - 1) p, it is x at ⌊h⌋ plus (h - ⌊h⌋) of the way to the next. That is
+//! type 7 of Hyndman and Fan (Sample Quantiles in Statistical Packages, 1996), the default of
+//! NumPy, R and spreadsheets. Of fewer than 1/(1 - p) numbers it says little more than their
+//! maximum.
 
 mod bootstrap;
 mod buckets;

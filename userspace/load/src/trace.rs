@@ -29,8 +29,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts by name or by place (from 0), bytes; `#`
-    /// begins a comment. `name` is what errors and results call it.
+    /// Lines `START_NS SRC DST SIZE`: whole ns since the beginning, hosts by name or by place (from
+    /// 0), bytes; `#` begins a comment. `name` is what errors and results call it.
     ///
     /// # Errors
     ///

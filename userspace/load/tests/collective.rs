@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Collectives: their flows are played in any order that what they wait for allows, each moving what its sender
-//! has at that moment; each round has to leave at each host what the collective promises.
+//! Collectives: their flows are played in any order that what they wait for allows, each moving
+//! what its sender has at that moment; each round has to leave at each host what the collective
+//! promises.
 
 use proptest::prelude::*;
 use weft_load::collective::{Collective, Kind};
@@ -221,8 +222,8 @@ proptest! {
     }
 }
 
-/// Each other host keeps 3 of 7 of a writer's blocks: chi-square with 6 degrees of freedom is above 22.5 once in a
-/// thousand, and here of one seed.
+/// Each other host keeps 3 of 7 of a writer's blocks: chi-square with 6 degrees of freedom is above
+/// 22.5 once in a thousand, and here of one seed.
 #[test]
 fn blocks_are_spread_over_all_others() {
     let collective: Collective = "replicate:8x1MB".parse().unwrap();

@@ -284,8 +284,8 @@ fn sockets(network: u8) -> Vec<ManuallyDrop<TcpStream>> {
     descriptors
         .into_iter()
         .map(|fd| {
-            // SAFETY: Never dropped, so never closed here; what is no socket only gives errors. Those
-            // of this network belong to the engine that runs on this very thread.
+            // SAFETY: Never dropped, so never closed here; what is no socket only gives errors.
+            // Those of this network belong to the engine that runs on this very thread.
             ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) })
         })
         .filter(|socket| ours(socket))
@@ -385,8 +385,8 @@ fn times_are_told_when_they_come_and_not_after_the_end() {
     }
 }
 
-/// The second flow of the pair begins when a flow of other hosts fails. That one fails after the first flow has ended
-/// and its connection, which is free then, was reset.
+/// The second flow of the pair begins when a flow of other hosts fails. That one fails after the
+/// first flow has ended and its connection, which is free then, was reset.
 #[test]
 fn a_free_connection_that_is_reset_is_not_taken() {
     let flows = [
@@ -580,7 +580,8 @@ fn load_stays_on_before_a_flow_that_comes_later_by_itself() {
     assert_eq!(seen.last().unwrap().started, 3);
 }
 
-/// Patience is shorter than the time before the last flow: counted from an earlier start, it would be over.
+/// Patience is shorter than the time before the last flow: counted from an earlier start, it would
+/// be over.
 #[test]
 fn patience_is_counted_from_the_last_start() {
     let config = Config {

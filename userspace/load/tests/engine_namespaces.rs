@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine between network namespaces, in a user namespace of its own: it takes no privilege where
-//! the kernel lets anyone make one, and root otherwise.
-//! Without the standard harness, as a process has one thread when it makes a user namespace.
+//! The engine between network namespaces, in a user namespace of its own: it takes no privilege
+//! where the kernel lets anyone make one, and root otherwise. Without the standard harness, as a
+//! process has one thread when it makes a user namespace.
 //!
 //! Three hosts on a bridge, each behind 100 Mbit/s towards itself with a queue of 30 kB:
 //!
@@ -263,9 +263,10 @@ fn callbacks_run_in_the_first_namespace(fabric: &Bridged) {
     assert!(samples >= 2 && told >= 2);
 }
 
-/// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each with
-/// 66 of headers. The first 30 kB may be there sooner: tbf's burst. How much later the flow ends is up to
-/// TCP and to how busy the machine is; `sharing` in `weft-fabric-selftests` compares times with a law, in virtual time.
+/// What reaches the receiver in 1514-byte frames at 100 Mbit/s is 94.9 % of it, 1448 bytes each
+/// with 66 of headers. The first 30 kB may be there sooner: tbf's burst. How much later the flow
+/// ends is up to TCP and to how busy the machine is; `sharing` in `weft-fabric-selftests` compares
+/// times with a law, in virtual time.
 fn a_long_flow_takes_at_least_the_time_of_its_bytes(fabric: &Bridged) {
     let size = 5_000_000;
     let report = fabric.run("10.0.0.", &config(), &[flow(0, 0, (0, 1), size)]);
@@ -297,7 +298,8 @@ fn retransmissions_are_those_of_the_kernel(fabric: &Bridged) {
             connections,
             ..config()
         };
-        // Two senders to one receiver through 30 kB of queue. Behind each other on a connection, too.
+        // Two senders to one receiver through 30 kB of queue. Behind each other on a connection,
+        // too.
         let flows: Vec<_> = (0..4_u64)
             .map(|id| Flow {
                 after: id.checked_sub(2).map(After::one),
@@ -334,7 +336,8 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     let mut engine = fabric.engine("10.0.0.", &config());
     let before = counter(&fabric.hosts[1], ("netstat", "IpExt:", "InOctets"));
     let (mut calls, mut silent_since) = (0, None);
-    // Once bytes have come, the receiver hears nothing, so it is not its reset that ends the sender's socket.
+    // Once bytes have come, the receiver hears nothing, so it is not its reset that ends the
+    // sender's socket.
     let mut silence = |_| {
         calls += 1;
         match silent_since {
@@ -378,7 +381,8 @@ fn what_is_unfinished_is_forgotten_by_the_kernel_too(fabric: &Bridged) {
     run("tc", &format!("qdisc replace dev port1 root {}", shaper()));
 }
 
-/// More of them at once than the engine begins at a time, and nobody hears of any: no packet wakes it.
+/// More of them at once than the engine begins at a time, and nobody hears of any: no packet wakes
+/// it.
 fn flows_that_keep_up_the_load_begin_on_time(fabric: &Bridged) {
     const TOGETHER: u64 = 100;
     let cancel = Cancel::new().unwrap();

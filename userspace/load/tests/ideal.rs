@@ -30,8 +30,8 @@ fn equal_flows_to_one_receiver_go_one_after_the_other() {
     assert_eq!(waits_ps(&flows), [0, 10, 20, 30, 40]);
 }
 
-/// At 10 the long flow has 90 left, and the one of 90 that arrives then is behind it: it was first in
-/// the list. One of 89 is not.
+/// At 10 the long flow has 90 left, and the one of 90 that arrives then is behind it: it was first
+/// in the list. One of 89 is not.
 #[test]
 fn what_remains_decides_and_not_the_size() {
     let long = demand(0, 0, 2, 100);
@@ -41,9 +41,9 @@ fn what_remains_decides_and_not_the_size() {
     assert_eq!(waits_ps(&[demand(10, 1, 2, 100), long]), [90, 0]);
 }
 
-/// The shortest, A (0 to 1, 10), keeps B (0 to 2, 20) waiting at the sender and C (3 to 1, 30) at the
-/// receiver; D (3 to 2, 40) has neither link in common with A and is served beside it, although B
-/// and C are shorter. At 10 B and C take both of D's links; at 30 B is done, C holds D's sender
+/// The shortest, A (0 to 1, 10), keeps B (0 to 2, 20) waiting at the sender and C (3 to 1, 30) at
+/// the receiver; D (3 to 2, 40) has neither link in common with A and is served beside it, although
+/// B and C are shorter. At 10 B and C take both of D's links; at 30 B is done, C holds D's sender
 /// until 40. D had 30 left then, and ends at 70: alone it would have at 40.
 #[test]
 fn a_longer_flow_is_served_where_no_shorter_one_can_be() {

@@ -32,8 +32,8 @@ fn one_packet_is_stored_and_forwarded_at_each_link() {
     assert!((path.best_ns(1) - (4.0 * 67.2 + 4_000.0)).abs() < 1e-6);
 }
 
-/// 1 MB is 684 full packets and one of 1,000,000 - 684 * 1460 = 1360 bytes. On equal links the last,
-/// shorter packet is behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
+/// 1 MB is 684 full packets and one of 1,000,000 - 684 * 1460 = 1360 bytes. On equal links the
+/// last, shorter packet is behind the full ones until the last link: 684 + 3 times 1230.4 ns, and
 /// (1360 + 78) * 0.8 = 1150.4 ns.
 #[test]
 fn one_megabyte_is_a_pipeline() {
@@ -45,8 +45,8 @@ fn one_megabyte_is_a_pipeline() {
 }
 
 /// The slow link sets the pace: 2 full packets and 1 byte; 100 bytes a full packet, 10 the last.
-/// Fast link 1 ns a byte, slow link 10 ns: 100 + 1000 + 1000 + 100, then the fast link again for the
-/// last packet alone: 10 (the full one before has long left).
+/// Fast link 1 ns a byte, slow link 10 ns: 100 + 1000 + 1000 + 100, then the fast link again for
+/// the last packet alone: 10 (the full one before has long left).
 #[test]
 fn the_slowest_link_sets_the_pace() {
     let fast = Hop {
@@ -102,8 +102,8 @@ fn simulate(links: &[Hop], framing: &Framing, bytes: u64) -> f64 {
     }
 }
 
-/// A diamond: packets are sprayed over two paths between the first link and the last one, in turn or all the
-/// short ones by the other. Each link serves in the order of arrival.
+/// A diamond: packets are sprayed over two paths between the first link and the last one, in turn
+/// or all the short ones by the other. Each link serves in the order of arrival.
 fn sprayed(
     first: Hop,
     middle: [Hop; 2],
@@ -155,7 +155,8 @@ proptest! {
     }
 }
 
-/// A full packet and a short one over links alike: it overtakes the full one, and saves its time once.
+/// A full packet and a short one over links alike: it overtakes the full one, and saves its time
+/// once.
 #[test]
 fn a_short_packet_that_overtakes_is_below_the_best_and_not_below_the_least() {
     let framing = framing(1460, 40, 38, 84);

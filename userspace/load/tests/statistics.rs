@@ -255,7 +255,8 @@ fn halves_disagree_where_flows_fare_worse_and_worse() {
     assert!(!Halves::new(&step).unwrap().agree);
 }
 
-/// Of five values, 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and 11.14329 (tables).
+/// Of five values, 2.5 % and 97.5 % of chi-square with 4 degrees of freedom are 0.48442 and
+/// 11.14329 (tables).
 #[test]
 fn a_deviations_interval_is_chi_squares() {
     let (deviation, bounds) = deviation_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();

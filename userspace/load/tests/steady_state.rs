@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a run is long enough: flows of this crate's generator on a link that is shared evenly, against the
-//! law of M/G/1 processor sharing (Kleinrock, Queueing Systems II, §4.4): a flow's time is 1/(1 - ρ) of what it
-//! takes alone, on average, whatever the sizes' distribution.
+//! Whether a run is long enough: flows of this crate's generator on a link that is shared evenly,
+//! against the law of M/G/1 processor sharing (Kleinrock, Queueing Systems II, §4.4): a flow's time
+//! is 1/(1 - ρ) of what it takes alone, on average, whatever the sizes' distribution.
 
 use std::num::NonZeroU32;
 
@@ -29,8 +29,8 @@ fn framing() -> Framing {
 /// A flow under way: its place, and bytes that are left.
 struct Active(usize, f64);
 
-/// The slowdowns of measured flows; load stays on until they have ended. Naive: from event to event, each flow
-/// gets its share.
+/// The slowdowns of measured flows; load stays on until they have ended. Naive: from event to
+/// event, each flow gets its share.
 fn processor_sharing(workload: &Workload) -> Vec<f64> {
     let mut all = workload.flows().unwrap();
     let mut flows: Vec<Flow> = all.by_ref().collect();
@@ -75,8 +75,8 @@ fn processor_sharing(workload: &Workload) -> Vec<f64> {
     slowdowns
 }
 
-/// So many runs of five seeds each: in how many the interval of the mean slowdown has the law's, and the mean of all,
-/// over the law's.
+/// So many runs of five seeds each: in how many the interval of the mean slowdown has the law's,
+/// and the mean of all, over the law's.
 fn trials(sizes: &str, fraction: f64, warm: bool, measured: u64) -> (usize, f64) {
     const TRIALS: u64 = 40;
     let sizes: Sizes = sizes.parse().unwrap();

@@ -41,8 +41,9 @@ impl Plan {
         }
     }
 
-    /// The same without what decides no packet's fate, for a hash by which results are compared: ports are
-    /// numbered from 2, and the variables that a namespace would have from a tuned machine are left out.
+    /// The same without what decides no packet's fate, for a hash by which results are compared:
+    /// ports are numbered from 2, and the variables that a namespace would have from a tuned
+    /// machine are left out.
     pub fn fingerprint(&self) -> Commands<'_> {
         Commands {
             plan: self,
@@ -50,8 +51,8 @@ impl Plan {
         }
     }
 
-    /// What starts the plan's processes, to go on with where [`Plan::commands`] ends; nothing if it has
-    /// none. They, too, end with [`crate::down`].
+    /// What starts the plan's processes, to go on with where [`Plan::commands`] ends; nothing if it
+    /// has none. They, too, end with [`crate::down`].
     pub fn process_commands(&self) -> ProcessCommands<'_> {
         ProcessCommands(self)
     }
@@ -164,8 +165,8 @@ impl Display for Commands<'_> {
     }
 }
 
-/// A function that gives a namespace the variables that it has inherited from the machine as a kernel has
-/// them of itself. Kernels lack some; the rest is set.
+/// A function that gives a namespace the variables that it has inherited from the machine as a
+/// kernel has them of itself. Kernels lack some; the rest is set.
 fn write_inherited(f: &mut Formatter<'_>, plan: &Plan) -> fmt::Result {
     const COLUMNS: usize = 100;
     writeln!(f, "untuned() {{")?;
@@ -185,8 +186,8 @@ fn write_inherited(f: &mut Formatter<'_>, plan: &Plan) -> fmt::Result {
     writeln!(f, "{line} \\\n        || :\n}}")
 }
 
-/// Commands that have `sysctl` read lines that only `sysctl -p` understands. Those that may fail come last
-/// and alone: procps fails with them.
+/// Commands that have `sysctl` read lines that only `sysctl -p` understands. Those that may fail
+/// come last and alone: procps fails with them.
 pub(crate) fn sysctl_files(lines: &[&Sysctl], sysctl: &str) -> Vec<String> {
     let may_fail = |it: &Sysctl| it.is_ignored() && !it.is_exclusion();
     let feed = |lines: Vec<String>| {

@@ -32,10 +32,10 @@ pub struct Removed {
 
 /// Removes the testbed `name`, complete or not, and waits until the kernel has removed its devices.
 ///
-/// The testbed's own processes ([`Plan::set_processes`](crate::Plan::set_processes)) are ended, others
-/// are not. A namespace in which one still is ([`Removed::held`]), or in which one
-/// has a socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when
-/// that ends. TCP connections that no process has any more are ended.
+/// The testbed's own processes ([`Plan::set_processes`](crate::Plan::set_processes)) are ended,
+/// others are not. A namespace in which one still is ([`Removed::held`]), or in which one has a
+/// socket, such as a [`StatsReader`](crate::StatsReader)'s, loses its name now and goes when that
+/// ends. TCP connections that no process has any more are ended.
 ///
 /// # Errors
 ///
@@ -128,8 +128,8 @@ pub(crate) fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String
 /// There is no waiting for one. But a veth disappears from one namespace when the other end's is
 /// removed; of that a socket hears. So the other end is in a namespace that is let go last: then
 /// the batch is that of the others, or a later one. If it is theirs, they go under one hold of the
-/// kernel's lock (the RTNL), the last that was let go among the first: whoever then has had the lock
-/// knows that all are gone.
+/// kernel's lock (the RTNL), the last that was let go among the first: whoever then has had the
+/// lock knows that all are gone.
 struct Sentinel {
     socket: Socket,
     last: fs::File,

@@ -33,9 +33,10 @@ const EXPERIMENTAL: i32 = 253;
 /// Of `struct ipv6hdr`.
 const IPV6_HEADER: usize = 40;
 
-/// What tells a packet from others, and is the same at all nodes: IPv4's identification, which a retransmission has
-/// anew, and the beginning of what IP carries, with TCP's ports, numbers and checksum. (Of IPv6 there is no
-/// identification: a segment that is sent again with the same timestamps is the same packet.)
+/// What tells a packet from others, and is the same at all nodes: IPv4's identification, which a
+/// retransmission has anew, and the beginning of what IP carries, with TCP's ports, numbers and
+/// checksum. (Of IPv6 there is no identification: a segment that is sent again with the same
+/// timestamps is the same packet.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// Who sent it.
@@ -90,8 +91,8 @@ struct Ear {
 }
 
 impl Testbed {
-    /// Follows packets from now on, at each of these nodes those to an address. What leaves a node is not seen there,
-    /// but where it comes to.
+    /// Follows packets from now on, at each of these nodes those to an address. What leaves a node
+    /// is not seen there, but where it comes to.
     ///
     /// # Errors
     ///
@@ -122,11 +123,12 @@ impl Testbed {
     }
 }
 
-/// Waits until packets have the time at which they came. A socket may ask for it at once, but the kernel leaves it to a
-/// worker to begin with it (`net_enable_timestamp`), and until then a packet has the time at which it is read.
+/// Waits until packets have the time at which they came. A socket may ask for it at once, but the
+/// kernel leaves it to a worker to begin with it (`net_enable_timestamp`), and until then a packet
+/// has the time at which it is read.
 ///
-/// The packets that show it go from this namespace to itself, of a protocol that is nobody's: they draw no port and no
-/// number, so that what a run draws later is the same.
+/// The packets that show it go from this namespace to itself, of a protocol that is nobody's: they
+/// draw no port and no number, so that what a run draws later is the same.
 fn wait_until_stamped() -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(1);
@@ -135,7 +137,8 @@ fn wait_until_stamped() -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(protocol))?;
     socket.bind(&loopback)?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    // Unlike the option of the sockets that follow, these say nothing of a packet that had no time when it came.
+    // Unlike the option of the sockets that follow, these say nothing of a packet that had no time
+    // when it came.
     let software = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
     setsockopt(&socket, sockopt::Timestamping, &software)?;
@@ -193,7 +196,8 @@ fn filter(to: IpAddr) -> Vec<SockFilter> {
     );
     let mut program = Vec::new();
     for (place, &word) in words.iter().enumerate() {
-        // To the last instruction: over two for each word that follows, and over the one that lets through.
+        // To the last instruction: over two for each word that follows, and over the one that lets
+        // through.
         let otherwise = 2 * (words.len() - 1 - place) + 1;
         program.push(SockFilter::new(load as u16, 0, 0, at + 4 * place as u32));
         program.push(SockFilter::new(equal as u16, 0, otherwise as u8, word));
@@ -230,7 +234,8 @@ impl Follower {
         Ok(())
     }
 
-    /// How many packets came for which there was no room, so far as it is known: a node tells it with the next packet.
+    /// How many packets came for which there was no room, so far as it is known: a node tells it
+    /// with the next packet.
     pub fn missed(&self) -> u64 {
         self.nodes.iter().map(|ear| u64::from(ear.missed)).sum()
     }
@@ -241,7 +246,8 @@ impl Ear {
     fn batch(&mut self, place: usize, each: &mut impl FnMut(Seen)) -> nix::Result<usize> {
         let mut starts = [[0; START]; BATCH];
         let mut parts = starts.each_mut().map(|start| [IoSliceMut::new(start)]);
-        // Anew for each call: what the kernel had to say of the last packets is how much it may say of these.
+        // Anew for each call: what the kernel had to say of the last packets is how much it may say
+        // of these.
         let space = cmsg_space!(TimeSpec, u32);
         let mut headers = MultiHeaders::<()>::preallocate(BATCH, Some(space));
         let descriptor = self.socket.as_raw_fd();
@@ -282,8 +288,8 @@ impl Ear {
     }
 }
 
-/// Of a packet's start, and how many hops it has left; `None` if it is cut off, or another's: what came before the
-/// filter was there.
+/// Of a packet's start, and how many hops it has left; `None` if it is cut off, or another's: what
+/// came before the filter was there.
 fn identity(start: &[u8], to: IpAddr) -> Option<(Identity, u8)> {
     let (source, destination, identification, hops_left, header) = match to {
         IpAddr::V4(_) => {

@@ -4,16 +4,17 @@
 //!
 //! A namespace begins with the kernel's defaults, but for these: the kernel copies what the first
 //! namespace (or, as `net.core.devconf_inherit_init_net` says, the caller's) has of
-//! `net.ipv4.conf.{all,default}`, `net.ipv6.conf.{all,default}`, `net.ipv4.tcp_rmem`, `tcp_wmem` and
-//! `tcp_congestion_control`; and some variables are those of the whole machine. So a machine that forwards
-//! packets, or is tuned for a long link, would have another fabric than the next one.
+//! `net.ipv4.conf.{all,default}`, `net.ipv6.conf.{all,default}`, `net.ipv4.tcp_rmem`, `tcp_wmem`
+//! and `tcp_congestion_control`; and some variables are those of the whole machine. So a machine
+//! that forwards packets, or is tuned for a long link, would have another fabric than the next one.
 //!
-//! Each node is given the former as a kernel has them that nobody has tuned. The latter cannot be set
-//! in a namespace: those that reach packets of a fabric are compared with the kernel's, and what
-//! differs is told.
+//! Each node is given the former as a kernel has them that nobody has tuned. The latter cannot be
+//! set in a namespace: those that reach packets of a fabric are compared with the kernel's, and
+//! what differs is told.
 //!
-//! Neighbours' settings are inherited, too, and have no effect, as a fabric's neighbours are permanent.
-//! `net.ipv4.tcp_mem` follows from the machine's memory; whether it is enough is found out by each run.
+//! Neighbours' settings are inherited, too, and have no effect, as a fabric's neighbours are
+//! permanent. `net.ipv4.tcp_mem` follows from the machine's memory; whether it is enough is found
+//! out by each run.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,8 +28,8 @@ use crate::sysctl;
 pub(crate) const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 pub(crate) const CUBIC: &str = "cubic";
 
-/// Of both `net.ipv4.conf.all` and `default` (`ipv4_devconf` in the kernel). Forwarding comes first, as the
-/// kernel sets others with it.
+/// Of both `net.ipv4.conf.all` and `default` (`ipv4_devconf` in the kernel). Forwarding comes
+/// first, as the kernel sets others with it.
 const IPV4_CONF: &[(&str, &str)] = &[
     ("forwarding", "0"),
     ("accept_local", "0"),
@@ -92,7 +93,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
 ];
 
-/// The machine's, which nodes cannot have otherwise, and the values that kernels have of themselves.
+/// The machine's, which nodes cannot have otherwise, and the values that kernels have of
+/// themselves.
 const MACHINE: &[(&str, &[&str])] = &[
     ("net.core.busy_poll", &["0"]),
     ("net.core.busy_read", &["0"]),
@@ -157,8 +159,8 @@ pub(crate) fn set(deviating: &[(String, &str)], kept: &mut BTreeMap<String, Stri
 
 static MACHINES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Remembers the machine's own settings, as the calling thread's namespace shows them. To be called before
-/// the process leaves the machine's first namespace for one from which it cannot come back.
+/// Remembers the machine's own settings, as the calling thread's namespace shows them. To be called
+/// before the process leaves the machine's first namespace for one from which it cannot come back.
 pub(crate) fn remember() {
     MACHINES.get_or_init(|| deviating_of_machine(sysctl::get));
 }
@@ -167,14 +169,16 @@ pub(crate) fn remember() {
 pub(crate) fn machine() -> &'static BTreeMap<String, String> {
     MACHINES.get_or_init(|| {
         namespace::on_thread(|| {
-            // Only the first namespace shows all. Where it cannot be entered, the caller's may be it.
+            // Only the first namespace shows all. Where it cannot be entered, the caller's may be
+            // it.
             let _ = File::open(FIRST).map(|first| namespace::enter(&first));
             deviating_of_machine(sysctl::get)
         })
     })
 }
 
-/// Variables of this machine that are not as a kernel has them of itself, and that all nodes have from it.
+/// Variables of this machine that are not as a kernel has them of itself, and that all nodes have
+/// from it.
 pub fn tuned_settings() -> BTreeMap<String, String> {
     machine().clone()
 }

@@ -47,8 +47,8 @@ impl<'a> Device<'a> {
         (!device.name.is_empty()).then_some(device)
     }
 
-    /// Whether it is an end of a link. A namespace has other devices, too: `lo`, a machine's taps, and
-    /// those that tunnel modules make in every namespace.
+    /// Whether it is an end of a link. A namespace has other devices, too: `lo`, a machine's taps,
+    /// and those that tunnel modules make in every namespace.
     pub(crate) fn is_port(&self) -> bool {
         self.kind.is_some_and(|kind| KINDS.contains(&kind))
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hosts that are machines of their own, such as VMs. The namespace of such a host has its ports with their
-//! qdiscs, so that its wires are those of the fabric, but no addresses; beside each port it has a tap device, and
-//! what comes in by one of the two goes out by the other. What opens the tap has the host's addresses.
+//! Hosts that are machines of their own, such as VMs. The namespace of such a host has its ports
+//! with their qdiscs, so that its wires are those of the fabric, but no addresses; beside each port
+//! it has a tap device, and what comes in by one of the two goes out by the other. What opens the
+//! tap has the host's addresses.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -26,13 +27,14 @@ pub fn tap(port: usize) -> String {
 }
 
 impl Plan {
-    /// Makes hosts machines of their own: see [`tap`] for the device that each of their ports is reached by, and
-    /// [`Plan::inside`] for what the machine has to have.
+    /// Makes hosts machines of their own: see [`tap`] for the device that each of their ports is
+    /// reached by, and [`Plan::inside`] for what the machine has to have.
     ///
     /// # Errors
     ///
-    /// If there is no such host, one of the plan's processes is to run on it, a qdisc of its port is one end of
-    /// something whose other end would be in the machine, or PASE's arbitrators would compare its clock with others'.
+    /// If there is no such host, one of the plan's processes is to run on it, a qdisc of its port
+    /// is one end of something whose other end would be in the machine, or PASE's arbitrators would
+    /// compare its clock with others'.
     pub fn set_machines(&mut self, hosts: &[String]) -> Result<()> {
         for host in hosts {
             let found = self.topology.find(host);
@@ -72,8 +74,8 @@ impl Plan {
             .map(|id| self.topology.node(id))
     }
 
-    /// A script for `sh` that gives a machine what the host of a fabric has: run inside as root, with the names of
-    /// its interfaces, port by port.
+    /// A script for `sh` that gives a machine what the host of a fabric has: run inside as root,
+    /// with the names of its interfaces, port by port.
     ///
     /// # Panics
     ///

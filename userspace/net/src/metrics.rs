@@ -69,8 +69,8 @@ const METRICS: [Metric; 7] = [
 
 /// Metrics of routes: TCP's first windows, its least retransmission timeout and the like.
 ///
-/// A congestion control is best given here: that of the sysctl may only be one that the whole machine
-/// allows to everybody, which dctcp, pfabric and bfc are not.
+/// A congestion control is best given here: that of the sysctl may only be one that the whole
+/// machine allows to everybody, which dctcp, pfabric and bfc are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
     /// Places in [`METRICS`], and values.

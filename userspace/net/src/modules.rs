@@ -14,8 +14,8 @@ use crate::error::{Error, Result, invalid};
 ///
 /// # Errors
 ///
-/// If a file is no module for this kernel, needs one that is not loaded, or a module of its name was
-/// made from something else; [`Error::Privilege`].
+/// If a file is no module for this kernel, needs one that is not loaded, or a module of its name
+/// was made from something else; [`Error::Privilege`].
 pub(crate) fn load(modules: &[PathBuf]) -> Result<()> {
     modules.iter().try_for_each(|module| load_one(module))
 }

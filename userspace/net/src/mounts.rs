@@ -2,8 +2,8 @@
 
 //! Whether what this process mounts is there when it has ended.
 //!
-//! A testbed's names are mounts. They are those of a mount namespace, which ends with its last process:
-//! `ip netns exec NAME weft up …` and `unshare -m weft up …` make one for weft alone.
+//! A testbed's names are mounts. They are those of a mount namespace, which ends with its last
+//! process: `ip netns exec NAME weft up …` and `unshare -m weft up …` make one for weft alone.
 
 use std::fs;
 use std::path::PathBuf;

@@ -5,11 +5,11 @@
 //! Requests are written straight into the bytes that are sent, many to a datagram. The kernel works
 //! them off before `send` returns. It answers each that fails and, being asked to, the last.
 //!
-//! By hand, not by netlink-packet-route as the loader and the tests: that makes of each message a tree of
-//! values before it writes it, and options of qdiscs are bytes here anyway. A fat-tree of k=8 is thousands
-//! of requests. The loader has a handful, whose answers it wants as values; the kernel modules' tests must send
-//! what is wrong and see each answer byte by byte, and are not to believe this code. All three share the sockets
-//! of netlink-sys.
+//! By hand, not by netlink-packet-route as the loader and the tests: that makes of each message a
+//! tree of values before it writes it, and options of qdiscs are bytes here anyway. A fat-tree of
+//! k=8 is thousands of requests. The loader has a handful, whose answers it wants as values; the
+//! kernel modules' tests must send what is wrong and see each answer byte by byte, and are not to
+//! believe this code. All three share the sockets of netlink-sys.
 
 use std::io;
 use std::net::IpAddr;
@@ -142,8 +142,8 @@ impl Batch {
         );
     }
 
-    /// Creates a VXLAN device that is down, in the namespace `there`: what goes out by it goes to a machine, and what
-    /// comes from there with the same identifier comes in by it.
+    /// Creates a VXLAN device that is down, in the namespace `there`: what goes out by it goes to a
+    /// machine, and what comes from there with the same identifier comes in by it.
     pub(crate) fn add_vxlan(&mut self, end: &End<'_>, network: u32, machine: IpAddr, there: RawFd) {
         self.request(
             libc::RTM_NEWLINK,

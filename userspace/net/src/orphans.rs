@@ -2,9 +2,9 @@
 
 //! TCP connections that no process has any more, and that the kernel has not ended yet.
 //!
-//! Such a connection has data or its FIN to deliver. Once its peer's namespace is gone it sends them
-//! again and again, a minute and longer if the least timeout is slowed with the fabric, and so long
-//! its namespace stays, with the control group that it was opened in and that one's programs.
+//! Such a connection has data or its FIN to deliver. Once its peer's namespace is gone it sends
+//! them again and again, a minute and longer if the least timeout is slowed with the fabric, and so
+//! long its namespace stays, with the control group that it was opened in and that one's programs.
 
 use std::fs;
 use std::io;
@@ -29,8 +29,8 @@ const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 1
 /// A connection that another way has ended stops a round.
 const ROUNDS: usize = 4;
 
-/// Ends them in the namespaces of `nodes`, as far as the kernel can (`CONFIG_INET_DIAG_DESTROY`). The
-/// calling thread ends up in one of these.
+/// Ends them in the namespaces of `nodes`, as far as the kernel can (`CONFIG_INET_DIAG_DESTROY`).
+/// The calling thread ends up in one of these.
 pub(crate) fn end(layout: &Layout, nodes: &[String]) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if !some() || !destroyed_ones_go(&release) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric over several machines: each weaves its part of the nodes, and a link to a node of another part is a
-//! VXLAN device (RFC 7348) in place of a veth pair's end, with a network identifier of its own.
+//! A fabric over several machines: each weaves its part of the nodes, and a link to a node of
+//! another part is a VXLAN device (RFC 7348) in place of a veth pair's end, with a network
+//! identifier of its own.
 //!
-//! Racks stay whole and are divided evenly, in their order. A switch without hosts is where most of the switches
-//! below it are; one that has as many of several parts, as a spine does, is in each part in turn.
+//! Racks stay whole and are divided evenly, in their order. A switch without hosts is where most of
+//! the switches below it are; one that has as many of several parts, as a spine does, is in each
+//! part in turn.
 
 use std::net::IpAddr;
 
@@ -28,13 +30,15 @@ pub(crate) struct Division {
 }
 
 impl Plan {
-    /// Leaves all to others but one part of the nodes, with their processes: `machines` has the address of each part's
-    /// machine, and `own`, from 0, says which one this is. All of them plan the same topology, with the same names.
+    /// Leaves all to others but one part of the nodes, with their processes: `machines` has the
+    /// address of each part's machine, and `own`, from 0, says which one this is. All of them plan
+    /// the same topology, with the same names.
     ///
     /// # Errors
     ///
-    /// If there is no such part, an address is said twice, some part would have no rack, a link would need an
-    /// identifier beyond VXLAN's, there is a qdisc that needs one clock for all hosts, or such a setting of PASE's.
+    /// If there is no such part, an address is said twice, some part would have no rack, a link
+    /// would need an identifier beyond VXLAN's, there is a qdisc that needs one clock for all
+    /// hosts, or such a setting of PASE's.
     pub fn set_part(&mut self, machines: &[IpAddr], own: usize) -> Result<()> {
         if own >= machines.len() {
             return invalid(format!(
@@ -107,8 +111,8 @@ impl Plan {
         (part != division.own).then(|| division.machines[part])
     }
 
-    /// The identifier of a link that leads from one machine to another: another for each link of a testbed, and for
-    /// most testbeds' links, too.
+    /// The identifier of a link that leads from one machine to another: another for each link of a
+    /// testbed, and for most testbeds' links, too.
     pub(crate) fn network(&self, link: usize) -> u32 {
         // FNV-1a (G. Fowler, L. Noll, P. Vo), folded to what is left of 24 bits.
         let name = self.testbed.bytes().fold(0x811c_9dc5_u32, |hash, byte| {

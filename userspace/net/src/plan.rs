@@ -18,9 +18,9 @@ use crate::sysctl::Sysctl;
 
 /// The index of a namespace's `lo`, always.
 pub(crate) const LOOPBACK: u32 = 1;
-/// The index of the first port. A new namespace may begin with devices that have indices from 2 on: each
-/// tunnel module that is loaded (sit, ipip, ip_gre, ip_vti, ip6_tunnel, …) makes some in every namespace.
-/// They stay below this, as do those that a person adds without an index.
+/// The index of the first port. A new namespace may begin with devices that have indices from 2 on:
+/// each tunnel module that is loaded (sit, ipip, ip_gre, ip_vti, ip6_tunnel, …) makes some in every
+/// namespace. They stay below this, as do those that a person adds without an index.
 pub(crate) const PORTS: u32 = 1000;
 /// What names the congestion control of a namespace's sockets.
 pub(crate) const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -45,17 +45,17 @@ const ALL_SYSCTLS: &[(&str, &str)] = &[
 ];
 
 /// What nodes have too that choose among several next hops (ECMP): they choose by addresses,
-/// protocol and ports (0x37), which they read in the packet. Under policy 1 they would take the hash
-/// that a packet brings from the socket it was sent by: the same at each switch, and another whenever
-/// TCP has a timeout.
+/// protocol and ports (0x37), which they read in the packet. Under policy 1 they would take the
+/// hash that a packet brings from the socket it was sent by: the same at each switch, and another
+/// whenever TCP has a timeout.
 const MULTIPATH_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.fib_multipath_hash_policy", "3"),
     ("net.ipv6.fib_multipath_hash_policy", "3"),
     ("net.ipv4.fib_multipath_hash_fields", "0x37"),
     ("net.ipv6.fib_multipath_hash_fields", "0x37"),
 ];
-/// Of both families, each such node its own: with one hash for all, a switch whose flows came by the
-/// first way of the switch before would send all of them on by its own first way, and half of a
+/// Of both families, each such node its own: with one hash for all, a switch whose flows came by
+/// the first way of the switch before would send all of them on by its own first way, and half of a
 /// fat-tree's core would be idle (polarization). Since Linux 6.11.
 const HASH_SEED: &str = "net.ipv4.fib_multipath_hash_seed";
 
@@ -152,14 +152,15 @@ impl NodePlan {
         Some(last.value().trim())
     }
 
-    /// Those of the scheme, if only `sysctl -p` understands them all: patterns do not mean what others name.
+    /// Those of the scheme, if only `sysctl -p` understands them all: patterns do not mean what
+    /// others name.
     pub(crate) fn sysctl_file(&self) -> Option<&[Sysctl]> {
         let own = &self.sysctls[self.of_scheme..];
         own.iter().any(Sysctl::is_for_a_file).then_some(own)
     }
 
-    /// Those of the scheme that are set, perhaps again, when the ports are there: each that means or names
-    /// devices.
+    /// Those of the scheme that are set, perhaps again, when the ports are there: each that means
+    /// or names devices.
     pub(crate) fn sysctls_of_ports(&self, node: &Node) -> impl Iterator<Item = &Sysctl> {
         let names = |device: &str| {
             let pattern = device.contains(['*', '?', '[']);
@@ -169,7 +170,8 @@ impl NodePlan {
         own.filter(move |it| it.device().is_some_and(|device| names(&device)))
     }
 
-    /// Whether PASE's flows have their deadlines for an order, and others than their host compare these.
+    /// Whether PASE's flows have their deadlines for an order, and others than their host compare
+    /// these.
     fn tells_deadlines(&self) -> bool {
         let own = |name: &str| self.sysctl(&format!("net.ipv4.tcp_pase.{name}"));
         // Without the setting nobody is asked.
@@ -347,8 +349,8 @@ impl Plan {
         &self.processes
     }
 
-    /// Names the files of kernel modules that are loaded before anything is made, in this order. They
-    /// stay when the testbed goes.
+    /// Names the files of kernel modules that are loaded before anything is made, in this order.
+    /// They stay when the testbed goes.
     pub fn set_modules(&mut self, modules: Vec<PathBuf>) {
         self.modules = modules;
     }
@@ -369,8 +371,9 @@ impl Plan {
     }
 
     /// The index of the device of `node`'s port at place `port` of [`Node::ports`]: unique in the
-    /// fabric, and above those of devices that a new namespace begins with. Two ends of a veth pair with the same index, as if they were one device, are what
-    /// the kernel takes to be in no hurry: it lets one wait up to a second for its carrier.
+    /// fabric, and above those of devices that a new namespace begins with. Two ends of a veth pair
+    /// with the same index, as if they were one device, are what the kernel takes to be in no
+    /// hurry: it lets one wait up to a second for its carrier.
     ///
     /// # Panics
     ///

@@ -62,12 +62,14 @@ pub fn has_ipv6() -> bool {
 }
 
 impl Plan {
-    /// That the kernel has what the plan's ports and hosts take, and the machine `tc` where that takes
-    /// it; loads the plan's modules for that. What is found here need not be found after hours of runs.
+    /// That the kernel has what the plan's ports and hosts take, and the machine `tc` where that
+    /// takes it; loads the plan's modules for that. What is found here need not be found after
+    /// hours of runs.
     ///
     /// # Errors
     ///
-    /// [`Error::Lacks`] for the first part that is missing; what is wrong with a module; as [`has`].
+    /// [`Error::Lacks`] for the first part that is missing; what is wrong with a module; as
+    /// [`has`].
     pub fn require(&self) -> Result<()> {
         modules::load(&self.modules)?;
         let lines = || {
@@ -126,7 +128,8 @@ impl fmt::Display for Part<'_> {
 }
 
 impl Part<'_> {
-    /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's name.
+    /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's
+    /// name.
     pub fn is_own(&self) -> bool {
         match self {
             Self::Qdisc(name) | Self::CongestionControl(name) => {
@@ -157,8 +160,8 @@ impl Part<'_> {
         }
     }
 
-    /// What is to be done where the kernel lacks it: it has been asked, and would have loaded what it
-    /// has as a module.
+    /// What is to be done where the kernel lacks it: it has been asked, and would have loaded what
+    /// it has as a module.
     fn cure(&self) -> String {
         let module = self.module();
         match self.is_own() {

@@ -3,8 +3,8 @@
 //! Processes of a testbed: those that its plan names, which `up` starts and `down` ends.
 //!
 //! Whose one is, it says itself: the testbed's name is in its environment, and so in that of its
-//! children, and it is in one of the testbed's namespaces. No number is kept that could be another's
-//! process by then, and where `up` was killed, `down` finds them all the same.
+//! children, and it is in one of the testbed's namespaces. No number is kept that could be
+//! another's process by then, and where `up` was killed, `down` finds them all the same.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};

@@ -2,9 +2,9 @@
 
 //! Testbeds without root: in a user namespace of the process's own.
 //!
-//! There it may make network namespaces, devices and qdiscs, which nobody else sees and which go with its last
-//! process. What the whole machine decides stays with root: which modules there are, what eBPF programs do, how much
-//! memory and how many files a user may have.
+//! There it may make network namespaces, devices and qdiscs, which nobody else sees and which go
+//! with its last process. What the whole machine decides stays with root: which modules there are,
+//! what eBPF programs do, how much memory and how many files a user may have.
 
 use std::fs;
 
@@ -16,8 +16,8 @@ use nix::unistd::{getegid, geteuid};
 use crate::error::{Error, Result};
 use crate::{inherited, namespace};
 
-/// Makes the process root of a user namespace of its own, with a network namespace and a `/run` that nobody
-/// else sees. Of root it needs only the latter two.
+/// Makes the process root of a user namespace of its own, with a network namespace and a `/run`
+/// that nobody else sees. Of root it needs only the latter two.
 ///
 /// It must have one thread yet: others would stay where they are.
 ///
@@ -51,7 +51,8 @@ pub fn enter() -> Result<()> {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_PRIVATE | MsFlags::MS_REC, none)
         .and_then(|()| mount(Some("weft"), "/run", Some("tmpfs"), MsFlags::empty(), none))
-        // AppArmor lets a program that it does not know make a user namespace, and do nothing in it.
+        // AppArmor lets a program that it does not know make a user namespace, and do nothing in
+        // it.
         .map_err(refused)
 }
 

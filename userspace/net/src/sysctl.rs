@@ -32,13 +32,13 @@ enum Failure {
 }
 
 impl Sysctl {
-    /// `key` is as `sysctl` takes it, such as `net.ipv4.tcp_congestion_control`; it may be a pattern, such
-    /// as `net.ipv4.conf.*.rp_filter`.
+    /// `key` is as `sysctl` takes it, such as `net.ipv4.tcp_congestion_control`; it may be a
+    /// pattern, such as `net.ipv4.conf.*.rp_filter`.
     ///
     /// # Errors
     ///
-    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value` is empty
-    /// or more than a line.
+    /// If `key` is no name or not below `net.`, for other variables are the machine's; if `value`
+    /// is empty or more than a line.
     pub fn new(key: &str, value: &str) -> Result<Self> {
         check_key(key)?;
         if value.trim().is_empty() || value.contains('\n') {
@@ -51,8 +51,8 @@ impl Sysctl {
         })
     }
 
-    /// From a line that is no comment, as `sysctl -p` reads it: `key = value`; `-key = value`, which may
-    /// fail; `-key`, which patterns do not mean.
+    /// From a line that is no comment, as `sysctl -p` reads it: `key = value`; `-key = value`,
+    /// which may fail; `-key`, which patterns do not mean.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ impl Sysctl {
         relative(&self.key).starts_with("net/ipv6/")
     }
 
-    /// Sets it, in the calling thread's namespace. What others of the same list name is not meant by a
-    /// pattern.
+    /// Sets it, in the calling thread's namespace. What others of the same list name is not meant
+    /// by a pattern.
     ///
     /// # Errors
     ///
@@ -205,8 +205,8 @@ impl Display for Sysctl {
     }
 }
 
-/// What it is, in the calling thread's namespace, with one space between numbers; `None`: the kernel has
-/// no such variable, or does not show it.
+/// What it is, in the calling thread's namespace, with one space between numbers; `None`: the
+/// kernel has no such variable, or does not show it.
 pub(crate) fn get(key: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new(PLACE).join(relative(key))).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -236,8 +236,8 @@ fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// The path below `/proc/sys`: the first separator, a dot or a slash, separates; the other one is a dot in
-/// a name, as in `net.ipv4.conf.eth0/100.rp_filter`.
+/// The path below `/proc/sys`: the first separator, a dot or a slash, separates; the other one is a
+/// dot in a name, as in `net.ipv4.conf.eth0/100.rp_filter`.
 fn relative(key: &str) -> String {
     match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
         Some(b'.') => key

@@ -25,8 +25,8 @@ pub(crate) struct Refusal {
 ///
 /// # Errors
 ///
-/// The first that is refused, with its file and line and what `tc` says; [`Error::Invalid`] if there
-/// is no `tc`.
+/// The first that is refused, with its file and line and what `tc` says; [`Error::Invalid`] if
+/// there is no `tc`.
 pub(crate) fn batch(node: &str, namespace: &File, commands: &[&TcCommand]) -> Result<()> {
     let Some(done) = feed("tc", node, namespace, commands)? else {
         return lacking(commands[0]);
@@ -100,8 +100,8 @@ pub(crate) fn feed(
     Ok(Some(Ok(())))
 }
 
-/// Starts `command`, gives it `input`, and takes all that it says meanwhile: a pipe holds 64 KiB, and
-/// who writes all before it reads waits for a child that waits for it.
+/// Starts `command`, gives it `input`, and takes all that it says meanwhile: a pipe holds 64 KiB,
+/// and who writes all before it reads waits for a child that waits for it.
 ///
 /// # Errors
 ///
@@ -153,8 +153,8 @@ fn reason(said: &str) -> String {
     let lines = lines
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("Command failed -:"));
     let lines: Vec<&str> = lines.collect();
-    // The kernel's refusal, if it came so far; what the program could not read otherwise. Several such
-    // sentences are about one thing each, and notices come first.
+    // The kernel's refusal, if it came so far; what the program could not read otherwise. Several
+    // such sentences are about one thing each, and notices come first.
     let kernel = |prefix: &&str| lines.iter().find_map(|line| line.strip_prefix(*prefix));
     let reason = PREFIXES.iter().find_map(kernel);
     let other = || lines.iter().rfind(|line| !line.starts_with("Warning:"));

@@ -37,8 +37,8 @@ pub struct Record {
     /// What the caller of `up` noted ([`Settings::notes`](crate::Settings::notes)).
     #[serde(default)]
     pub notes: BTreeMap<String, String>,
-    /// What its nodes have from the machine's settings, otherwise than a kernel has it of itself: variables
-    /// that cannot be set in a namespace, or could not.
+    /// What its nodes have from the machine's settings, otherwise than a kernel has it of itself:
+    /// variables that cannot be set in a namespace, or could not.
     #[serde(default)]
     pub inherited: BTreeMap<String, String>,
     /// When it was complete, in seconds since 1970.
@@ -241,7 +241,8 @@ fn c_path(path: PathBuf) -> CString {
     CString::new(path.into_os_string().into_encoded_bytes()).expect("a path without zero bytes")
 }
 
-/// Lets a command begin with no signal blocked, whatever its caller blocks: what is blocked is handed on.
+/// Lets a command begin with no signal blocked, whatever its caller blocks: what is blocked is
+/// handed on.
 pub fn unblock_signals(command: &mut Command) {
     // SAFETY: between fork and exec there is only a system call.
     unsafe { command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?)) };

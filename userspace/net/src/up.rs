@@ -47,8 +47,8 @@ pub type Hook<'a> =
 /// How long ports may take to be operational, once both ends are up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Builds what `plan` says; then calls `hook`, if there is one, at every port; then starts the plan's
-/// processes. Either all of that succeeds or nothing is left.
+/// Builds what `plan` says; then calls `hook`, if there is one, at every port; then starts the
+/// plan's processes. Either all of that succeeds or nothing is left.
 ///
 /// Raises the process's soft limit of open files if there are more nodes than it allows.
 ///
@@ -161,8 +161,8 @@ struct Woven {
     socket: Socket,
 }
 
-/// All but the hook; gives a descriptor of each node's namespace, by the node's place, and what nodes have
-/// inherited. The calling thread ends up in one of the namespaces.
+/// All but the hook; gives a descriptor of each node's namespace, by the node's place, and what
+/// nodes have inherited. The calling thread ends up in one of the namespaces.
 fn build(plan: &Plan, layout: &Layout) -> Result<(Namespaces, BTreeMap<String, String>)> {
     let mut outside =
         Socket::open().map_err(|error| Error::system("opening a netlink socket", error))?;
@@ -310,9 +310,9 @@ fn check_devices(plan: &Plan, socket: &mut Socket) -> Result<()> {
     }
 }
 
-/// Has the kernel load a congestion control that routes will name, as its settings come with it: who
-/// may administer the machine's network need only ask for it. If that fails there is a better message
-/// later, when a setting or a route is refused.
+/// Has the kernel load a congestion control that routes will name, as its settings come with it:
+/// who may administer the machine's network need only ask for it. If that fails there is a better
+/// message later, when a setting or a route is refused.
 fn load(congestion_control: &str) {
     let kind = SockFlag::SOCK_CLOEXEC;
     if let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, kind, None) {
@@ -320,9 +320,9 @@ fn load(congestion_control: &str) {
     }
 }
 
-/// Whether the congestion control is there, and is not for everybody to choose. A namespace's default
-/// it cannot be then, and must not be tried: Linux 7.2 refuses that and never gives its module back
-/// (`tcp_set_default_congestion_control`).
+/// Whether the congestion control is there, and is not for everybody to choose. A namespace's
+/// default it cannot be then, and must not be tried: Linux 7.2 refuses that and never gives its
+/// module back (`tcp_set_default_congestion_control`).
 fn is_restricted(congestion_control: &str) -> bool {
     let lists = |list: &str| {
         fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{list}_congestion_control"))
@@ -422,8 +422,8 @@ fn make_links(
     send(plan, node, socket, &mut batch, &steps)
 }
 
-/// The ends of a node's links that lead to other machines. Their packets go by the namespace that they are made in, the
-/// caller's.
+/// The ends of a node's links that lead to other machines. Their packets go by the namespace that
+/// they are made in, the caller's.
 fn make_tunnels(
     plan: &Plan,
     node: usize,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a message costs the arbitrators of a rack: read, arbitrated, answered. All flows go to one host, so one
-//! link has all of them.
+//! What a message costs the arbitrators of a rack: read, arbitrated, answered. All flows go to one
+//! host, so one link has all of them.
 
 use std::hint::black_box;
 

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbitrators at one rack's switch, and what they ask those of others: messages in, messages out.
+//! The arbitrators at one rack's switch, and what they ask those of others: messages in, messages
+//! out.
 //!
-//! A host asks those at its switch once for all links of its flow's way but its own. They ask, at the same
-//! time, those above for the sender's half and those of the receiver's rack for the other, which asks those
-//! above it; each link is asked from the bottom up with what the one below gave (§1, and
-//! [`weft_mechanisms::pase::path`]).
+//! A host asks those at its switch once for all links of its flow's way but its own. They ask, at
+//! the same time, those above for the sender's half and those of the receiver's rack for the other,
+//! which asks those above it; each link is asked from the bottom up with what the one below gave
+//! (§1, and [`weft_mechanisms::pase::path`]).
 //!
 //! ```text
 //!       h ──ask──▶ its rack ──ask──▶ the rack that has the pod's trunk          sender's half, up
 //!                      └─────ask──▶ the receiver's rack ──ask──▶ …             receiver's half, down
 //! ```
 //!
-//! An answer goes out when all that were asked have answered. If one has not by the time that the flow asks
-//! again, the answer is of those that have: an arbitrator that is gone costs one round-trip time, and then
-//! nothing but its own verdict.
+//! An answer goes out when all that were asked have answered. If one has not by the time that the
+//! flow asks again, the answer is of those that have: an arbitrator that is gone costs one
+//! round-trip time, and then nothing but its own verdict.
 //!
-//! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was answered.
+//! All state is soft: what does not ask again is forgotten after the lifetime, and so is what was
+//! answered.
 
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::{BTreeMap, HashMap};
@@ -43,9 +45,11 @@ pub struct Rules {
     pub ask_queues: u8,
     /// For how many µs a flow is known that does not ask again, and an answer counts.
     pub lifetime_us: u32,
-    /// The most flows of a link, and the most of one sender that are remembered for it: what asks beyond that is ignored.
+    /// The most flows of a link, and the most of one sender that are remembered for it: what asks
+    /// beyond that is ignored.
     pub flows: u32,
-    /// Whether a trunk of several racks is divided among them, rather than arbitrated at the first of them.
+    /// Whether a trunk of several racks is divided among them, rather than arbitrated at the first
+    /// of them.
     pub delegate: bool,
 }
 
@@ -174,16 +178,18 @@ pub struct Arbitrators {
     tree: Tree,
     rack: usize,
     rules: Rules,
-    /// Of each host of this rack, from the switch to it, by its place; and of the trunks that are arbitrated
-    /// here, by their numbers in messages.
+    /// Of each host of this rack, from the switch to it, by its place; and of the trunks that are
+    /// arbitrated here, by their numbers in messages.
     hosts: HashMap<usize, Arbiter<Heap>>,
     trunks: HashMap<u32, Arbiter<Heap>>,
     delegated: Delegated,
-    /// In the order of their keys, so that a part of them can be looked at, and the next part later.
+    /// In the order of their keys, so that a part of them can be looked at, and the next part
+    /// later.
     entries: BTreeMap<FlowKey, Entry>,
     /// The last one that [`expire`](Self::expire) has looked at in this pass.
     expired: Option<FlowKey>,
-    /// How many of those a sender has, by its place and by where the part of the way begins; none is 0.
+    /// How many of those a sender has, by its place and by where the part of the way begins; none
+    /// is 0.
     asked: HashMap<(usize, u32), u32>,
     sequence: u64,
     counters: Counters,
@@ -287,8 +293,8 @@ impl Arbitrators {
         out
     }
 
-    /// A flow's number among all of the fabric, and its sender: of a host's own flow, or of one that
-    /// arbitrators elsewhere ask for.
+    /// A flow's number among all of the fabric, and its sender: of a host's own flow, or of one
+    /// that arbitrators elsewhere ask for.
     fn flow(&self, from: Peer, link: u32, id: u64) -> Option<(u64, usize)> {
         let number = u32::try_from(id & u64::from(u32::MAX)).ok()?;
         match from {
@@ -303,8 +309,8 @@ impl Arbitrators {
         }
     }
 
-    /// The halves of the way that these were asked for, each from where they were asked. `None`: it is not
-    /// theirs.
+    /// The halves of the way that these were asked for, each from where they were asked. `None`: it
+    /// is not theirs.
     fn parts(&self, link_number: u32, from: usize, to: usize) -> Option<Vec<(Half, Vec<Step>)>> {
         if link_number == PATH {
             let halves = [Half::Up, Half::Down];
@@ -385,7 +391,8 @@ impl Arbitrators {
         Some(out)
     }
 
-    /// Whether one more is to be remembered of a sender, which is counted then. A host has as many numbers for flows as it likes.
+    /// Whether one more is to be remembered of a sender, which is counted then. A host has as many
+    /// numbers for flows as it likes.
     fn has_room(&mut self, sender: usize, link: u32) -> bool {
         let asked = self.asked.entry((sender, link)).or_default();
         let has_room = *asked < self.rules.flows;
@@ -644,8 +651,8 @@ impl Arbitrators {
         !self.delegated.shares.is_empty()
     }
 
-    /// A period is over: trunks are divided anew, and this rack's demand of those of others is reported. To be called
-    /// several times in a lifetime, which is for how long a share counts.
+    /// A period is over: trunks are divided anew, and this rack's demand of those of others is
+    /// reported. To be called several times in a lifetime, which is for how long a share counts.
     pub fn renew(&mut self, now: u64) -> Out {
         let mut out = Out::new();
         let numbers: Vec<u32> = self.delegated.shares.keys().copied().collect();
@@ -703,8 +710,9 @@ impl Arbitrators {
         out.push((to, message));
     }
 
-    /// Looks at the next `count` flows and forgets those that have not asked for their lifetime; returns whether that
-    /// was a pass over all flows. To be called for several passes in a lifetime.
+    /// Looks at the next `count` flows and forgets those that have not asked for their lifetime;
+    /// returns whether that was a pass over all flows. To be called for several passes in a
+    /// lifetime.
     pub fn expire(&mut self, now: u64, count: usize) -> bool {
         let after = self.expired.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.entries.range((after, Bound::Unbounded)).take(count);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Trunks of several racks that are divided among them (§4.3.1: "higher-level arbitrators delegate some portion of
-//! the bandwidth to lower level arbitrators"): each rack arbitrates its part, a virtual link, and no flow's message
-//! goes to another rack of its pod.
+//! Trunks of several racks that are divided among them (§4.3.1: "higher-level arbitrators delegate
+//! some portion of the bandwidth to lower level arbitrators"): each rack arbitrates its part, a
+//! virtual link, and no flow's message goes to another rack of its pod.
 //!
 //! ```text
 //!     leader's rack:  Delegation ──share──▶  each rack's virtual link
 //!                         ▲────────report──────────┘
 //! ```
 //!
-//! A period is a round of messages: each rack reports what its flows of the top queues ask for, the leader divides the
-//! trunk by what was reported before, and says so. A share counts for a lifetime, as answers do, which is four periods; a
-//! rack whose leader is not heard for longer has an equal part.
+//! A period is a round of messages: each rack reports what its flows of the top queues ask for, the
+//! leader divides the trunk by what was reported before, and says so. A share counts for a
+//! lifetime, as answers do, which is four periods; a rack whose leader is not heard for longer has
+//! an equal part.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +35,8 @@ pub(crate) struct Share {
     pub(crate) heard: Lasting,
 }
 
-/// The last word of somebody, for as long as it counts. Then anything is news: numbers begin with the time of day, and who begins
-/// anew may have had a clock that went ahead.
+/// The last word of somebody, for as long as it counts. Then anything is news: numbers begin with
+/// the time of day, and who begins anew may have had a clock that went ahead.
 pub(crate) struct Lasting {
     last: Sequence,
     /// In ns.

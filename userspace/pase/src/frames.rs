@@ -55,8 +55,8 @@ impl Frames {
         .map(drop)
     }
 
-    /// The next frame to the group that is as long as a message, and the device by which it came; `None` if
-    /// there is none now.
+    /// The next frame to the group that is as long as a message, and the device by which it came;
+    /// `None` if there is none now.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ Examples:
 
 /// PASE's arbitrators of the links that are not a host's own (SIGCOMM 2014).
 ///
-/// In the network namespace of each switch that has hosts one `weft-pase serve` answers the hosts' kernels
-/// (tcp-pase(7)), and asks those of other racks. See weft-pase(8).
+/// In the network namespace of each switch that has hosts one `weft-pase serve` answers the hosts'
+/// kernels (tcp-pase(7)), and asks those of other racks. See weft-pase(8).
 #[derive(Parser)]
 #[command(version, after_help = EXAMPLES)]
 struct Cli {

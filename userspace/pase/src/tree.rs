@@ -12,10 +12,10 @@
 //!          h  h   h  h
 //! ```
 //!
-//! A **rack** is a switch with hosts. What is above is seen from below: switches from which the same racks
-//! are reached going down are one, and their links up are one link, a **trunk**, of all their rates. That is
-//! what it is as long as packets spread over them evenly. The trunk of several racks is arbitrated at the
-//! first of them.
+//! A **rack** is a switch with hosts. What is above is seen from below: switches from which the
+//! same racks are reached going down are one, and their links up are one link, a **trunk**, of all
+//! their rates. That is what it is as long as packets spread over them evenly. The trunk of several
+//! racks is arbitrated at the first of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -133,8 +133,8 @@ impl Tree {
         hosts.position(|host| host.addresses.contains(address))
     }
 
-    /// The links of a half of the way between two hosts, from below, but for the sender's own. If trunks of several
-    /// racks are `delegated`, each rack has its part of them.
+    /// The links of a half of the way between two hosts, from below, but for the sender's own. If
+    /// trunks of several racks are `delegated`, each rack has its part of them.
     pub fn half(&self, from: usize, to: usize, half: Half, delegated: bool) -> Vec<Step> {
         let (from, to) = (self.hosts[from].rack, self.hosts[to].rack);
         let (near, far) = match half {

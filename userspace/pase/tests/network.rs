@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Arbitrators of several racks that send each other messages, against one who asks all links himself; and
-//! messages that are lost, late, copies or forged.
+//! Arbitrators of several racks that send each other messages, against one who asks all links
+//! himself; and messages that are lost, late, copies or forged.
 
 use std::collections::VecDeque;
 
@@ -57,8 +57,8 @@ impl Network {
         }
     }
 
-    /// A host tells its switch something; what hosts are answered. `fate`: which messages between racks
-    /// arrive, and how often.
+    /// A host tells its switch something; what hosts are answered. `fate`: which messages between
+    /// racks arrive, and how often.
     fn tell(
         &mut self,
         host: usize,
@@ -242,7 +242,8 @@ impl Central {
     }
 }
 
-/// Several hundred flows on trees of three depths, in any order: each answer is that of one who asks all links.
+/// Several hundred flows on trees of three depths, in any order: each answer is that of one who
+/// asks all links.
 #[test]
 fn together_they_say_what_one_would_who_has_all_links() {
     for topology in [
@@ -279,7 +280,8 @@ fn together_they_say_what_one_would_who_has_all_links() {
     }
 }
 
-/// A rack whose arbitrators are gone costs every second answer at first, and then its own word alone.
+/// A rack whose arbitrators are gone costs every second answer at first, and then its own word
+/// alone.
 #[test]
 fn without_an_answer_from_elsewhere_those_here_count_alone_and_when_it_is_back_it_counts_again() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
@@ -327,8 +329,8 @@ fn what_ends_or_does_not_ask_again_is_forgotten_everywhere() {
     assert_eq!(links.map(|link| link.flows).sum::<u32>(), 0);
 }
 
-/// A third of the messages between racks is lost, and another is there twice: answers are late at most, and once
-/// messages arrive again, they are right.
+/// A third of the messages between racks is lost, and another is there twice: answers are late at
+/// most, and once messages arrive again, they are right.
 #[test]
 fn lost_and_repeated_messages_make_answers_old_at_most() {
     let mut network = Network::new("leaf-spine:leaves=3,spines=1,hosts=2,rate=10gbit");
@@ -376,7 +378,8 @@ fn forged_messages_change_nothing() {
         },
     };
     let mut forged = vec![
-        // A host that answers, ends another's flow, asks with another's number, for nobody, or a link.
+        // A host that answers, ends another's flow, asks with another's number, for nobody, or a
+        // link.
         (Peer::Host(1), answer(2, 2)),
         (
             Peer::Host(1),
@@ -389,7 +392,8 @@ fn forged_messages_change_nothing() {
         (Peer::Host(0), ask(2, PATH, [1; 16])),
         (Peer::Host(0), ask(2, 2, to)),
         (Peer::Host(0), ask(0, PATH, to)),
-        // Arbitrators that ask for a host's way, or for a link that is not here, of a host that there is not.
+        // Arbitrators that ask for a host's way, or for a link that is not here, of a host that
+        // there is not.
         (Peer::Rack(1), ask(id, PATH, to)),
         (Peer::Rack(1), ask(id, 2, to)),
         (Peer::Rack(1), ask(99 << 32 | 1, 2, to)),
@@ -459,8 +463,8 @@ fn a_pods_trunk_is_divided_by_what_its_racks_ask_for() {
     assert_eq!(network.shares(), [TRUNK / 2; 8]);
 }
 
-/// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): flows are not asked for at
-/// another rack of their pod.
+/// "This significantly reduces the control overhead on ToR-Aggregation links" (§4.3.1): flows are
+/// not asked for at another rack of their pod.
 #[test]
 fn no_flows_message_goes_to_another_rack_of_its_pod() {
     let mut between = Vec::new();
@@ -509,8 +513,8 @@ fn a_rack_whose_leader_is_gone_has_an_equal_part_until_it_is_back() {
     assert_eq!(network.shares()[1], most);
 }
 
-/// Numbers begin with the time of day. A leader, and another rack, that begin anew with a clock that no longer goes ahead are heard again, once what
-/// was said before counts no longer.
+/// Numbers begin with the time of day. A leader, and another rack, that begin anew with a clock
+/// that no longer goes ahead are heard again, once what was said before counts no longer.
 #[test]
 fn whose_clock_was_set_back_is_heard_again() {
     let mut network = delegating();
@@ -585,7 +589,8 @@ fn forged_reports_and_shares_change_nothing() {
     network.renew();
     network.renew();
     let before = network.shares();
-    // Of its second trunk up, by a host, a rack of another pod, one with the other's number, of another link.
+    // Of its second trunk up, by a host, a rack of another pod, one with the other's number, of
+    // another link.
     let up = 5;
     let report = |child| Says::Report {
         child,

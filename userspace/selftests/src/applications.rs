@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Programs as people use them, on fabrics in virtual time: what Debian has of them, and one that is
-//! built from crates. `cargo xtask test` runs this twice, and compares all bytes. In the guest, as KTAP.
+//! Programs as people use them, on fabrics in virtual time: what Debian has of them, and one that
+//! is built from crates. `cargo xtask test` runs this twice, and compares all bytes. In the guest,
+//! as KTAP.
 
 #[allow(dead_code)] // The other program uses more of these.
 mod folder;
@@ -95,8 +96,8 @@ fn ensure_about(what: &str, value: f64, least: f64, most: f64) -> Result<()> {
     Ok(())
 }
 
-/// The server's link carries a long transfer, too. Of pFabric's flows the one that has sent less goes
-/// first; in a FIFO a request waits for what is there.
+/// The server's link carries a long transfer, too. Of pFabric's flows the one that has sent less
+/// goes first; in a FIFO a request waits for what is there.
 fn redis_is_faster_under_pfabric_where_a_bulk_transfer_shares_its_link(cx: &Context) -> Result<()> {
     require(&["redis-server", "redis-benchmark"])?;
     weft::require_programs()?;

@@ -28,8 +28,8 @@ pub(crate) struct Machine {
     mounts: Vec<String>,
     /// eBPF programs.
     programs: Vec<String>,
-    /// How many TCP connections are nobody's and have not ended: each holds its namespace, which has
-    /// no name any more.
+    /// How many TCP connections are nobody's and have not ended: each holds its namespace, which
+    /// has no name any more.
     orphans: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian's Slurm on this machine, controller and node in one: what `weft sweep plan` writes is an array
-//! job that it takes and runs.
+//! Debian's Slurm on this machine, controller and node in one: what `weft sweep plan` writes is an
+//! array job that it takes and runs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -27,7 +27,8 @@ const RUNS: usize = 8;
 /// What Slurm's daemons may take to find each other, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Each run of the plan is a task that Slurm starts; beside them the very same sweep as one command.
+/// Each run of the plan is a task that Slurm starts; beside them the very same sweep as one
+/// command.
 fn an_array_jobs_results_are_those_of_the_sweep_in_sequence(cx: &Context) -> Result<()> {
     require(&["sbatch", "munged"])?;
     require_programs()?;
@@ -100,12 +101,13 @@ fn results(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(all)
 }
 
-/// Slurm's daemons read the guest's clock while a run lasts, by a nanosecond each time, so that a packet may come
-/// sooner or later by as much; where two then come in another order, a flow's begin (its first byte) and time may be
-/// others. Of most flows the time is the same but for this part.
+/// Slurm's daemons read the guest's clock while a run lasts, by a nanosecond each time, so that a
+/// packet may come sooner or later by as much; where two then come in another order, a flow's begin
+/// (its first byte) and time may be others. Of most flows the time is the same but for this part.
 const APART: f64 = 0.001;
 
-/// How far each flow's times are apart, as a part of them. What is asked of a run and its flows is the same.
+/// How far each flow's times are apart, as a part of them. What is asked of a run and its flows is
+/// the same.
 fn differences(one: &[u8], other: &[u8]) -> Result<Vec<f64>> {
     let read = |bytes: &[u8]| Recorded::read("a result", bytes);
     let (one, other) = (read(one)?, read(other)?);
@@ -148,8 +150,8 @@ impl Slurm {
                 symlink(format!("/usr/sbin/{name}-wlm"), &link)?;
             }
         }
-        // An address that is not 127.0.0.1: getaddrinfo takes a machine without one for no machine at all
-        // (AI_ADDRCONFIG).
+        // An address that is not 127.0.0.1: getaddrinfo takes a machine without one for no machine
+        // at all (AI_ADDRCONFIG).
         shell("ip link set lo up && ip address replace 192.0.2.1/32 dev lo")?;
         for (path, mode) in [
             ("/etc/munge", 0o700),
@@ -200,8 +202,8 @@ impl Drop for Slurm {
     }
 }
 
-/// One node that takes one task at a time: of two, a wire of one may be a nanosecond late while the other's
-/// processes begin, and results say how late wires were.
+/// One node that takes one task at a time: of two, a wire of one may be a nanosecond late while the
+/// other's processes begin, and results say how late wires were.
 fn configuration(name: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(

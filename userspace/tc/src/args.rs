@@ -39,8 +39,8 @@ pub enum Complaint {
 }
 
 impl Complaint {
-    /// Whole lines for standard error, after which `tc` exits with status 1; `None` for those that `tc`
-    /// itself tells.
+    /// Whole lines for standard error, after which `tc` exits with status 1; `None` for those that
+    /// `tc` itself tells.
     pub fn lines(&self, usage: &str) -> Option<String> {
         Some(match self {
             Self::Help => usage.to_owned(),

@@ -108,7 +108,8 @@ macro_rules! export {
 }
 weft_mechanisms::for_qdiscs!(export);
 
-/// The qdisc that `tc` calls for, and `tc`'s functions; a message on standard error where it lacks one.
+/// The qdisc that `tc` calls for, and `tc`'s functions; a message on standard error where it lacks
+/// one.
 ///
 /// # Safety
 ///

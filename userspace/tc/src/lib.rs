@@ -5,9 +5,9 @@
 //! `tc` knows the qdiscs it was built with. For any other `KIND` it loads `q_KIND.so` and looks up
 //! `KIND_qdisc_util` in it. It looks in `$TC_LIB_DIR`, by default the folder `tc` of the system's
 //! libraries: `/usr/lib/tc`, on Debian `/usr/lib/x86_64-linux-gnu/tc`. This library has
-//! `KIND_qdisc_util` for each of weft's qdiscs and is installed under as many names. One binary serves
-//! iproute2 6.1 to 7.2; see [`tc`] for how. What a qdisc's options and statistics are is in its table
-//! ([`weft_mechanisms::QDISCS`]): there is nothing of any one of them here.
+//! `KIND_qdisc_util` for each of weft's qdiscs and is installed under as many names. One binary
+//! serves iproute2 6.1 to 7.2; see [`tc`] for how. What a qdisc's options and statistics are is in
+//! its table ([`weft_mechanisms::QDISCS`]): there is nothing of any one of them here.
 //!
 //! | module | part |
 //! |---|---|

@@ -155,8 +155,8 @@ fn value(
     Ok(())
 }
 
-/// The number that a word says; `None` if it is none, or more than the payload of a row without a range
-/// holds.
+/// The number that a word says; `None` if it is none, or more than the payload of a row without a
+/// range holds.
 fn quantity(row: &Row, text: &str, units: &impl Units) -> Option<u64> {
     let most = match row.width {
         8 => u64::MAX,

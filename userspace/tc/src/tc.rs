@@ -18,7 +18,8 @@ pub trait Units {
     fn rate(&self, text: &str) -> Option<u64>;
     /// A time such as `200us`, in nanoseconds. A bare number is nanoseconds.
     fn time(&self, text: &str) -> Option<u64>;
-    /// A size such as `36kb`, in bytes. A bare number is bytes. It may be more than any option takes.
+    /// A size such as `36kb`, in bytes. A bare number is bytes. It may be more than any option
+    /// takes.
     fn size(&self, text: &str) -> Option<u64>;
     /// A number; `0x10` and `020` are both 16.
     fn number(&self, text: &str) -> Option<u64>;

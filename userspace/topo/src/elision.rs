@@ -5,18 +5,19 @@
 //!
 //! Where each switch pushes back the one before it, packets that wait for each other in a circle
 //! wait for ever. Packets come in by a port and leave by another: a **turn**. Backpressure is free
-//! of deadlocks if no circle of turns has it all the way round, whatever the routes are: "even under
-//! link failures or routing errors".
+//! of deadlocks if no circle of turns has it all the way round, whatever the routes are: "even
+//! under link failures or routing errors".
 //!
-//! Switches have an order: those farther from a host are higher, and of two that are equally far the
-//! later one. A turn that comes down to a switch and goes up again, from one higher switch to another
-//! or back to the same, is elided. Proof: a circle of turns has a lowest switch, and the two switches
-//! next to it on the circle are higher, or it would not be the lowest (no link leads from a switch to
-//! itself). So its turn there is elided. Hosts never forward, and are on no circle.
+//! Switches have an order: those farther from a host are higher, and of two that are equally far
+//! the later one. A turn that comes down to a switch and goes up again, from one higher switch to
+//! another or back to the same, is elided. Proof: a circle of turns has a lowest switch, and the
+//! two switches next to it on the circle are higher, or it would not be the lowest (no link leads
+//! from a switch to itself). So its turn there is elided. Hosts never forward, and are on no
+//! circle.
 //!
 //! In a Clos topology these are "packets that are coming from a higher layer and going back to a
-//! higher layer"; no shortest path has such a turn, so nothing is lost. Elsewhere a shortest path may
-//! have one: there the switch's buffer takes what backpressure would have kept away.
+//! higher layer"; no shortest path has such a turn, so nothing is lost. Elsewhere a shortest path
+//! may have one: there the switch's buffer takes what backpressure would have kept away.
 
 use std::collections::VecDeque;
 
@@ -57,7 +58,8 @@ impl Topology {
 
 impl Elision<'_> {
     /// The ports of `node`, by place, whose packets push nobody back when they leave by its port at
-    /// place `egress`. That port itself is among them: such packets go back to where they came from.
+    /// place `egress`. That port itself is among them: such packets go back to where they came
+    /// from.
     ///
     /// # Panics
     ///

@@ -19,10 +19,10 @@
 //! # …
 //! ```
 //!
-//! A switch's layer is its name without the digits at its end. No node has a name that means something
-//! else: to a resolver (`1`, `localhost`), to Linux (`lo`, `sit0`), to weft (`hosts`, a layer). The hosts of switch N (the first
-//! switch they have a link to) have the addresses of switch N mod 256 in pod N / 256, see
-//! [`crate::address`], and are a group of the switch's name.
+//! A switch's layer is its name without the digits at its end. No node has a name that means
+//! something else: to a resolver (`1`, `localhost`), to Linux (`lo`, `sit0`), to weft (`hosts`, a
+//! layer). The hosts of switch N (the first switch they have a link to) have the addresses of
+//! switch N mod 256 in pod N / 256, see [`crate::address`], and are a group of the switch's name.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

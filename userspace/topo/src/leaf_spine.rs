@@ -8,9 +8,9 @@
 //!
 //! That section gives round-trip latencies instead of delays: 14.6 µs across the spine, 13.3 µs
 //! under a leaf, 10 µs of either in the hosts. A frame of 1500 bytes and an acknowledgement of 40
-//! take 3.1 and 2.5 µs to be serialized at each hop, which leaves 0.2 µs a link. A round trip leaves
-//! or enters a host four times; its 10 µs in hosts are 2.5 µs on each, and here a part of the host
-//! link's delay: 2.7 µs.
+//! take 3.1 and 2.5 µs to be serialized at each hop, which leaves 0.2 µs a link. A round trip
+//! leaves or enters a host four times; its 10 µs in hosts are 2.5 µs on each, and here a part of
+//! the host link's delay: 2.7 µs.
 //!
 //! | option | range | default |
 //! |---|---|---|

@@ -99,8 +99,8 @@ impl Topology {
         counts[from.index()]
     }
 
-    /// The wires of all shortest paths between two nodes, each different sequence once, in no order that
-    /// means something; none if there is no way or `from` is `to`.
+    /// The wires of all shortest paths between two nodes, each different sequence once, in no order
+    /// that means something; none if there is no way or `from` is `to`.
     pub fn wires(&self, from: NodeId, to: NodeId) -> Vec<Vec<Wire>> {
         let distances = self.distances(to);
         if from == to || distances[from.index()] == UNREACHED {

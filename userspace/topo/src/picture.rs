@@ -18,8 +18,8 @@ const WIDEST: f64 = 1200.0;
 const MARGIN: f64 = 10.0;
 
 impl Topology {
-    /// As an undirected graph in the language of Graphviz: a rank for each layer, hosts at the bottom,
-    /// each link with its rate and delay. `dot -Tsvg` and the like draw it.
+    /// As an undirected graph in the language of Graphviz: a rank for each layer, hosts at the
+    /// bottom, each link with its rate and delay. `dot -Tsvg` and the like draw it.
     pub fn dot(&self) -> String {
         let mut text = String::new();
         // Writing into a string does not fail.
@@ -27,17 +27,17 @@ impl Topology {
         text
     }
 
-    /// Drawn, as SVG that stands for itself or within a page: a row for each layer, hosts at the bottom,
-    /// a line for each link. What is pointed at is told by its title: a node's addresses, a link's ends,
-    /// rate and delay.
+    /// Drawn, as SVG that stands for itself or within a page: a row for each layer, hosts at the
+    /// bottom, a line for each link. What is pointed at is told by its title: a node's addresses, a
+    /// link's ends, rate and delay.
     pub fn svg(&self) -> String {
         let mut text = String::new();
         let _ = self.write_svg(&mut text);
         text
     }
 
-    /// The layers from the bottom by name, each with its nodes: hosts, then switches in the order in which the
-    /// topology names them.
+    /// The layers from the bottom by name, each with its nodes: hosts, then switches in the order
+    /// in which the topology names them.
     pub fn layers(&self) -> Vec<(&str, Vec<NodeId>)> {
         let mut layers: Vec<(&str, Vec<NodeId>)> = Vec::new();
         for id in self.hosts().chain(self.switches()) {

@@ -8,9 +8,9 @@
 //! of the blocks below it agree. That gives the tables of Al-Fares et al. §3.3, an edge switch's
 //! for example being its hosts, and all aggregation switches for the rest of `10.0.0.0/8`.
 //!
-//! Where a switch's shorter prefix covers a block whose nodes are all reached otherwise, the block has
-//! an unreachable route: a packet to an address in it that nobody has is refused there. Without it
-//! the packet would go up and down until its time to live ends.
+//! Where a switch's shorter prefix covers a block whose nodes are all reached otherwise, the block
+//! has an unreachable route: a packet to an address in it that nobody has is refused there. Without
+//! it the packet would go up and down until its time to live ends.
 //!
 //! Hosts are what is routed to. A switch's address is what its neighbours send to and what it
 //! sends from (a traceroute names it), but no destination.
@@ -282,10 +282,10 @@ struct Line {
 /// The routes of one node.
 ///
 /// These are the three steps of R. Draves et al., "Constructing optimal IP routing tables", INFOCOM
-/// 1999, on a tree of bytes instead of bits: what blocks below agree on goes up, and a block is left
-/// out where the one above already says it. Of a block whose parts have nothing in common nothing
-/// goes up, so that no part's way is taken for addresses that are not its; nor does the way to a
-/// host, which takes its own address only.
+/// 1999, on a tree of bytes instead of bits: what blocks below agree on goes up, and a block is
+/// left out where the one above already says it. Of a block whose parts have nothing in common
+/// nothing goes up, so that no part's way is taken for addresses that are not its; nor does the way
+/// to a host, which takes its own address only.
 struct Aggregation {
     /// Of each set, whether it leads to a host.
     to_host: Vec<bool>,

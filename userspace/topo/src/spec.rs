@@ -45,7 +45,8 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// The topology that people name on a command line: one of [`KINDS`] with its options, or a file.
+    /// The topology that people name on a command line: one of [`KINDS`] with its options, or a
+    /// file.
     ///
     /// # Errors
     ///

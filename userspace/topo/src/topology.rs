@@ -123,7 +123,8 @@ impl Topology {
         &self.title
     }
 
-    /// Hosts first, from `h0`, then switches from the lowest layer up; a file's in the file's order.
+    /// Hosts first, from `h0`, then switches from the lowest layer up; a file's in the file's
+    /// order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -162,8 +163,8 @@ impl Topology {
         &self.links
     }
 
-    /// Hosts that belong together. Every host is in a group, a fat-tree's in a rack and in a pod; but
-    /// for a file's hosts without a link to a switch.
+    /// Hosts that belong together. Every host is in a group, a fat-tree's in a rack and in a pod;
+    /// but for a file's hosts without a link to a switch.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }

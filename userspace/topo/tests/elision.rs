@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Turns without backpressure: no circle has it all the way round, and what is left goes up and down.
+//! Turns without backpressure: no circle has it all the way round, and what is left goes up and
+//! down.
 
 use proptest::prelude::*;
 use weft_topo::{Kind, NodeId, Spec, Topology};

@@ -31,7 +31,8 @@ pub fn near<'a>(word: &str, names: &[&'a str]) -> Vec<&'a str> {
     near.take(MOST).map(|(.., name)| name).collect()
 }
 
-/// What to put behind "there is no `word`": `; nearest is NAME`, `; near are NAME, NAME`, or nothing.
+/// What to put behind "there is no `word`": `; nearest is NAME`, `; near are NAME, NAME`, or
+/// nothing.
 pub fn meant(word: &str, names: &[&str]) -> String {
     match near(word, names).as_slice() {
         [] => String::new(),

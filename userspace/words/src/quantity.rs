@@ -2,9 +2,9 @@
 
 //! Numbers with a unit, exactly.
 //!
-//! iproute2 and others multiply numbers as `double` and cut off what does not fit an integer: 1.5 bytes
-//! are one, and 1.001 µs are 1000 ns. Here a number is a decimal one of any length, its unit says what 1
-//! of it is, and what is not whole is refused.
+//! iproute2 and others multiply numbers as `double` and cut off what does not fit an integer: 1.5
+//! bytes are one, and 1.001 µs are 1000 ns. Here a number is a decimal one of any length, its unit
+//! says what 1 of it is, and what is not whole is refused.
 
 /// Units of time, in ns.
 pub const TIMES: &[(&str, u64)] = &[
@@ -23,8 +23,8 @@ pub enum Wrong {
     Size,
 }
 
-/// Unsigned decimal digits, with a fraction or without, and one of `units`, in any case: its name and
-/// what 1 of it is. The name `""` is that of no unit.
+/// Unsigned decimal digits, with a fraction or without, and one of `units`, in any case: its name
+/// and what 1 of it is. The name `""` is that of no unit.
 ///
 /// # Errors
 ///
@@ -54,8 +54,8 @@ pub fn show(value: u64, units: &[(&str, u64)]) -> String {
     }
 }
 
-/// What `text` stands for: a decimal number, with a fraction or without, times what `one` says is 1 of
-/// its unit; or a hexadecimal number after `0x`, without a unit.
+/// What `text` stands for: a decimal number, with a fraction or without, times what `one` says is 1
+/// of its unit; or a hexadecimal number after `0x`, without a unit.
 ///
 /// `None` if it is no such number, is not whole, or does not fit.
 pub fn exact(text: &str, one: impl FnOnce(&str) -> Option<u64>) -> Option<u64> {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much memory sockets may take. The kernel makes that of what was free when it booted, and with it how far
-//! a window opens: a guest that has a file more would be another one. Here windows open as far as on a machine of
-//! 64 GiB. All sockets together may have half of the guest's memory, in large steps, where a machine gives them a
-//! sixteenth: here they are those of many machines, each of which would have as much. A run that needs more says so
-//! (`TCP's memory short`).
+//! How much memory sockets may take. The kernel makes that of what was free when it booted, and
+//! with it how far a window opens: a guest that has a file more would be another one. Here windows
+//! open as far as on a machine of 64 GiB. All sockets together may have half of the guest's memory,
+//! in large steps, where a machine gives them a sixteenth: here they are those of many machines,
+//! each of which would have as much. A run that needs more says so (`TCP's memory short`).
 
 use std::fs;
 

@@ -31,8 +31,8 @@ fn main() -> Result<()> {
     mounts::set_up().context("setting up the guest")?;
     let mut region = output::Region::open().context("opening what leads out of the guest")?;
     if matches!(region, output::Region::File(_)) {
-        // Timers are only exact from the first tick on, which this kernel, booting in no time, has not
-        // seen yet.
+        // Timers are only exact from the first tick on, which this kernel, booting in no time, has
+        // not seen yet.
         std::thread::sleep(TICKS);
         limits::set().context("setting limits of memory")?;
         randomness::begin_anew()?;

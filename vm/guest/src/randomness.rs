@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Has the model clock's kernel draw anew, so that what a command meets is a function of the seed, and
-//! not of how much the kernel drew while it unpacked this very guest.
+//! Has the model clock's kernel draw anew, so that what a command meets is a function of the seed,
+//! and not of how much the kernel drew while it unpacked this very guest.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -20,8 +20,8 @@ mod request {
     nix::ioctl_none!(reseed, RANDOM, RESEED);
 }
 
-/// From here on the kernel's randomness is a function of its seed. Elsewhere than under the model clock
-/// the pool stays as it is (`vm/um/patches/0007`).
+/// From here on the kernel's randomness is a function of its seed. Elsewhere than under the model
+/// clock the pool stays as it is (`vm/um/patches/0007`).
 ///
 /// # Errors
 /// If the kernel has no random numbers yet.

@@ -13,8 +13,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Where the request lies in the guest.
 pub const PATH: &str = "/etc/weft/request";
 
-/// The variable in the command's environment that says what the guest's clock is: `virtual`, `model` or
-/// `real`. `weft run` writes it into its results.
+/// The variable in the command's environment that says what the guest's clock is: `virtual`,
+/// `model` or `real`. `weft run` writes it into its results.
 pub const CLOCK: &str = "WEFT_CLOCK";
 
 /// What init is to run, and on what kind of terminal.

@@ -23,8 +23,8 @@ const NOT_STARTED: u32 = 126;
 /// Runs what the request says and returns its exit status (128 + signal, as a shell would).
 ///
 /// # Errors
-/// If the terminal cannot be opened or children cannot be waited for. A command that cannot be started is
-/// no error: it is reported on the terminal, with a shell's exit status.
+/// If the terminal cannot be opened or children cannot be waited for. A command that cannot be
+/// started is no error: it is reported on the terminal, with a shell's exit status.
 pub(crate) fn run(request: &Request) -> Result<u32> {
     let terminal = open_terminal()?;
     let (mut command, input) = match request.command.split_first() {

@@ -37,8 +37,8 @@ const RELEASES: [&str; 12] = [
 /// made it, which apt knows once it has read the archive (`apt-get update`).
 const FORMAT: &str = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)|$(LABEL)";
 
-/// How surely a line of [`FORMAT`] is the Debian archive's main part, and its address; `None` = it is
-/// something else.
+/// How surely a line of [`FORMAT`] is the Debian archive's main part, and its address; `None` = it
+/// is something else.
 fn likelihood(line: &str) -> Option<(u8, &str)> {
     let mut fields = line.split('|');
     let [uri, suite, component, origin, label] =
@@ -74,7 +74,8 @@ pub(crate) fn mirror(given: Option<&str>) -> Result<String> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    // What apt has read of archives tells most; where it has read nothing, there are still its sources.
+    // What apt has read of archives tells most; where it has read nothing, there are still its
+    // sources.
     for read in [&[][..], &["--no-release-info"]] {
         let mut apt = Command::new("apt-get");
         apt.args(read);
@@ -269,8 +270,9 @@ impl Archive {
         file.with_context(|| format!("apt-get download {package} left no file"))
     }
 
-    /// Downloads packages and what they depend on, as far as it is not installed in `root`. Where that
-    /// fails, the archive is read anew: it may have newer versions than when it was last asked.
+    /// Downloads packages and what they depend on, as far as it is not installed in `root`. Where
+    /// that fails, the archive is read anew: it may have newer versions than when it was last
+    /// asked.
     pub(crate) fn download_missing(
         &self,
         packages: &[&str],

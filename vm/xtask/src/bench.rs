@@ -46,7 +46,8 @@ pub(crate) fn run(cache: &Cache, bench: &Bench) -> Result<u8> {
     }
 }
 
-/// Keeps a report under `name` if `save`, and prints it: as JSON if `json`, else its `table`. The exit status.
+/// Keeps a report under `name` if `save`, and prints it: as JSON if `json`, else its `table`. The
+/// exit status.
 fn tell<T: Serialize>(
     report: &T,
     name: &str,

@@ -3,8 +3,8 @@
 //! What eBPF programs are built with: cargo and the core library for eBPF as the kernel's rustc
 //! has them, and bpf-linker.
 //!
-//! bpf-linker reads rustc's bitcode, so it has to be built with the very LLVM that rustc was. All of
-//! it is a layer over the root filesystem, which stays as it is.
+//! bpf-linker reads rustc's bitcode, so it has to be built with the very LLVM that rustc was. All
+//! of it is a layer over the root filesystem, which stays as it is.
 
 use std::fs;
 use std::path::Path;

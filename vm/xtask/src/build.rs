@@ -126,7 +126,8 @@ pub(crate) struct Built<'a> {
 }
 
 /// The base, the kernels and their modules, the eBPF programs, the guest's programs. What does not
-/// need each other is built at the same time. The programs are copies of our own, which stay as they are.
+/// need each other is built at the same time. The programs are copies of our own, which stay as
+/// they are.
 ///
 /// # Errors
 /// Those of the stages.

@@ -4,8 +4,8 @@
 //!
 //! A stage is built in `<hash>.tmp.<pid>` beside its final place and renamed, so that a half-built
 //! one never counts. One builder at a time holds the stage's lock; who uses an entry holds a shared
-//! lock on the entry's directory, so that pruning and `clean` leave it alone. Each command but `clean`
-//! holds a shared lock on the cache's directory, for what has none of its own.
+//! lock on the entry's directory, so that pruning and `clean` leave it alone. Each command but
+//! `clean` holds a shared lock on the cache's directory, for what has none of its own.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,8 @@ impl Cache {
         Self { root }
     }
 
-    /// Says that a command uses the cache, for as long as what it returns lives: logs and apt's folder have no
-    /// lock of their own. A cache that cannot be locked is still a cache.
+    /// Says that a command uses the cache, for as long as what it returns lives: logs and apt's
+    /// folder have no lock of their own. A cache that cannot be locked is still a cache.
     pub(crate) fn in_use(&self) -> Option<Flock<File>> {
         std::fs::create_dir_all(&self.root).ok()?;
         let directory = File::open(&self.root).ok()?;

@@ -26,8 +26,8 @@ use crate::rootfs;
 use crate::um_kernel;
 use crate::virtme;
 
-/// Directories of the cache that are no stages and have no lock of their own; they can be made anew at no great
-/// cost.
+/// Directories of the cache that are no stages and have no lock of their own; they can be made anew
+/// at no great cost.
 const OTHERS: [&str; 3] = ["apt", "log", "resolution"];
 
 /// Something that may go.
@@ -229,7 +229,8 @@ mod tests {
         (cache, temporary)
     }
 
-    /// What is printed, with and without `--dry-run`, without sizes and the cache's place. That is the same but for a word.
+    /// What is printed, with and without `--dry-run`, without sizes and the cache's place. That is
+    /// the same but for a word.
     fn told(cache: &Cache, all: bool) -> Vec<String> {
         let [planned, done] = [true, false].map(|dry_run| {
             let mut out = Vec::new();

@@ -93,8 +93,9 @@ pub(crate) struct Target {
     /// Debian suite that kernel and tools come from: forky, sid, experimental, trixie-backports
     #[arg(long, default_value = SUITE, value_parser = suite_name)]
     pub(crate) suite: String,
-    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels); for
-    /// setup, test and vm also `debug`: the newest's source with all that finds errors, as a program
+    /// Kernel of that suite, for example 7.2.12 (default: the newest; see setup --list-kernels);
+    /// for setup, test and vm also `debug`: the newest's source with all that finds errors, as a
+    /// program
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
     /// Address of a Debian archive (default: the one the host's apt uses)
@@ -321,11 +322,12 @@ pub(crate) struct Hardware {
     /// Virtual time: 2^SHIFT ns per instruction (0 = finest)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=10))]
     pub(crate) shift: u8,
-    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample (default: that of
-    /// `weft run`, if that is what the guest runs; else 1)
+    /// Virtual time and model clock: seed of the guest's randomness; another seed is another sample
+    /// (default: that of `weft run`, if that is what the guest runs; else 1)
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug kernel 8)
+    /// Processors (default: 1 in virtual time, else 2; the model clock knows only 1, the debug
+    /// kernel 8)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) cpus: Option<u32>,
     /// Memory in MiB (the debug kernel has 2048 at least)
@@ -350,7 +352,8 @@ impl Hardware {
         self.seed.unwrap_or(SEED)
     }
 
-    /// The machine for a command: the seed of `weft run` is the guest's, unless another one is said.
+    /// The machine for a command: the seed of `weft run` is the guest's, unless another one is
+    /// said.
     pub(crate) fn for_command<S: AsRef<OsStr>>(&self, command: &[S]) -> Self {
         Self {
             seed: self.seed.or_else(|| workload_seed(command)),
@@ -404,8 +407,8 @@ impl Hardware {
         }
     }
 
-    /// The machine for a workload's seed: another one is another sample of the guest's randomness, too,
-    /// for example of how its kernel hashes flows.
+    /// The machine for a workload's seed: another one is another sample of the guest's randomness,
+    /// too, for example of how its kernel hashes flows.
     pub(crate) fn for_workload(&self, seed: u64) -> Self {
         Self {
             seed: Some(self.seed().wrapping_add(seed).wrapping_sub(SEED)),
@@ -434,7 +437,8 @@ Examples:
 pub(crate) struct Vm {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is (default: virtual with a command, real for a shell, model for a lab)
+    /// What the guest's clock is (default: virtual with a command, real for a shell, model for a
+    /// lab)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<ClockKind>,
     #[command(flatten)]
@@ -449,11 +453,12 @@ pub(crate) struct Vm {
     /// Unpack the guest's /out there
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: Option<PathBuf>,
-    /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it needs
+    /// Room for the guest's /out in MiB (a power of two); under the model clock it takes what it
+    /// needs
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = power_of_two)]
     pub(crate) out_size: u32,
-    /// An interface of the guest: a tap device of this network namespace, as `weft up --host h3=tap` makes them
-    /// (repeatable; --clock real). The guest's driver is virtio_net
+    /// An interface of the guest: a tap device of this network namespace, as `weft up --host
+    /// h3=tap` makes them (repeatable; --clock real). The guest's driver is virtio_net
     #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub(crate) tap: Vec<String>,
     /// Set a variable in the guest's environment (repeatable)
@@ -534,8 +539,8 @@ pub(crate) struct Test {
     /// The qdiscs' guest tests under virtme-ng instead
     #[arg(long, conflicts_with = "host_only")]
     pub(crate) virtme_ng: bool,
-    /// Under which clock guest tests and determinism test run (default: both; with --suite or --kernel
-    /// virtual, as it is that stock kernel that is asked about)
+    /// Under which clock guest tests and determinism test run (default: both; with --suite or
+    /// --kernel virtual, as it is that stock kernel that is asked about)
     #[arg(long, value_enum, conflicts_with = "virtme_ng")]
     pub(crate) clock: Option<TestClock>,
     /// Run each guest test so many times, to find what fails now and then
@@ -769,7 +774,8 @@ pub(crate) struct BenchQdisc {
     pub(crate) only: Option<String>,
 }
 
-/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side by side
+/// What requests about a qdisc cost that has packets or has reserved much, ours and stock ones side
+/// by side
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Who has a network namespace can make them; some of their work is under the qdisc's lock. SECURITY.md has the figures.
@@ -915,7 +921,8 @@ pub(crate) struct Kept {
     pub(crate) target: Target,
     /// Experiments (default: all of which something is kept)
     pub(crate) experiment: Vec<String>,
-    /// Run again: `stale` (all that are not known to be current), `all`, or so many, drawn by the day
+    /// Run again: `stale` (all that are not known to be current), `all`, or so many, drawn by the
+    /// day
     #[arg(long, value_name = "WHICH")]
     pub(crate) rerun: Option<Rerun>,
     /// The day that draws, in days since 1970 (default: today)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask demo`: one workload under several schemes, once for each seed, each run in a guest of its
-//! own in virtual time, as many at the same time as there are processors; their results side by side.
+//! `cargo xtask demo`: one workload under several schemes, once for each seed, each run in a guest
+//! of its own in virtual time, as many at the same time as there are processors; their results side
+//! by side.
 
 use std::fs;
 use std::io::IsTerminal as _;

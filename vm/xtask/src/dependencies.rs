@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! A test of the crates that are not ours: their licences (`deny.toml` has those that are allowed),
-//! where they come from, and that none asks for a newer Rust than ours does. `cargo deny` does more,
-//! with a network.
+//! where they come from, and that none asks for a newer Rust than ours does. `cargo deny` does
+//! more, with a network.
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Virtual time keeps its promise: runs with one seed are the same to the byte, another seed is
-//! another run; and, where work takes no time, a guest with more files in it, whose runs are watched, is no other run.
+//! another run; and, where work takes no time, a guest with more files in it, whose runs are
+//! watched, is no other run.
 
 use std::collections::BTreeMap;
 
@@ -79,12 +80,13 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variation {
     seed: u64,
-    /// The guest has files that nobody opens, random numbers are drawn before the last run, and that is watched.
+    /// The guest has files that nobody opens, random numbers are drawn before the last run, and
+    /// that is watched.
     ballast: bool,
 }
 
-/// Runs that must be the same, the last of them under the model clock with another image; and one that
-/// must not.
+/// Runs that must be the same, the last of them under the model clock with another image; and one
+/// that must not.
 pub(crate) fn variations(clock: ClockKind, seed: u64, runs: u32) -> Vec<Variation> {
     let one = Variation {
         seed,

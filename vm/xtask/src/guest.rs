@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
+//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the
+//! result.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -83,8 +84,8 @@ pub(crate) struct Outcome {
 /// Runs the guest to its end. `seen` is given what the command prints as it comes.
 ///
 /// # Errors
-/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if it
-/// cannot start.
+/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if
+/// it cannot start.
 pub(crate) fn run(built: &Built, run: &Run, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -196,7 +197,8 @@ fn remove_leftovers(runs: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the xtask whose run has this directory is still there: its number is the name's first part.
+/// Whether the xtask whose run has this directory is still there: its number is the name's first
+/// part.
 pub(crate) fn is_under_way(directory: &Path) -> bool {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let process = name.split('.').next().unwrap_or_default();

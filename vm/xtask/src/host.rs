@@ -106,7 +106,8 @@ pub(crate) fn install_command(packages: &[&str]) -> Command {
 /// Installs what is missing, or says how.
 ///
 /// # Errors
-/// A [`Failure`] with status 2 and the exact command where this user may not install; a failed apt-get.
+/// A [`Failure`] with status 2 and the exact command where this user may not install; a failed
+/// apt-get.
 pub(crate) fn ensure(cache: &Cache) -> Result<()> {
     if !is_there("apt-get") || !is_there("dpkg-deb") {
         let message =

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask kept`: which kept results of experiments are not known to be those of today's source, and some of their
-//! runs again. `cargo xtask test` runs a few that are known to be: so a fingerprint that misses a change is found.
+//! `cargo xtask kept`: which kept results of experiments are not known to be those of today's
+//! source, and some of their runs again. `cargo xtask test` runs a few that are known to be: so a
+//! fingerprint that misses a change is found.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A layer over the root filesystem, which stays as it is: packages of the suite with all that they need.
+//! A layer over the root filesystem, which stays as it is: packages of the suite with all that they
+//! need.
 
 use std::path::PathBuf;
 

@@ -7,8 +7,8 @@ use std::io::{self, ErrorKind, Write as _};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-/// Prints a line. Nobody may be reading any more (`| head`): that is no error, as what is left to do
-/// is done all the same, and the exit status still counts.
+/// Prints a line. Nobody may be reading any more (`| head`): that is no error, as what is left to
+/// do is done all the same, and the exit status still counts.
 ///
 /// # Errors
 ///

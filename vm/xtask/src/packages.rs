@@ -94,8 +94,8 @@ fn build(
         .with(&boot.path().join("tree"), "/mnt/base")
         .with_writable(&build, "/mnt/build")
         .script(SCRIPT);
-    // Python's compiled files then are told from stale ones by what they are made of, not by a time,
-    // which the guest's files do not have.
+    // Python's compiled files then are told from stale ones by what they are made of, not by a
+    // time, which the guest's files do not have.
     command.env("SOURCE_DATE_EPOCH", "0");
     command.env("DEBIAN_FRONTEND", "noninteractive");
     log.run(command.args(names))?;

@@ -2,9 +2,10 @@
 
 //! The processor that a guest of the model clock is kept on.
 //!
-//! The guest's kernel and its processes never run at the same time, and wake each other at each system
-//! call: from one processor to another, that costs a fifth of the run. The host's scheduler would also
-//! often leave two guests on one processor while another is idle. So each gets one that no other has.
+//! The guest's kernel and its processes never run at the same time, and wake each other at each
+//! system call: from one processor to another, that costs a fifth of the run. The host's scheduler
+//! would also often leave two guests on one processor while another is idle. So each gets one that
+//! no other has.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,8 +24,8 @@ pub(crate) struct Held {
     _lock: Flock<File>,
 }
 
-/// One that this process may run on and that nobody holds. `None`: each is held, so the host may place the guest as it
-/// likes.
+/// One that this process may run on and that nobody holds. `None`: each is held, so the host may
+/// place the guest as it likes.
 ///
 /// # Errors
 /// If `folder` is not writable.

@@ -64,8 +64,9 @@ impl Programs {
         programs
     }
 
-    /// Copies of them in a folder. Cargo has one place for what it builds, and another xtask that runs meanwhile puts others
-    /// there, after a change of the source or without the eBPF programs, which guests that start later would have.
+    /// Copies of them in a folder. Cargo has one place for what it builds, and another xtask that
+    /// runs meanwhile puts others there, after a change of the source or without the eBPF programs,
+    /// which guests that start later would have.
     ///
     /// # Errors
     /// If a file cannot be copied.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is happening, and for how long: a spinner on a terminal, plain lines elsewhere. Steps may be
-//! taken at the same time.
+//! What is happening, and for how long: a spinner on a terminal, plain lines elsewhere. Steps may
+//! be taken at the same time.
 //!
 //! Everything goes to standard error; standard output belongs to data and to the guest's command.
 

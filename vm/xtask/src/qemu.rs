@@ -102,9 +102,10 @@ pub(crate) struct Machine {
 
 /// The kernel's command line. An oops must end the run, with the log so far. Mitigations, audit,
 /// security modules (SELinux looks at each packet) and the zeroing of memory cost instructions and
-/// protect nobody here; DAMON would watch memory all the time for statistics that nobody reads. When
-/// a busy host stalls a processor that is not the TSC's fault. A fixed address layout makes addresses
-/// in logs comparable. The ciphers' self-tests would go on for a while beside whatever is run.
+/// protect nobody here; DAMON would watch memory all the time for statistics that nobody reads.
+/// When a busy host stalls a processor that is not the TSC's fault. A fixed address layout makes
+/// addresses in logs comparable. The ciphers' self-tests would go on for a while beside whatever is
+/// run.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nokaslr \
                                 mitigations=off audit=0 lsm=capability init_on_alloc=0 \
                                 damon_stat.enabled=0 tsc=reliable net.ifnames=0 \
@@ -161,7 +162,8 @@ fn arguments(machine: &Machine) -> Vec<String> {
         machine.out_mib
     ));
     for tap in &machine.taps {
-        // Each packet by itself, with its checksum: who is between the guests sees what a wire would.
+        // Each packet by itself, with its checksum: who is between the guests sees what a wire
+        // would.
         push(&format!(
             "-netdev tap,id={tap},ifname={tap},script=no,downscript=no,vnet_hdr=off -device virtio-net-pci,netdev={tap}"
         ));

@@ -213,8 +213,8 @@ fn release_of(package: &str) -> Option<String> {
     (major >= OLDEST_MAJOR && plain).then(|| release.to_owned())
 }
 
-/// The package with a kernel's image. The archive signs kernels a while after they were built; until
-/// then there is only the unsigned package. It is the same kernel.
+/// The package with a kernel's image. The archive signs kernels a while after they were built;
+/// until then there is only the unsigned package. It is the same kernel.
 fn image_of(release: &str, packages: &[String]) -> Option<String> {
     let names = [
         format!("linux-binary-{release}"),

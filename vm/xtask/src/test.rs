@@ -2,8 +2,9 @@
 
 //! `cargo xtask test`: host tests, guest tests, determinism; one closing line for all.
 //!
-//! Host tests and guests run at the same time, as many guests as there are processors, and what they
-//! print is shown one after the other. Guests' programs and kernels are built beside the host tests.
+//! Host tests and guests run at the same time, as many guests as there are processors, and what
+//! they print is shown one after the other. Guests' programs and kernels are built beside the host
+//! tests.
 
 mod applications;
 mod debug;

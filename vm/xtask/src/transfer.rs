@@ -111,7 +111,8 @@ mod tests {
     use crate::interrupt::Temporary;
     use std::os::unix::fs::FileExt as _;
 
-    /// What is read of a file of 1 MiB that a guest has written, which says that its tar is so long.
+    /// What is read of a file of 1 MiB that a guest has written, which says that its tar is so
+    /// long.
     fn left(name: &str, tar: &[u8], length: u64) -> Result<Option<Output>> {
         let name = format!("weft-transfer-{name}-{}", std::process::id());
         let directory = Temporary::new(std::env::temp_dir().join(name))?;

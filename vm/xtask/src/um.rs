@@ -2,10 +2,10 @@
 
 //! Machines that are programs (User Mode Linux): that of the model clock, and the debug kernel's.
 //!
-//! The model clock is time-travel mode: it stands still while anything computes and goes on to the next
-//! timer when nothing does, so a run is a function of its inputs and its seed. The debug kernel's clock
-//! and processors are the host's. Neither root nor KVM is needed; the guest's processes are processes
-//! of the host's, which end with the namespace that [`Enter`] makes.
+//! The model clock is time-travel mode: it stands still while anything computes and goes on to the
+//! next timer when nothing does, so a run is a function of its inputs and its seed. The debug
+//! kernel's clock and processors are the host's. Neither root nor KVM is needed; the guest's
+//! processes are processes of the host's, which end with the namespace that [`Enter`] makes.
 
 use std::process::Command;
 
@@ -16,24 +16,25 @@ use crate::um_kernel;
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// The kernel's command line, see [`crate::qemu`]. Of the serial lines the first leads to the kernel's
-/// log, the second is the command's terminal.
+/// The kernel's command line, see [`crate::qemu`]. Of the serial lines the first leads to the
+/// kernel's log, the second is the command's terminal.
 const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null ssl0=fd:4,fd:1 ssl1=fd:5,fd:3 \
                                 console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0";
 
 /// The model clock's.
 const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
 
-/// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first error. Allocators that check
-/// themselves keep no stacks of free objects for each processor, in which kmemleak would find what was taken from them
-/// long ago, and call it referred to. What the initrd was stays one piece, in which kmemleak looks for references: given back, it would have
+/// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first
+/// error. Allocators that check themselves keep no stacks of free objects for each processor, in
+/// which kmemleak would find what was taken from them long ago, and call it referred to. What the
+/// initrd was stays one piece, in which kmemleak looks for references: given back, it would have
 /// others' memory in it, kmemleak's own notes of what there is among that.
 const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F retain_initrd";
 
-/// What comes out goes to files: the kernel waits until it is written, in no time of its own. Nothing
-/// ever goes in, but the kernel wants something to wait for. And it leaves no core dump when it panics.
-/// The guest's memory is an unlinked file in `TMPDIR`, a tmpfs, of which only what is used takes memory:
-/// it may be as large as all of the host's.
+/// What comes out goes to files: the kernel waits until it is written, in no time of its own.
+/// Nothing ever goes in, but the kernel wants something to wait for. And it leaves no core dump
+/// when it panics. The guest's memory is an unlinked file in `TMPDIR`, a tmpfs, of which only what
+/// is used takes memory: it may be as large as all of the host's.
 const SCRIPT: &str = "\
 ulimit -c 0
 mkfifo /tmp/nothing
@@ -43,7 +44,8 @@ mount -t tmpfs -o size=100%,mode=1777 tmpfs $TMPDIR
 /// The kernel inside the root filesystem, which shows its stage and the run's directory.
 pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
     let files = format!(">{PLACE}/{KERNEL_LOG} 3>{PLACE}/{CONSOLE}");
-    // No `exec`: a kernel that panics aborts, by a signal that the first process of a namespace ignores.
+    // No `exec`: a kernel that panics aborts, by a signal that the first process of a namespace
+    // ignores.
     let redirected = format!("{SCRIPT} {files} 4<>/tmp/nothing 5<>/tmp/nothing\nexit");
     let mut command = enter.script(&redirected);
     let own = match machine.clock {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernels that are programs (`ARCH=um`), of the source of the very version that the stock kernel has:
-//! that of the model clock, and the debug kernel. Their recipes are in `vm/um`.
+//! Kernels that are programs (`ARCH=um`), of the source of the very version that the stock kernel
+//! has: that of the model clock, and the debug kernel. Their recipes are in `vm/um`.
 
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ pub(crate) struct Variant {
     pub(crate) what: &'static str,
     /// Where our modules for it are kept.
     pub(crate) modules: &'static Stage,
-    /// Whether it has all that finds errors. Then configuration and patches of [`DEBUG_RECIPE`] lie over
-    /// those of the model clock; clang compiles it, as in this version KASAN and Rust go together only
-    /// with clang; Rust's debug assertions are compiled into its modules; and it comes with a module of
-    /// deliberate errors.
+    /// Whether it has all that finds errors. Then configuration and patches of [`DEBUG_RECIPE`] lie
+    /// over those of the model clock; clang compiles it, as in this version KASAN and Rust go
+    /// together only with clang; Rust's debug assertions are compiled into its modules; and it
+    /// comes with a module of deliberate errors.
     pub(crate) debug: bool,
     /// What to do where it cannot be built.
     cure: &'static str,
@@ -71,8 +71,8 @@ pub(crate) const DEBUG: Variant = Variant {
 };
 
 /// What our modules are built with. The kernel's own code is at addresses below 2 GiB, modules are
-/// anywhere; and Rust for this architecture would reach symbols through a table of offsets, of which
-/// the module loader knows nothing.
+/// anywhere; and Rust for this architecture would reach symbols through a table of offsets, of
+/// which the module loader knows nothing.
 const MODULE_ARGUMENTS: [&str; 2] = [
     "ARCH=um",
     "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",

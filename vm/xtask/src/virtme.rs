@@ -3,8 +3,9 @@
 //! The selftests under virtme-ng, the kernel developers' own runner: the same programs and modules
 //! on the same stock kernel, but with the root filesystem itself (over 9p) instead of an initramfs.
 //!
-//! Time is virtual there, too, so that no test depends on the host's speed; but while the guest waits
-//! for a file, idle time is skipped until the file is there: two runs are not the same to the byte.
+//! Time is virtual there, too, so that no test depends on the host's speed; but while the guest
+//! waits for a file, idle time is skipped until the file is there: two runs are not the same to the
+//! byte.
 //!
 //! virtme-ng and what it needs are a layer over the root filesystem, so that nobody else pays for
 //! them.
@@ -50,8 +51,8 @@ fn ensure(built: &Built) -> Result<Entry> {
     )
 }
 
-/// Runs the qdiscs' selftests, or those that `filter` says, under virtme-ng and returns all that it and the kernel printed, which `seen` is
-/// given as it comes.
+/// Runs the qdiscs' selftests, or those that `filter` says, under virtme-ng and returns all that it
+/// and the kernel printed, which `seen` is given as it comes.
 ///
 /// # Errors
 /// If virtme-ng cannot be installed or started; a [`Failure`] if it hangs.

@@ -123,8 +123,8 @@ const HOME: &str = "/root";
 /// Folders of which the guest has its own, which would hide what it is handed.
 const ITS_OWN: [&str; 6] = ["dev", "out", "proc", "run", "sys", "tmp"];
 
-/// The files and folders of the host that words of `weft run` name, and where the guest has them: under the same
-/// path, so that results say the same as if the host had run them.
+/// The files and folders of the host that words of `weft run` name, and where the guest has them:
+/// under the same path, so that results say the same as if the host had run them.
 ///
 /// # Errors
 /// If the guest has something else under such a path.
@@ -159,8 +159,8 @@ fn is_built_in(name: &str) -> bool {
     !name.contains(['/', '.']) && built_in(name).is_dir()
 }
 
-/// A hash of what files say that words of `weft run` only name: those that are handed over, and weft's own of the
-/// scheme.
+/// A hash of what files say that words of `weft run` only name: those that are handed over, and
+/// weft's own of the scheme.
 ///
 /// # Errors
 /// Those of [`files`], or if one cannot be read.
@@ -222,7 +222,8 @@ fn by_path(folder: &Path, name: &str) -> Option<PathBuf> {
     (name.contains('/') && parent.is_dir()).then_some(parent)
 }
 
-/// A scheme's folder, and those of the schemes that it extends: `next` finds one by the name that it has in a folder.
+/// A scheme's folder, and those of the schemes that it extends: `next` finds one by the name that
+/// it has in a folder.
 fn chain(folder: &Path, next: impl Fn(&Path, &str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut seen = vec![fs::canonicalize(folder).ok()];
@@ -323,7 +324,8 @@ pub(crate) fn run(
     }
 }
 
-/// What a run left that came to its end. One that did not may leave a file, too, in which anything may be missing.
+/// What a run left that came to its end. One that did not may leave a file, too, in which anything
+/// may be missing.
 fn whole(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
     left.filter(|_| status <= NOT_BELIEVED)
 }

@@ -200,7 +200,8 @@ pub(super) fn a_packet_takes_the_way_that_its_tag_says() -> Result<String> {
         .map(|number| Capture::start(&path.second, &format!("left{number}")))
         .collect::<Result<_>>()?;
     let sender = Capture::start(&path.sender, "eth")?;
-    // By the queue's number, which is the path's and 1; each has a port of its own. Of 0 the flow decides.
+    // By the queue's number, which is the path's and 1; each has a port of its own. Of 0 the flow
+    // decides.
     for queue in (0..=8).chain([255, 1023]) {
         for _ in 0..3 {
             sender.send(&tagged(queue, 7000 + queue))?;

@@ -183,7 +183,8 @@ fn sent_again(version: Version) -> Result<String> {
     const SIZE: usize = 300_000;
     let path = Path::new(1)?;
     path.attach(&HostConfig::default(), &SwitchConfig::default())?;
-    // A short queue behind a slow wire drops, as a real one does; so slow that a kernel with detectors fills it, too.
+    // A short queue behind a slow wire drops, as a real one does; so slow that a kernel with
+    // detectors fills it, too.
     let queue = "qdisc add dev right2 root tbf rate 1mbit burst 5kb limit 20kb";
     path.first.command("tc", queue)?;
     let capture = Capture::start(&path.first, "left")?;
@@ -428,7 +429,8 @@ pub(super) fn datagrams_and_their_fragments_are_tagged() -> Result<String> {
     Ok(String::new())
 }
 
-/// Handshakes, acknowledgements and what no socket here has sent; a flow's own bytes have their rank.
+/// Handshakes, acknowledgements and what no socket here has sent; a flow's own bytes have their
+/// rank.
 pub(super) fn all_packets_carry_a_tag_where_that_is_asked_for() -> Result<String> {
     const FIXED: u32 = 77;
     const SIZE: usize = 100_000;
@@ -563,8 +565,8 @@ fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
     Ok([band("11:")?, band("12:")?])
 }
 
-/// A host that does not tag its data, or whose packets have no room for a tag, does not overtake others.
-/// What cannot hold data does: acknowledgements, and what opens a connection.
+/// A host that does not tag its data, or whose packets have no room for a tag, does not overtake
+/// others. What cannot hold data does: acknowledgements, and what opens a connection.
 pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
     const PORT: u16 = 9;
     for (version, longest) in [(Version::V4, 100), (Version::V6, 80)] {

@@ -65,8 +65,8 @@ const MBIT10: u64 = 10_000_000;
 const LONG: Duration = Duration::from_secs(2);
 
 /// A port whose queue is never congested. Its flow table is as large as can be, as flows that share
-/// an entry by their hashes, which differ from boot to boot, share a queue: two flows of 25 do so in
-/// 1 % of all boots, in 9 % with the default. Its neighbour, who is a test, may say things once.
+/// an entry by their hashes, which differ from boot to boot, share a queue: two flows of 25 do so
+/// in 1 % of all boots, in 9 % with the default. Its neighbour, who is a test, may say things once.
 fn calm() -> Options {
     Options {
         factor: Some(MAX_FACTOR),

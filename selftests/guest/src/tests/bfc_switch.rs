@@ -328,9 +328,10 @@ fn the_frames_of_a_pause_are_as_documented(_: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Bitmaps whose time has come and pauses that are new at once. On one CPU, as in virtual time, nothing
-/// could go wrong here; on several (`cargo xtask vm --clock real --cpus 2 -- …`) a frame could overtake
-/// another. What is looked at is how they leave: on their way, a veth may reorder them.
+/// Bitmaps whose time has come and pauses that are new at once. On one CPU, as in virtual time,
+/// nothing could go wrong here; on several (`cargo xtask vm --clock real --cpus 2 -- …`) a frame
+/// could overtake another. What is looked at is how they leave: on their way, a veth may reorder
+/// them.
 fn frames_leave_in_the_order_of_their_numbers(cx: &Context) -> Result<()> {
     let mut row = Row::new(&Options {
         refresh: Some(MIN_REFRESH),

@@ -148,7 +148,8 @@ fn choose_as_nobody(name: &'static str) -> Result<()> {
     const NOBODY: libc::c_long = 65_534;
     std::thread::spawn(move || -> Result<()> {
         let (near, _far) = connection()?;
-        // SAFETY: No memory is involved. Without the C library, the kernel changes this thread only.
+        // SAFETY: No memory is involved. Without the C library, the kernel changes this thread
+        // only.
         Errno::result(unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) })?;
         Ok(setsockopt(&near, sockopt::TcpCongestion, &name.into())?)
     })
@@ -168,7 +169,8 @@ fn not_everybody_may_choose_one_of_ours(_: &Context) -> Result<()> {
         let result = choose_as_nobody(name);
         ensure!(is_refused(&result), "nobody chooses {name}: {result:?}");
         let port = Port::new()?;
-        // As long as it is not allowed nobody tries: Linux 7.2 refuses it and keeps the module in use.
+        // As long as it is not allowed nobody tries: Linux 7.2 refuses it and keeps the module in
+        // use.
         let default = "net/ipv4/tcp_congestion_control";
         // The route's needs nobody's permission.
         port.near.ip(&format!(

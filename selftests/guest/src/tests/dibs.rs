@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A switch with `dibs` at its ports: what goes in comes out, by whatever port it went meanwhile; what a
-//! detoured packet looks like; and what becomes of it when ports go.
+//! A switch with `dibs` at its ports: what goes in comes out, by whatever port it went meanwhile;
+//! what a detoured packet looks like; and what becomes of it when ports go.
 //!
 //! ```text
 //!   1, a host ──▶ 0, the switch ──▶ 2, a host         3 and 4 are switches: they send back to 0 what
@@ -130,8 +130,8 @@ impl Star {
             route(&mut network, node, link)?;
         }
         network.route(SWITCH, &to_sender, FROM)?;
-        // The switch has sent to the others before: it knows who they are. Of one it knows by IPv4, of
-        // the other by IPv6.
+        // The switch has sent to the others before: it knows who they are. Of one it knows by IPv4,
+        // of the other by IPv6.
         network.route(SWITCH, &third, [10, 9, 0, 3])?;
         let mac = hex(&fourth.way(SWITCH, TO).mac);
         let name = fourth.name();
@@ -433,8 +433,8 @@ fn a_hop_is_taken_once_for_each_and_a_loop_ends_by_them(_cx: &Context) -> Result
         star.burst(&[Sort::Plain, Sort::V6], 4)?;
         sleep(2000);
         let stats = star.stats(RECEIVER)?;
-        // They find the port full with 63 hops left, 61, …, 3; with 1 left they are dropped. Or with 9
-        // at most once they have been detoured.
+        // They find the port full with 63 hops left, 61, …, 3; with 1 left they are dropped. Or
+        // with 9 at most once they have been detoured.
         ensure!(stats.detoured_limit == 4 * detours, "{option}: {stats:?}");
         ensure!(
             stats.dropped_ttl == 4 && stats.dropped_full == 0,
@@ -475,7 +475,8 @@ fn messages(receiver: &Receiver, kind: u8) -> Result<usize> {
     Ok(receiver.frames()?.iter().filter(|frame| is(frame)).count())
 }
 
-/// Redirects that the sender's link has seen in a minute of packets that come back the way they went.
+/// Redirects that the sender's link has seen in a minute of packets that come back the way they
+/// went.
 fn redirects(settings: &[(&str, &str)]) -> Result<usize> {
     const REDIRECT: u8 = 5;
     let mut star = telling("limit 1", settings)?;
@@ -609,7 +610,8 @@ fn a_detoured_packet_stays_in_its_vrf(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A VLAN is another network than the one of the device below it, whose ports do not know its stations.
+/// A VLAN is another network than the one of the device below it, whose ports do not know its
+/// stations.
 fn a_packet_of_a_vlan_stays_on_its_port(_cx: &Context) -> Result<()> {
     const VLAN_TO: [u8; 4] = [10, 9, 7, 7];
     let mut star = full()?;

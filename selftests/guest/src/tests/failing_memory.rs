@@ -2,8 +2,8 @@
 
 //! Each allocation fails once: of each step in a qdisc's life, in a congestion control's, and of
 //! loading each module. That is an error or goes unnoticed; what there was stays as it was, and the
-//! same works afterwards. That nothing is lost, kmemleak says at the end of all tests, and of modules
-//! their users after each.
+//! same works afterwards. That nothing is lost, kmemleak says at the end of all tests, and of
+//! modules their users after each.
 
 use std::fmt;
 use std::fs;
@@ -61,9 +61,9 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Calls `step` with its first allocation failing, then its second, until there are no more; after each
-/// `settle`, which is told whether there was an error, puts things back and checks that the step works.
-/// Both work on `state`.
+/// Calls `step` with its first allocation failing, then its second, until there are no more; after
+/// each `settle`, which is told whether there was an error, puts things back and checks that the
+/// step works. Both work on `state`.
 fn each_allocation<S, T>(
     faults: Faults,
     state: &mut S,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hosts with `fastpass`, and `weft-arbiter`: packets wait for timeslots, go in them, and get through whatever
-//! becomes of the arbiter and of what is said to it.
+//! Hosts with `fastpass`, and `weft-arbiter`: packets wait for timeslots, go in them, and get
+//! through whatever becomes of the arbiter and of what is said to it.
 //!
 //! ```text
 //!   1, the arbiter ──┐                     4, which receives; a
@@ -331,7 +331,8 @@ fn two_senders_share_a_receiver_and_its_queue_stays_short(cx: &Context) -> Resul
     }
     rack.all_arrive(1000)?;
     cx.note(format!("at most {longest} packets at the switch"));
-    // The one that is being sent, and one that waits for it: without an arbiter they would be half of all.
+    // The one that is being sent, and one that waits for it: without an arbiter they would be half
+    // of all.
     ensure!(longest <= 3, "{longest} packets at the switch");
     // Max-min fairness: as long as both have packets, neither gets ahead.
     let (mut first, mut second) = (0_i64, 0_i64);
@@ -453,7 +454,8 @@ fn a_second_arbiter_takes_over_from_one_that_is_gone_and_back_again(cx: &Context
     Ok(())
 }
 
-/// Stopped for longer than a window, and then it goes on: what it would give is given by the other one.
+/// Stopped for longer than a window, and then it goes on: what it would give is given by the other
+/// one.
 fn one_that_stood_still_gives_nothing_any_more(cx: &Context) -> Result<()> {
     let mut rack = Rack::of_two()?;
     let first = rack.first()?;
@@ -467,8 +469,9 @@ fn one_that_stood_still_gives_nothing_any_more(cx: &Context) -> Result<()> {
     ensure!(signal("-STOP")?.success(), "it cannot be stopped");
     rack.send_for(1600)?;
     ensure!(signal("-CONT")?.success(), "it cannot go on");
-    // Were both active, packets of both senders, which have some hundreds waiting, would meet: some 15 more in 20 ms than
-    // leave. Of one that allocates, the link is full, and has what timers are late, and what nobody allocates, beside that.
+    // Were both active, packets of both senders, which have some hundreds waiting, would meet: some
+    // 15 more in 20 ms than leave. Of one that allocates, the link is full, and has what timers are
+    // late, and what nobody allocates, beside that.
     let link = rack.link(RECEIVER).index;
     let mut longest = 0;
     for _ in 0..100 {
@@ -510,7 +513,8 @@ fn the_second_one_stays_on_standby_while_a_third_of_what_they_say_is_lost(
     Ok(())
 }
 
-/// Beats that say that the first arbiter is active, and the second, of somebody who does not see theirs.
+/// Beats that say that the first arbiter is active, and the second, of somebody who does not see
+/// theirs.
 fn who_speaks_in_an_arbiters_name_keeps_no_other_one_from_its_place(_: &Context) -> Result<()> {
     let mut rack = Rack::of_two()?;
     let link = rack.link(RECEIVER);
@@ -622,7 +626,8 @@ fn what_is_forged_is_not_heeded(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Which port a program uses, and where it sends, makes no control packet: only the kernel's own socket is heard.
+/// Which port a program uses, and where it sends, makes no control packet: only the kernel's own
+/// socket is heard.
 fn a_programs_datagrams_by_the_control_port_wait_for_timeslots(cx: &Context) -> Result<()> {
     // Without an arbiter: a packet that waits for a timeslot stays.
     let mut rack = Rack::new()?;
@@ -686,8 +691,8 @@ fn an_unprivileged_process_takes_over_no_session(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Whoever administers a namespace may destroy its sockets, the kernel's among them. Once one had lost its port, the next
-/// datagram took the socket's lock to give it another one, in softirq.
+/// Whoever administers a namespace may destroy its sockets, the kernel's among them. Once one had
+/// lost its port, the next datagram took the socket's lock to give it another one, in softirq.
 fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;
@@ -718,7 +723,8 @@ fn whose_socket_is_destroyed_keeps_its_port_and_goes_on(cx: &Context) -> Result<
     Ok(())
 }
 
-/// A program for where processes' datagrams go has no say; to ask one, the socket's lock was taken, in softirq.
+/// A program for where processes' datagrams go has no say; to ask one, the socket's lock was taken,
+/// in softirq.
 fn what_a_host_says_is_no_process_and_is_counted_as_sent(cx: &Context) -> Result<()> {
     let mut rack = Rack::new()?;
     let _arbiter = rack.arbiter()?;

@@ -82,8 +82,8 @@ fn ensure_one_flow(linear: u16, tag: Option<Tag>) -> Result<()> {
 }
 
 fn a_packet_whose_headers_are_in_pieces_is_of_its_flow(_: &Context) -> Result<()> {
-    // Nothing but the Ethernet header, which there must be; a part of the IPv4 header, all of it; of
-    // the ports one, both; all headers; all of the packet.
+    // Nothing but the Ethernet header, which there must be; a part of the IPv4 header, all of it;
+    // of the ports one, both; all headers; all of the packet.
     for linear in [14, 24, 34, 36, 38, 42, LARGE as u16] {
         ensure_one_flow(linear, None).with_context(|| format!("{linear} bytes in one piece"))?;
     }

@@ -38,7 +38,8 @@ impl Kind {
         }
     }
 
-    /// The types of its attributes and their sizes in bytes, but for devices, which are as many as are said.
+    /// The types of its attributes and their sizes in bytes, but for devices, which are as many as
+    /// are said.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (u16, usize)> {
         let rows = self.qdisc.options.iter();
         let fixed = rows.filter(|row| !matches!(row.unit, Unit::Devices(..)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests at random, of every kind of qdisc: adds, changes and replaces, right, nearly right and wrong. Each is judged
-//! as the parser judges it, which here runs outside of the kernel; what is shown after each is what was set.
+//! Requests at random, of every kind of qdisc: adds, changes and replaces, right, nearly right and
+//! wrong. Each is judged as the parser judges it, which here runs outside of the kernel; what is
+//! shown after each is what was set.
 //!
 //! Each time that a test runs it draws other requests: `--repeat` makes it as many as one likes.
 
@@ -88,7 +89,8 @@ fn requests(cx: &Context, kind: &Kind) -> Result<()> {
     Ok(())
 }
 
-/// The payload of a request that is often nearly right, for a qdisc that has these attributes and is told `base`.
+/// The payload of a request that is often nearly right, for a qdisc that has these attributes and
+/// is told `base`.
 fn payload(random: &mut Random, attributes: &[(u16, usize)], base: &[u8]) -> Vec<u8> {
     if random.one_in(6) {
         let len = random.below(64);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Each qdisc under every kind of parent, as its table makes one; and `pfabric`, `bfc` and `wire` where it
-//! is hard for them: what they drop from inside must reach the
-//! parents' accounts, and what they hold back must not stop the parents for good.
+//! Each qdisc under every kind of parent, as its table makes one; and `pfabric`, `bfc` and `wire`
+//! where it is hard for them: what they drop from inside must reach the parents' accounts, and what
+//! they hold back must not stop the parents for good.
 
 use std::time::Duration;
 
@@ -179,8 +179,8 @@ fn large_packets_stop_no_parent_of_the_stock_kernel(cx: &Context) -> Result<()> 
     large_packets_under(&TREES_OF_THE_STOCK_KERNEL, cx)
 }
 
-/// Sends packets that are to be cut into segments (GSO), some by tbf, among others. Nothing is left,
-/// and each class still passes packets on.
+/// Sends packets that are to be cut into segments (GSO), some by tbf, among others. Nothing is
+/// left, and each class still passes packets on.
 fn large_packets_under(trees: &[(&str, Make)], cx: &Context) -> Result<()> {
     cx.expect_kernel_message("non-work-conserving");
     for qdisc in weft_mechanisms::QDISCS {
@@ -264,8 +264,9 @@ fn hfsc_with_one_class() -> Result<Port> {
     Ok(port)
 }
 
-/// hfsc stops a class whose qdisc counts no packet, and does not start it for one that is counted later.
-/// tbf counts the segments of a packet once all are inside; meanwhile each evicts a packet that was counted.
+/// hfsc stops a class whose qdisc counts no packet, and does not start it for one that is counted
+/// later. tbf counts the segments of a packet once all are inside; meanwhile each evicts a packet
+/// that was counted.
 fn eviction_by_a_packet_that_tbf_segments_stops_no_hfsc_class(_: &Context) -> Result<()> {
     let mut port = hfsc_with_one_class()?;
     port.tc("qdisc add dev {v} parent 1:1 handle 2: tbf rate 1gbit burst 5kb limit 1000000")?;
@@ -413,8 +414,9 @@ fn pfabric_under_hfsc(cx: &Context) -> Result<()> {
     overflow_pfabric(cx, Tree::root("hfsc", &HFSC)?)
 }
 
-/// Where there is room for one packet, what arrives takes the place of all that is inside. hfsc asks its class before that whether there is anything,
-/// and would have it stopped for good by an account that goes to nothing before the packet is on it.
+/// Where there is room for one packet, what arrives takes the place of all that is inside. hfsc
+/// asks its class before that whether there is anything, and would have it stopped for good by an
+/// account that goes to nothing before the packet is on it.
 fn pfabric_under_tbf_under_hfsc(cx: &Context) -> Result<()> {
     overflow_pfabric_of(1, cx, Tree::tbf_under_hfsc()?)
 }

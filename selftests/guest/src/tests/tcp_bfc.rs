@@ -226,7 +226,8 @@ fn the_window_follows_the_law_up_to_the_target(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The most packets that flows from these ports had out together in the last quarter of the time up to `end`.
+/// The most packets that flows from these ports had out together in the last quarter of the time up
+/// to `end`.
 fn most_out_together_late(segments: &[Segment], ports: &[u16], end: u64) -> u32 {
     // What each has sent, and what of it was acknowledged.
     let mut flows: BTreeMap<u16, (u32, u32)> = BTreeMap::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! D2TCP on real sockets. A flow without a deadline is DCTCP's to the packet; what a deadline does is tested on
-//! fabrics, where flows can say one (`weft-fabric-selftests`, `deadlines`).
+//! D2TCP on real sockets. A flow without a deadline is DCTCP's to the packet; what a deadline does
+//! is tested on fabrics, where flows can say one (`weft-fabric-selftests`, `deadlines`).
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -43,8 +43,8 @@ const RTT: Duration = Duration::from_millis(40);
 /// Long enough for a timeout.
 const OUTAGE: Duration = Duration::from_millis(500);
 
-/// A link whose far end acknowledges each packet after an RTT, and of which both ends have a congestion control:
-/// its receiver tells of each mark.
+/// A link whose far end acknowledges each packet after an RTT, and of which both ends have a
+/// congestion control: its receiver tells of each mark.
 fn port(congestion_control: &str) -> Result<Port> {
     modules::load(MODULE)?;
     let port = Port::acknowledging(&format!("delay {}ms", RTT.as_millis()))?;
@@ -89,8 +89,8 @@ fn sent(congestion_control: &'static str, qdisc: &str, bytes: usize) -> Result<V
     Ok(sent)
 }
 
-/// Where all packets are marked, and where none is. On one kernel: where code takes time, which acknowledgement a packet
-/// is sent after differs from run to run, of dctcp too.
+/// Where all packets are marked, and where none is. On one kernel: where code takes time, which
+/// acknowledgement a packet is sent after differs from run to run, of dctcp too.
 fn without_a_deadline_each_packet_is_sent_as_dctcp_sends_it(cx: &Context) -> Result<()> {
     for (qdisc, bytes) in [
         ("netem limit 10000 loss 100% ecn", 200_000),
@@ -127,9 +127,10 @@ fn without_ecn_no_packet_can_be_marked(cx: &Context) -> Result<()> {
     without_ecn_nothing_can_be_marked(cx, &port("cubic")?, NAME)
 }
 
-/// A flow whose receiver holds back an acknowledgement, as it answers each request, when a mark arrives.
-/// If the receiver's own queue is `full`, it takes that acknowledgement in another packet's place and
-/// tells of it (`NET_XMIT_CN`). What the receiver sent then, and how often it has reduced its window.
+/// A flow whose receiver holds back an acknowledgement, as it answers each request, when a mark
+/// arrives. If the receiver's own queue is `full`, it takes that acknowledgement in another
+/// packet's place and tells of it (`NET_XMIT_CN`). What the receiver sent then, and how often it
+/// has reduced its window.
 fn marks_begin(full: bool) -> Result<(Vec<Segment>, u32)> {
     let port = port(NAME)?;
     modules::load("sch_hold")?;

@@ -2,9 +2,9 @@
 
 //! A PASE host and the arbitrator of its own link on real sockets, judged by what is on the link.
 //!
-//! A flow is put into a lower queue by others that are ahead of it: short ones to an address that is gone,
-//! which never end. What is known of a flow's size is what it has written, and of that its first packet
-//! may be all when it asks.
+//! A flow is put into a lower queue by others that are ahead of it: short ones to an address that
+//! is gone, which never end. What is known of a flow's size is what it has written, and of that its
+//! first packet may be all when it asks.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -110,8 +110,8 @@ fn set(port: &Port, name: &str, value: u32) -> Result<()> {
     port.near.write_sysctl(&name, &value.to_string())
 }
 
-/// A flow ahead of any that has more than so many bytes to send, which could fill the link: the next one is in
-/// the queue below the top. It ends without a word.
+/// A flow ahead of any that has more than so many bytes to send, which could fill the link: the
+/// next one is in the queue below the top. It ends without a word.
 fn ahead(port: &Port, bytes: usize) -> Result<Vec<(TcpStream, TcpStream)>> {
     let [a, b, c, d] = GONE_IP;
     let address = format!("{a}.{b}.{c}.{d}");
@@ -186,8 +186,8 @@ fn in_the_lowest_queue_there_is_one_packet_in_a_round_trip_time(cx: &Context) ->
     Ok(())
 }
 
-/// α is 1, and stays so: equation 2 is a half. No acknowledgement without a mark gives anything back. Both
-/// ends have it, as with DCTCP: the receiver tells of each mark.
+/// α is 1, and stays so: equation 2 is a half. No acknowledgement without a mark gives anything
+/// back. Both ends have it, as with DCTCP: the receiver tells of each mark.
 fn where_all_packets_are_marked_the_window_is_halved_each_round_trip_time(
     cx: &Context,
 ) -> Result<()> {
@@ -228,8 +228,8 @@ fn without_ecn_no_packet_can_be_marked(cx: &Context) -> Result<()> {
     without_ecn_nothing_can_be_marked(cx, &port(8)?, NAME)
 }
 
-/// Without guidance all flows are DCTCP's (§4.3.2). From 1 the window grows by one in a round-trip time: 600
-/// packets would take some 34 of them, the last one of 34 packets.
+/// Without guidance all flows are DCTCP's (§4.3.2). From 1 the window grows by one in a round-trip
+/// time: 600 packets would take some 34 of them, the last one of 34 packets.
 fn without_ecn_a_loss_counts_as_a_mark(cx: &Context) -> Result<()> {
     let port = port(8)?;
     set(&port, "guided", 0)?;
@@ -315,7 +315,8 @@ fn a_flow_that_becomes_the_shortest_moves_to_the_top(cx: &Context) -> Result<()>
     Ok(())
 }
 
-/// Checks that what is sent in a higher queue than before follows what is acknowledged; how often it was.
+/// Checks that what is sent in a higher queue than before follows what is acknowledged; how often
+/// it was.
 fn in_order(segments: &[Segment], near: ([u8; 4], u16)) -> Result<u32> {
     let (mut last, mut next, mut acked) = (1, None, None);
     let mut promotions = 0;
@@ -437,8 +438,8 @@ fn a_timeout_in_a_lower_queue_sends_headers_until_one_is_answered(cx: &Context) 
     Ok(())
 }
 
-/// After a timeout, a message that the peer cannot be reached has the kernel take back the doubling, and
-/// send at once if that has passed (RFC 6069).
+/// After a timeout, a message that the peer cannot be reached has the kernel take back the
+/// doubling, and send at once if that has passed (RFC 6069).
 fn so_does_one_that_an_icmp_message_clocks_out(_: &Context) -> Result<()> {
     let port = port(8)?;
     let _ahead = ahead(&port, FEW)?;

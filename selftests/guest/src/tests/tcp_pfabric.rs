@@ -486,8 +486,8 @@ fn an_answered_probe_restarts_from_a_window_of_one(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// After a timeout, a message that the peer cannot be reached has the kernel send at once if its own
-/// estimate of the timeout has passed (RFC 6069). That is a timeout like any other.
+/// After a timeout, a message that the peer cannot be reached has the kernel send at once if its
+/// own estimate of the timeout has passed (RFC 6069). That is a timeout like any other.
 fn a_timeout_that_an_icmp_message_clocks_out_counts(cx: &Context) -> Result<()> {
     const LONG: Duration = Duration::from_millis(600);
     /// The timer wheel is 8 jiffies coarse there.

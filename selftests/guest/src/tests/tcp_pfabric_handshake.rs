@@ -197,7 +197,8 @@ fn fast_open(port: &Port) -> Result<()> {
     Ok(())
 }
 
-/// The SYN arrives, with data; its answers are lost for a while, as is what the server says at once.
+/// The SYN arrives, with data; its answers are lost for a while, as is what the server says at
+/// once.
 fn a_fast_open_child_answers_as_linux_does(cx: &Context) -> Result<()> {
     let port = port("20ms")?;
     set(&port, "init_cwnd", 7)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! How long a pFabric connection lives: as long as any other of its namespace. Its timeouts are
-//! fixed and many, and what Linux ends connections by is time: `tcp_retries2`, `tcp_orphan_retries`,
-//! keepalive, and what applications say.
+//! fixed and many, and what Linux ends connections by is time: `tcp_retries2`,
+//! `tcp_orphan_retries`, keepalive, and what applications say.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -193,8 +193,8 @@ fn a_silent_peer_is_given_up_after_the_keepalive_probes(cx: &Context) -> Result<
     Ok(())
 }
 
-/// A flow whose receiver reads nothing for a while, and then all; returns the packets that were sent
-/// while its window was closed.
+/// A flow whose receiver reads nothing for a while, and then all; returns the packets that were
+/// sent while its window was closed.
 fn closed_for(time: Duration, name: &'static str) -> Result<usize> {
     const BYTES: usize = 1_000_000;
     let port = port("15ms")?;

@@ -226,8 +226,9 @@ fn netem_above_a_pfabric(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Ten packets that a router forwards, each of 100 ms on a wire of 10 s, which no timer looks at until the
-/// first arrives. After 550 ms six have begun, and the child is changed. The numbers of those that arrive.
+/// Ten packets that a router forwards, each of 100 ms on a wire of 10 s, which no timer looks at
+/// until the first arrives. After 550 ms six have begun, and the child is changed. The numbers of
+/// those that arrive.
 fn arrive_after(change: &str) -> Result<Vec<u64>> {
     const TO: [u8; 4] = [10, 9, 0, 2];
     let mut network = Network::new(3)?;

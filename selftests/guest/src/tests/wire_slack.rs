@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A `wire` whose timers may be late by a slack: they fire together with others, and what that costs
-//! is one slack at the end of the way.
+//! A `wire` whose timers may be late by a slack: they fire together with others, and what that
+//! costs is one slack at the end of the way.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -267,8 +267,8 @@ fn interrupts_of_busy_wires(slack: u32) -> Result<u64> {
 
 fn timers_of_several_wires_fire_together(cx: &Context) -> Result<()> {
     let alone = interrupts_of_busy_wires(0)?;
-    // Alone, each packet takes two in 800 µs, for its end and its delivery: 16 on 8 wires. With slack
-    // there is one in each slack at most, on each processor.
+    // Alone, each packet takes two in 800 µs, for its end and its delivery: 16 on 8 wires. With
+    // slack there is one in each slack at most, on each processor.
     for (slack, share) in [(200_000, 2), (800_000, 4)] {
         let together = interrupts_of_busy_wires(slack)?;
         cx.note(format!(

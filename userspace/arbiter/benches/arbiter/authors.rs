@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The authors' way to allocate timeslots and to select paths, written anew: what weft's is compared with.
+//! The authors' way to allocate timeslots and to select paths, written anew: what weft's is
+//! compared with.
 //!
-//! **Allocation**: batches of 16 timeslots, as bitmaps of an endpoint; a table of all pairs with what each
-//! still needs and its last timeslot; pairs in bins by how long ago that was, exactly for the last 16 timeslots and
-//! by ever longer periods before; each time it is asked a pair is looked up, and given one timeslot.
+//! **Allocation**: batches of 16 timeslots, as bitmaps of an endpoint; a table of all pairs with
+//! what each still needs and its last timeslot; pairs in bins by how long ago that was, exactly for
+//! the last 16 timeslots and by ever longer periods before; each time it is asked a pair is looked
+//! up, and given one timeslot.
 //!
-//! **Path selection**: the racks' multigraph is filled up until each rack has as many packets, then split into halves
-//! along Euler circuits, and these again, for four paths.
+//! **Path selection**: the racks' multigraph is filled up until each rack has as many packets, then
+//! split into halves along Euler circuits, and these again, for four paths.
 
 use crate::demands::Request;
 

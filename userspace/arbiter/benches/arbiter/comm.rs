@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What endpoints and the arbiter tell each other: what it takes of the arbiter's processor, and of their links.
+//! What endpoints and the arbiter tell each other: what it takes of the arbiter's processor, and of
+//! their links.
 //!
-//! Endpoints ask as in the other tables, but say it in the protocol, once in the time of a batch as the qdisc does. Datagrams are
-//! handed over in memory: what a socket costs is the kernel's.
+//! Endpoints ask as in the other tables, but say it in the protocol, once in the time of a batch as
+//! the qdisc does. Datagrams are handed over in memory: what a socket costs is the kernel's.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -101,7 +102,8 @@ impl World {
         }
     }
 
-    /// The time of a batch: endpoints say what they want, and hear what they get. How long the arbiter's processor took, in ns.
+    /// The time of a batch: endpoints say what they want, and hear what they get. How long the
+    /// arbiter's processor took, in ns.
     fn step(&mut self, requests: &[Vec<Request>]) -> f64 {
         for request in requests.iter().flatten() {
             let endpoint = &mut self.endpoints[usize::from(request.source)];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Who asks for what, as in the authors' stress test: each source begins to ask at exponential
-//! intervals, for a destination that is drawn evenly from the others, for a number of timeslots that is
-//! exponential, too, with the same mean of 10 at full load.
+//! intervals, for a destination that is drawn evenly from the others, for a number of timeslots
+//! that is exponential, too, with the same mean of 10 at full load.
 
 /// A pair asks for timeslots.
 #[derive(Clone, Copy)]
@@ -12,7 +12,8 @@ pub(crate) struct Request {
     pub(crate) slots: u16,
 }
 
-/// A source's mean number of timeslots for which it asks, and between two times that it asks, at full load.
+/// A source's mean number of timeslots for which it asks, and between two times that it asks, at
+/// full load.
 const MEAN: f64 = 10.0;
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).

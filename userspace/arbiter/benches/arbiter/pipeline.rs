@@ -2,8 +2,8 @@
 
 //! Both stages, one after the other and in threads of their own: requests in, paths out.
 //!
-//! How long three threads take on the wall depends on how many processors are free; what they take of processors, the rings
-//! and waking each other included, hardly does.
+//! How long three threads take on the wall depends on how many processors are free; what they take
+//! of processors, the rings and waking each other included, hardly does.
 
 use std::thread;
 
@@ -64,7 +64,8 @@ impl Subject {
         });
     }
 
-    /// What is requested in each timeslot, and a batch for each so many of them. All of it is done in the end.
+    /// What is requested in each timeslot, and a batch for each so many of them. All of it is done
+    /// in the end.
     fn run(&mut self, requests: &[Vec<Request>]) {
         for requests in requests.chunks(self.batch) {
             for request in requests.iter().flatten() {

@@ -43,7 +43,8 @@ impl AllocationStage {
         self.to_paths.set_bell(bell);
     }
 
-    /// Takes back the packets without a path, and heeds the next thing that sessions have written. Whether there was any of that.
+    /// Takes back the packets without a path, and heeds the next thing that sessions have written.
+    /// Whether there was any of that.
     ///
     /// # Panics
     ///

@@ -16,7 +16,8 @@ use crate::stages::{Order, Stages, Timeslot};
 /// Of a source that is to be forgotten, and there was no room to say so.
 const NOT_SAID: u64 = u64::MAX;
 
-/// Hands on what sessions want, and takes what comes of it. When it is dropped, the threads end, and it waits for that.
+/// Hands on what sessions want, and takes what comes of it. When it is dropped, the threads end,
+/// and it waits for that.
 pub struct Front {
     endpoints: usize,
     /// In ns.
@@ -86,8 +87,8 @@ impl Front {
         self.threads = Threads(threads);
     }
 
-    /// Writes, if there is room besides that of all batches: also those under way can be ordered again before this is read.
-    /// Whether there was.
+    /// Writes, if there is room besides that of all batches: also those under way can be ordered
+    /// again before this is read. Whether there was.
     fn write(&mut self, message: Message) -> bool {
         let has_room = self.to_allocation.has_room(self.batch_count);
         self.is_written = true;

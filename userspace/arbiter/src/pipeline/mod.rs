@@ -2,9 +2,9 @@
 
 //! Allocation and path selection in threads of their own (§6.2).
 //!
-//! "The arbiter is made up of three types of cores: comm-cores communicate with endpoints, alloc-cores perform timeslot
-//! allocation, and pathsel-cores assign paths." Here there is one of each. The paper's allocation cores take turns at
-//! timeslots; ours does a batch of them at a time.
+//! "The arbiter is made up of three types of cores: comm-cores communicate with endpoints,
+//! alloc-cores perform timeslot allocation, and pathsel-cores assign paths." Here there is one of
+//! each. The paper's allocation cores take turns at timeslots; ours does a batch of them at a time.
 //!
 //! ```text
 //!           requests, batches              batches
@@ -15,32 +15,37 @@
 //!                              batches
 //! ```
 //!
-//! Each arrow is a ring with one writer and one reader. Sessions order a batch when it is due, as with one thread: the other
-//! two have no clock. What an order does depends on what was written before it alone, and on packets that came back. A timeslot
-//! counts as wanted until its batch is back, so that a batch or two may be ordered of which nothing comes.
+//! Each arrow is a ring with one writer and one reader. Sessions order a batch when it is due, as
+//! with one thread: the other two have no clock. What an order does depends on what was written
+//! before it alone, and on packets that came back. A timeslot counts as wanted until its batch is
+//! back, so that a batch or two may be ordered of which nothing comes.
 //!
 //! # What is bounded, and what happens then
 //!
-//! There are as many [batches](Capacities::batches) as can be under way. They go round, with the room for their packets in
-//! them, and in each ring is room for all: none is ever kept from going on. While all are under way no other one can be ordered:
-//! then it is ordered late, and counted as a late one is with one thread, or its timeslots as skipped. A batch that was
-//! ordered in time and is back with less than half of the lead left is late, too.
+//! There are as many [batches](Capacities::batches) as can be under way. They go round, with the
+//! room for their packets in them, and in each ring is room for all: none is ever kept from going
+//! on. While all are under way no other one can be ordered: then it is ordered late, and counted as
+//! a late one is with one thread, or its timeslots as skipped. A batch that was ordered in time and
+//! is back with less than half of the lead left is late, too.
 //!
-//! A request for which there is no room is refused, and counted. The endpoint's total is not acknowledged then, so that it asks
-//! again. A packet that has no path and finds the ring back full is kept by path selection, and the batch with it, until there is
-//! room. Allocation waits for nobody, and reads that ring before each other thing it does: so there will be.
+//! A request for which there is no room is refused, and counted. The endpoint's total is not
+//! acknowledged then, so that it asks again. A packet that has no path and finds the ring back full
+//! is kept by path selection, and the batch with it, until there is room. Allocation waits for
+//! nobody, and reads that ring before each other thing it does: so there will be.
 //!
 //! # Sessions that begin anew
 //!
-//! What a source asked for before is forgotten in order: batches that were ordered before are of its old session, and nobody wants
-//! their packets. So a source's session is told by the number of the first batch that is of it. A packet without a path, too, is
-//! allocated again only if its batch is none of an old session. As long as there is no room to say that a source is to be
+//! What a source asked for before is forgotten in order: batches that were ordered before are of
+//! its old session, and nobody wants their packets. So a source's session is told by the number of
+//! the first batch that is of it. A packet without a path, too, is allocated again only if its
+//! batch is none of an old session. As long as there is no room to say that a source is to be
 //! forgotten, all its packets are of the old session, and its requests are refused.
 //!
 //! # Sleep and end
 //!
-//! A thread that has nothing to do is parked; who writes for it wakes it. When a thread ends, its ends of the rings are gone,
-//! its neighbours are woken, and end as well: so all three end in order, or by another's panic.
+//! A thread that has nothing to do is parked; who writes for it wakes it. When a thread ends, its
+//! ends of the rings are gone, its neighbours are woken, and end as well: so all three end in
+//! order, or by another's panic.
 
 mod allocation;
 mod batch;
@@ -84,7 +89,8 @@ impl Default for Capacities {
     }
 }
 
-/// The parts of a pipeline, between them rings. Whoever wants to makes the steps of both stages himself.
+/// The parts of a pipeline, between them rings. Whoever wants to makes the steps of both stages
+/// himself.
 pub struct Pipeline {
     /// The sessions' end.
     pub front: Front,
@@ -118,8 +124,8 @@ impl Pipeline {
         })
     }
 
-    /// Has a thread for each stage. `wake` is called, by another thread, when a batch is done, and when there will be none any more.
-    /// The threads end when the front is dropped.
+    /// Has a thread for each stage. `wake` is called, by another thread, when a batch is done, and
+    /// when there will be none any more. The threads end when the front is dropped.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ impl PathStage {
         self.to_front.set_bell(bell);
     }
 
-    /// Chooses the paths of the next batch, or goes on with the one that was held up. Whether there was anything that could
-    /// be done.
+    /// Chooses the paths of the next batch, or goes on with the one that was held up. Whether there
+    /// was anything that could be done.
     pub fn step(&mut self) -> bool {
         let batch = match self.held.take() {
             Some(batch) => batch,

@@ -33,8 +33,8 @@ impl Drop for Bell {
     }
 }
 
-/// Where something is written. When it is dropped the reader wakes, and finds that the ring is abandoned: fields are dropped
-/// in order.
+/// Where something is written. When it is dropped the reader wakes, and finds that the ring is
+/// abandoned: fields are dropped in order.
 pub(super) struct Sender<T> {
     ring: Producer<T>,
     bell: Bell,

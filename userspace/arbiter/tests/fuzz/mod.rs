@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Arbiters of all kinds under demands of all kinds, timeslot by timeslot: does no endpoint send twice, and no receiver's link
-//! carry two packets, of pairs that have asked, and could no other packet have been added?
+//! Arbiters of all kinds under demands of all kinds, timeslot by timeslot: does no endpoint send
+//! twice, and no receiver's link carry two packets, of pairs that have asked, and could no other
+//! packet have been added?
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;

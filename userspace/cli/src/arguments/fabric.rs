@@ -23,8 +23,8 @@ pub(crate) struct Args {
     /// run in a VM is faster, and each packet up to so much late where it leaves the fabric
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
     slack: Duration,
-    /// Sets one of the scheme's parameters (repeatable); `weft schemes` names them; `weft run` takes several
-    /// values, separated by commas
+    /// Sets one of the scheme's parameters (repeatable); `weft schemes` names them; `weft run`
+    /// takes several values, separated by commas
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
     /// Loads a kernel module by its file first, such as a qdisc's of your own (repeatable, in this

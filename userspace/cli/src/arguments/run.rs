@@ -50,8 +50,9 @@ pub(crate) struct Args {
     /// Seeds of the workload, one run each, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
     pub(crate) seed: Vec<u64>,
-    /// Which connection a flow takes: `flow`, a new one; `pair`, one that its pair of hosts has open, and a new one if all
-    /// are busy; `pair:N`, the same, with N for each pair open before the run (pair: 1)
+    /// Which connection a flow takes: `flow`, a new one; `pair`, one that its pair of hosts has
+    /// open, and a new one if all are busy; `pair:N`, the same, with N for each pair open before
+    /// the run (pair: 1)
     #[arg(long, value_name = "flow|pair[:N]", value_parser = connection, default_value = "flow")]
     connection: Connections,
     /// From when a flow's time runs
@@ -61,15 +62,16 @@ pub(crate) struct Args {
     /// host's link, in long runs less often: some 500 times; 0ns: never)
     #[arg(long, value_name = "TIME", value_parser = time)]
     sample: Option<Duration>,
-    /// Sample every port each time, not only those where something waits: how much each sends, over time
+    /// Sample every port each time, not only those where something waits: how much each sends, over
+    /// time
     #[arg(long)]
     sample_all: bool,
-    /// Count each flow's packets, and those of them that took more hops than a shortest path has (not of flows that
-    /// take a connection of others)
+    /// Count each flow's packets, and those of them that took more hops than a shortest path has
+    /// (not of flows that take a connection of others)
     #[arg(long)]
     hops: bool,
-    /// Follow the packets to a host: results have where the one came by that took the most hops, and how many took
-    /// more than a shortest path has
+    /// Follow the packets to a host: results have where the one came by that took the most hops,
+    /// and how many took more than a shortest path has
     #[arg(long, value_name = "HOST")]
     follow: Option<String>,
     /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
@@ -77,19 +79,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     patience: Option<Duration>,
     /// What goes wrong on a node at a time of the fabric since the run's beginning (repeatable):
-    /// 'TIME NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE
-    /// run COMMAND'; at 0ns it is done before the first flow starts
+    /// 'TIME NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME
+    /// NODE run COMMAND'; at 0ns it is done before the first flow starts
     #[arg(long, value_name = "TIME NODE WHAT")]
     fault: Vec<Fault>,
     /// Hosts use IPv6
     #[arg(long)]
     ipv6: bool,
-    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine has loaded;
-    /// no tags, which take root
+    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine
+    /// has loaded; no tags, which take root
     #[arg(long)]
     pub(crate) rootless: bool,
-    /// The folder for results: SCHEME-seedN.jsonl, of an experiment or several values (--load 0.2,0.4) in folders
-    /// of their own
+    /// The folder for results: SCHEME-seedN.jsonl, of an experiment or several values (--load
+    /// 0.2,0.4) in folders of their own
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     pub(crate) out: PathBuf,
     /// Name of the testbeds that are made and removed
@@ -230,8 +232,8 @@ impl Args {
 ///
 /// # Errors
 ///
-/// If they are no command line of it, have several schemes, or say what an experiment says itself: one
-/// sentence.
+/// If they are no command line of it, have several schemes, or say what an experiment says itself:
+/// one sentence.
 pub(crate) fn of_words(words: &[String]) -> Result<Run> {
     let args = Args::parse(words)?;
     if let Some(option) = args.said_of(&OF_EXPERIMENTS) {
@@ -325,7 +327,8 @@ pub(crate) struct Options {
     /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,
-    /// Write a page with findings, figures, claims and commands: HTML, or Markdown if FILE ends in .md
+    /// Write a page with findings, figures, claims and commands: HTML, or Markdown if FILE ends in
+    /// .md
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) page: Option<PathBuf>,
 }

@@ -43,12 +43,14 @@ pub(crate) struct Args {
     /// hosts or groups (left-right), or a file of lines SRC DST: hosts by name or by number from 0
     #[arg(long, default_value = "uniform")]
     pairs: String,
-    /// Flows from a file of lines START_NS SRC DST SIZE (hosts by name or by number from 0) instead of all of the above
+    /// Flows from a file of lines START_NS SRC DST SIZE (hosts by name or by number from 0) instead
+    /// of all of the above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
     trace: Option<String>,
-    /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all with the bytes at
-    /// each host, ring:64MB, or at each of the first eight, ring:8x64MB; replicate:4MB writes blocks, each to three
-    /// hosts, the first of which copies it to the others; a flow begins when what it sends is there
+    /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all
+    /// with the bytes at each host, ring:64MB, or at each of the first eight, ring:8x64MB;
+    /// replicate:4MB writes blocks, each to three hosts, the first of which copies it to the
+    /// others; a flow begins when what it sends is there
     #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
     collective: Option<Collective>,
     /// How many rounds
@@ -72,15 +74,15 @@ pub(crate) struct Args {
     #[arg(long, requires = "incast", conflicts_with = "trace")]
     only_incast: bool,
     /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
-    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB is
-    /// one from each host of that group
+    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB
+    /// is one from each host of that group
     #[arg(long, value_name = "FROM-TO:SIZE")]
     add: Vec<String>,
     /// Nothing but the flows of --add
     #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast", "collective"])]
     only_added: bool,
-    /// In how much time flows have to be done, in time of the fabric: fixed:TIME or uniform:MIN-MAX, such as
-    /// uniform:5ms-25ms; flows of --add have no deadline
+    /// In how much time flows have to be done, in time of the fabric: fixed:TIME or
+    /// uniform:MIN-MAX, such as uniform:5ms-25ms; flows of --add have no deadline
     #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
     deadline: Option<Deadlines>,
     /// How many flows (default 1000); while they last, flows that are not measured keep up the load
@@ -89,13 +91,13 @@ pub(crate) struct Args {
     /// For how long flows start, in time of the fabric: 50ms
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// The fraction that comes first and is not measured (default: where there is a load, on top of --flows
-    /// or --time as many as the link needs to forget that it was empty, but no more than are measured; else
-    /// a tenth)
+    /// The fraction that comes first and is not measured (default: where there is a load, on top of
+    /// --flows or --time as many as the link needs to forget that it was empty, but no more than
+    /// are measured; else a tenth)
     #[arg(long, value_name = "FRACTION")]
     warm_up: Option<f64>,
-    /// Nothing but the flows that are asked for: none keeps up the load while the last of them end, which
-    /// meet fewer others than the first
+    /// Nothing but the flows that are asked for: none keeps up the load while the last of them end,
+    /// which meet fewer others than the first
     #[arg(long)]
     no_cool_down: bool,
 }

@@ -210,8 +210,8 @@ fn whole_run(groups: &[Group]) -> Vec<Row> {
     OF_RUN.into_iter().filter(has).map(row).collect()
 }
 
-/// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare, or not with
-/// the same flows.
+/// Slowdowns of the same flows, by those of the first group. `None`: there is nothing to compare,
+/// or not with the same flows.
 fn quotients(groups: &[Group]) -> Option<Section> {
     let (first, others) = groups
         .split_first()

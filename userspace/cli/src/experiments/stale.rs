@@ -50,7 +50,8 @@ struct Run<'a> {
     state: &'a State,
     /// How long it took, if it is known.
     seconds: Option<u64>,
-    /// The words after `weft run`, without scheme, seed and folder; none: the experiment has no such run any more.
+    /// The words after `weft run`, without scheme, seed and folder; none: the experiment has no
+    /// such run any more.
     words: Option<&'a [String]>,
     scheme: Option<&'a str>,
     seed: Option<u64>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A table as a picture, as SVG: a panel for each column, in it a line for each row with a dot where its figure is,
-//! and how far its interval reaches.
+//! A table as a picture, as SVG: a panel for each column, in it a line for each row with a dot
+//! where its figure is, and how far its interval reaches.
 
 use anyhow::Result;
 use plotters::prelude::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An experiment as a page: what was found and why, its claims, its tables with a picture of each, and the command of
-//! every run that they rest on.
+//! An experiment as a page: what was found and why, its claims, its tables with a picture of each,
+//! and the command of every run that they rest on.
 
 use anyhow::Result;
 use maud::{Markup, PreEscaped, html};

@@ -9,7 +9,8 @@ use super::chart::{Axis, axes, failed, px};
 use super::palette::{INK, STYLES};
 use super::ticks::{Scale, Ticks};
 
-/// Width on a wide page, of a row its height, and what axes need; a map of few rows is so high all the same.
+/// Width on a wide page, of a row its height, and what axes need; a map of few rows is so high all
+/// the same.
 const WIDTH: f64 = 460.0;
 const ROW: f64 = 15.0;
 const AXES: f64 = 60.0;

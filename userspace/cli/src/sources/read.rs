@@ -2,10 +2,11 @@
 
 //! Hashes of the source of what decides a run's results, for the build script.
 //!
-//! A hash is of tokens: comments, white space, tests and trailing commas are not in it, nor, in programs, are texts with
-//! a space in them, which are messages. Of what several kernel modules share, a module's hash has the files that it
-//! mentions, and what these mention: a change to one qdisc's helper leaves the others as they are. Where that cannot be
-//! known the rule errs towards too many files, which costs a run that was not needed; too few would hide a change.
+//! A hash is of tokens: comments, white space, tests and trailing commas are not in it, nor, in
+//! programs, are texts with a space in them, which are messages. Of what several kernel modules
+//! share, a module's hash has the files that it mentions, and what these mention: a change to one
+//! qdisc's helper leaves the others as they are. Where that cannot be known the rule errs towards
+//! too many files, which costs a run that was not needed; too few would hide a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -325,7 +326,8 @@ impl Reader {
         Ok(source)
     }
 
-    /// Files, and those that they need: of what they declare and of `candidates` (names and files), and what these need.
+    /// Files, and those that they need: of what they declare and of `candidates` (names and files),
+    /// and what these need.
     ///
     /// # Errors
     /// If one cannot be read.
@@ -452,7 +454,8 @@ pub(crate) fn text_of(tokens: &[Token], has_messages: bool) -> String {
     text
 }
 
-/// The Rust files of a folder and those below it, but for tests and some names of files and folders.
+/// The Rust files of a folder and those below it, but for tests and some names of files and
+/// folders.
 ///
 /// # Errors
 /// If a folder cannot be read.

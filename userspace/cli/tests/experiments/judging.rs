@@ -54,8 +54,9 @@ over = { where = { scheme = "ideal" } }
 at_most = 4
 "#;
 
-/// On 10 Gbit/s links with 2 µs each: two flows of 5 packets of 1448 B from different hosts to one, at
-/// the same time, and two that nobody disturbs. All four take `slowdown` times the best possible.
+/// On 10 Gbit/s links with 2 µs each: two flows of 5 packets of 1448 B from different hosts to one,
+/// at the same time, and two that nobody disturbs. All four take `slowdown` times the best
+/// possible.
 fn result(load: &str, slowdown: f64) -> Sample {
     let mut sample = sample("plain", 1, 4, 1.0);
     let options = format!("rack:hosts=4 --load {load} --flows 4 --warm-up 0");
@@ -135,8 +136,8 @@ fn judged_as(name: &str, experiment: &str, results: [Sample; 2]) -> (Option<i32>
     (output.status.code(), printed(&output))
 }
 
-/// Judges three seeds of two loads, whose slowdown is 2 at the one, and these at the other: the status, and what is
-/// said.
+/// Judges three seeds of two loads, whose slowdown is 2 at the one, and these at the other: the
+/// status, and what is said.
 fn of_three_seeds(folder: &Path, slowdowns: [f64; 3]) -> (Option<i32>, Value) {
     for (seed, slowdown) in (1..).zip(slowdowns) {
         for (load, slowdown) in [("0.2", 2.0), ("0.8", slowdown)] {
@@ -159,9 +160,9 @@ fn words<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// 5 packets of 1448 + 52 + 38 B take 6.152 µs: of two at once the second waits so long, the mean of
-/// four slowdowns is 1 + 6.152 / best / 4. Best is 6.152 µs, a packet's 1.2304 more for the second link,
-/// and two delays.
+/// 5 packets of 1448 + 52 + 38 B take 6.152 µs: of two at once the second waits so long, the mean
+/// of four slowdowns is 1 + 6.152 / best / 4. Best is 6.152 µs, a packet's 1.2304 more for the
+/// second link, and two delays.
 #[test]
 fn what_holds_is_said_to_hold_and_the_ideal_is_worked_out() {
     let (status, text) = judged("holds", [result("0.2", 2.0), result("0.8", 3.0)]);
@@ -231,8 +232,8 @@ fn the_run_that_is_farthest_off_decides() {
     assert!(text.trim_end().ends_with("0 of 2 claims hold"), "{text}");
 }
 
-/// The claim is 1.4 to 1.6, of 2 at the other load: 3 holds, 9 does not, and with an interval that has a limit in
-/// it nobody knows.
+/// The claim is 1.4 to 1.6, of 2 at the other load: 3 holds, 9 does not, and with an interval that
+/// has a limit in it nobody knows.
 #[test]
 fn a_claim_holds_only_if_its_interval_does() {
     for (name, seeds, verdict) in [
@@ -519,7 +520,8 @@ fn detours_are_of_the_packets_that_flows_sent() {
     assert!(!words(&table.join("\n"), "0.8").contains(&"0"), "{text}");
 }
 
-/// Of a thousand flows of ten packets, of every other of which one was detoured, one was not counted; of fewer nothing is said.
+/// Of a thousand flows of ten packets, of every other of which one was detoured, one was not
+/// counted; of fewer nothing is said.
 #[test]
 fn packets_that_were_detoured_are_of_all_flows_but_one_in_a_thousand() {
     let experiment = EXPERIMENT.replace("{ of = \"loss\" }", "{ of = \"detoured\" }");
@@ -594,8 +596,8 @@ measure = "nothing"
 at_most = 1
 "#;
 
-/// The port to h0 holds 4 packets from 2 µs on and 2 from 6 µs on, and is empty from 8 µs on; the one to h1
-/// has no backpressure. All of it until 20 µs.
+/// The port to h0 holds 4 packets from 2 µs on and 2 from 6 µs on, and is empty from 8 µs on; the
+/// one to h1 has no backpressure. All of it until 20 µs.
 fn with_ports(load: &str) -> Sample {
     let mut sample = result(load, 2.0);
     let port = |port: &str, time_ns, packets: u64, busy_ns, backpressure| PortSample {
@@ -640,8 +642,8 @@ fn figures_of_ports_are_over_time() {
     let results = [with_ports("0.2"), with_ports("0.8")];
     let (status, text) = judged_as("ports", PORTS, results);
     assert_eq!(status, Some(1), "{text}");
-    // 6 kB for 4 µs of 10, 3 kB for 2; two queues for 4 µs, one for 2: that is the median. The switch
-    // also has the packet to h1. 3 of 40 flows had no queue of their own.
+    // 6 kB for 4 µs of 10, 3 kB for 2; two queues for 4 µs, one for 2: that is the median. The
+    // switch also has the packet to h1. 3 of 40 flows had no queue of their own.
     let row = [
         "0.2", "3", "6", "4.50", "1", "40", "60", "40", "500", "3.50", "7.50", "7.50",
     ];
@@ -839,7 +841,8 @@ at_least = 74.9
 at_most = 75.1
 "#;
 
-/// All take 20 µs at the lower load and 40 µs at the higher; one of four has 30 µs, the others 40 µs.
+/// All take 20 µs at the lower load and 40 µs at the higher; one of four has 30 µs, the others 40
+/// µs.
 #[test]
 fn of_flows_with_deadlines_the_share_that_met_them_is_measured() {
     let with = |load, slowdown| {

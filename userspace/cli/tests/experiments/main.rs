@@ -96,8 +96,8 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// With its marks: a change to what decides results shows here. To accept a change, run with `WEFT_BLESS=1` and read the
-/// difference.
+/// With its marks: a change to what decides results shows here. To accept a change, run with
+/// `WEFT_BLESS=1` and read the difference.
 #[test]
 fn each_experiment_has_a_page_of_what_is_kept() {
     let pages = documents().join("experiments");

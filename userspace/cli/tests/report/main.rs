@@ -425,8 +425,8 @@ fn a_sweep_is_drawn_over_what_it_varied_with_its_intervals() {
     sweep_values_are_those_of_the_table(&fs::read_to_string(&file).unwrap(), &samples);
 }
 
-/// Each line's points are its seeds' means, in the order of the loads: where they are drawn is where their
-/// logarithms put them.
+/// Each line's points are its seeds' means, in the order of the loads: where they are drawn is
+/// where their logarithms put them.
 fn sweep_values_are_those_of_the_table(page: &str, samples: &[Sample]) {
     let figure = page.split("id=\"sweep-slowdown-1\"").nth(1).unwrap();
     let panel = figure

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The file that an experiment is. Those of `userspace/experiments` are in the binary; a person's own
-//! is read from a path. `userspace/experiments/README.md` describes it.
+//! The file that an experiment is. Those of `userspace/experiments` are in the binary; a person's
+//! own is read from a path. `userspace/experiments/README.md` describes it.
 
 use std::collections::BTreeMap;
 use std::fmt;

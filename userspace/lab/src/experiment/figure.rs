@@ -109,8 +109,8 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
     })
 }
 
-/// Flows' packets together. `None`: of more than one flow in a thousand they were not counted. (Of one whose port is
-/// another's later on they are not.)
+/// Flows' packets together. `None`: of more than one flow in a thousand they were not counted. (Of
+/// one whose port is another's later on they are not.)
 fn counted<'a>(flows: impl Iterator<Item = &'a Flow>) -> Option<Hops> {
     const FLOWS: u64 = 1000;
     let (mut all, mut number, mut uncounted) = (Hops::default(), 0_u64, 0_u64);

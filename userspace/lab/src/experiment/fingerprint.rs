@@ -2,12 +2,14 @@
 
 //! Whether kept results are those that the source of today gives.
 //!
-//! A run is a function of what decides it: the kernel, the modules and programs that its scheme loads, the engine that
-//! sends, the scheme, the topology, the flows, the options. Its fingerprint has a hash of each. It is kept when the run's
-//! results are (`fingerprints/NAME.json`) and compared with today's: nothing has to run for that.
+//! A run is a function of what decides it: the kernel, the modules and programs that its scheme
+//! loads, the engine that sends, the scheme, the topology, the flows, the options. Its fingerprint
+//! has a hash of each. It is kept when the run's results are (`fingerprints/NAME.json`) and
+//! compared with today's: nothing has to run for that.
 //!
-//! A part that has changed need not have changed the results. `cargo xtask kept --rerun` runs such runs again; one that
-//! gives the same bytes gets today's fingerprint, and nothing else of it changes.
+//! A part that has changed need not have changed the results. `cargo xtask kept --rerun` runs such
+//! runs again; one that gives the same bytes gets today's fingerprint, and nothing else of it
+//! changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -32,7 +34,8 @@ use crate::testbed;
 /// Hashes of the source's parts, by their names.
 pub type Sources = BTreeMap<String, String>;
 
-/// The kernel's release, as a part. The source does not say which: who builds one does, in [`RELEASE_VARIABLE`].
+/// The kernel's release, as a part. The source does not say which: who builds one does, in
+/// [`RELEASE_VARIABLE`].
 const RELEASE: &str = "release";
 const RELEASE_VARIABLE: &str = "WEFT_KERNEL_RELEASE";
 

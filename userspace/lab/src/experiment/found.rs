@@ -176,8 +176,8 @@ impl<'a> Done<'a> {
         gates.chain(failures.cloned()).collect()
     }
 
-    /// The gates that it did not pass, but for those that flows without an end cannot, and within the
-    /// limits that the experiment allows.
+    /// The gates that it did not pass, but for those that flows without an end cannot, and within
+    /// the limits that the experiment allows.
     fn failed_gates(&self) -> impl Iterator<Item = &Gate> {
         let (endless, allow) = (self.planned.endless, &self.planned.allow);
         let gates = self.run.summary.iter().flat_map(|summary| &summary.gates);

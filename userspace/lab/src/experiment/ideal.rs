@@ -23,7 +23,8 @@ const PS_PER_NS: u64 = 1_000;
 ///
 /// # Errors
 ///
-/// If a closed loop or a collective made the flows (when they begin depends on when others end), or writing fails.
+/// If a closed loop or a collective made the flows (when they begin depends on when others end), or
+/// writing fails.
 pub fn add(done: &mut Vec<Done<'_>>) -> Result<()> {
     let mut ideals = Vec::new();
     for run in done.iter().filter(|run| run.planned.ideal) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Claims and tables over all runs. A figure is the mean over seeds, or a percentile of all their flows
-//! together, with its 95 % confidence interval; a claim must hold in each group of runs that it is about, and
-//! it holds only if all of the interval is within its limits.
+//! Claims and tables over all runs. A figure is the mean over seeds, or a percentile of all their
+//! flows together, with its 95 % confidence interval; a claim must hold in each group of runs that
+//! it is about, and it holds only if all of the interval is within its limits.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -104,7 +104,8 @@ pub struct Row {
     pub labels: Vec<String>,
     /// Its figures; `None`: there is nothing to measure.
     pub cells: Vec<Option<Estimate>>,
-    /// For each figure, the runs that it rests on; in judgements of before it is not said, and empty.
+    /// For each figure, the runs that it rests on; in judgements of before it is not said, and
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<Places>,
 }
@@ -394,8 +395,8 @@ fn excess(claim: &Claim, value: f64) -> f64 {
 
 /// What follows from a figure and its interval.
 fn verdict(claim: &Claim, figure: &Estimate) -> Verdict {
-    // What is said never to happen, and cannot happen less than never, is refuted by the first time that it does. Student's
-    // interval knows nothing of that: it goes below 0.
+    // What is said never to happen, and cannot happen less than never, is refuted by the first time
+    // that it does. Student's interval knows nothing of that: it goes below 0.
     let counts = claim.less.is_none() && claim.over.is_none();
     if counts && claim.at_most == Some(0.0) && figure.value > 0.0 {
         return Verdict::Fails;

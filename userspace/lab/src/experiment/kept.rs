@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Judgements that weft brings. Runs take hours, and what they leave is large, so what is kept of them is
-//! what was found, and the hash of each run's results: whoever runs them again sees whether they are the same
-//! to the byte.
+//! Judgements that weft brings. Runs take hours, and what they leave is large, so what is kept of
+//! them is what was found, and the hash of each run's results: whoever runs them again sees whether
+//! they are the same to the byte.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -65,7 +65,8 @@ impl Marks {
         !table.rows.is_empty() && table.rows.iter().all(|row| self.of_row(row))
     }
 
-    /// What a row is told from the others by, its last word marked if all of the row is, and not the table.
+    /// What a row is told from the others by, its last word marked if all of the row is, and not
+    /// the table.
     pub fn labels(&self, table: &FilledTable, row: &Row) -> Vec<String> {
         let mut labels = row.labels.clone();
         if !self.of_table(table)

@@ -54,24 +54,26 @@ pub(crate) enum Of {
     Slowdown,
     /// Flows' times, in µs.
     Time,
-    /// Flows' times less the best possible, in µs: of a flow of one packet, what it waited in queues.
+    /// Flows' times less the best possible, in µs: of a flow of one packet, what it waited in
+    /// queues.
     Delay,
-    /// Flows' bytes over their times, as a share of what the receiver's link carries at best, in %. Of
-    /// a flow that did not end, what was there when the run did.
+    /// Flows' bytes over their times, as a share of what the receiver's link carries at best, in %.
+    /// Of a flow that did not end, what was there when the run did.
     Throughput,
     /// Incasts' times from the first byte of any flow to the last of all, in µs.
     RequestTime,
-    /// Times of a collective's rounds, or of the writing of a block, from the first byte of any flow to the last of all, in µs.
+    /// Times of a collective's rounds, or of the writing of a block, from the first byte of any
+    /// flow to the last of all, in µs.
     RoundTime,
     /// The share of packets that were dropped somewhere, in %.
     Loss,
     /// The same of bytes, in %; only where all qdiscs that dropped something say how much.
     LossOfBytes,
-    /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less than the
-    /// share of them that were detoured, acknowledgements among them.
+    /// How many times ports detoured a packet, of the data packets that flows sent, in %: no less
+    /// than the share of them that were detoured, acknowledgements among them.
     Detours,
-    /// The share of flows' packets that took more hops than a shortest path has, in %: with `--hops`, of all flows but
-    /// one in a thousand.
+    /// The share of flows' packets that took more hops than a shortest path has, in %: with
+    /// `--hops`, of all flows but one in a thousand.
     Detoured,
     /// Of all packets that did, the share that are of such flows, in %.
     DetouredShare,
@@ -80,7 +82,8 @@ pub(crate) enum Of {
     Utilization,
     /// At the busiest receiver, from the end of a flow to that of the next, less the time for which
     /// the link is busy with the latter alone, in packet times. Flows that are served one after the
-    /// other at full rate have 0; an idle link makes it more; what a flow got before its turn, less.
+    /// other at full rate have 0; an idle link makes it more; what a flow got before its turn,
+    /// less.
     SwitchOver,
     /// Segments sent again, per flow.
     Retransmissions,
@@ -96,8 +99,8 @@ pub(crate) enum Of {
     Queue,
     /// Queues of such a port that have packets.
     Queues,
-    /// Of the times that a flow became active at such a port, the share in which its queue had packets
-    /// of another, in %.
+    /// Of the times that a flow became active at such a port, the share in which its queue had
+    /// packets of another, in %.
     Collisions,
     /// The share of time for which nothing waits at a port, in %.
     Empty,
@@ -109,11 +112,11 @@ pub(crate) enum Of {
     Pauses,
     /// For how long on average a pause held that a port was told, in µs.
     Paused,
-    /// How unevenly hosts send that have flows under way: between two samples, the standard deviation of what
-    /// each sent over their mean, in %.
+    /// How unevenly hosts send that have flows under way: between two samples, the standard
+    /// deviation of what each sent over their mean, in %.
     Unevenness,
-    /// From a time on until a port's wire, between two samples, sends for nine tenths of the time, in
-    /// µs.
+    /// From a time on until a port's wire, between two samples, sends for nine tenths of the time,
+    /// in µs.
     Recovery,
 }
 
@@ -174,8 +177,8 @@ pub(crate) enum Statistic {
     Max,
     /// Of values that may be below 0: the largest without their sign.
     Largest,
-    /// Jain's index of fairness, a number: the square of their sum over n times the sum of their squares.
-    /// 1 if all are alike, 1/n if one has everything (R. Jain et al., DEC-TR-301, 1984).
+    /// Jain's index of fairness, a number: the square of their sum over n times the sum of their
+    /// squares. 1 if all are alike, 1/n if one has everything (R. Jain et al., DEC-TR-301, 1984).
     Jain,
 }
 
@@ -211,8 +214,8 @@ impl Statistic {
         }
     }
 
-    /// Of values that each hold for a time. A percentile is the least value that holds, together with
-    /// those below it, for that share of the time. `None` of no time.
+    /// Of values that each hold for a time. A percentile is the least value that holds, together
+    /// with those below it, for that share of the time. `None` of no time.
     pub(super) fn over_time(self, mut levels: Vec<(f64, f64)>) -> Option<f64> {
         if self == Self::Largest {
             levels

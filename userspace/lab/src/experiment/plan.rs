@@ -43,8 +43,8 @@ impl Planned {
         self.command_to(&self.folder.display().to_string())
     }
 
-    /// The same in a guest, which the words of `cargo xtask vm` make. The guest's seed is that of `weft run` unless they
-    /// say another.
+    /// The same in a guest, which the words of `cargo xtask vm` make. The guest's seed is that of
+    /// `weft run` unless they say another.
     pub fn command_in_guest(&self, words: &[String]) -> String {
         let folder = self.folder.display().to_string();
         let guest = words.iter().map(String::as_str).chain(["--out", &folder]);
@@ -85,13 +85,13 @@ pub struct Asked {
     pub testbed: String,
 }
 
-/// All runs, in an order that does not depend on anything but the description. `read` makes a run of
-/// the words after `weft run`, which are how a description and results say what is run.
+/// All runs, in an order that does not depend on anything but the description. `read` makes a run
+/// of the words after `weft run`, which are how a description and results say what is run.
 ///
 /// # Errors
 ///
-/// If a run is no command line of `weft run`, or says what an experiment says itself: which, and what
-/// is wrong.
+/// If a run is no command line of `weft run`, or says what an experiment says itself: which, and
+/// what is wrong.
 pub fn plan(
     experiment: &Experiment,
     asked: &Asked,
@@ -208,8 +208,8 @@ fn planned(
     let mut run = read(&words).with_context(wrong)?;
     run.testbed.clone_from(&asked.testbed);
     let scheme = run.fabric.scheme.clone();
-    // Where nothing is drawn, one run is all there are: unless somebody knows better, for a guest's seed
-    // decides its kernel's hashes, too.
+    // Where nothing is drawn, one run is all there are: unless somebody knows better, for a guest's
+    // seed decides its kernel's hashes, too.
     let (seeds, random) = match seeds {
         Seeds::Said(seeds) => (seeds.as_slice(), true),
         Seeds::First(seeds) if run.traffic.is_random() => (seeds.as_slice(), true),

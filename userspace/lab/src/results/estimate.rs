@@ -66,8 +66,8 @@ impl Estimate {
         }
     }
 
-    /// Divided by another, whatever the two have to do with each other: the interval has all quotients of
-    /// the two intervals. `None`: that is no number.
+    /// Divided by another, whatever the two have to do with each other: the interval has all
+    /// quotients of the two intervals. `None`: that is no number.
     pub(crate) fn over_unpaired(self, other: &Self) -> Option<Self> {
         let value = self.value / other.value;
         let ends = self.low.zip(self.high).zip(other.low.zip(other.high));
@@ -120,9 +120,9 @@ pub(crate) fn deviation(values: &[f64]) -> Option<Estimate> {
     Some(Estimate::between(value, Some(bounds)))
 }
 
-/// The quotient of the means of two figures of the same seeds, pair by pair: with r the quotient, its interval is
-/// Student's of the mean of (a - r b) / mean(b), which is how a seed moves it. `None` if they are not as many, or
-/// the quotient is no number.
+/// The quotient of the means of two figures of the same seeds, pair by pair: with r the quotient,
+/// its interval is Student's of the mean of (a - r b) / mean(b), which is how a seed moves it.
+/// `None` if they are not as many, or the quotient is no number.
 pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
     if a.is_empty() || a.len() != b.len() {
         return None;
@@ -144,7 +144,8 @@ pub fn quotient(a: &[f64], b: &[f64]) -> Option<Estimate> {
     })
 }
 
-/// The difference of the means of two figures of the same seeds, pair by pair. `None` if they are not as many.
+/// The difference of the means of two figures of the same seeds, pair by pair. `None` if they are
+/// not as many.
 pub(crate) fn difference(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let pairs = a.iter().zip(b).map(|(a, b)| a - b);
     (a.len() == b.len())
@@ -163,8 +164,8 @@ pub struct Pooled {
 const SHARES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
 impl Pooled {
-    /// Of the flows that are `counted`, in each run by their numbers; those that have no value are of their block,
-    /// but not among the numbers. `None` of no run.
+    /// Of the flows that are `counted`, in each run by their numbers; those that have no value are
+    /// of their block, but not among the numbers. `None` of no run.
     pub fn new<'a>(
         runs: impl ExactSizeIterator<Item = &'a [Flow]>,
         counted: impl Fn(&Flow) -> bool,
@@ -206,8 +207,8 @@ impl Pooled {
         Some(Estimate::between(value, bounds))
     }
 
-    /// A percentile, divided by that of another's numbers: of the same flows, so that for both the same blocks are
-    /// drawn.
+    /// A percentile, divided by that of another's numbers: of the same flows, so that for both the
+    /// same blocks are drawn.
     pub fn over(&self, other: &Self, p: f64) -> Option<Estimate> {
         self.beside(other, p, |a, b| a / b)
     }

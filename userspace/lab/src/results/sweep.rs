@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a sweep varied: columns that differ in a load, a parameter or the topology are points of a line.
+//! What a sweep varied: columns that differ in a load, a parameter or the topology are points of a
+//! line.
 
 use std::collections::BTreeMap;
 
@@ -209,8 +210,8 @@ fn without(header: &Header, axes: &[Axis]) -> Header {
         rest.topology.clear();
         rest.options = rest.options.split_off(1.min(rest.options.len()));
     }
-    // Parameters follow from each other and from the topology, and so does the length of a warm-up from the
-    // load. What was said of them is among the options.
+    // Parameters follow from each other and from the topology, and so does the length of a warm-up
+    // from the load. What was said of them is among the options.
     if axes.iter().any(|axis| axis.name != LOAD) {
         rest.parameters.clear();
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The same flows under two clocks, each beside itself: how far one clock's results are the other's.
+//! The same flows under two clocks, each beside itself: how far one clock's results are the
+//! other's.
 //!
-//! Flows are the same in both runs of a pair: who sends how much to whom when, and by which way. So a
-//! flow's times may be compared one by one, as long as the fabric is not chaotic: where queues overflow,
-//! a packet that comes a microsecond later may be the one that is dropped, and from then on the runs
-//! are two samples of the same. These are compared as distributions are.
+//! Flows are the same in both runs of a pair: who sends how much to whom when, and by which way. So
+//! a flow's times may be compared one by one, as long as the fabric is not chaotic: where queues
+//! overflow, a packet that comes a microsecond later may be the one that is dropped, and from then
+//! on the runs are two samples of the same. These are compared as distributions are.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,8 @@ const MEAN: f64 = 0.01;
 pub enum Agreement {
     /// Half of the flows and the means are within [`MEDIAN`] and [`MEAN`].
     FlowByFlow,
-    /// The distributions are no further apart than two samples of one may be, and each mean is within
-    /// [`MEAN`] or differs by less than it does between seeds.
+    /// The distributions are no further apart than two samples of one may be, and each mean is
+    /// within [`MEAN`] or differs by less than it does between seeds.
     InDistribution,
     /// Neither.
     None,
@@ -60,7 +61,8 @@ pub struct Twins {
     pub fct_ns: Means,
     /// The Kolmogorov-Smirnov distance of slowdowns,
     pub distance: f64,
-    /// and what that of two independent samples of one distribution exceeds with a probability of 5 %.
+    /// and what that of two independent samples of one distribution exceeds with a probability of 5
+    /// %.
     pub critical_distance: f64,
     /// What comes of it.
     pub agreement: Agreement,
@@ -71,7 +73,8 @@ pub struct Twins {
 pub struct Means {
     /// Over all flows of all seeds.
     pub means: [f64; 2],
-    /// The second's difference from the first as a share of it: the mean over seeds, which are paired.
+    /// The second's difference from the first as a share of it: the mean over seeds, which are
+    /// paired.
     pub difference: Estimate,
 }
 
@@ -118,8 +121,8 @@ struct Pair {
     alone: u64,
 }
 
-/// Pairs runs that differ in the clock, and in what goes with it: the kernel's release. The clock of
-/// the first run is the first of all.
+/// Pairs runs that differ in the clock, and in what goes with it: the kernel's release. The clock
+/// of the first run is the first of all.
 ///
 /// # Errors
 ///

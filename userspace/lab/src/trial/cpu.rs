@@ -56,8 +56,8 @@ impl Cpu {
         Ok(Self(all))
     }
 
-    /// Of the processor that had most to do, the share of time since then in which it had nothing to do,
-    /// 0 to 1.
+    /// Of the processor that had most to do, the share of time since then in which it had nothing
+    /// to do, 0 to 1.
     ///
     /// `None` if no tick has passed.
     pub(super) fn idle_share_since(&self) -> Result<Option<f64>> {

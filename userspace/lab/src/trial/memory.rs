@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Whether TCP had memory enough. What all sockets of a machine may have together is one limit
-//! (`net.ipv4.tcp_mem`), be they of hundreds of hosts: near it the kernel narrows windows and buffers, and flows are
-//! slower than on a fabric of as many machines.
+//! (`net.ipv4.tcp_mem`), be they of hundreds of hosts: near it the kernel narrows windows and
+//! buffers, and flows are slower than on a fabric of as many machines.
 
 use std::fs;
 

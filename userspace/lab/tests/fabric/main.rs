@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs on a real kernel, with its own qdiscs. As root, or as anybody who may make user namespaces: the
-//! tests have a mount namespace and a `/run` of their own, and see no other testbeds.
+//! Runs on a real kernel, with its own qdiscs. As root, or as anybody who may make user namespaces:
+//! the tests have a mount namespace and a `/run` of their own, and see no other testbeds.
 
 #[path = "../../../net/tests/fabric/isolation.rs"]
 mod isolation;

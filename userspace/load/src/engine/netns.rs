@@ -35,7 +35,8 @@ impl Namespaces {
         })
     }
 
-    /// Goes to a host's namespace. The thread stays there, as the next socket is often made there too.
+    /// Goes to a host's namespace. The thread stays there, as the next socket is often made there
+    /// too.
     pub(super) fn enter(&mut self, host: usize) -> Result<()> {
         if self.inside == Some(host) {
             return Ok(());
@@ -64,8 +65,8 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // Only after an error: otherwise the thread is back already. It came from there, so that the
-        // way back is open as long as its privileges are what they were.
+        // Only after an error: otherwise the thread is back already. It came from there, so that
+        // the way back is open as long as its privileges are what they were.
         let _ = self.leave();
     }
 }

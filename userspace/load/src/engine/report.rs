@@ -218,9 +218,9 @@ impl FlowResult {
         }
     }
 
-    /// As a record of the results' file, times divided by `dilation`; `best_ns` is the best possible
-    /// time on the fabric ([`crate::slowdown::IdlePath::best_ns`]), if known; `run_ns` is when the run
-    /// ended ([`Report::duration_ns`]). `None`: it did not start.
+    /// As a record of the results' file, times divided by `dilation`; `best_ns` is the best
+    /// possible time on the fabric ([`crate::slowdown::IdlePath::best_ns`]), if known; `run_ns` is
+    /// when the run ended ([`Report::duration_ns`]). `None`: it did not start.
     #[must_use]
     pub fn record(
         &self,

@@ -2,9 +2,9 @@
 
 //! One run: the event loop.
 //!
-//! Sockets are watched once, for edges: nothing is asked of epoll again while a flow lasts. So each is
-//! written until the kernel takes no more, and read until it has no more; a call that does less than
-//! it was asked to says as much.
+//! Sockets are watched once, for edges: nothing is asked of epoll again while a flow lasts. So each
+//! is written until the kernel takes no more, and read until it has no more; a call that does less
+//! than it was asked to says as much.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -319,8 +319,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Draws another flow if none is left to start and the workload's own are not all over; flows that were
-    /// added by themselves do not count.
+    /// Draws another flow if none is left to start and the workload's own are not all over; flows
+    /// that were added by themselves do not count.
     fn keep_up_load(&mut self, watch: &mut Watch<'_>) -> Result<()> {
         let Some(more) = &mut watch.more else {
             return Ok(());
@@ -507,7 +507,8 @@ impl<'a> Run<'a> {
         };
         connection.receiver = Some(receiver);
         if connection.flow.is_some() {
-            // The packet that completed the handshake has brought the flow's first bytes, maybe all.
+            // The packet that completed the handshake has brought the flow's first bytes, maybe
+            // all.
             self.read(key)?;
         } else if connection.state == State::Open {
             self.stands_by(key);

@@ -176,8 +176,8 @@ pub(super) fn declare(socket: impl AsFd, bytes: u64, class: Class) -> Result<()>
     })
 }
 
-/// Tells weft's programs in how much time the flow has to be done. If that has passed, in a nanosecond: it
-/// is late. `None` takes back what was said of the flow before.
+/// Tells weft's programs in how much time the flow has to be done. If that has passed, in a
+/// nanosecond: it is late. `None` takes back what was said of the flow before.
 pub(super) fn declare_deadline(socket: impl AsFd, time: Option<Duration>) -> Result<()> {
     let said = match time {
         Some(time) => weft_socket::deadline_in(socket, time.max(Duration::from_nanos(1))),
@@ -196,17 +196,18 @@ pub(super) fn begin_connect(socket: &OwnedFd, from: SocketAddr, to: SocketAddr) 
 }
 
 /// The acknowledgement that completes the handshake goes with the first data, which has to follow
-/// at once. On its own it would be on the wire when the flow begins, and the flow's first byte would
-/// wait for it: 84 bytes of wire, more than a hundredth of a short flow's time.
+/// at once. On its own it would be on the wire when the flow begins, and the flow's first byte
+/// would wait for it: 84 bytes of wire, more than a hundredth of a short flow's time.
 pub(super) fn acknowledge_with_data(socket: &OwnedFd) -> Result<()> {
     let off = 0_u32;
     weft_socket::set_u32(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, off)
         .map_err(system("setting TCP_QUICKACK"))
 }
 
-/// Asks the peer how much it takes. The window in a SYN is never scaled (RFC 7323, §2.2), so that a connection on which
-/// nothing was said yet knows of 64 kB at most, and its first flow would wait for an acknowledgement once it has sent as much.
-/// Whether it was asked, which takes CAP_NET_ADMIN.
+/// Asks the peer how much it takes. The window in a SYN is never scaled (RFC 7323, §2.2), so that a
+/// connection on which nothing was said yet knows of 64 kB at most, and its first flow would wait
+/// for an acknowledgement once it has sent as much. Whether it was asked, which takes
+/// CAP_NET_ADMIN.
 pub(super) fn ask_window(socket: &TcpStream) -> bool {
     let set =
         |repair: u32| weft_socket::set_u32(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, repair);
@@ -245,8 +246,8 @@ pub(super) fn discard(socket: &TcpStream, bytes: u64) -> nix::Result<u64> {
 const UNREAD: u64 = 64 << 10;
 
 /// The socket is readable when so many bytes are there (`SO_RCVLOWAT`), rather than at each packet:
-/// a wakeup for a packet costs as much as the packet. Returns how many, less than asked where that is
-/// a good part of the receive buffer: what is unread narrows the window.
+/// a wakeup for a packet costs as much as the packet. Returns how many, less than asked where that
+/// is a good part of the receive buffer: what is unread narrows the window.
 pub(super) fn tell_from(socket: &TcpStream, bytes: u64) -> Result<u64> {
     let buffer = getsockopt(socket, sockopt::RcvBuf).map_err(system("reading SO_RCVBUF"))?;
     let bytes = bytes.min(UNREAD).min(buffer as u64 / 16).max(1);

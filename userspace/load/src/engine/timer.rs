@@ -86,8 +86,8 @@ impl AsFd for Alarm {
 
 /// Something that happens every so often: once in each period, of which the first begins at a time,
 /// but within it now sooner and now later, in its first half. Something that is itself as regular,
-/// such as the kernel's tick, by which it counts idle time, would else always fall together with it,
-/// or never.
+/// such as the kernel's tick, by which it counts idle time, would else always fall together with
+/// it, or never.
 #[derive(Debug)]
 pub(super) struct Period {
     every: u64,

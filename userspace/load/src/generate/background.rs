@@ -24,7 +24,8 @@ pub(super) struct BackgroundFlows {
     until: Option<Until>,
 }
 
-/// A flow. Those that wait for others are the workload's first, so that their places are their numbers.
+/// A flow. Those that wait for others are the workload's first, so that their places are their
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
     pub(super) flow: TraceFlow,

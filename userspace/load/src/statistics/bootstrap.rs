@@ -2,15 +2,16 @@
 
 //! How well flows tell a percentile.
 //!
-//! Flows that are near in time meet the same queues, so they are not independent, and a percentile of a
-//! few runs has no simple distribution. Flows are therefore cut into blocks of successive ones, and whole
-//! blocks are drawn again with replacement (the block bootstrap; Künsch, The Jackknife and the Bootstrap
-//! for General Stationary Observations, 1989): the percentile of each such sample is a replicate, and the
-//! middle 95 % of the replicates are the interval (Efron's percentile interval).
+//! Flows that are near in time meet the same queues, so they are not independent, and a percentile
+//! of a few runs has no simple distribution. Flows are therefore cut into blocks of successive
+//! ones, and whole blocks are drawn again with replacement (the block bootstrap; Künsch, The
+//! Jackknife and the Bootstrap for General Stationary Observations, 1989): the percentile of each
+//! such sample is a replicate, and the middle 95 % of the replicates are the interval (Efron's
+//! percentile interval).
 //!
-//! Draws come from a fixed seed and depend on nothing but the number of blocks. So two schemes' samples of
-//! the same flows have the same blocks drawn, and the quotients of their replicates are those of a paired
-//! bootstrap.
+//! Draws come from a fixed seed and depend on nothing but the number of blocks. So two schemes'
+//! samples of the same flows have the same blocks drawn, and the quotients of their replicates are
+//! those of a paired bootstrap.
 
 use std::num::NonZeroU32;
 
@@ -50,8 +51,8 @@ pub struct Bounds {
 }
 
 impl Blocks {
-    /// Numbers with their blocks, which are below `count`; NaN and what is in no block are left out. `None`
-    /// of no block.
+    /// Numbers with their blocks, which are below `count`; NaN and what is in no block are left
+    /// out. `None` of no block.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = (f64, u32)>, count: u32) -> Option<Self> {
         let count = NonZeroU32::new(count)?;
@@ -67,8 +68,8 @@ impl Blocks {
         Sorted(self.sorted.iter().map(|(value, _)| *value).collect())
     }
 
-    /// For each of these shares, which increase, the percentiles of all samples, in the order in which
-    /// they are drawn. A sample without a number has NaN.
+    /// For each of these shares, which increase, the percentiles of all samples, in the order in
+    /// which they are drawn. A sample without a number has NaN.
     #[must_use]
     pub fn replicates(&self, shares: &[f64]) -> Vec<Vec<f64>> {
         let mut rng = random::stream(0, Stream::Bootstrap);
@@ -84,8 +85,8 @@ impl Blocks {
         replicates
     }
 
-    /// The percentiles of what has each block so many times: as [`Sorted::percentile`] would have them of
-    /// the numbers, each as often.
+    /// The percentiles of what has each block so many times: as [`Sorted::percentile`] would have
+    /// them of the numbers, each as often.
     fn sample(&self, times: &[u64], shares: &[f64], replicates: &mut [Vec<f64>]) {
         let of = |block: u32| times[block as usize];
         let all: u64 = self.sorted.iter().map(|(_, block)| of(*block)).sum();
@@ -125,7 +126,8 @@ impl Blocks {
     }
 }
 
-/// The middle `level` of replicates, for example 0.95. `None` if one is not finite, or there is none.
+/// The middle `level` of replicates, for example 0.95. `None` if one is not finite, or there is
+/// none.
 #[must_use]
 pub fn middle(replicates: impl IntoIterator<Item = f64>, level: f64) -> Option<Bounds> {
     let values: Vec<f64> = replicates.into_iter().collect();

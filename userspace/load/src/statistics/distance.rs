@@ -47,7 +47,8 @@ mod tests {
         assert_eq!(distance(&one, &sorted(&[9.0])), Some(1.0));
         // Up to 2 are a half of the one and nothing of the other.
         assert_eq!(distance(&one, &sorted(&[2.5, 3.0])), Some(0.5));
-        // Of other sizes, with ties: at 3 three quarters against a third, at 2 a half against a third.
+        // Of other sizes, with ties: at 3 three quarters against a third, at 2 a half against a
+        // third.
         let other = sorted(&[2.0, 4.0, 4.0]);
         let found = distance(&one, &other).unwrap();
         assert!((found - (0.75 - 1.0 / 3.0)).abs() < 1e-12, "{found}");

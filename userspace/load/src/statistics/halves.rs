@@ -19,14 +19,15 @@ pub struct Halves {
     pub first: f64,
     /// Of the second.
     pub second: f64,
-    /// Whether they differ by no more than chance explains: Welch's t test at 0.1 % between the means of
-    /// ten batches of each (of successive flows, which are not independent; their batches nearly are).
+    /// Whether they differ by no more than chance explains: Welch's t test at 0.1 % between the
+    /// means of ten batches of each (of successive flows, which are not independent; their batches
+    /// nearly are).
     pub agree: bool,
 }
 
 impl Halves {
-    /// Of values in the order in which their flows began. `None` of fewer than 40, or of what is not
-    /// finite.
+    /// Of values in the order in which their flows began. `None` of fewer than 40, or of what is
+    /// not finite.
     #[must_use]
     pub fn new(values: &[f64]) -> Option<Self> {
         if values.len() < 4 * BATCHES || values.iter().any(|value| !value.is_finite()) {

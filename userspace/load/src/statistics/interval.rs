@@ -24,8 +24,8 @@ impl Interval {
     }
 }
 
-/// The confidence interval of the mean of independent values, one for each seed, by Student's t with
-/// n - 1 degrees of freedom: exact if they are normal, which means over many flows nearly are.
+/// The confidence interval of the mean of independent values, one for each seed, by Student's t
+/// with n - 1 degrees of freedom: exact if they are normal, which means over many flows nearly are.
 /// `level` is the probability, for example 0.95. `None` of fewer than two values, of ones that are
 /// not finite, and for a level that is not between 0 and 1.
 #[must_use]
@@ -47,9 +47,9 @@ pub fn mean_interval(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-/// The standard deviation (over n - 1) of independent values and its confidence interval by the chi-square
-/// distribution with n - 1 degrees of freedom: exact if they are normal. `level` and `None` as of
-/// [`mean_interval`].
+/// The standard deviation (over n - 1) of independent values and its confidence interval by the
+/// chi-square distribution with n - 1 degrees of freedom: exact if they are normal. `level` and
+/// `None` as of [`mean_interval`].
 #[must_use]
 pub fn deviation_interval(values: &[f64], level: f64) -> Option<(f64, Bounds)> {
     mean_interval(values, level)?;

@@ -85,8 +85,8 @@ impl fmt::Display for TcCommand {
     }
 }
 
-/// The same line with whole words for what it is about and what is done: `tc` takes their beginnings, and
-/// the first that fits.
+/// The same line with whole words for what it is about and what is done: `tc` takes their
+/// beginnings, and the first that fits.
 pub(super) fn canonical(mut words: Vec<&str>) -> Vec<&str> {
     const OBJECTS: [&str; 4] = ["qdisc", "class", "filter", "chain"];
     const VERBS: [&str; 5] = ["add", "change", "replace", "link", "delete"];

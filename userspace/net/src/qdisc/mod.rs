@@ -16,9 +16,9 @@
 //! `tc qdisc show` prints is read, too: `limit 24p`, and the whole line.
 //!
 //! What is not known here is `tc`'s own business: another kind, a class, a filter, and a line of a
-//! known kind with a word or a value that this module does not read. Such a line is given to `tc` as
-//! it is. If `tc` refuses it, the message also has what this module makes of it. Options of weft's own
-//! qdiscs are all known: they are refused here.
+//! known kind with a word or a value that this module does not read. Such a line is given to `tc`
+//! as it is. If `tc` refuses it, the message also has what this module makes of it. Options of
+//! weft's own qdiscs are all known: they are refused here.
 //!
 //! What a line does not say has `tc`'s and the kernel's defaults. One request differs from `tc`'s
 //! and means the same: that for `tbf` goes without rate tables, which kernels since 3.8 do not look
@@ -53,8 +53,8 @@ impl Handle {
     /// None named: the kernel chooses one.
     pub const NONE: Self = Self(0);
 
-    /// A qdisc's own number, as `tc` reads it: hexadecimal, with a colon or without; it does not look at
-    /// what follows the colon.
+    /// A qdisc's own number, as `tc` reads it: hexadecimal, with a colon or without; it does not
+    /// look at what follows the colon.
     fn of_qdisc(text: &str) -> Option<Self> {
         let (major, _) = text.split_once(':').unwrap_or((text, ""));
         let major = hexadecimal(major).filter(|&major| major != 0)?;
@@ -96,7 +96,8 @@ impl fmt::Display for Handle {
 /// A line of a port's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A qdisc of a kind that is known here. It goes to the kernel with all else that its node gets.
+    /// A qdisc of a kind that is known here. It goes to the kernel with all else that its node
+    /// gets.
     Qdisc(QdiscCommand),
     /// What `tc` is started for.
     Tc(TcCommand),
@@ -277,8 +278,8 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Command>> {
     Ok(commands)
 }
 
-/// The command of one line, without its comment; `None` if there is none. `place` is the file and the
-/// line's number.
+/// The command of one line, without its comment; `None` if there is none. `place` is the file and
+/// the line's number.
 ///
 /// # Errors
 ///

@@ -2,8 +2,8 @@
 
 //! Rates, sizes and times as `tc` reads them (iproute2's `get_rate64`, `get_size`, `get_time`,
 //! `get_time64`): a number that may have decimals and a unit in any case. Of sizes and of times in
-//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit: those
-//! are read as `double`, by hand, so that the kernel is sent the bytes that `tc` sends.
+//! nanoseconds, what `tc` would cut off is refused here; of the others, only what does not fit:
+//! those are read as `double`, by hand, so that the kernel is sent the bytes that `tc` sends.
 
 use weft_words::quantity;
 

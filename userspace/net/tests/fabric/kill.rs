@@ -42,8 +42,8 @@ fn spawn() -> Child {
         .expect("a child")
 }
 
-/// Kills a child once it has made so many namespaces, or once it has removed all but so many; sooner if it ends. The
-/// moments are the child's own, so that a busy machine does not move them.
+/// Kills a child once it has made so many namespaces, or once it has removed all but so many;
+/// sooner if it ends. The moments are the child's own, so that a busy machine does not move them.
 fn killed_at(moment: usize, removing: bool) {
     let mut child = spawn();
     let mut complete = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hosts that are machines of their own. What stands for a machine here is a network namespace without a name that has
-//! one interface, a tap device; threads carry frames between that and the tap of the host, as a VM's
-//! monitor does.
+//! Hosts that are machines of their own. What stands for a machine here is a network namespace
+//! without a name that has one interface, a tap device; threads carry frames between that and the
+//! tap of the host, as a VM's monitor does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};

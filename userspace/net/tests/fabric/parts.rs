@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fabric over several machines. What stands for a machine here is a thread with network and mount namespaces of its own;
-//! a pair of veth is the cable between two.
+//! A fabric over several machines. What stands for a machine here is a thread with network and
+//! mount namespaces of its own; a pair of veth is the cable between two.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::{Barrier, mpsc};
@@ -45,7 +45,8 @@ fn bound(testbed: &Testbed, host: &str, address: IpAddr) -> UdpSocket {
     socket
 }
 
-/// Both machines' parts, made by `weave`: whoever is here sends to whoever is there, packets as long as the fabric's.
+/// Both machines' parts, made by `weave`: whoever is here sends to whoever is there, packets as
+/// long as the fabric's.
 fn reach_each_other(weave: fn(&Plan)) {
     let (say, hear) = mpsc::channel();
     let both = Barrier::new(2);

@@ -151,7 +151,8 @@ pub(crate) fn one_that_cannot_be_started_or_ends_at_once_leaves_nothing() {
         ("h0", "exec sleep 1000"),
         ("h1", "echo no such option; exit 2"),
     ];
-    // `up` looks at what it started for a tenth of a second. On a busy machine a shell may begin later: then again.
+    // `up` looks at what it started for a tenth of a second. On a busy machine a shell may begin
+    // later: then again.
     let mut error = None;
     until("it ends at once", || {
         error = up(&plan_with("failed", &scripts), None).err();

@@ -99,7 +99,8 @@ pub(crate) fn names(directory: &str) -> Vec<String> {
     names
 }
 
-/// Processes that say they are a testbed's: its name, and their number. They have the tests' `/run`.
+/// Processes that say they are a testbed's: its name, and their number. They have the tests'
+/// `/run`.
 pub(crate) fn processes() -> Vec<(String, u32)> {
     let run = |root: &str| fs::metadata(format!("{root}/run")).map(|it| it.dev());
     let here = run("").expect("a folder");

@@ -846,7 +846,8 @@ fn a_packet_is_seen_at_each_node_that_it_comes_to() {
                 visits.push((seen.packet, seen.time_ns, seen.hops_left, names[seen.place]));
             })
             .unwrap();
-        // What comes back is on its way to another; neighbours are known, so that nothing asks for them.
+        // What comes back is on its way to another; neighbours are known, so that nothing asks for
+        // them.
         visits.sort();
         assert_eq!(visits.len(), 6, "{visits:?}");
         assert!(visits.iter().all(|(packet, ..)| *packet == visits[0].0));
@@ -909,8 +910,8 @@ fn a_packet_that_comes_at_once_has_the_time_at_which_it_came() {
     remove("punctual");
 }
 
-/// Keeps the calling thread on its processor, whose workers of the kernel wait until it sleeps. Without the privilege it is
-/// as it was.
+/// Keeps the calling thread on its processor, whose workers of the kernel wait until it sleeps.
+/// Without the privilege it is as it was.
 fn before_all_others() {
     let mut here = CpuSet::new();
     here.set(sched_getcpu().unwrap()).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A QUIC client and server, as anybody would write them with quinn: `quic-example serve ADDRESS:PORT`
-//! sends as many bytes as it is asked for, `quic-example get HOST:PORT BYTES` asks, and prints how long
-//! it took. They know nothing of weft.
+//! A QUIC client and server, as anybody would write them with quinn: `quic-example serve
+//! ADDRESS:PORT` sends as many bytes as it is asked for, `quic-example get HOST:PORT BYTES` asks,
+//! and prints how long it took. They know nothing of weft.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;

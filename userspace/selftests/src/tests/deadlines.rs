@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results have it.
+//! Flows with deadlines: what hosts that know them make of them, as the deadlines in the results
+//! have it.
 
 use std::path::PathBuf;
 
@@ -35,8 +36,8 @@ fn pairs(folder: &Folder, count: u64, bytes: u64, pair: [&str; 2]) -> Result<Pat
     folder.write("pairs", &(0..count).map(line).collect::<String>())
 }
 
-/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times of the longer; also as a
-/// line of the report.
+/// How much sooner the flow of each pair with the earlier deadline ended than the other, in times
+/// of the longer; also as a line of the report.
 fn sooner(cx: &Context, trace: &std::path::Path, words: &str) -> Result<Vec<f64>> {
     let trace = trace.display();
     let words = format!("{FABRIC} --trace {trace} --warm-up 0 {words}");
@@ -82,8 +83,9 @@ fn with_pase_the_earlier_deadline_of_two_goes_first(cx: &Context) -> Result<()> 
     Ok(())
 }
 
-/// The loader gives maps no names where it cannot read the kernel's release, as `7.3-amd64`, or where that
-/// says that the kernel is too old for names. What applications say of their flows is known all the same.
+/// The loader gives maps no names where it cannot read the kernel's release, as `7.3-amd64`, or
+/// where that says that the kernel is too old for names. What applications say of their flows is
+/// known all the same.
 fn it_does_so_where_the_maps_have_no_names(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
@@ -109,8 +111,9 @@ fn with_pfabric_it_does_so_at_a_switch(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Two long flows share a port that marks, and would both take some 32 ms. The one that is nearer its deadline takes what
-/// it needs and no more, and windows of 15 packets are reduced by whole ones: it is some hundredths sooner.
+/// Two long flows share a port that marks, and would both take some 32 ms. The one that is nearer
+/// its deadline takes what it needs and no more, and windows of 15 packets are reduced by whole
+/// ones: it is some hundredths sooner.
 fn with_d2tcp_the_earlier_deadline_gets_more(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fastpass's promise: hardly anything waits at a switch; and a link that fails is found, and avoided.
+//! Fastpass's promise: hardly anything waits at a switch; and a link that fails is found, and
+//! avoided.
 
 use std::path::PathBuf;
 
@@ -27,26 +28,29 @@ const TIMESLOT_NS: u64 = 1_270;
 
 /// Of a full frame.
 const FRAME: u64 = 1514;
-/// The most frames that may wait at a port; and two of them or more, and three, in so many of a hundred samples.
+/// The most frames that may wait at a port; and two of them or more, and three, in so many of a
+/// hundred samples.
 const MOST: u64 = 4;
 const TWO: f64 = 1.5;
 const THREE: f64 = 0.1;
 
-/// What waits at switches' ports, beside the frame that is being sent, and without what hosts and the arbiter tell each other.
+/// What waits at switches' ports, beside the frame that is being sent, and without what hosts and
+/// the arbiter tell each other.
 struct Waiting {
     /// Packets dropped, as samples tell: at any port.
     drops: u64,
     /// Bytes at the port that has most.
     most: u64,
-    /// In how many of a hundred samples of ports that are not empty two frames or more wait, and three.
+    /// In how many of a hundred samples of ports that are not empty two frames or more wait, and
+    /// three.
     two: f64,
     three: f64,
 }
 
 impl Waiting {
     fn under(topology: &str, scheme: &str) -> Result<Self> {
-        // Slowed so much that what an arbiter computes, where that takes time, is little of a packet's. Where packets
-        // are dropped, a flow's timeouts may double a few times.
+        // Slowed so much that what an arbiter computes, where that takes time, is little of a
+        // packet's. Where packets are dropped, a flow's timeouts may double a few times.
         let run = weft::run(&format!(
             "{topology} --dilation {DILATION} --scheme {scheme} --workload fixed:30kB --load 0.9 --flows 300 --sample 5us \
              --patience 50ms"
@@ -117,8 +121,8 @@ fn skewed(folder: &Folder, name: &str, ns: u64) -> Result<PathBuf> {
     folder.scheme(name, &toml)
 }
 
-/// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any egress" at a time
-/// (§6.3): while one is sent, the other waits.
+/// "If all clocks are either accurate or one timeslot fast, at most two packets will arrive at any
+/// egress" at a time (§6.3): while one is sent, the other waits.
 fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let folder = Folder::new()?;
@@ -142,7 +146,8 @@ fn queues_at_switches_grow_by_what_hosts_clocks_are_apart(cx: &Context) -> Resul
     Ok(())
 }
 
-/// The window in a SYN tells 64 kB at most; a connection that is opened ahead has asked for more before its first flow.
+/// The window in a SYN tells 64 kB at most; a connection that is opened ahead has asked for more
+/// before its first flow.
 fn flows_of_any_size_are_limited_by_no_buffer_on_connections_that_are_there(
     cx: &Context,
 ) -> Result<()> {
@@ -177,9 +182,10 @@ struct Found {
 /// How slow the fabric with a link that fails is.
 const SLOW: u64 = 5_000;
 
-/// "Since packet errors can be detected quickly, failure detection and mitigation times can be made extremely short, on the order of milliseconds"
-/// (§5.2). From the third to the eleventh millisecond of the fabric nothing that comes by a link arrives, in either direction, and
-/// neither end knows of it.
+/// "Since packet errors can be detected quickly, failure detection and mitigation times can be made
+/// extremely short, on the order of milliseconds" (§5.2). From the third to the eleventh
+/// millisecond of the fabric nothing that comes by a link arrives, in either direction, and neither
+/// end knows of it.
 fn a_link_that_loses_all_packets_is_found_avoided_and_used_again_when_it_is_cleared(
     cx: &Context,
 ) -> Result<()> {

@@ -42,8 +42,8 @@ fn scheme(folder: &Folder, name: &str, parameters: &str, lines: &str) -> Result<
     Ok(place)
 }
 
-/// Weaves a fabric, in which a switch's port says `words` of its qdiscs, classes and filters; and runs
-/// flows on it, all of which arrive.
+/// Weaves a fabric, in which a switch's port says `words` of its qdiscs, classes and filters; and
+/// runs flows on it, all of which arrive.
 fn carries(cx: &Context, scheme: &str, words: &[&str]) -> Result<()> {
     let woven = Up::new("foreign", &format!("{FABRIC} --scheme {scheme}"))?;
     let mut said = String::new();

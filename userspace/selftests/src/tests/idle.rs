@@ -20,9 +20,9 @@ tests![
 
 /// Bytes: 1 packet, 2, the first window and its next packet, many.
 const SIZES: [u64; 7] = [1, 1_448, 1_460, 17_000, 30_000, 100_000, 1_000_000];
-/// How far from the best possible a flow's time may be. What the processor takes for the packets of a
-/// handshake and of one byte is a hundredth of their way on a fabric slowed 1000 times; so these are
-/// slower.
+/// How far from the best possible a flow's time may be. What the processor takes for the packets of
+/// a handshake and of one byte is a hundredth of their way on a fabric slowed 1000 times; so these
+/// are slower.
 const TOLERANCE: f64 = 0.01;
 /// A flow of `SIZES` takes less than this at 1 Gbit/s, ns.
 const SPACING_PER_BYTE: u64 = 9;

@@ -13,7 +13,8 @@ tests![
     an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks,
 ];
 
-/// Eight flows to one host at once: an incast's have one queue if they are labelled, and only they are.
+/// Eight flows to one host at once: an incast's have one queue if they are labelled, and only they
+/// are.
 fn an_incasts_flows_say_so_and_share_a_queue_under_a_scheme_that_asks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     let most = |scheme: &str, flows: &str| -> Result<u32> {

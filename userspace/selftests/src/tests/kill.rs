@@ -25,8 +25,8 @@ tests![
 const TESTBED: &str = "killed";
 /// Names that look like the testbed's, and others.
 const FOREIGN: [&str; 4] = ["foreign", "weft", "weft-killer-h0", "killed-h0"];
-/// Moments. Loading programs is nearly all that takes time where a scheme has some, and one moment of
-/// it is as good as another, so that of 50 most are for the rest.
+/// Moments. Loading programs is nearly all that takes time where a scheme has some, and one moment
+/// of it is as good as another, so that of 50 most are for the rest.
 const MANY: u32 = 44;
 const LARGE: u32 = 6;
 const WITHOUT_PROGRAMS: u32 = 47;
@@ -61,12 +61,14 @@ fn run(cx: &Context, words: &str, moments: u32) -> Result<()> {
 }
 
 fn killed(cx: &Context, words: &str, moments: u32) -> Result<()> {
-    // pktgen has a thread of each processor for each namespace, and says so if whoever makes one is killed meanwhile.
+    // pktgen has a thread of each processor for each namespace, and says so if whoever makes one is
+    // killed meanwhile.
     cx.expect_kernel_message("pktgen: ");
     let foreign = Foreign::make()?;
     let words = format!("{words} --testbed {TESTBED}");
     let before = Machine::now()?;
-    // Whose clock it is decides when a run weaves and sends: it would be killed while it waits for that.
+    // Whose clock it is decides when a run weaves and sends: it would be killed while it waits for
+    // that.
     let command = || {
         let mut command = weft::command(&words);
         command.env_remove("WEFT_CLOCK").stdout(Stdio::null());

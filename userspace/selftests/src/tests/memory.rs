@@ -42,7 +42,8 @@ fn ten_thousand_flows_take_less_than_300_mb(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// How much all sockets may have, in pages: below which it is not short any more, from which it is short, and most.
+/// How much all sockets may have, in pages: below which it is not short any more, from which it is
+/// short, and most.
 struct TcpMemory(String);
 
 impl TcpMemory {

@@ -13,8 +13,8 @@ tests![
 ];
 
 /// Incasts wait for longer than TCP does. Nothing is lost, so all that a timeout sends again is the
-/// segment that it is for: more of them were sent again where what came first, by another queue, told
-/// the sender of a gap, and what came later was thrown away for its timestamp.
+/// segment that it is for: more of them were sent again where what came first, by another queue,
+/// told the sender of a gap, and what came later was thrown away for its timestamp.
 fn what_bfc_holds_is_not_overtaken_by_what_is_sent_again(cx: &Context) -> Result<()> {
     let run = weft::run(
         "rack:hosts=16,rate=10gbit,delay=3us --dilation 1000 --scheme bfc --set rto_min=200us --workload \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PASE's scheme: what its arbitrators at switches do for flows of several hosts, and what happens when they
-//! are gone, or not heard.
+//! PASE's scheme: what its arbitrators at switches do for flows of several hosts, and what happens
+//! when they are gone, or not heard.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -82,8 +82,8 @@ fn each_class_has_a_band_of_its_own_at_a_switch(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// A trace, in which at each of these times (ms of the fabric) a long flow of `long` begins, and soon after it a
-/// shorter one of `short`, to a third.
+/// A trace, in which at each of these times (ms of the fabric) a long flow of `long` begins, and
+/// soon after it a shorter one of `short`, to a third.
 fn trace(folder: &Folder, times: &[u64], [long, short, to]: [u32; 3]) -> Result<PathBuf> {
     let line = |&ms: &u64| {
         let ns = ms * 1_000_000;
@@ -105,7 +105,8 @@ fn shorter(run: &Recorded) -> Result<Vec<f64>> {
     slowdowns.map(|it| it.context("it did not end")).collect()
 }
 
-/// A scheme that is `pase` with arbitrators that live as a script says, which has their command line as "$@".
+/// A scheme that is `pase` with arbitrators that live as a script says, which has their command
+/// line as "$@".
 fn living(folder: &Folder, script: &str) -> Result<PathBuf> {
     let own = weft::description("pase")?;
     let (_, command) = own.split_once("run = \"").context("it has no process")?;
@@ -124,8 +125,9 @@ fn run_trace(scheme: &Path, fabric: &str, trace: &Path) -> Result<Recorded> {
     ))
 }
 
-/// Under the model clock the first flow begins some 5 s after they do (`randomness`), and the others
-/// 6.5 s after one another: they are killed between the first two, and there again before the third.
+/// Under the model clock the first flow begins some 5 s after they do (`randomness`), and the
+/// others 6.5 s after one another: they are killed between the first two, and there again before
+/// the third.
 fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_gone(
     cx: &Context,
 ) -> Result<()> {
@@ -144,8 +146,8 @@ fn the_shorter_flow_of_two_hosts_goes_first_but_for_while_the_arbitrators_are_go
     Ok(())
 }
 
-/// In the second fabric the trunk of a rack is what both need; in the third that of a pod, which is arbitrated in
-/// another rack than the flows' own.
+/// In the second fabric the trunk of a rack is what both need; in the third that of a pod, which is
+/// arbitrated in another rack than the flows' own.
 fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
     weft::require_programs()?;
     for (fabric, flows) in [
@@ -173,7 +175,8 @@ fn it_does_so_with_ipv6_and_between_racks(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The mean slowdown of the measured flows, all of which end, and the share of packets that were lost.
+/// The mean slowdown of the measured flows, all of which end, and the share of packets that were
+/// lost.
 fn ends(cx: &Context, scheme: &str) -> Result<(f64, f64)> {
     let run = weft::run(&format!("{FABRIC} --scheme {scheme} {LOAD}"))?;
     // Others only keep up the load.
@@ -284,8 +287,8 @@ fn who_is_not_privileged_is_not_heard(cx: &Context) -> Result<()> {
         };
         let counts = [more("from_arbitrators"), more("ignored"), more("updates")];
         cx.note(format!("{node}, {heard}: {counts:?}"));
-        // Of those that are heard one is an answer to what nobody asked; the first asks two links, the trunk
-        // down and the receiver's.
+        // Of those that are heard one is an answer to what nobody asked; the first asks two links,
+        // the trunk down and the receiver's.
         let expected = if heard { [3, 1, 2] } else { [0, 3, 0] };
         ensure!(counts == expected, "{node}: {counts:?}");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From a sweep to a page: `weft run` of several schemes and seeds, and what `compare`, `export` and
-//! `report` make of the files that it writes.
+//! From a sweep to a page: `weft run` of several schemes and seeds, and what `compare`, `export`
+//! and `report` make of the files that it writes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -310,7 +310,8 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
             path.detoured, path.packets
         ));
         ensure!(path.missed == 0, "{} were missed", path.missed);
-        // All flows are to it. One counts the nodes that a packet came by, the other the hops that it had left.
+        // All flows are to it. One counts the nodes that a packet came by, the other the hops that
+        // it had left.
         let counted = run.flows.iter().filter_map(|flow| flow.hops);
         let (packets, detoured) = counted.fold((0, 0), |(packets, detoured), hops| {
             (packets + hops.packets, detoured + hops.detoured)
@@ -361,7 +362,8 @@ fn a_packets_path_is_in_the_results(cx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks alone.
+/// What all flows to one host make of its port, as its scheme has it: detours with marks, or marks
+/// alone.
 fn marks_and_detours_are_in_the_results(cx: &Context) -> Result<()> {
     for (scheme, detours) in [("dibs", true), ("cubic-codel", false)] {
         let folder = Folder::new()?;

@@ -19,11 +19,13 @@ tests![
 const RATE: f64 = 10e9;
 const MTU: u32 = 1500;
 
-/// How long each of the flows takes that arrive then, if a processor that takes `work` for one alone is shared
-/// evenly by all that are there (L. Kleinrock, Queueing Systems, volume II, 1976, §4.4): the first to come is the
-/// first to go, as all have the same work. All in ns; arrivals in order.
+/// How long each of the flows takes that arrive then, if a processor that takes `work` for one
+/// alone is shared evenly by all that are there (L. Kleinrock, Queueing Systems, volume II, 1976,
+/// §4.4): the first to come is the first to go, as all have the same work. All in ns; arrivals in
+/// order.
 fn processor_sharing(arrivals: &[u64], work: f64) -> Vec<f64> {
-    // What a flow that was there from the beginning has got, and how much that will be when each that is there goes.
+    // What a flow that was there from the beginning has got, and how much that will be when each
+    // that is there goes.
     let (mut now, mut got) = (0.0, 0.0);
     let mut there: VecDeque<f64> = VecDeque::new();
     let mut times = Vec::new();
@@ -50,8 +52,8 @@ fn processor_sharing(arrivals: &[u64], work: f64) -> Vec<f64> {
     }
 }
 
-/// As the experiment `mg1-ps`. What flows do not share is the first packet's way through the first link, and both
-/// delays.
+/// As the experiment `mg1-ps`. What flows do not share is the first packet's way through the first
+/// link, and both delays.
 fn flows_take_what_processor_sharing_of_their_arrivals_gives(cx: &Context) -> Result<()> {
     let words = "rack:hosts=5,rate=10gbit,delay=1us --dilation 1000 --scheme ideal-fq --workload fixed:100kB \
                  --pairs all-to-one:h0 --connection pair:16 --load 0.6 --flows 400 --sample 0ns";

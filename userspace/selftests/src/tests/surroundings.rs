@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Machines that are not as new: modules are loaded, variables tuned, limits low. A fabric is the same on
-//! them, or weft says what it is not.
+//! Machines that are not as new: modules are loaded, variables tuned, limits low. A fabric is the
+//! same on them, or weft says what it is not.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -222,7 +222,8 @@ fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
     };
     let (before, after) = (mean(&plain), mean(&other));
     cx.note(format!("mean slowdown {before} as new, {after} tuned"));
-    // Other instructions have been counted before; inherited, these variables made it several times as much.
+    // Other instructions have been counted before; inherited, these variables made it several times
+    // as much.
     ensure!((before / after - 1.0).abs() < 0.02, "{before} and {after}");
     Ok(())
 }

@@ -25,7 +25,8 @@ struct Step {
     shown: Option<String>,
 }
 
-/// The steps of all blocks: a block of `sh` is commands, in a block of `console` these begin with `# `.
+/// The steps of all blocks: a block of `sh` is commands, in a block of `console` these begin with
+/// `# `.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for block in page.split("\n```").skip(1).step_by(2) {

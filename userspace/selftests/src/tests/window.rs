@@ -13,7 +13,8 @@ tests![
     ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way,
 ];
 
-/// Two long flows meet at a receiver's port: what waits there is at most what both have on their way.
+/// Two long flows meet at a receiver's port: what waits there is at most what both have on their
+/// way.
 fn ideal_fair_queueing_has_one_bdp_of_a_flow_on_its_way(cx: &Context) -> Result<()> {
     const WINDOW: u64 = 20;
     const PACKET: u64 = 1514;

@@ -131,8 +131,8 @@ fn the_list_of_options_is_the_tables() {
     }
 }
 
-/// Checks that the page explains each key that `tc -j -s` prints of a configuration and of statistics; returns
-/// how many there are of it and of each of them.
+/// Checks that the page explains each key that `tc -j -s` prints of a configuration and of
+/// statistics; returns how many there are of it and of each of them.
 fn explained(qdisc: &'static Qdisc, config: &impl Configuration, stats: &[&[u8]]) -> Vec<usize> {
     let (_, json) = shown(qdisc, &bytes(|message| config.put(message).unwrap()));
     let told = stats

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Errors on purpose, one at a time: insmod control.ko what=NAME. Does the kernel report them? The list of names, and of
- * what each has to make the kernel say, is in selftests/guest/src/detectors.rs.
+ * Errors on purpose, one at a time: insmod control.ko what=NAME. Does the kernel report them? The
+ * list of names, and of what each has to make the kernel say, is in
+ * selftests/guest/src/detectors.rs.
  */
 #include <linux/delay.h>
 #include <linux/list.h>

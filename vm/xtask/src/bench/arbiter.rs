@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench arbiter`: what a timeslot costs Fastpass's arbiter, beside the authors' algorithms.
+//! `cargo xtask bench arbiter`: what a timeslot costs Fastpass's arbiter, beside the authors'
+//! algorithms.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench clocks`: the same flows under the counted-instruction clock and under the model
-//! clock, and whether what comes of them is the same.
+//! `cargo xtask bench clocks`: the same flows under the counted-instruction clock and under the
+//! model clock, and whether what comes of them is the same.
 
 use std::fs;
 use std::io::ErrorKind;

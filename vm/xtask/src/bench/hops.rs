@@ -2,9 +2,10 @@
 
 //! `cargo xtask bench hops`: processor time that the model clock takes for a data packet and hop.
 //!
-//! A hop is a data segment that crosses a link: what a flow needs if nothing is lost. Acknowledgements
-//! and what is sent again are in the time and not in the count. The time is that of all of the guest's
-//! processes on the host, user and system: also the kernel's start and the fabric's.
+//! A hop is a data segment that crosses a link: what a flow needs if nothing is lost.
+//! Acknowledgements and what is sent again are in the time and not in the count. The time is that
+//! of all of the guest's processes on the host, user and system: also the kernel's start and the
+//! fabric's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -129,8 +130,8 @@ struct Figure {
     wall_seconds: f64,
     /// Processor microseconds for a hop.
     us_per_hop: f64,
-    /// What the guest's kernel had of the host's memory, the guest's own included; `null` if a process
-    /// before it had more, and so nothing is known.
+    /// What the guest's kernel had of the host's memory, the guest's own included; `null` if a
+    /// process before it had more, and so nothing is known.
     memory_mib: Option<u64>,
 }
 
@@ -145,8 +146,8 @@ struct Report {
 /// Runs it.
 ///
 /// # Errors
-/// If no point has the name that is asked for, a guest cannot be built, or none of them runs. The exit status is 1
-/// if one of several does not.
+/// If no point has the name that is asked for, a guest cannot be built, or none of them runs. The
+/// exit status is 1 if one of several does not.
 pub(crate) fn run(cache: &Cache, options: &BenchHops) -> Result<u8> {
     let wanted = |point: &&Point| {
         options
@@ -255,7 +256,8 @@ struct Flow {
 /// What a segment carries with timestamps, at Ethernet's MTU.
 const SEGMENT: u64 = 1448;
 
-/// Data segments of a flow times the links that they cross, where so many hosts are at a switch, and in a pod.
+/// Data segments of a flow times the links that they cross, where so many hosts are at a switch,
+/// and in a pod.
 pub(super) fn of_flow((src, dst): (u64, u64), size: u64, (edge, pod): (u64, u64)) -> u64 {
     let links = if src / edge == dst / edge {
         2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench ns3`: what a point of pFabric's fabric costs under the model clock and in a packet
-//! simulator, with the same flows.
+//! `cargo xtask bench ns3`: what a point of pFabric's fabric costs under the model clock and in a
+//! packet simulator, with the same flows.
 
 use std::fmt::Write as _;
 use std::fs;

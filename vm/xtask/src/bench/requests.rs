@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bench requests`: what requests about a qdisc cost that has packets, or has reserved much.
+//! `cargo xtask bench requests`: what requests about a qdisc cost that has packets, or has reserved
+//! much.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};

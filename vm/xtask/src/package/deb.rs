@@ -2,9 +2,10 @@
 
 //! The packages, made by debhelper and looked at by lintian, of the suite both.
 //!
-//! debhelper, and not a tool of cargo's: it knows what libraries a program takes, what DKMS' packages
-//! do when they are installed and removed, and what Debian's policy asks for, and lintian is of the
-//! same day. The programs come from the host's cargo; what is done here has the same bytes each time.
+//! debhelper, and not a tool of cargo's: it knows what libraries a program takes, what DKMS'
+//! packages do when they are installed and removed, and what Debian's policy asks for, and lintian
+//! is of the same day. The programs come from the host's cargo; what is done here has the same
+//! bytes each time.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether Wireshark's plugin reads what the crates write: a capture of their own encoders' frames, and
-//! what `tshark` says of each. Every field that the plugin declares has to be seen, with its value.
+//! Whether Wireshark's plugin reads what the crates write: a capture of their own encoders' frames,
+//! and what `tshark` says of each. Every field that the plugin declares has to be seen, with its
+//! value.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

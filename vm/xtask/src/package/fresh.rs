@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! A fresh Debian of the suite: what the packages say they depend on and a kernel's source, nothing
-//! else of ours, and the kernel's headers downloaded but not yet installed; also those of the kernel
-//! that comes next, with its source.
+//! else of ours, and the kernel's headers downloaded but not yet installed; also those of the
+//! kernel that comes next, with its source.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The packages' test: installed, upgraded and purged in a fresh root filesystem, with DKMS building
-//! the modules there, and what they installed then run in a guest.
+//! The packages' test: installed, upgraded and purged in a fresh root filesystem, with DKMS
+//! building the modules there, and what they installed then run in a guest.
 //!
 //! The modules are built outside of the guest, whose translated code would take an hour for it.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Programs as people use them, on fabrics under the model clock: Debian's, and one that is built from
-//! crates. They are tested twice, and what is printed must be the same to the byte.
+//! Programs as people use them, on fabrics under the model clock: Debian's, and one that is built
+//! from crates. They are tested twice, and what is printed must be the same to the byte.
 
 use std::path::PathBuf;
 

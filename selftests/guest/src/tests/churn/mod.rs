@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Everything at once, by several threads: qdiscs are added, changed, replaced, moved and deleted below all kinds
-//! of parents, congestion controls chosen and changed in each state of a connection, switches with their ports, whole
-//! namespaces and modules come and go, under packets, TCP and pause frames.
+//! Everything at once, by several threads: qdiscs are added, changed, replaced, moved and deleted
+//! below all kinds of parents, congestion controls chosen and changed in each state of a
+//! connection, switches with their ports, whole namespaces and modules come and go, under packets,
+//! TCP and pause frames.
 //!
-//! What is refused meanwhile is no failure: a module may be gone. That nothing warns, hangs, stays in use or is lost is
-//! what is looked for, after each test and at the end of all. `--repeat` makes it last.
+//! What is refused meanwhile is no failure: a module may be gone. That nothing warns, hangs, stays
+//! in use or is lost is what is looked for, after each test and at the end of all. `--repeat` makes
+//! it last.
 
 mod modules;
 mod qdiscs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Below parents of all kinds qdiscs come, change, move and go, under packets and pause frames, while somebody
-//! lists them.
+//! Below parents of all kinds qdiscs come, change, move and go, under packets and pause frames,
+//! while somebody lists them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

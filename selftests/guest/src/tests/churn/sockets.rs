@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! TCP connections open, send, wait and end, and choose another congestion control in each of their states.
+//! TCP connections open, send, wait and end, and choose another congestion control in each of their
+//! states.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

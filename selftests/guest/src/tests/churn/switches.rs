@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A switch whose ports get other qdiscs while packets cross it, whose neighbours pause it, and whose links and neighbours
-//! go.
+//! A switch whose ports get other qdiscs while packets cross it, whose neighbours pause it, and
+//! whose links and neighbours go.
 //!
 //! ```text
 //!   1, a host ──▶ 0, the switch ──▶ 2, a host

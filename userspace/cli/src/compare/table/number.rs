@@ -38,7 +38,8 @@ impl Unit {
     }
 }
 
-/// A figure; its confidence interval has its last digit: `A ± B` if it is Student's, `A [L, H]` of a bootstrap.
+/// A figure; its confidence interval has its last digit: `A ± B` if it is Student's, `A [L, H]` of
+/// a bootstrap.
 pub(crate) fn show(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else {
         return "–".to_owned();

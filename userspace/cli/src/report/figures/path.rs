@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the packet came by that took the most hops: one panel for each scheme whose run followed packets (as in
-//! K. Zarifis et al., DIBS, EuroSys 2014, Figure 1).
+//! Where the packet came by that took the most hops: one panel for each scheme whose run followed
+//! packets (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 1).
 
 use std::collections::BTreeMap;
 
@@ -144,7 +144,8 @@ fn drawn(path: &PacketPath) -> Markup {
 fn line(arc: &Arc<'_>, from: (f64, f64), to: (f64, f64), hops: &[PathHop]) -> Markup {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx.hypot(dy).max(1.0);
-    // Out to the right of whoever goes there; the control point of a curve is twice as far out as the curve.
+    // Out to the right of whoever goes there; the control point of a curve is twice as far out as
+    // the curve.
     let bow = 2.0 * BOW.min(FARTHEST / length);
     let (x, y) = (
         (from.0 + to.0) / 2.0 - bow * dy,

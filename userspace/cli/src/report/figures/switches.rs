@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What switches held over time, and when they detoured packets: one panel for each scheme, a row for each
-//! switch (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 2).
+//! What switches held over time, and when they detoured packets: one panel for each scheme, a row
+//! for each switch (as in K. Zarifis et al., DIBS, EuroSys 2014, Figure 2).
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ struct Switch<'a> {
 }
 
 impl<'a> Switch<'a> {
-    /// From the samples of one switch, in their order in time. A port keeps the backlog of its last sample
-    /// until its next one, or until the run's last sample, `until`.
+    /// From the samples of one switch, in their order in time. A port keeps the backlog of its last
+    /// sample until its next one, or until the run's last sample, `until`.
     fn new(name: &'a str, samples: &[&PortSample], width: u64, bins: usize, until: u64) -> Self {
         let mut switch = Self {
             name,

@@ -76,8 +76,8 @@ impl<'a> Ports<'a> {
         })
     }
 
-    /// A value of a sample, at all times of all ports; before a port's first sample it is 0. `None`:
-    /// a sample has no such value.
+    /// A value of a sample, at all times of all ports; before a port's first sample it is 0.
+    /// `None`: a sample has no such value.
     pub(super) fn levels(&self, value: impl Fn(&PortSample) -> Option<f64>) -> Option<Vec<Level>> {
         self.levels_from(0.0, value)
     }
@@ -106,8 +106,8 @@ impl<'a> Ports<'a> {
         Some(levels)
     }
 
-    /// The sum of a value over all ports of a node, at all times of all nodes; before a port's first
-    /// sample it is 0.
+    /// The sum of a value over all ports of a node, at all times of all nodes; before a port's
+    /// first sample it is 0.
     pub(super) fn of_nodes(&self, value: impl Fn(&PortSample) -> f64) -> Vec<Level> {
         let mut levels = Vec::new();
         let mut ports = self.nodes.iter().zip(&self.ports).peekable();
@@ -149,8 +149,8 @@ impl<'a> Ports<'a> {
         Some(count)
     }
 
-    /// ns from the beginning until a wire sends for a share of the time between two samples. `None`:
-    /// none does.
+    /// ns from the beginning until a wire sends for a share of the time between two samples.
+    /// `None`: none does.
     pub(super) fn sends_again(&self, share: f64) -> Option<u64> {
         let begins = |history: &History<'_>| {
             let later = history.iter().filter(|it| it.time_ns >= self.begin);

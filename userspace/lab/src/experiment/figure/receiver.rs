@@ -46,8 +46,9 @@ impl Receiver {
 /// A flow, and when it ended, in ns since the run began.
 type Ended<'a> = (&'a Flow, u64);
 
-/// The flows to the host that gets the most bytes, with their ends, and its link. Of flows that are not measured
-/// those that ended are among them. `None`: there are none, or one that is measured did not end.
+/// The flows to the host that gets the most bytes, with their ends, and its link. Of flows that are
+/// not measured those that ended are among them. `None`: there are none, or one that is measured
+/// did not end.
 fn busiest<'a>(done: &'a Done<'_>) -> Result<Option<(Receiver, Vec<Ended<'a>>)>> {
     let counts = |flow: &&Flow| !flow.warm_up || flow.fct_ns.is_some();
     let flows = || done.run.flows.iter().filter(counts);

@@ -9,9 +9,9 @@ use weft_load::record::{Flow, PortSample};
 use super::port::{Level, Place};
 use crate::experiment::found::Done;
 
-/// From one sample to the next, the standard deviation of what hosts sent that had a flow under way all
-/// that time, over their mean, and for how many ns. Where fewer than two had, none sent anything, or one was not
-/// looked at, there is nothing to tell.
+/// From one sample to the next, the standard deviation of what hosts sent that had a flow under way
+/// all that time, over their mean, and for how many ns. Where fewer than two had, none sent
+/// anything, or one was not looked at, there is nothing to tell.
 pub(super) fn unevenness(done: &Done<'_>, place: Place<'_>) -> Vec<Level> {
     let topology = done.topology();
     let hosts: BTreeMap<&str, u32> = (0..)

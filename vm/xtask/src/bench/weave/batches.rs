@@ -41,8 +41,9 @@ impl Batches {
         let mut order: Vec<&str> = Vec::new();
         let mut contents: BTreeMap<&str, Content> = BTreeMap::new();
         let mut links = String::new();
-        // weft finds out once what a tuned machine would hand on to nodes, and writes nothing if nobody has
-        // tuned it. The script writes it to each node: that is no work of the others', either.
+        // weft finds out once what a tuned machine would hand on to nodes, and writes nothing if
+        // nobody has tuned it. The script writes it to each node: that is no work of the others',
+        // either.
         let mut of_function = false;
         for line in script.lines() {
             of_function |= line == "untuned() {";

@@ -105,8 +105,8 @@ fn prepare() -> Result<()> {
 }
 
 /// What is run in which order: in each round all tools, so that whatever else the machine does hits
-/// them alike. Round 0 does not count: programs are read from the disk, and all of what was built is
-/// looked at.
+/// them alike. Round 0 does not count: programs are read from the disk, and all of what was built
+/// is looked at.
 fn repetitions(options: &BenchWeave) -> Vec<(Tool, u32, u32)> {
     let mut all = Vec::new();
     let rounds = options.runs.max(options.slow_runs);

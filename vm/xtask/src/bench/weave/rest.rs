@@ -60,8 +60,8 @@ fn ticks() -> Result<(u64, u64)> {
     parse(&text).context("reading /proc/stat")
 }
 
-/// The line `cpu`, of all: user, nice, system, idle, iowait and further kinds of work (proc(5)). The
-/// last two are guests', and part of the first two.
+/// The line `cpu`, of all: user, nice, system, idle, iowait and further kinds of work (proc(5)).
+/// The last two are guests', and part of the first two.
 fn parse(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let numbers: Vec<u64> = line
