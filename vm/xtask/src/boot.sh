@@ -70,7 +70,8 @@ cp "/usr/lib/modules/$release"/modules.builtin "/usr/lib/modules/$release"/modul
 wanted='veth dummy ifb bridge vrf tun vxlan virtio_pci virtio_net
 	sit ipip ip_gre ip_vti ip6_tunnel ip6_gre ip6_vti
 	sch_tbf sch_htb sch_drr sch_hfsc sch_qfq sch_prio sch_mqprio sch_multiq sch_fq sch_fq_codel sch_skbprio
-	sch_etf sch_ets sch_red sch_netem sch_pie sch_codel sch_cake sch_ingress sch_plug sch_sfq sch_choke
+	sch_etf sch_ets sch_red sch_netem sch_pie sch_codel sch_cake sch_ingress sch_plug sch_sfq sch_choke sch_sfb
+	sch_taprio
 	act_mirred act_skbedit act_gact act_police act_bpf cls_u32 cls_matchall cls_basic cls_flow cls_flower
 	cls_bpf cls_fw em_meta pktgen tcp_dctcp tcp_bbr tcp_diag inet_diag udp_diag'
 for module in $wanted; do
