@@ -608,8 +608,10 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
             // 128 bytes with the headers, one more, and a full packet.
             for (payload, expected) in [(longest, [1, 0]), (longest + 1, data), (1400, data)] {
                 let counted = sent(payload)?;
+                // Neighbour discovery has no tag and may come at any time. It is short and goes
+                // first.
                 ensure!(
-                    counted == expected,
+                    counted[0] >= expected[0] && counted[1] == expected[1],
                     "{version:?}, {payload} bytes, {untagged:?}: {counted:?}"
                 );
             }
