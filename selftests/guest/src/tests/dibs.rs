@@ -37,9 +37,11 @@ tests![
     #[exact = "counts detours of a burst that comes faster than its ports send"]
     ports_that_no_packet_may_go_by_get_none,
     a_detoured_packet_stays_in_its_vrf,
+    #[once]
     a_packet_of_a_vlan_stays_on_its_port,
     probes_of_neighbours_stay_on_their_port,
     a_large_packet_goes_by_no_port_that_its_segments_are_too_long_for,
+    #[once]
     packets_for_a_layer_3_device_are_detoured,
     ports_come_and_go_while_packets_are_detoured,
     #[exact = "a backlog is to be there when tc has ended"]
