@@ -4,20 +4,26 @@
 //!
 //! The model clock is time-travel mode: it stands still while anything computes and goes on to the next
 //! timer when nothing does, so a run is a function of its inputs and its seed. The debug kernel's clock
-//! and processors are the host's. Neither root nor KVM is needed; the guest's processes are processes
-//! of the host's, which end with the namespace that [`Enter`] makes.
+//! and processors are the host's. Neither root nor KVM is needed, and no namespace: the guest's processes
+//! are processes of the host's, which end with the kernel, and the kernel ends with who started it.
 
-use std::process::Command;
+use std::path::Path;
 
-use crate::enter::Enter;
-use crate::qemu::{CONSOLE, Clock, INITRAMFS, KERNEL_LOG, Machine, PLACE};
-use crate::um_kernel;
+use crate::machine::{Clock, Machine};
+
+/// Files of a run in its directory.
+pub(crate) const INITRAMFS: &str = "initramfs";
 
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// The kernel's command line, see [`crate::qemu`]. Of the serial lines the first leads to the kernel's
-/// log, the second is the command's terminal.
+/// The file that the kernel writes its log to, and those of its two serial lines: the first leads to the
+/// kernel's log, the second is the command's terminal. What comes out goes to files: the kernel waits until
+/// it is written, in no time of its own. Nothing ever comes in, but the kernel wants something to wait for.
+pub(crate) const CONSOLE: i32 = 3;
+pub(crate) const INPUTS: [i32; 2] = [4, 5];
+
+/// The kernel's command line, see [`crate::qemu`].
 const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null ssl0=fd:4,fd:1 ssl1=fd:5,fd:3 \
                                 console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0";
 
@@ -30,48 +36,34 @@ const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
 /// others' memory in it, kmemleak's own notes of what there is among that.
 const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F retain_initrd";
 
-/// What comes out goes to files: the kernel waits until it is written, in no time of its own. Nothing
-/// ever goes in, but the kernel wants something to wait for. And it leaves no core dump when it panics.
-/// The guest's memory is an unlinked file in `TMPDIR`, a tmpfs, of which only what is used takes memory:
-/// it may be as large as all of the host's.
-const SCRIPT: &str = "\
-ulimit -c 0
-mkfifo /tmp/nothing
-mount -t tmpfs -o size=100%,mode=1777 tmpfs $TMPDIR
-\"$@\"";
-
-/// The kernel inside the root filesystem, which shows its stage and the run's directory.
-pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
-    let files = format!(">{PLACE}/{KERNEL_LOG} 3>{PLACE}/{CONSOLE}");
-    // No `exec`: a kernel that panics aborts, by a signal that the first process of a namespace ignores.
-    let redirected = format!("{SCRIPT} {files} 4<>/tmp/nothing 5<>/tmp/nothing\nexit");
-    let mut command = enter.script(&redirected);
+/// The arguments of the kernel, which sees the run's directory as `directory`.
+pub(crate) fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
+    let directory = directory.display();
     let own = match machine.clock {
         Clock::Model { seed } => {
             format!("{MODEL_ARGUMENTS} time-travel-start={START} random-seed={seed}")
         }
         _ => format!("{DEBUG_ARGUMENTS} ncpus={}", machine.cpus),
     };
-    command.arg(format!("{}/{}", um_kernel::PLACE, um_kernel::KERNEL));
-    command.args(own.split_whitespace());
-    command.args(KERNEL_ARGUMENTS.split_whitespace());
-    command.args([
+    let words = own
+        .split_whitespace()
+        .chain(KERNEL_ARGUMENTS.split_whitespace());
+    let mut words: Vec<String> = words.map(str::to_owned).collect();
+    words.extend([
         format!("mem={}M", machine.memory_mib),
-        format!("initrd={PLACE}/{INITRAMFS}"),
-        format!("hostfs={PLACE}"),
-        format!("uml_dir={PLACE}/"),
+        format!("initrd={directory}/{INITRAMFS}"),
+        format!("hostfs={directory}"),
+        format!("uml_dir={directory}/"),
         "umid=guest".to_owned(),
     ]);
-    command.args(&machine.append);
-    command.env("TMPDIR", "/var/tmp");
-    command
+    words.extend(machine.append.iter().cloned());
+    words
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qemu::Terminal;
-    use std::path::Path;
+    use crate::machine::Terminal;
 
     fn line(clock: Clock, cpus: u32) -> String {
         let machine = Machine {
@@ -83,16 +75,7 @@ mod tests {
             append: vec!["a=1".to_owned()],
             terminal: Terminal::File,
         };
-        let command = command(&Enter::new(Path::new("/r")), &machine);
-        let words: Vec<_> = command
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
-        let kernel = words
-            .iter()
-            .position(|word| word.ends_with("/linux"))
-            .unwrap();
-        words[kernel..].join(" ")
+        arguments(&machine, Path::new(".")).join(" ")
     }
 
     #[test]
@@ -103,6 +86,7 @@ mod tests {
             "time-travel-start=1767225600000000000",
             "random-seed=7",
             "mem=512M",
+            "initrd=./initramfs",
             " a=1",
         ] {
             assert!(line.contains(part), "{part}: {line}");
