@@ -25,7 +25,7 @@ mod measure;
 mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
-pub use found::{Done, Found, Results, find};
+pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Row, RunState, Verdict};
 pub use kept::{Beside, kept};
