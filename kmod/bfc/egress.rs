@@ -378,7 +378,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Queues an arriving packet at `now` ns.
     ///
-    /// `mark` is told the packet's upstream queue for the next hop, and returns the packet with
+    /// `mark` gets the packet's upstream queue for the next hop, and returns the packet with
     /// that number in it.
     ///
     /// # Errors

@@ -40,10 +40,9 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// By this weft's congestion controls find the value among all that a socket's storage has: a
-    /// module has no other way to a map, and a map's name is the loader's to give, which some
-    /// kernels are not given. `"weft"` and the version of this layout, of which a module tells when
-    /// it is another.
+    /// By this key weft's congestion controls find the value in a socket's storage: a module cannot
+    /// reach a map in another way, and on some kernels the loader gives maps no names. It is
+    /// `"weft"` and the version of this layout. A module warns if the version differs from its own.
     pub const KEY: u64 = (Self::LAYOUT as u64) << 32 | u32::from_le_bytes(*b"weft") as u64;
 
     /// The version of this layout; it changes with the fields.

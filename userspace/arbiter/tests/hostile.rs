@@ -57,6 +57,18 @@ impl World {
         }
     }
 
+    /// One in which the endpoint has a session, and has asked for a timeslot.
+    fn with_session() -> Self {
+        let mut world = Self::new();
+        world.endpoint.ask(4, 1);
+        for _ in 0..10 {
+            world.endpoint_speaks();
+            world.now += TIMEOUT / 2;
+            world.tick();
+        }
+        world
+    }
+
     /// A REPORT of 600 bytes in the endpoint's name, by a sender who does not know the nonce.
     fn forge(&mut self, port: u16) {
         let mut bytes = [0; MAX_SIZE];
@@ -98,13 +110,7 @@ impl World {
 
 #[test]
 fn a_forged_datagram_costs_a_few_short_hashes_and_its_answer_a_few_more() {
-    let mut world = World::new();
-    world.endpoint.ask(4, 1);
-    for _ in 0..10 {
-        world.endpoint_speaks();
-        world.now += TIMEOUT / 2;
-        world.tick();
-    }
+    let mut world = World::with_session();
     assert_eq!(world.given, 1);
     // From a strange port, and as nobody but a privileged forger can from the session's own.
     for port in [STRANGE, OWN] {
@@ -209,13 +215,7 @@ fn allocation_goes_on_during_a_flood() {
 /// A genuine endpoint that reports without end: others' requests must not wait for its reports.
 #[test]
 fn of_an_endpoints_reports_only_so_many_are_read() {
-    let mut world = World::new();
-    world.endpoint.ask(4, 1);
-    for _ in 0..10 {
-        world.endpoint_speaks();
-        world.now += TIMEOUT / 2;
-        world.tick();
-    }
+    let mut world = World::with_session();
     let entries = [Entry {
         peer: 4,
         ..Entry::default()
