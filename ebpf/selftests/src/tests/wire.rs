@@ -568,7 +568,6 @@ fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
 /// A host that does not tag its data, or whose packets have no room for a tag, does not overtake
 /// others. What cannot hold data does: acknowledgements, and what opens a connection.
 pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
-    const PORT: u16 = 9;
     for (version, longest) in [(Version::V4, 100), (Version::V6, 80)] {
         for untagged in [Untagged::Last, Untagged::First] {
             let path = Path::new(1)?;
@@ -588,16 +587,13 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
             ] {
                 path.first.command("tc", words)?;
             }
-            let receiver = path.receiver_address(version);
-            transfer::reach(&path.sender, &path.receiver, receiver)?;
+            transfer::reach(&path.sender, &path.receiver, path.receiver_address(version))?;
+            let (sender, receiver) = udp(&path, version)?;
             let sent = |payload: usize| -> Result<[u64; 2]> {
                 let before = bands(&path.first, "right2")?;
-                let any = match version {
-                    Version::V4 => "0.0.0.0:0",
-                    Version::V6 => "[::]:0",
-                };
-                let socket = path.sender.enter(|| UdpSocket::bind(any))??;
-                socket.send_to(&vec![0; payload], (receiver, PORT))?;
+                sender.send(&vec![0; payload])?;
+                // A packet that has arrived is a packet that its port has counted.
+                ensure!(receiver.recv(&mut [0; 2000])? == payload);
                 let after = bands(&path.first, "right2")?;
                 Ok([after[0] - before[0], after[1] - before[1]])
             };
