@@ -26,7 +26,7 @@ done
 
 # -g0: debug information would make the build half as long again, for types (BTF) of which few matter: those that the
 # kernel itself names to its BPF, without which cubic, for one, would not register. The files that name them have them.
-names='\bBTF_(ID|ID_LIST|ID_LIST_[A-Z]*|SET_START|SET8_START|KFUNCS_START)\(|__bpf_kfunc '
+names='\bBTF_(ID|ID_LIST|ID_LIST_[A-Z]*|SET_START|SET8_START|KFUNCS_START)\(|__bpf_kfunc |struct bpf_struct_ops [a-z_]+ = '
 types=
 for file in $(cd source && grep -rlE "$names" --include='*.c' kernel net mm fs lib); do
 	file=${file##*/}
