@@ -47,6 +47,18 @@ impl From<Outcome> for Trace {
 }
 
 impl Trace {
+    /// Of a guest that only printed something.
+    #[cfg(test)]
+    pub(crate) fn of_output(output: &str) -> Self {
+        Self {
+            parts: [
+                ("output", output.into()),
+                ("kernel log", Vec::new()),
+                ("files", Vec::new()),
+            ],
+        }
+    }
+
     /// The first difference, in words.
     fn difference(&self, other: &Self) -> Option<String> {
         let mut pairs = self.parts.iter().zip(&other.parts);
@@ -60,7 +72,7 @@ impl Trace {
     }
 
     /// The same, but for the kernel's log and files that tell how much memory there is.
-    fn difference_but_for_memory(&self, other: &Self) -> Result<Option<String>> {
+    pub(crate) fn difference_but_for_memory(&self, other: &Self) -> Result<Option<String>> {
         let (a, b) = (self.but_for_memory()?, other.but_for_memory()?);
         let mut names = a.keys().chain(b.keys());
         Ok(names.find(|name| a.get(*name) != b.get(*name)).cloned())

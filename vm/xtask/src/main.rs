@@ -50,6 +50,7 @@ mod progress;
 mod qemu;
 mod rootfs;
 mod setup;
+mod shortcuts;
 mod suite;
 mod test;
 mod transfer;

@@ -20,6 +20,7 @@ use crate::parallel;
 use crate::process;
 use crate::programs::Programs;
 use crate::progress;
+use crate::shortcuts;
 use crate::vm;
 
 /// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
@@ -34,6 +35,8 @@ enum Job<'a> {
     Program(&'a Path, Mutex<Option<mpsc::Sender<Vec<u8>>>>),
     /// The scenario, with a seed.
     Scenario(Variation),
+    /// The scenario of the kernel's shortcuts, with parameters that turn some off.
+    Shortcuts(Vec<&'static str>),
 }
 
 /// What came of it.
@@ -41,6 +44,7 @@ enum Outcome {
     Applications(Result<Vec<u8>>),
     Program(Tally, Duration),
     Scenario(Result<Trace>),
+    Shortcuts(Result<Trace>),
 }
 
 /// Runs all of them, as many at a time as there are processors, those first that take longest. What
@@ -67,6 +71,10 @@ pub(super) fn run(
             jobs.push((clock, Job::Program(program, Mutex::new(Some(sender)))));
             outputs.push((clock, receiver));
         }
+    }
+    if clocks.contains(&ClockKind::Model) && shortcuts::is_selected(test.filter.as_deref()) {
+        let all = shortcuts::variations().into_iter();
+        jobs.extend(all.map(|off| (ClockKind::Model, Job::Shortcuts(off))));
     }
     if jobs.is_empty() {
         let filter = test.filter.as_deref().unwrap_or_default();
@@ -128,7 +136,7 @@ fn sum_up(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut traces: Vec<(ClockKind, Result<Trace>)> = Vec::new();
-    let mut of_applications = Vec::new();
+    let (mut of_applications, mut of_shortcuts) = (Vec::new(), Vec::new());
     for ((clock, job), outcome) in jobs.iter().zip(outcomes) {
         match (job, outcome) {
             (Job::Program(program, _), Outcome::Program(own, time)) => {
@@ -142,6 +150,7 @@ fn sum_up(
             }
             (_, Outcome::Scenario(trace)) => traces.push((*clock, trace)),
             (_, Outcome::Applications(output)) => of_applications.push(output),
+            (_, Outcome::Shortcuts(trace)) => of_shortcuts.push(trace),
             (_, Outcome::Program(..)) => {}
         }
     }
@@ -154,6 +163,9 @@ fn sum_up(
             test.hardware.seed(),
             own.collect(),
         ));
+    }
+    if !of_shortcuts.is_empty() {
+        tally.add(shortcuts::judge(of_shortcuts));
     }
     if !of_applications.is_empty() {
         tally.add(applications::judge(of_applications, &mut print));
@@ -180,6 +192,7 @@ fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outco
         Job::Scenario(run) => {
             Outcome::Scenario(determinism::scenario(built, *clock, &test.hardware, *run))
         }
+        Job::Shortcuts(off) => Outcome::Shortcuts(shortcuts::scenario(built, &test.hardware, off)),
     }
 }
 
