@@ -20,12 +20,13 @@ use serde::de::DeserializeOwned;
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{Bench, BenchKind, ClockKind, Hardware};
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::output;
 use crate::progress;
-use crate::qemu::Clock;
 use crate::transfer;
 use crate::vm;
+use weft_machine::Clock;
+use weft_machine::Guest;
 
 /// Where `weft-bench` leaves its figures, in `/out`.
 const FIGURES: &str = "bench.json";
@@ -104,7 +105,7 @@ fn weft_bench<T: DeserializeOwned>(
     if let Some(only) = only {
         command.extend(["--only".to_owned(), only.clone()]);
     }
-    let run = Run::new(machine, command, hardware.timeout());
+    let run = Guest::new(machine, command, hardware.timeout());
     let mut printed = Vec::new();
     let outcome = progress::step(what, || {
         guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))

@@ -279,7 +279,7 @@ impl Built<'_> {
     ///
     /// # Errors
     /// If nobody asked for it.
-    fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
+    pub(crate) fn program(&self, kernel: Kernel) -> Result<&UmKernel> {
         let built = match kernel {
             Kernel::Stock => None,
             Kernel::Model => self.model.as_ref(),
@@ -376,6 +376,18 @@ impl Built<'_> {
             .collect()
     }
 
+    /// Adds the plugin, as a library of each name that `tc` looks for.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn add_plugin(&self, archive: &mut cpio::Archive) -> Result<()> {
+        let plugin = fs::read(&self.programs.plugin)?;
+        for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
+            archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
+        }
+        Ok(())
+    }
+
     /// Adds our own part: modules with their index, plugin, programs.
     ///
     /// # Errors
@@ -389,11 +401,7 @@ impl Built<'_> {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
             archive.file(&format!("usr/bin/{name}"), 0o755, &fs::read(program)?)?;
         }
-        let plugin = fs::read(&self.programs.plugin)?;
-        // `tc` looks for a library of each name.
-        for kind in weft_mechanisms::QDISCS.iter().map(|qdisc| qdisc.kind) {
-            archive.file(&format!("{PLUGINS}/q_{kind}.so"), 0o755, &plugin)?;
-        }
+        self.add_plugin(archive)?;
         let (release, modules) = self.modules(kernel)?;
         let directory = format!("usr/lib/modules/{release}");
         archive.tree(&modules.path().join("index"), &format!("{directory}/"))?;

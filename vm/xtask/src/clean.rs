@@ -15,7 +15,7 @@ use crate::clang;
 use crate::cli::Clean;
 use crate::ebpf;
 use crate::enter;
-use crate::guest;
+use crate::image;
 use crate::metadata;
 use crate::modules;
 use crate::package;
@@ -58,7 +58,7 @@ impl Candidate {
                 Some(held) => Some(held),
                 None => return Ok(false),
             },
-            Users::Named if guest::is_under_way(&self.path) => return Ok(false),
+            Users::Named if weft_machine::guest::is_under_way(&self.path) => return Ok(false),
             Users::Named => None,
         };
         match (dry_run, self.path.is_dir()) {
@@ -96,6 +96,7 @@ fn tell(cache: &Cache, clean: &Clean, out: &mut dyn Write) -> Result<()> {
         ebpf::STAGE,
         packages::STAGE,
         virtme::STAGE,
+        image::STAGE,
     ];
     for stage in stages.iter().chain(package::STAGES) {
         let kept = if clean.all { 0 } else { 1 };
@@ -171,7 +172,7 @@ fn others(cache: &Cache) -> Result<Vec<Candidate>> {
         .collect();
     let processors = content(&cache.file(processor::PLACE))?;
     all.extend(processors.into_iter().map(Candidate::locked));
-    let runs = content(&cache.file(guest::PLACE))?;
+    let runs = content(&cache.file(weft_machine::guest::PLACE))?;
     all.extend(runs.into_iter().map(|path| Candidate {
         path,
         users: Users::Named,

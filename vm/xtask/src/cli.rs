@@ -30,6 +30,7 @@ Examples:
   cargo xtask vm                       a shell in the guest, modules in place
   cargo xtask vm -- tc qdisc show      one command in the guest
   cargo xtask lab -- rack:hosts=2 --from h0 ping -c 3 h1
+  cargo xtask bundle                   one executable that runs anywhere
   cargo xtask package                  Debian packages, to install elsewhere
   cargo xtask clean                    what the cache holds, and removes it"
 )]
@@ -46,9 +47,12 @@ pub(crate) enum Command {
     Lab(Lab),
     Test(Test),
     Bench(Bench),
-    Demo(Demo),
-    Experiment(Experiment),
+    /// weft demo of these sources: what it takes is built first
+    Demo(Weft),
+    /// weft run of an experiment, of these sources: what it takes is built first
+    Experiment(Weft),
     Kept(Kept),
+    Bundle(Bundle),
     Package(Package),
     Clean(Clean),
 }
@@ -63,8 +67,8 @@ impl Command {
             Self::Setup(_) | Self::Test(_) | Self::Vm(_) | Self::Clean(_) => return Ok(()),
             Self::Build(build) => &build.target,
             Self::Lab(lab) => &lab.vm.target,
-            Self::Demo(demo) => &demo.target,
-            Self::Experiment(experiment) => &experiment.target,
+            Self::Demo(weft) | Self::Experiment(weft) => &weft.target,
+            Self::Bundle(bundle) => &bundle.target,
             Self::Kept(kept) => &kept.target,
             Self::Package(package) => &package.target,
             Self::Bench(bench) => match &bench.what {
@@ -792,115 +796,52 @@ pub(crate) struct BenchRequests {
     pub(crate) only: Option<String>,
 }
 
-/// A workload on a fat-tree under several schemes, in virtual time: a comparison and a report
+/// weft of these sources, with a machine that is built first
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each scheme meets the flows of each seed, in a guest of its own, as many at the same time as there are processors. \
-The results, a file of JSON Lines for each run, and report.html are left in --out. The same demo gives the same bytes again, on any machine; if --out holds the \
-results of another run, the demo says whether these are the same.
-
-Exit status: 1 if a run is not to be believed; the comparison says why.
+What follows are the words of weft demo, or of weft run NAME; `weft run --help` says which there are.
 
 Examples:
   cargo xtask demo
-  cargo xtask demo --scheme droptail,fq_codel,dctcp,pfabric --load 0.8 --flows 1000 --out load80
-  cargo xtask demo --topology leaf-spine:leaves=3,spines=2,hosts=4 --workload data-mining
-  cargo xtask demo --dry-run           the commands that run in the guests")]
-pub(crate) struct Demo {
+  cargo xtask experiment pfabric-fig4a
+  cargo xtask experiment shoot-out-144 --memory 8192 -j 1
+  cargo xtask experiment ./mine.toml --seed 1,2,3")]
+pub(crate) struct Weft {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is (default: model; with --suite or --kernel virtual, on that kernel)
-    #[arg(long, value_enum)]
-    pub(crate) clock: Option<ClockKind>,
-    /// Schemes, separated by commas (see weft schemes)
-    #[arg(long, value_delimiter = ',', default_value = "droptail,dctcp,pfabric")]
-    pub(crate) scheme: Vec<String>,
-    /// The fabric (see weft topology)
-    #[arg(long, default_value = "fat-tree:k=4")]
-    pub(crate) topology: String,
-    /// How many times slower than meant the fabric is
-    #[arg(long, default_value_t = 1000)]
-    pub(crate) dilation: u32,
-    /// Flow sizes (see weft workloads)
-    #[arg(long, default_value = "web-search")]
-    pub(crate) workload: String,
-    /// Load of the hosts' links, 0 to 1
-    #[arg(long, default_value = "0.6")]
-    pub(crate) load: String,
-    /// How many flows are measured in each run, besides those before and after them
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) flows: u64,
-    /// Seeds of the workload, separated by commas: each scheme meets each seed's flows
+    /// The words
     #[arg(
-        long,
-        value_name = "SEEDS",
-        value_delimiter = ',',
-        default_value = "1,2,3,4,5"
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "WORDS"
     )]
-    pub(crate) workload_seed: Vec<u64>,
-    /// How late the wires' timers may be, in time of the fabric: later ones fire together, which
-    /// halves the time that the demo takes with counted instructions. 0ns: none
-    #[arg(long, value_name = "TIME", default_value = "240ns")]
-    pub(crate) slack: String,
-    /// How often ports are sampled, in time of the fabric
-    #[arg(long, value_name = "TIME", default_value = "250us")]
-    pub(crate) sample: String,
-    /// Where results and report go
-    #[arg(long, value_name = "FOLDER", default_value = "demo")]
-    pub(crate) out: PathBuf,
-    /// Print what the guests would run
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
+    pub(crate) words: Vec<OsString>,
 }
 
-/// What a paper measured, in virtual time, and whether its claims hold
+/// One executable that runs anywhere, with weft's machine in it, and the sources that the GPL asks for
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each run is a guest of its own, as many at the same time as there are processors. Runs whose results are in --out \
-are not run again, so an experiment that was interrupted goes on. `weft run NAME` is the same in one guest, one run \
-after the other.
-
-Exit status: 1 if a claim does not hold, or a run is not to be believed.
+The executable is the same to the byte from the same sources, made with the same cargo.
 
 Examples:
-  cargo xtask experiment               which there are
-  cargo xtask experiment pfabric-fig4a
-  cargo xtask experiment pfabric-web-search --scale 3 --workload-seed 1,2,3
-  cargo xtask experiment pfabric-fig4a --dry-run
-  cargo xtask experiment ./mine.toml")]
-pub(crate) struct Experiment {
+  cargo xtask bundle
+  cargo xtask bundle --out /tmp && /tmp/weft-*-linux demo
+  cargo xtask bundle --json            paths and the machine's hash, for scripts")]
+pub(crate) struct Bundle {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What the guest's clock is (default: model; with --suite or --kernel virtual, on that kernel)
-    #[arg(long, value_enum)]
-    pub(crate) clock: Option<ClockKind>,
-    /// Name, or file (see weft experiments)
-    pub(crate) experiment: Option<String>,
-    /// So many times the flows
-    #[arg(long, value_name = "FACTOR")]
-    pub(crate) scale: Option<String>,
-    /// Seeds of the workload, separated by commas (default: the experiment's)
-    #[arg(long, value_name = "SEEDS")]
-    pub(crate) workload_seed: Option<String>,
-    /// Where results go
-    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    /// Where they go
+    #[arg(long, value_name = "FOLDER", default_value = "bundle")]
     pub(crate) out: PathBuf,
-    /// Run again what has results
+    /// Run it as nobody in an empty root, with little of everything, and kill it again and again
     #[arg(long)]
-    pub(crate) again: bool,
-    /// Guests at a time (default: as many as processors)
-    #[arg(long, value_name = "N")]
-    pub(crate) guests: Option<usize>,
-    /// Print what the guests would run
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Print data as JSON
+    pub(crate) test: bool,
+    /// With --test: how often it is killed
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "test")]
+    pub(crate) kills: u32,
+    /// Print paths as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) hardware: Hardware,
 }
 
 /// Which of the results that weft brings are not known to be those of today's source
@@ -1108,11 +1049,11 @@ mod tests {
     #[test]
     fn what_is_measured_is_measured_under_the_model_clock_unless_a_kernel_is_named() {
         let clock = |words: &str| {
-            let words = ["x", "demo"].into_iter().chain(words.split_whitespace());
-            let Command::Demo(demo) = Cli::parse_from(words).command else {
-                panic!("not demo")
+            let words = ["x", "vm"].into_iter().chain(words.split_whitespace());
+            let Command::Vm(vm) = Cli::parse_from(words).command else {
+                panic!("not vm")
             };
-            demo.target.clock(demo.clock)
+            vm.target.clock(vm.clock)
         };
         assert_eq!(clock(""), ClockKind::Model);
         assert_eq!(clock("--clock virtual"), ClockKind::Virtual);

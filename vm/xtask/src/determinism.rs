@@ -10,11 +10,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
-use crate::guest::{self, Outcome, Run};
+use crate::guest;
 use crate::ktap::Tally;
 use crate::progress;
 use crate::transfer;
 use crate::vm;
+use weft_machine::{Guest, Outcome};
 
 /// A short run with everything that could differ: timers, TCP, hashes, the random number generator.
 const SCENARIO: &str = "selftests/determinism/scenario.sh";
@@ -194,14 +195,14 @@ pub(crate) fn scenario(
         let ballast = |n| (built.programs.weft.clone(), format!("root/ballast-{n}"));
         files.extend((0..BALLAST_FILES).map(ballast));
     }
-    let run = Run {
+    let run = Guest {
         files,
-        ..Run::new(machine, command, hardware.timeout())
+        ..Guest::new(machine, command, hardware.timeout())
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {
         let output = String::from_utf8_lossy(&outcome.console);
-        let output = crate::process::last_lines(&output, 30);
+        let output = weft_machine::last_lines(&output, 30);
         bail!("{SCENARIO} ended with status {}\n{output}", outcome.status);
     }
     Ok(outcome.into())

@@ -48,8 +48,6 @@ pub(crate) struct Enter {
     root: PathBuf,
     layers: OsString,
     binds: Vec<OsString>,
-    niced: bool,
-    processor: Option<usize>,
 }
 
 impl Enter {
@@ -59,8 +57,6 @@ impl Enter {
             root: root.to_owned(),
             layers: OsString::new(),
             binds: Vec::new(),
-            niced: false,
-            processor: None,
         }
     }
 
@@ -101,22 +97,6 @@ impl Enter {
         }
     }
 
-    /// What runs in there gives way to what else the machine does.
-    pub(crate) fn niced(self) -> Self {
-        Self {
-            niced: true,
-            ..self
-        }
-    }
-
-    /// What runs in there stays on one processor.
-    pub(crate) fn kept_on(self, processor: usize) -> Self {
-        Self {
-            processor: Some(processor),
-            ..self
-        }
-    }
-
     fn bind(mut self, how: &str, from: &Path, to: &str) -> Self {
         self.binds.extend([
             how.into(),
@@ -139,12 +119,6 @@ impl Enter {
     /// A command that runs `program` in there; append its arguments.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = unshared();
-        if self.niced {
-            command.arg("nice");
-        }
-        if let Some(processor) = self.processor {
-            command.args(["taskset", "--cpu-list", &processor.to_string()]);
-        }
         command
             .args(["sh", "-c", SCRIPT, "enter.sh"])
             .arg(&self.root)
@@ -270,23 +244,6 @@ mod tests {
             [
                 "enter.sh", "/r", "", "ro", "/a", "mnt/a", "rw", "/b", "mnt/b", "--", "make"
             ]
-        );
-    }
-
-    #[test]
-    fn what_gives_way_and_stays_does_so_before_anything_runs() {
-        let of = |enter: Enter| {
-            let command = enter.command("make");
-            let words = command.get_args().map(|word| word.to_string_lossy());
-            let words: Vec<_> = words.collect();
-            words.join(" ")
-        };
-        let plain = of(Enter::new(Path::new("/r")));
-        assert!(plain.contains(" -- sh -c "), "{plain}");
-        let both = of(Enter::new(Path::new("/r")).niced().kept_on(3));
-        assert!(
-            both.contains(" -- nice taskset --cpu-list 3 sh -c "),
-            "{both}"
         );
     }
 

@@ -10,9 +10,10 @@ use anyhow::Result;
 use nix::unistd::{AccessFlags, access};
 
 use crate::build::Built;
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::progress;
-use crate::qemu::{Clock, Machine, Terminal};
+use weft_machine::Guest;
+use weft_machine::{Clock, Machine, Terminal};
 
 /// A guest on real KVM is up within a second.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -56,6 +57,6 @@ fn probe(built: &Built) -> bool {
         append: Vec::new(),
         terminal: Terminal::File,
     };
-    let run = Run::new(machine, ["true"], PATIENCE);
+    let run = Guest::new(machine, ["true"], PATIENCE);
     guest::run(built, &run, &mut |_| {}).is_ok_and(|outcome| outcome.status == 0)
 }

@@ -13,25 +13,20 @@ mod bench;
 mod boot;
 mod bpf_linker;
 mod build;
+mod bundle;
 mod cache;
 mod clang;
 mod clean;
 mod cli;
-mod console;
-mod cpio;
 mod crates;
-mod demo;
 #[cfg(test)]
 mod dependencies;
 mod determinism;
 mod ebpf;
 mod enter;
-mod experiment;
-mod failure;
-mod follow;
 mod guest;
 mod host;
-mod interrupt;
+mod image;
 mod kept;
 mod ktap;
 mod kvm;
@@ -42,28 +37,25 @@ mod modules;
 mod output;
 mod package;
 mod packages;
-mod parallel;
 mod process;
-mod processor;
 mod programs;
 mod progress;
-mod qemu;
 mod rootfs;
 mod setup;
 mod shortcuts;
 mod suite;
 mod test;
-mod transfer;
-mod um;
 mod um_kernel;
 mod virtme;
 mod vm;
+mod weft;
 mod weft_run;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use weft_machine::{cpio, failure, follow, interrupt, parallel, processor, transfer};
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -84,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<u8> {
-    interrupt::install()?;
+    interrupt::install(Some(enter::remove_tree))?;
     cli.command.check()?;
     let cache = cache::Cache::locate()?;
     let _in_use = match &cli.command {
@@ -98,9 +90,10 @@ fn run(cli: &Cli) -> Result<u8> {
         Command::Lab(options) => lab::run(&cache, options),
         Command::Test(options) => test::run(&cache, options),
         Command::Bench(options) => bench::run(&cache, options),
-        Command::Demo(options) => demo::run(&cache, options),
-        Command::Experiment(options) => experiment::run(&cache, options),
+        Command::Demo(options) => weft::run(&cache, "demo", options),
+        Command::Experiment(options) => weft::run(&cache, "run", options),
         Command::Kept(options) => kept::run(&cache, options),
+        Command::Bundle(options) => bundle::run(&cache, options),
         Command::Package(options) => package::run(&cache, options),
         Command::Clean(options) => clean::run(&cache, options),
     }

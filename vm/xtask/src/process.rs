@@ -9,6 +9,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use weft_machine::last_lines;
+
 use crate::interrupt::{self, Kind};
 
 /// Lines of a log that are shown when a step fails.
@@ -106,16 +108,6 @@ fn tail_of(path: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(last_lines(&String::from_utf8_lossy(&bytes), TAIL_LINES))
-}
-
-/// The last `count` lines, indented.
-pub(crate) fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let shown: Vec<String> = lines[lines.len().saturating_sub(count)..]
-        .iter()
-        .map(|line| format!("    {line}"))
-        .collect();
-    shown.join("\n")
 }
 
 /// Runs a command and returns what it printed.

@@ -122,6 +122,35 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
     command
 }
 
+/// Builds `weft` for any Linux: linked statically, and without this machine's paths in it.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn portable_weft(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<PathBuf> {
+    progress::step("weft for any Linux", || {
+        let mut command = of_packages(workspace, &["weft-cli"]);
+        // Named, so that the flags are not for what runs while it is built.
+        command.args(["--target", TARGET]);
+        let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let paths = [(Some(workspace.to_owned()), "/weft"), (home, "/cargo")];
+        for (path, shown) in paths {
+            let path = path.context("no home directory")?;
+            flags.push(format!("--remap-path-prefix={}={shown}", path.display()));
+        }
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+        if let Some(object) = object {
+            command.env("WEFT_EBPF_OBJECT", object);
+        }
+        let messages = log.run_piped(&mut command)?;
+        program(&messages, "weft").context("cargo built no weft")
+    })
+}
+
+/// What it runs on.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
 /// The command that builds `weft` alone, for the host.
 pub(crate) fn weft_command(workspace: &Path) -> Command {
     of_packages(workspace, &["weft-cli"])

@@ -18,13 +18,13 @@ use anyhow::Result;
 use crate::build::{self, Kernel};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Test, TestClock};
-use crate::console;
 use crate::failure::Failure;
 use crate::kept;
 use crate::ktap::{self, Tally};
 use crate::output;
 use crate::virtme;
 use applications::Applications;
+use weft_machine::console;
 
 /// Runs the tests. The exit status is 1 if one failed.
 ///

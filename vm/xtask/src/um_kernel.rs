@@ -90,6 +90,11 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// The kernel itself, which runs anywhere if it is linked statically.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.entry.path().join(KERNEL)
+    }
+
     /// The root filesystem with the stage shown.
     pub(crate) fn enter(&self, rootfs: &Entry) -> Enter {
         tools(rootfs, self.clang.as_ref()).with(self.entry.path(), PLACE)

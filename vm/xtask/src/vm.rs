@@ -13,13 +13,14 @@ use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::cli::{ClockKind, Hardware, Vm};
 use crate::failure::Failure;
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::kvm;
 use crate::output;
 use crate::process;
 use crate::progress;
-use crate::qemu::{self, Clock, Machine, Terminal};
 use crate::transfer;
+use weft_machine::Guest;
+use weft_machine::{Clock, Machine, Terminal};
 
 /// In MiB. What is freed stays reserved for a while, and all that is allocated has its history.
 const DEBUG_MEMORY: u32 = 2048;
@@ -76,10 +77,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
         ..machine(&built, clock, &vm.hardware.for_command(&vm.command))?
     };
     if vm.dry_run {
-        output::print(process::shown(&qemu::command(
-            &built.with_boot(clock.kernel())?,
-            &machine,
-        )))?;
+        output::print(process::shown(&guest::command(&built, &machine)?))?;
         return Ok(0);
     }
     built.add_packages(&vm.package)?;
@@ -89,7 +87,7 @@ pub(crate) fn run(cache: &Cache, vm: &Vm) -> Result<u8> {
     } else {
         String::new()
     };
-    let mut run = Run::new(machine, vm.command.clone(), vm.hardware.timeout());
+    let mut run = Guest::new(machine, vm.command.clone(), vm.hardware.timeout());
     run.files = files;
     run.request = Request {
         rows,
@@ -204,25 +202,7 @@ fn file(text: &str) -> Result<(PathBuf, String)> {
         Some(guest) => guest.to_owned(),
         None => default()?,
     };
-    Ok((host, merged(&guest)))
-}
-
-/// The real place of a path in the guest: a directory entry in the initramfs would replace the
-/// links.
-pub(crate) fn merged(guest: &str) -> String {
-    let path = guest.trim_start_matches('/');
-    for (link, target) in [
-        ("usr/sbin/", "usr/bin/"),
-        ("sbin/", "usr/bin/"),
-        ("bin/", "usr/bin/"),
-        ("lib/", "usr/lib/"),
-        ("lib64/", "usr/lib64/"),
-    ] {
-        if let Some(rest) = path.strip_prefix(link) {
-            return format!("{target}{rest}");
-        }
-    }
-    path.to_owned()
+    Ok((host, weft_machine::place::merged(&guest)))
 }
 
 /// Rows and columns of our terminal, 0 if unknown.

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -17,10 +17,11 @@ use crate::cache::Key;
 use crate::cli::{ClockKind, Hardware, Target};
 use crate::cpio;
 use crate::failure::Failure;
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::process;
 use crate::transfer;
 use crate::vm;
+use weft_machine::Guest;
 
 /// The exit status of `weft run` whose results are not to be believed.
 const NOT_BELIEVED: u8 = 1;
@@ -29,7 +30,6 @@ const KILLED: u8 = 128 + 9;
 
 /// What the guest left.
 pub(crate) struct Left {
-    pub(crate) status: u8,
     pub(crate) file: Vec<u8>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn files(words: &[String]) -> Result<Vec<(PathBuf, String)>> {
         }
     }
     let placed = paths.into_iter().map(|path| {
-        let place = in_guest(&path)?;
+        let place = weft_machine::place::in_guest(&path)?;
         Ok((path, place))
     });
     placed.collect()
@@ -171,7 +171,7 @@ pub(crate) fn inputs(words: &[String]) -> Result<String> {
         files.push((folder, format!("scheme/{number}")));
     }
     let mut archive = cpio::Archive::default();
-    guest::add_files(&mut archive, &files)?;
+    weft_machine::guest::add_files(&mut archive, &files)?;
     Ok(Key::new("inputs").with(archive.finish()?).finish())
 }
 
@@ -184,31 +184,6 @@ fn sources(scheme: &str) -> Vec<PathBuf> {
             by_path(folder, name).or_else(|| built_in(name))
         })
     })
-}
-
-/// Where a guest looks for a path of the host.
-fn in_guest(path: &Path) -> Result<String> {
-    let mut place = PathBuf::new();
-    for part in Path::new(HOME).join(path).components() {
-        match part {
-            Component::Normal(name) => place.push(name),
-            Component::ParentDir => {
-                place.pop();
-            }
-            Component::CurDir | Component::Prefix(_) | Component::RootDir => {}
-        }
-    }
-    let shown = path.display();
-    if place.as_os_str().is_empty() {
-        let message = "the guest has no place for it: give it by a path from another folder";
-        return Err(Failure::setup(format!("{shown}: {message}")).into());
-    }
-    if let Some(own) = ITS_OWN.iter().find(|own| place.starts_with(own)) {
-        let message =
-            format!("{shown}: the guest has its own /{own}: copy it here and give it as ./NAME");
-        return Err(Failure::setup(message).into());
-    }
-    Ok(vm::merged(&place.to_string_lossy()))
 }
 
 /// A scheme's folder, and those of the schemes that it extends by a path.
@@ -292,10 +267,10 @@ pub(crate) fn run(
     seen: &mut dyn FnMut(&[u8]),
 ) -> Result<Left> {
     let machine = vm::machine(built, clock, hardware)?;
-    let run = Run {
+    let run = Guest {
         files: files(&command)?,
         cancel: Some(Arc::clone(cancel)),
-        ..Run::new(machine, command, hardware.timeout())
+        ..Guest::new(machine, command, hardware.timeout())
     };
     let Wanted {
         name,
@@ -305,13 +280,10 @@ pub(crate) fn run(
     let outcome = guest::run(built, &run, seen).with_context(|| (*name).to_owned())?;
     let left = transfer::file(&outcome.tar, file)?;
     match whole(outcome.status, left) {
-        Some(file) => Ok(Left {
-            status: outcome.status,
-            file,
-        }),
+        Some(file) => Ok(Left { file }),
         None => {
             let output = String::from_utf8_lossy(&outcome.console);
-            let output = process::last_lines(&output, 30);
+            let output = weft_machine::last_lines(&output, 30);
             let cure = match outcome.status {
                 KILLED => ": killed, most likely for want of memory; --memory gives more",
                 _ => "",
@@ -328,47 +300,6 @@ pub(crate) fn run(
 /// may be missing.
 fn whole(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
     left.filter(|_| status <= NOT_BELIEVED)
-}
-
-/// How far it is, by what it printed.
-#[derive(Default)]
-pub(crate) struct Progress {
-    /// Output since the last line's end.
-    line: Vec<u8>,
-    /// Flows that ended.
-    pub(crate) ended: u64,
-    /// All flows; 0: nothing was said yet.
-    flows: u64,
-}
-
-impl Progress {
-    /// Takes in what was printed: lines such as
-    /// `droptail, seed 1: 60 of 600 flows, about 100 s left`.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if byte != b'\n' && byte != b'\r' {
-                self.line.push(byte);
-                continue;
-            }
-            if let Some(told) = told(&String::from_utf8_lossy(&self.line)) {
-                (self.ended, self.flows) = told;
-            }
-            self.line.clear();
-        }
-    }
-
-    /// The share of flows that ended, 0 to 1.
-    pub(crate) fn share(&self) -> f64 {
-        (self.ended as f64 / self.flows.max(1) as f64).min(1.0)
-    }
-}
-
-/// Flows that ended, and all.
-fn told(line: &str) -> Option<(u64, u64)> {
-    let (_, rest) = line.split_once(": ")?;
-    let (ended, rest) = rest.split_once(" of ")?;
-    let (flows, _) = rest.split_once(" flows")?;
-    Some((ended.parse().ok()?, flows.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -409,18 +340,18 @@ mod tests {
         ];
         let clocks = [ClockKind::Model, ClockKind::Virtual, ClockKind::Real];
         for (options, clock) in options.into_iter().zip(clocks) {
-            let demo = ["x", "demo"].into_iter().chain(options.split_whitespace());
-            let cli::Command::Demo(mut demo) = Cli::parse_from(demo).command else {
-                panic!("a demo")
+            let asked = ["x", "vm"].into_iter().chain(options.split_whitespace());
+            let cli::Command::Vm(mut asked) = Cli::parse_from(asked).command else {
+                panic!("a guest")
             };
-            demo.hardware.append.push("it's; $HOME \"x\"".to_owned());
+            asked.hardware.append.push("it's; $HOME \"x\"".to_owned());
             let words = ["weft", "run", "./Cargo.toml", "--scheme", "a b"].map(str::to_owned);
-            let line = shown(&demo.target, clock, &demo.hardware, &words).unwrap();
+            let line = shown(&asked.target, clock, &asked.hardware, &words).unwrap();
             let cli::Command::Vm(vm) = Cli::parse_from(typed(&line)).command else {
                 panic!("{line}")
             };
-            assert_eq!(vm.target, demo.target, "{line}");
-            assert_eq!(vm.hardware, demo.hardware, "{line}");
+            assert_eq!(vm.target, asked.target, "{line}");
+            assert_eq!(vm.hardware, asked.hardware, "{line}");
             assert_eq!(vm.clock, Some(clock), "{line}");
             assert_eq!(vm.command, words.map(OsString::from), "{line}");
             assert_eq!(vm.file, ["./Cargo.toml:/root/Cargo.toml"], "{line}");
@@ -429,11 +360,11 @@ mod tests {
 
     #[test]
     fn what_has_its_default_is_not_shown() {
-        let cli::Command::Demo(demo) = Cli::parse_from(["x", "demo"]).command else {
-            panic!("a demo")
+        let cli::Command::Vm(vm) = Cli::parse_from(["x", "vm"]).command else {
+            panic!("a guest")
         };
         let words = ["weft".to_owned()];
-        let line = shown(&demo.target, ClockKind::Model, &demo.hardware, &words).unwrap();
+        let line = shown(&vm.target, ClockKind::Model, &vm.hardware, &words).unwrap();
         assert_eq!(line, "cargo xtask vm --clock model -- weft");
     }
 
@@ -466,17 +397,6 @@ mod tests {
         }
         for name in [".", "..", "/tmp", "./dctcp", "mine"] {
             assert!(!is_built_in(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn what_the_guest_has_its_own_of_is_refused() {
-        for (path, said) in [
-            ("/tmp", "the guest has its own /tmp"),
-            ("/", "no place for it"),
-        ] {
-            let error = handed(&format!("weft run rack --scheme {path}")).unwrap_err();
-            assert!(error.to_string().contains(said), "{error}");
         }
     }
 
@@ -541,10 +461,7 @@ mod tests {
         let name = format!("weft-whole-{}", std::process::id());
         let place = Temporary::new(std::env::temp_dir().join(name)).unwrap();
         let path = place.path().join("a/b.jsonl");
-        let left = |text: &str| Left {
-            status: 0,
-            file: text.into(),
-        };
+        let left = |text: &str| Left { file: text.into() };
         left("first").write(&path).unwrap();
         // What was there is not written to, but another file takes its name.
         let before = fs::File::open(&path).unwrap();
@@ -574,18 +491,5 @@ mod tests {
         assert_eq!(file("../mine/", 3), "mine-seed3.jsonl");
         assert_eq!(file("dctcp", 3), "dctcp-seed3.jsonl");
         assert_eq!(file("..", 3), "..-seed3.jsonl");
-    }
-
-    #[test]
-    fn progress_is_read_from_what_the_guest_prints() {
-        let mut guest = Progress::default();
-        guest.take(b"\rdctcp, seed 1: 60 of 600 flows, about 100 s left  ");
-        assert_eq!((guest.ended, guest.share()), (0, 0.0));
-        guest.take(b"\rdctcp, seed 1: 66 of 6");
-        assert_eq!((guest.ended, guest.share()), (60, 0.1));
-        guest.take(b"00 flows, about 99 s left\n");
-        assert_eq!((guest.ended, guest.share()), (66, 0.11));
-        guest.take(b"something else: 7 of 9\n");
-        assert_eq!((guest.ended, guest.share()), (66, 0.11));
     }
 }

@@ -277,7 +277,6 @@ mod tests {
             let text = lines.join("\n") + "\n";
             let text = text.replace("VERSION", env!("CARGO_PKG_VERSION"));
             let left = Left {
-                status: 0,
                 file: text.into_bytes(),
             };
             plan(&first)[0].keep(&first, &left).unwrap();

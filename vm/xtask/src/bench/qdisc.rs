@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::{BenchQdisc, ClockKind};
-use crate::qemu::Clock;
+use weft_machine::Clock;
 
 /// In real time the best of so many counts: the host is never quite still.
 const REAL_ROUNDS: u32 = 5;

@@ -15,12 +15,13 @@ use crate::build::{self, Base};
 use crate::cache::{Cache, Entry};
 use crate::cli::{ClockKind, Package};
 use crate::enter::Enter;
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::interrupt::Temporary;
 use crate::process;
 use crate::progress;
 use crate::suite::{self, Resolution};
 use crate::vm;
+use weft_machine::Guest;
 
 const SCRIPT: &str = include_str!("trial.sh");
 const GUEST: &str = include_str!("guest.sh");
@@ -88,9 +89,9 @@ fn in_guest(cache: &Cache, package: &Package, installed: &Path) -> Result<()> {
     std::fs::write(&script, GUEST)?;
     let machine = vm::machine(&built, ClockKind::Virtual, &package.hardware)?;
     let command = ["sh", "/root/guest.sh"];
-    let run = Run {
+    let run = Guest {
         files: vec![(script, "root/guest.sh".to_owned())],
-        ..Run::new(machine, command, package.hardware.timeout())
+        ..Guest::new(machine, command, package.hardware.timeout())
     };
     let outcome = guest::run(&built, &run, &mut |_| {})?;
     let said = String::from_utf8_lossy(&outcome.console);

@@ -10,11 +10,12 @@ use anyhow::{Context, Result, ensure};
 use super::guests;
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::ktap::{self, Tally};
 use crate::programs;
 use crate::progress;
 use crate::vm;
+use weft_machine::Guest;
 
 /// What is tested, of the guest's suite.
 const PACKAGES: [&str; 9] = [
@@ -63,9 +64,9 @@ impl<'a> Applications<'a> {
         let files = [program, &self.example].map(place).to_vec();
         let command = guests::command(program, filter);
         let machine = vm::machine(&self.built, ClockKind::Model, hardware)?;
-        let run = Run {
+        let run = Guest {
             files,
-            ..Run::new(machine, command, hardware.timeout())
+            ..Guest::new(machine, command, hardware.timeout())
         };
         let outcome = guest::run(&self.built, &run, &mut |_| {}).context("applications")?;
         ensure!(!outcome.console.is_empty(), "applications print nothing");

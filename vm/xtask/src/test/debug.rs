@@ -7,9 +7,9 @@ use anyhow::Result;
 use super::guests;
 use crate::build::Built;
 use crate::cli::{ClockKind, Test};
-use crate::guest::Run;
 use crate::ktap::Tally;
 use crate::progress;
+use weft_machine::Guest;
 
 /// Runs the guest of deliberate errors. A detector that stays silent is a failed test.
 ///
@@ -22,7 +22,7 @@ pub(super) fn detectors(
 ) -> Result<Tally> {
     progress::note("the debug kernel's detectors, each on an error made on purpose");
     let command = ["weft-selftests", "detectors"].map(str::to_owned).to_vec();
-    let run = Run {
+    let run = Guest {
         deliberate: true,
         ..guests::run_of(built, test, ClockKind::Debug, command)?
     };

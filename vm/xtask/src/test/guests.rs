@@ -14,7 +14,7 @@ use super::print;
 use crate::build::{Built, Kernel};
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::determinism::{self, Trace, Variation};
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::ktap::{self, Tally};
 use crate::parallel;
 use crate::process;
@@ -22,6 +22,7 @@ use crate::programs::Programs;
 use crate::progress;
 use crate::shortcuts;
 use crate::vm;
+use weft_machine::Guest;
 
 /// Runs of the determinism test on the stock kernel if those under the model clock are made, too:
 /// there it takes 20 times as long, and the scenario is the same.
@@ -269,7 +270,7 @@ fn program(
 pub(super) fn tally_of(
     name: &str,
     built: &Built,
-    run: Result<Run>,
+    run: Result<Guest>,
     seen: &mut dyn FnMut(&[u8]),
 ) -> Tally {
     let mut output = Vec::new();
@@ -299,13 +300,13 @@ pub(super) fn run_of(
     test: &Test,
     clock: ClockKind,
     command: Vec<String>,
-) -> Result<Run> {
+) -> Result<Guest> {
     let mut machine = vm::machine(built, clock, &test.hardware)?;
     if clock.kernel() == Kernel::Stock {
         // Debian builds KFENCE in and leaves it off.
         machine.append.push("kfence.sample_interval=100".into());
     }
-    Ok(Run::new(machine, command, test.hardware.timeout()))
+    Ok(Guest::new(machine, command, test.hardware.timeout()))
 }
 
 #[cfg(test)]

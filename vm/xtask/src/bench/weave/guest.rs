@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::build::Built;
 use crate::cli::{BenchWeave, ClockKind};
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::progress;
 use crate::transfer;
 use crate::vm;
+use weft_machine::Guest;
 
 /// One with programs at the ports, one without.
 const SCHEMES: [&str; 2] = ["droptail", "pfabric"];
@@ -45,7 +46,7 @@ pub(crate) fn measure(built: &Built, options: &BenchWeave) -> Result<Vec<GuestFi
          echo $1 $2 $((${{b/./}} - ${{a/./}})) $((${{c/./}} - ${{b/./}})) >> /out/{FIGURES}\n}}\n{script}"
     );
     let machine = vm::machine(built, ClockKind::Virtual, &options.hardware)?;
-    let run = Run::new(machine, ["bash", "-c", &script], options.hardware.timeout());
+    let run = Guest::new(machine, ["bash", "-c", &script], options.hardware.timeout());
     let mut printed = Vec::new();
     let outcome = progress::step("weft in virtual time", || {
         guest::run(built, &run, &mut |bytes| printed.extend_from_slice(bytes))

@@ -46,7 +46,7 @@ fn first_sign(lines: &[&str]) -> Option<(usize, &'static str)> {
 }
 
 /// The log around the first sign of trouble, if there is one.
-pub(crate) fn trouble(log: &str) -> Option<String> {
+pub fn trouble(log: &str) -> Option<String> {
     let lines: Vec<&str> = log.lines().collect();
     let (index, _) = first_sign(&lines)?;
     let end = lines.len().min(index + AFTER);

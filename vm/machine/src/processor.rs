@@ -15,12 +15,13 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
-/// The folder of the cache in which xtasks agree on who has which.
-pub(crate) const PLACE: &str = "processors";
+/// The folder of the cache in which processes agree on who has which.
+pub const PLACE: &str = "processors";
 
 /// A processor, held until this is dropped or the process ends, however it ends.
-pub(crate) struct Held {
-    pub(crate) number: usize,
+pub struct Held {
+    /// Its number.
+    pub number: usize,
     _lock: Flock<File>,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Held {
 ///
 /// # Errors
 /// If `folder` is not writable.
-pub(crate) fn hold(folder: &Path) -> Result<Option<Held>> {
+pub fn hold(folder: &Path) -> Result<Option<Held>> {
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let allowed = sched_getaffinity(Pid::this()).context("asking for the processors")?;
     for number in (0..CpuSet::count()).filter(|&number| allowed.is_set(number) == Ok(true)) {

@@ -23,7 +23,7 @@ const ALIGNMENT: usize = 4;
 
 /// An archive being written.
 #[derive(Default)]
-pub(crate) struct Archive {
+pub struct Archive {
     bytes: Vec<u8>,
     inode: u32,
     directories: BTreeSet<String>,
@@ -72,7 +72,10 @@ impl Archive {
     }
 
     /// Adds a regular file and the directories it needs. `name` may begin with a slash.
-    pub(crate) fn file(&mut self, name: &str, permissions: u32, data: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the name is none, or the file too large.
+    pub fn file(&mut self, name: &str, permissions: u32, data: &[u8]) -> Result<()> {
         let name = name.trim_start_matches('/');
         ensure!(
             !name.is_empty() && !name.ends_with('/'),
@@ -83,7 +86,23 @@ impl Archive {
     }
 
     /// Adds everything below `root`, sorted, under the name `prefix` ("" or ending in a slash).
-    pub(crate) fn tree(&mut self, root: &Path, prefix: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn tree(&mut self, root: &Path, prefix: &str) -> Result<()> {
+        self.tree_but(root, prefix, &|_| false)
+    }
+
+    /// The same, but for what has a name in the guest that `left_out` says.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn tree_but(
+        &mut self,
+        root: &Path,
+        prefix: &str,
+        left_out: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
         for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
             let entry = entry?;
             let below = entry.path().strip_prefix(root)?;
@@ -91,6 +110,9 @@ impl Archive {
             let permissions = entry.metadata()?.permissions().mode() & 0o7777;
             let kind = entry.file_type();
             let text = String::from_utf8_lossy(&name).into_owned();
+            if left_out(&text) {
+                continue;
+            }
             self.parents(&text)?;
             if kind.is_dir() {
                 if self.directories.insert(text) {
@@ -109,7 +131,10 @@ impl Archive {
     }
 
     /// The archive, ended.
-    pub(crate) fn finish(mut self) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
         self.record(0, b"TRAILER!!!", 0, &[])?;
         Ok(self.bytes)
     }

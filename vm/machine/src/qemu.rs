@@ -15,90 +15,17 @@
 //! faster than `rep movsb`, which besides may be interrupted at points that are not the same each
 //! time.
 
-use std::process::Command;
+use std::path::Path;
 
-use crate::boot;
-use crate::build::Kernel;
-use crate::cli::ClockKind;
-use crate::enter::Enter;
-use crate::um;
+use crate::machine::{Clock, Machine, Terminal};
+use crate::um::INITRAMFS;
 
-/// Where the run's directory is shown to QEMU.
-pub(crate) const PLACE: &str = "/mnt/run";
+/// The program.
+pub const PROGRAM: &str = "qemu-system-x86_64";
 /// Files of a run in its directory.
-pub(crate) const INITRAMFS: &str = "initramfs";
 pub(crate) const KERNEL_LOG: &str = "kernel.log";
 pub(crate) const CONSOLE: &str = "console";
 pub(crate) const SHARED_MEMORY: &str = "out";
-
-/// What drives the guest's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// Counted instructions: deterministic.
-    Virtual {
-        /// An instruction takes 2^shift ns.
-        shift: u8,
-        /// What randomness the guest sees.
-        seed: u64,
-    },
-    /// The host's clock and processor.
-    Kvm,
-    /// The host's clock, translated code.
-    Tcg,
-    /// No machine of QEMU's, but a kernel that is a program: see [`crate::um`].
-    Model {
-        /// What randomness the guest sees.
-        seed: u64,
-    },
-    /// The same, with the host's clock and processors: the debug kernel.
-    Debug,
-}
-
-impl Clock {
-    /// As the command line and results have it.
-    pub(crate) fn name(self) -> &'static str {
-        let kind = match self {
-            Self::Virtual { .. } => ClockKind::Virtual,
-            Self::Kvm | Self::Tcg => ClockKind::Real,
-            Self::Model { .. } => ClockKind::Model,
-            Self::Debug => ClockKind::Debug,
-        };
-        kind.name()
-    }
-
-    /// The kernel that goes with it.
-    pub(crate) fn kernel(self) -> Kernel {
-        match self {
-            Self::Virtual { .. } | Self::Kvm | Self::Tcg => Kernel::Stock,
-            Self::Model { .. } => Kernel::Model,
-            Self::Debug => Kernel::Debug,
-        }
-    }
-}
-
-/// Where the guest's second serial line, the command's terminal, leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Terminal {
-    /// To a file. A pipe could run full, and a serial line that waits changes the guest's timing.
-    File,
-    /// To the user.
-    Interactive,
-}
-
-/// A machine's size and kind.
-#[derive(Clone, Debug)]
-pub(crate) struct Machine {
-    pub(crate) clock: Clock,
-    pub(crate) cpus: u32,
-    pub(crate) memory_mib: u32,
-    /// Room for the guest's `/out`.
-    pub(crate) out_mib: u32,
-    /// More of the kernel's command line.
-    pub(crate) append: Vec<String>,
-    pub(crate) terminal: Terminal,
-    /// Tap devices of this network namespace, each of which is an interface of the guest.
-    pub(crate) taps: Vec<String>,
-}
 
 /// The kernel's command line. An oops must end the run, with the log so far. Mitigations, audit,
 /// security modules (SELinux looks at each packet) and the zeroing of memory cost instructions and
@@ -111,17 +38,9 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 panic=-1 oops=panic loglevel=5 nok
                                 damon_stat.enabled=0 tsc=reliable net.ifnames=0 \
                                 cryptomgr.notests";
 
-/// The machine inside the root filesystem, which shows what is booted and the run's directory.
-pub(crate) fn command(enter: &Enter, machine: &Machine) -> Command {
-    if machine.clock.kernel().is_program() {
-        return um::command(enter, machine);
-    }
-    let mut command = enter.command("qemu-system-x86_64");
-    command.args(arguments(machine));
-    command
-}
-
-fn arguments(machine: &Machine) -> Vec<String> {
+/// The arguments of QEMU, which sees the kernel and the run's directory under these paths.
+pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> Vec<String> {
+    let directory = directory.display();
     let mut words: Vec<String> = Vec::new();
     let mut push = |text: &str| words.extend(text.split(' ').map(str::to_owned));
     push("-nodefaults -no-user-config -display none -no-reboot");
@@ -144,21 +63,20 @@ fn arguments(machine: &Machine) -> Vec<String> {
     }
     push(&format!("-smp {} -m {}M", machine.cpus, machine.memory_mib));
     push(&format!(
-        "-kernel {}/{} -initrd {PLACE}/{INITRAMFS}",
-        boot::PLACE,
-        boot::KERNEL
+        "-kernel {} -initrd {directory}/{INITRAMFS}",
+        kernel.display()
     ));
     push(&format!(
-        "-chardev file,id=kernel,path={PLACE}/{KERNEL_LOG} -serial chardev:kernel"
+        "-chardev file,id=kernel,path={directory}/{KERNEL_LOG} -serial chardev:kernel"
     ));
     match machine.terminal {
-        Terminal::File => push(&format!("-chardev file,id=user,path={PLACE}/{CONSOLE}")),
+        Terminal::File => push(&format!("-chardev file,id=user,path={directory}/{CONSOLE}")),
         // Without signals: ^C is for the guest.
         Terminal::Interactive => push("-chardev stdio,id=user,signal=off"),
     }
     push("-serial chardev:user");
     push(&format!(
-        "-object memory-backend-file,id=out,share=on,mem-path={PLACE}/{SHARED_MEMORY},size={}M",
+        "-object memory-backend-file,id=out,share=on,mem-path={directory}/{SHARED_MEMORY},size={}M",
         machine.out_mib
     ));
     for tap in &machine.taps {
@@ -194,13 +112,17 @@ mod tests {
         }
     }
 
+    fn line_of(machine: &Machine) -> Vec<String> {
+        arguments(machine, Path::new("/k/vmlinux"), Path::new("/r"))
+    }
+
     #[test]
     fn a_tap_device_is_an_interface_without_offloads() {
         let machine = Machine {
             taps: vec!["tap0".into(), "tap1".into()],
             ..machine(Clock::Tcg)
         };
-        let line = arguments(&machine).join(" ");
+        let line = line_of(&machine).join(" ");
         assert_eq!(
             line.matches("vnet_hdr=off -device virtio-net-pci").count(),
             2
@@ -210,7 +132,7 @@ mod tests {
 
     #[test]
     fn virtual_time_leaves_nothing_to_the_host() {
-        let line = arguments(&machine(Clock::Virtual { shift: 1, seed: 7 })).join(" ");
+        let line = line_of(&machine(Clock::Virtual { shift: 1, seed: 7 })).join(" ");
         for part in [
             "-icount shift=1,sleep=off,rr=record,rrfile=/dev/null",
             "-seed 7",
@@ -227,13 +149,13 @@ mod tests {
     fn a_users_idle_time_is_not_skipped() {
         let mut machine = machine(Clock::Virtual { shift: 1, seed: 7 });
         machine.terminal = Terminal::Interactive;
-        let line = arguments(&machine).join(" ");
+        let line = line_of(&machine).join(" ");
         assert!(line.contains("-icount shift=1,sleep=on -seed"), "{line}");
     }
 
     #[test]
     fn the_kernels_command_line_is_one_argument() {
-        let words = arguments(&machine(Clock::Kvm));
+        let words = line_of(&machine(Clock::Kvm));
         let append = &words[words.iter().position(|word| word == "-append").unwrap() + 1];
         assert!(
             append.contains("oops=panic") && append.ends_with(" a=1"),

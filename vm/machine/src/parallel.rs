@@ -13,7 +13,7 @@ use anyhow::Result;
 ///
 /// # Errors
 /// That of the item that failed first; no new one is begun then.
-pub(crate) fn map<I: Sync, O: Send>(
+pub fn map<I: Sync, O: Send>(
     items: &[I],
     workers: usize,
     work: impl Fn(&I, &Arc<AtomicBool>) -> Result<O> + Sync,
@@ -60,7 +60,7 @@ pub(crate) fn map<I: Sync, O: Send>(
 }
 
 /// How many guests at a time keep this machine busy.
-pub(crate) fn processors() -> usize {
+pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

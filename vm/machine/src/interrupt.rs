@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -21,6 +21,24 @@ struct State {
     ending: bool,
 }
 
+/// Removes a directory with all that is in it.
+pub type Remove = fn(&Path) -> Result<()>;
+
+static REMOVE: OnceLock<Remove> = OnceLock::new();
+
+/// Removes a directory with all that is in it.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    if let Some(remove) = REMOVE.get() {
+        return remove(path);
+    }
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Registered {
     pid: Pid,
@@ -29,7 +47,7 @@ struct Registered {
 
 /// How a child is ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// In a process group of its own, killed at once.
     Group,
     /// In ours, because it needs the terminal.
@@ -50,8 +68,16 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the handler for SIGINT, SIGTERM and SIGHUP.
-pub(crate) fn install() -> Result<()> {
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP. `remove` is for directories that take more than
+/// to remove what is in them.
+///
+/// # Errors
+/// If there is a handler already.
+pub fn install(remove: Option<Remove>) -> Result<()> {
+    if let Some(remove) = remove {
+        // The handler is installed once, which the next line checks.
+        let _ = REMOVE.set(remove);
+    }
     ctrlc::set_handler(end).context("installing the signal handler")
 }
 
@@ -72,7 +98,7 @@ fn end() {
     }
     eprintln!("\ninterrupted");
     for directory in state.directories.drain(..) {
-        if let Err(error) = crate::enter::remove_tree(&directory) {
+        if let Err(error) = remove(&directory) {
             eprintln!("could not remove {}: {error:#}", directory.display());
         }
     }
@@ -80,8 +106,9 @@ fn end() {
 }
 
 /// A child that an interrupt ends.
-pub(crate) struct Guarded {
-    pub(crate) child: Child,
+pub struct Guarded {
+    /// The child.
+    pub child: Child,
     registered: Registered,
 }
 
@@ -89,7 +116,7 @@ pub(crate) struct Guarded {
 ///
 /// # Errors
 /// If it cannot be started; the message names the program.
-pub(crate) fn spawn(command: &mut Command, kind: Kind) -> Result<Guarded> {
+pub fn spawn(command: &mut Command, kind: Kind) -> Result<Guarded> {
     use std::os::unix::process::CommandExt;
     if kind != Kind::Foreground {
         command.process_group(0);
@@ -109,7 +136,7 @@ pub(crate) fn spawn(command: &mut Command, kind: Kind) -> Result<Guarded> {
 
 impl Guarded {
     /// Ends it now.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let _ = match self.registered.kind {
             Kind::Group => killpg(self.registered.pid, Signal::SIGKILL),
             Kind::Foreground | Kind::Untouchable => kill(self.registered.pid, Signal::SIGKILL),
@@ -128,25 +155,32 @@ impl Drop for Guarded {
 }
 
 /// A directory that is removed unless it is kept.
-pub(crate) struct Temporary {
+pub struct Temporary {
     path: PathBuf,
     kept: bool,
 }
 
 impl Temporary {
     /// Makes the directory (and its parents).
-    pub(crate) fn new(path: PathBuf) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn new(path: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
         state().directories.push(path.clone());
         Ok(Self { path, kept: false })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Moves it to its final place.
-    pub(crate) fn keep_as(mut self, target: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn keep_as(mut self, target: &Path) -> Result<()> {
         std::fs::rename(&self.path, target)
             .with_context(|| format!("moving {} into place", target.display()))?;
         self.kept = true;
@@ -157,7 +191,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
-            crate::enter::remove_tree(&self.path).unwrap_or_else(|error| {
+            remove(&self.path).unwrap_or_else(|error| {
                 eprintln!("could not remove {}: {error:#}", self.path.display());
             });
         }
@@ -166,10 +200,14 @@ impl Drop for Temporary {
 }
 
 /// Remembers the terminal's settings and restores them at the end, however that comes about.
-pub(crate) struct TerminalGuard(());
+pub struct TerminalGuard(());
 
 impl TerminalGuard {
-    pub(crate) fn new() -> Result<Self> {
+    /// Of standard input.
+    ///
+    /// # Errors
+    /// If it is no terminal.
+    pub fn new() -> Result<Self> {
         state().terminal =
             Some(tcgetattr(std::io::stdin()).context("reading the terminal's settings")?);
         Ok(Self(()))
@@ -185,7 +223,7 @@ impl Drop for TerminalGuard {
 }
 
 /// Called when a child failed: if that is because of an interrupt, the handler has the last word.
-pub(crate) fn park_if_ending() {
+pub fn park_if_ending() {
     let ending = STATE.try_lock().map_or(true, |state| state.ending);
     if ending {
         // Either the handler holds the lock and will exit, or another thread does for a moment.

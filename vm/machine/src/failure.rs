@@ -7,27 +7,29 @@ use std::fmt;
 /// The host lacks something that the message tells how to get (as clap's usage errors).
 const SETUP: u8 = 2;
 /// The guest printed nothing for too long (as `timeout`).
-pub(crate) const HANG: u8 = 124;
+pub const HANG: u8 = 124;
 /// The guest's kernel is in trouble, whatever the command said.
-pub(crate) const KERNEL: u8 = 125;
+pub const KERNEL: u8 = 125;
 
-/// An error that ends xtask with a certain status.
+/// An error that ends the program with a certain status.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// The exit status.
-    pub(crate) status: u8,
+    pub status: u8,
     message: String,
 }
 
 impl Failure {
-    pub(crate) fn new(status: u8, message: impl Into<String>) -> Self {
+    /// With a status.
+    pub fn new(status: u8, message: impl Into<String>) -> Self {
         Self {
             status,
             message: message.into(),
         }
     }
 
-    pub(crate) fn setup(message: impl Into<String>) -> Self {
+    /// The host lacks something that the message tells how to get.
+    pub fn setup(message: impl Into<String>) -> Self {
         Self::new(SETUP, message)
     }
 }

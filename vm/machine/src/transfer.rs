@@ -11,18 +11,18 @@ use anyhow::{Context, Result, ensure};
 use weft_guest::transfer::{DATA, HEADER, Header, State};
 
 /// What the guest handed out.
-pub(crate) struct Output {
+pub struct Output {
     /// Exit status of the command.
-    pub(crate) status: u8,
+    pub status: u8,
     /// A tar of `/out`.
-    pub(crate) tar: Vec<u8>,
+    pub tar: Vec<u8>,
 }
 
 /// Makes the file that becomes the shared memory. It is sparse: unused memory costs nothing.
 ///
 /// # Errors
 /// Those of the file system.
-pub(crate) fn create(path: &Path, mebibytes: u32) -> Result<()> {
+pub fn create(path: &Path, mebibytes: u32) -> Result<()> {
     let file = File::create(path).with_context(|| format!("creating {}", path.display()))?;
     file.set_len(u64::from(mebibytes) << 20)?;
     Ok(())
@@ -32,7 +32,7 @@ pub(crate) fn create(path: &Path, mebibytes: u32) -> Result<()> {
 ///
 /// # Errors
 /// If `/out` did not fit, or the memory holds nonsense.
-pub(crate) fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
+pub fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
     let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let mut head = [0; HEADER];
     file.read_exact(&mut head)?;
@@ -63,7 +63,10 @@ pub(crate) fn read(path: &Path, mebibytes: u32) -> Result<Option<Output>> {
 }
 
 /// One file of the tar.
-pub(crate) fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
+///
+/// # Errors
+/// If it is none.
+pub fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
     for entry in tar::Archive::new(tar).entries()? {
         let mut entry = entry?;
         if entry.path()?.as_os_str() == name {
@@ -79,7 +82,7 @@ pub(crate) fn file(tar: &[u8], name: &str) -> Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// If it is none.
-pub(crate) fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
+pub fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::new();
     for entry in tar::Archive::new(tar).entries()? {
         let mut entry = entry?;
@@ -95,7 +98,7 @@ pub(crate) fn files(tar: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
 ///
 /// # Errors
 /// Those of the file system.
-pub(crate) fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
+pub fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory)?;
     let mut archive = tar::Archive::new(tar);
     // The guest knows no time of day worth keeping.
@@ -103,6 +106,32 @@ pub(crate) fn unpack(tar: &[u8], directory: &Path) -> Result<()> {
     archive
         .unpack(directory)
         .with_context(|| format!("unpacking into {}", directory.display()))
+}
+
+/// Unpacks what is in a folder of the tar into a directory.
+///
+/// # Errors
+/// Those of the file system.
+pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for entry in tar::Archive::new(tar).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let Ok(below) = path.strip_prefix(folder) else {
+            continue;
+        };
+        // The guest wrote the names: none leads out of the directory.
+        let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+        if below.as_os_str().is_empty() || !below.components().all(is_plain) {
+            continue;
+        }
+        entry.set_preserve_mtime(false);
+        let place = directory.join(below);
+        entry
+            .unpack(&place)
+            .with_context(|| format!("unpacking {}", place.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 /// A growing file.
-pub(crate) struct Follow {
+pub struct Follow {
     path: PathBuf,
     file: Option<File>,
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Follow {
 
 impl Follow {
     /// Follows the file, which need not exist yet.
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf) -> Self {
         Self {
             path,
             file: None,
@@ -26,7 +26,7 @@ impl Follow {
     }
 
     /// What has been added since the last call.
-    pub(crate) fn poll(&mut self) -> Result<&[u8]> {
+    pub fn poll(&mut self) -> Result<&[u8]> {
         if self.file.is_none() {
             // QEMU makes it when it starts, and never does for an interactive terminal.
             self.file = File::open(&self.path).ok();
@@ -39,12 +39,12 @@ impl Follow {
     }
 
     /// Everything so far, as text.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).replace('\r', "")
     }
 
     /// Everything so far.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }

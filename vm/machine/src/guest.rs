@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use weft_guest::request::{self, Request};
+
+use crate::console;
+use crate::cpio;
+use crate::failure::{self, Failure};
+use crate::follow::Follow;
+use crate::interrupt::{self, Kind, Temporary, TerminalGuard};
+use crate::launch::{Attributes, Launcher, output, silence};
+use crate::machine::{Clock, Machine, Terminal};
+use crate::processor;
+use crate::qemu::{self, CONSOLE, KERNEL_LOG, SHARED_MEMORY};
+use crate::text::last_lines;
+use crate::transfer;
+use crate::um;
+
+/// The folder in which each run has a directory of its own.
+pub const PLACE: &str = "run";
+/// The file in a run's directory that is locked as long as the run is under way.
+const LOCK: &str = "lock";
+/// What the machine's program says of itself.
+const COMPLAINTS: &str = "machine.log";
+/// How often the files that the machine writes are looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// The same at first: a short run does not wait for its end to be seen.
+const FIRST_POLL: Duration = Duration::from_millis(1);
+/// Lines of the kernel's log that are shown when the guest died silently.
+const LOG_LINES: usize = 60;
+
+/// What guests boot, and how.
+pub struct Boot<'a> {
+    /// The kernel: a program, or a file that QEMU boots, by the path under which the launcher's programs
+    /// see it.
+    pub kernel: PathBuf,
+    /// Parts of the initramfs that are files, in their order.
+    pub archives: Vec<PathBuf>,
+    /// Adds what comes after these.
+    pub own: &'a (dyn Fn(&mut cpio::Archive) -> Result<()> + Sync),
+    /// Starts the machine's program.
+    pub launcher: &'a dyn Launcher,
+    /// Where runs have their directories.
+    pub folder: &'a Path,
+}
+
+/// A guest: its machine, and what it is asked.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The machine.
+    pub machine: Machine,
+    /// The command and what it finds.
+    pub request: Request,
+    /// Files and directories of the host, and where they go in the guest.
+    pub files: Vec<(PathBuf, String)>,
+    /// The guest may be silent for so long.
+    pub timeout: Duration,
+    /// Raised when the guest is not wanted any more.
+    pub cancel: Option<Arc<AtomicBool>>,
+    /// What the kernel's log tells of trouble is made on purpose, and no failure.
+    pub deliberate: bool,
+}
+
+impl Guest {
+    /// Of a command, without files.
+    pub fn new<S: Into<OsString>>(
+        machine: Machine,
+        command: impl IntoIterator<Item = S>,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            machine,
+            request: Request {
+                command: command.into_iter().map(Into::into).collect(),
+                ..Request::default()
+            },
+            files: Vec::new(),
+            timeout,
+            cancel: None,
+            deliberate: false,
+        }
+    }
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// Exit status of the command.
+    pub status: u8,
+    /// A tar of the guest's `/out`, its kernel log (`dmesg`) among it.
+    pub tar: Vec<u8>,
+    /// What the command printed.
+    pub console: Vec<u8>,
+    /// What the kernel printed on its console.
+    pub kernel_log: String,
+}
+
+/// Runs the guest to its end. `seen` is given what the command prints as it comes.
+///
+/// # Errors
+/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if it
+/// cannot start.
+pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
+    let directory = Directory::make(&boot.folder.join(PLACE))?;
+    let place = |file: &str| directory.path().join(file);
+    write_initramfs(boot, guest, &place(um::INITRAMFS))?;
+    transfer::create(&place(SHARED_MEMORY), guest.machine.out_mib)?;
+
+    let machine = &guest.machine;
+    let shown = boot.launcher.directory(directory.path());
+    let (program, arguments) = program(boot, machine, &shown);
+    let mut command = boot.launcher.command(&program, directory.path())?;
+    command.args(arguments);
+    command.stderr(output(&place(COMPLAINTS))?);
+    let interactive = machine.terminal == Terminal::Interactive;
+    let _restored = interactive.then(TerminalGuard::new).transpose()?;
+    let kind = match interactive {
+        true => Kind::Foreground,
+        false => Kind::Group,
+    };
+    if !interactive {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+    }
+    // Where its time is not the host's, a guest can wait: other work of the host goes first.
+    let mut attributes = Attributes {
+        gives_way: matches!(machine.clock, Clock::Virtual { .. } | Clock::Model { .. }),
+        ..Attributes::default()
+    };
+    let held = match machine.clock {
+        Clock::Model { .. } => processor::hold(&boot.folder.join(processor::PLACE))?,
+        _ => None,
+    };
+    attributes.processor = held.as_ref().map(|held| held.number);
+    let mut silent = Vec::new();
+    if machine.clock.is_program() {
+        command.stdout(output(&place(KERNEL_LOG))?);
+        attributes.file(output(&place(CONSOLE))?, um::CONSOLE);
+        for number in um::INPUTS {
+            let (read, write) = silence()?;
+            attributes.file(read, number);
+            silent.push(write);
+        }
+    }
+    attributes.apply(&mut command);
+    let mut guarded = interrupt::spawn(&mut command, kind)?;
+    let mut kernel = Follow::new(place(KERNEL_LOG));
+    let mut terminal = Follow::new(place(CONSOLE));
+    let mut last_sign_of_life = Instant::now();
+    let mut wait = FIRST_POLL;
+    let ended = loop {
+        let ended = guarded.child.try_wait()?;
+        let fresh = terminal.poll()?;
+        seen(fresh);
+        if !fresh.is_empty() | !kernel.poll()?.is_empty() {
+            last_sign_of_life = Instant::now();
+        }
+        if let Some(status) = ended {
+            break status;
+        }
+        if !interactive && last_sign_of_life.elapsed() > guest.timeout {
+            guarded.kill();
+            let log = last_lines(&kernel.text(), LOG_LINES);
+            return Err(Failure::new(failure::HANG, hang(guest, &log)).into());
+        }
+        let cancelled = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        if guest.cancel.as_ref().is_some_and(cancelled) {
+            guarded.kill();
+            anyhow::bail!("ended, as another guest failed");
+        }
+        std::thread::sleep(wait);
+        wait = (2 * wait).min(POLL);
+    };
+    drop(silent);
+    // A kernel that is a program fails when it panics, which its log tells better.
+    let panicked = machine.clock.is_program() && !kernel.text().is_empty();
+    if !ended.success() {
+        interrupt::park_if_ending();
+        if !panicked {
+            let complaints = fs::read_to_string(place(COMPLAINTS)).unwrap_or_default();
+            let complaints = last_lines(&complaints, LOG_LINES);
+            anyhow::bail!("the machine failed ({ended})\n{complaints}");
+        }
+    }
+    conclude(
+        guest,
+        transfer::read(&place(SHARED_MEMORY), machine.out_mib)?,
+        kernel,
+        terminal,
+    )
+}
+
+/// The command that [`run`] starts, to be shown.
+///
+/// # Errors
+/// If the program cannot be started there.
+pub fn command(boot: &Boot<'_>, machine: &Machine) -> Result<std::process::Command> {
+    let directory = Path::new("RUN");
+    let shown = boot.launcher.directory(directory);
+    let (program, arguments) = program(boot, machine, &shown);
+    let mut command = boot.launcher.command(&program, directory)?;
+    command.args(arguments);
+    Ok(command)
+}
+
+/// The machine's program and its arguments.
+fn program(boot: &Boot<'_>, machine: &Machine, directory: &Path) -> (PathBuf, Vec<String>) {
+    match machine.clock.is_program() {
+        true => (boot.kernel.clone(), um::arguments(machine, directory)),
+        false => (
+            qemu::PROGRAM.into(),
+            qemu::arguments(machine, &boot.kernel, directory),
+        ),
+    }
+}
+
+fn hang(guest: &Guest, log: &str) -> String {
+    let seconds = guest.timeout.as_secs();
+    let hint = match guest.machine.clock {
+        Clock::Model { .. } => {
+            "Under the model clock no time passes while a program computes: one that loops until another \
+             does something, or until a time has come without reading the clock, loops for ever. "
+        }
+        _ => "",
+    };
+    format!(
+        "the guest hangs: it printed nothing for {seconds} s (--timeout) and was ended. {hint}The \
+         kernel's log:\n{log}"
+    )
+}
+
+/// A run's directory, which goes with this, and which others see to be in use.
+struct Directory {
+    directory: Temporary,
+    _lock: Flock<File>,
+}
+
+impl Directory {
+    /// Makes one in a folder, and removes what killed processes left there.
+    fn make(runs: &Path) -> Result<Self> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        fs::create_dir_all(runs).with_context(|| format!("making {}", runs.display()))?;
+        // Nobody looks at it between its making and its lock.
+        let _others = lock(&runs.join(LOCK), FlockArg::LockExclusive)?
+            .with_context(|| format!("locking {}", runs.display()))?;
+        remove_leftovers(runs);
+        let name = format!("{}.{number}", std::process::id());
+        // Of a process of this number on another machine, or before a container was started anew.
+        let free = |path: &PathBuf| !path.exists();
+        let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}.{n}")));
+        let path = names.map(|name| runs.join(name)).find(free);
+        let directory = Temporary::new(path.context("no name is free")?)?;
+        let lock = lock(&directory.path().join(LOCK), FlockArg::LockExclusive)?;
+        Ok(Self {
+            directory,
+            _lock: lock.context("locking a run's directory")?,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Locks a file, which is made if need be. `None`: somebody else has it, and this does not wait.
+fn lock(path: &Path, how: FlockArg) -> Result<Option<Flock<File>>> {
+    let file = File::create(path).with_context(|| format!("making {}", path.display()))?;
+    match Flock::lock(file, how) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => Err(error).with_context(|| format!("locking {}", path.display())),
+    }
+}
+
+/// Removes directories of runs whose process was killed.
+fn remove_leftovers(runs: &Path) {
+    let Ok(entries) = fs::read_dir(runs) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() && !is_under_way(&path) {
+            // Its machine may just be ending; the next run tries again.
+            let _ = interrupt::remove(&path);
+        }
+    }
+}
+
+/// Whether the run that has this directory is still there. A directory without a lock bears the number of its process.
+pub fn is_under_way(directory: &Path) -> bool {
+    let file = directory.join(LOCK);
+    if file.exists() {
+        return !matches!(lock(&file, FlockArg::LockExclusiveNonblock), Ok(Some(_)));
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let process = name.split('.').next().unwrap_or_default();
+    Path::new("/proc").join(process).exists()
+}
+
+fn conclude(
+    guest: &Guest,
+    output: Option<transfer::Output>,
+    kernel: Follow,
+    terminal: Follow,
+) -> Result<Outcome> {
+    let kernel_log = kernel.text();
+    let failed = |what: &str, log: &str| Failure::new(failure::KERNEL, format!("{what}:\n{log}"));
+    let console_trouble = console::trouble(&kernel_log);
+    let Some(output) = output else {
+        let what = "the guest died before its command ended; the kernel's log";
+        let log = console_trouble.unwrap_or_else(|| last_lines(&kernel_log, LOG_LINES));
+        return Err(failed(what, &log).into());
+    };
+    // Lesser messages only reach the log that init saved.
+    let saved = transfer::file(&output.tar, "dmesg")?.context("the guest saved no kernel log")?;
+    let trouble = console::trouble(&String::from_utf8_lossy(&saved)).or(console_trouble);
+    if let Some(log) = trouble.filter(|_| !guest.deliberate) {
+        let what = format!(
+            "the guest's kernel is in trouble (the command ended with status {}); its log",
+            output.status
+        );
+        return Err(failed(&what, &log).into());
+    }
+    Ok(Outcome {
+        status: output.status,
+        tar: output.tar,
+        console: terminal.into_bytes(),
+        kernel_log,
+    })
+}
+
+/// Adds files and folders of the host, each in its place.
+///
+/// # Errors
+/// If one cannot be read.
+pub fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Result<()> {
+    for (from, to) in files {
+        let metadata = fs::metadata(from).with_context(|| format!("reading {}", from.display()))?;
+        if metadata.is_dir() {
+            archive.tree(from, &format!("{}/", to.trim_matches('/')))?;
+        } else {
+            use std::os::unix::fs::PermissionsExt;
+            archive.file(to, metadata.permissions().mode(), &fs::read(from)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The parts that are files, our own part and the request, one archive after the other.
+fn write_initramfs(boot: &Boot<'_>, guest: &Guest, path: &Path) -> Result<()> {
+    let mut archive = cpio::Archive::default();
+    (boot.own)(&mut archive)?;
+    add_files(&mut archive, &guest.files)?;
+    let mut request = guest.request.clone();
+    let clock = format!("{}={}", request::CLOCK, guest.machine.clock.name());
+    request.environment.insert(0, clock.into());
+    archive.file(request::PATH, 0o644, &request.encode())?;
+    let mut file = File::create(path)?;
+    for part in &boot.archives {
+        let copied = File::open(part).and_then(|mut part| io::copy(&mut part, &mut file));
+        copied.with_context(|| format!("copying {}", part.display()))?;
+    }
+    file.write_all(&archive.finish()?)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> Temporary {
+        let name = format!("weft-guest-{name}-{}", std::process::id());
+        Temporary::new(std::env::temp_dir().join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_run_keeps_its_directory_and_removes_those_of_killed_processes() {
+        let runs = folder("runs");
+        let first = Directory::make(runs.path()).unwrap();
+        // As a killed process leaves it: the lock's file is there, and nobody holds it.
+        let left = runs.path().join("1.0");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        // Its number is that of a process that is there.
+        let other = runs
+            .path()
+            .join(format!("{}.programs.0", std::process::id()));
+        fs::create_dir(&other).unwrap();
+        let second = Directory::make(runs.path()).unwrap();
+        assert!(first.path().exists() && second.path().exists() && other.exists());
+        assert!(!left.exists());
+        assert!(is_under_way(first.path()));
+        let path = first.path().to_owned();
+        drop(first);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_of_another_machines_process_is_not_taken() {
+        let runs = folder("names");
+        let first = Directory::make(runs.path()).unwrap();
+        let number = first.path().extension().unwrap().to_str().unwrap();
+        let next = number.parse::<u32>().unwrap() + 1;
+        for next in next..next + 50 {
+            let taken = runs.path().join(format!("{}.{next}", std::process::id()));
+            fs::create_dir(taken).unwrap();
+        }
+        let second = Directory::make(runs.path()).unwrap();
+        assert!(second.path().display().to_string().ends_with(".1"));
+    }
+}

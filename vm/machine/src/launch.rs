@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How a machine's program is started: with which files, and what ends it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf, absolute};
+use std::process::Command;
+
+use anyhow::Result;
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getpid, getppid};
+
+/// Where the machine's program runs.
+pub trait Launcher: Sync {
+    /// The command that starts `program`, to which arguments are added. `directory` is the run's, as
+    /// this process sees it.
+    ///
+    /// # Errors
+    /// If the program cannot be started there.
+    fn command(&self, program: &Path, directory: &Path) -> Result<Command>;
+
+    /// The run's directory as the program sees it.
+    fn directory(&self, directory: &Path) -> PathBuf;
+}
+
+/// The program runs as it is: no namespace, no mount, no privilege.
+#[derive(Clone, Copy, Debug)]
+pub struct Directly;
+
+impl Launcher for Directly {
+    fn command(&self, program: &Path, directory: &Path) -> Result<Command> {
+        // It starts in the run's directory, where a path from here leads elsewhere. QEMU is looked for.
+        let mut command = match program.components().count() {
+            1 => Command::new(program),
+            _ => Command::new(absolute(program)?),
+        };
+        command.env_clear();
+        // For a host without anonymous files (memfd_create), where the guest's memory is a file.
+        command.env("TMPDIR", absolute(directory)?);
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.current_dir(directory);
+        Ok(command)
+    }
+
+    fn directory(&self, _: &Path) -> PathBuf {
+        // No path of the host's is on the guest's command line. The kernel's file system of the host takes
+        // whole paths only, and would take the link itself for its root.
+        "/proc/self/cwd/.".into()
+    }
+}
+
+/// What a machine's program gets of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    /// Files, and which number each has there.
+    pub(crate) files: Vec<(OwnedFd, RawFd)>,
+    /// Whether other processes go first.
+    pub(crate) gives_way: bool,
+    /// The processor that it stays on.
+    pub(crate) processor: Option<usize>,
+}
+
+/// Numbers of files from here on are nobody's.
+const FREE: RawFd = 20;
+
+impl Attributes {
+    /// A file under a number of its own.
+    pub(crate) fn file(&mut self, file: impl Into<OwnedFd>, number: RawFd) {
+        self.files.push((file.into(), number));
+    }
+
+    /// Starts the command with these: it ends with the thread that starts it, also if that is killed,
+    /// and leaves no core dump.
+    pub(crate) fn apply(self, command: &mut Command) {
+        let parent = getpid();
+        let processor = self.processor.map(|number| {
+            let mut set = CpuSet::new();
+            set.set(number).map(|()| set)
+        });
+        let prepare = move || {
+            set_pdeathsig(Signal::SIGKILL)?;
+            // The parent may have ended before the line above.
+            if getppid() != parent {
+                return Err(Errno::ESRCH.into());
+            }
+            setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+            let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+            setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+            if let Some(Ok(set)) = &processor {
+                // A processor may have been taken away meanwhile: then it runs anywhere.
+                let _ = sched_setaffinity(Pid::from_raw(0), set);
+            }
+            if self.gives_way {
+                // SAFETY: a system call without pointers. To become nicer is always allowed.
+                unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+            }
+            numbered(&self.files)
+        };
+        // SAFETY: `prepare` makes system calls only. It takes no lock, does not allocate, and what it
+        // reads was made before the fork.
+        unsafe { command.pre_exec(prepare) };
+    }
+}
+
+/// As `nice` does.
+const NICE: libc::c_int = 10;
+
+/// Gives the files their numbers.
+fn numbered(files: &[(OwnedFd, RawFd)]) -> io::Result<()> {
+    // First out of each other's way: one may have the number that another is to get.
+    let mut away = [0; 8];
+    for ((file, _), place) in files.iter().zip(&mut away) {
+        // SAFETY: a system call on a file that is open.
+        *place = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, FREE) };
+        if *place < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    for ((_, number), place) in files.iter().zip(away) {
+        // SAFETY: system calls on a file that was made above.
+        let result = unsafe { libc::dup2(place, *number) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above; nobody else knows of it.
+        unsafe { libc::close(place) };
+    }
+    Ok(())
+}
+
+/// A pipe into which nobody writes, as long as its other end is kept: the file that is read, and that end.
+pub(crate) fn silence() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = io::pipe()?;
+    Ok((read.into(), write.into()))
+}
+
+/// A file that a program writes.
+pub(crate) fn output(path: &Path) -> io::Result<OwnedFd> {
+    Ok(File::options().append(true).create(true).open(path)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn files_get_their_numbers_whatever_they_had() {
+        let (mut first, mut second) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first >&4; echo second >&3; ulimit -c"]);
+        let mut attributes = Attributes::default();
+        attributes.file(first.1, 4);
+        attributes.file(second.1, 3);
+        attributes.apply(&mut command);
+        let output = command.stdout(Stdio::piped()).output().unwrap();
+        // The command has the other ends, too.
+        drop(command);
+        assert_eq!(output.stdout, b"0\n");
+        let mut text = String::new();
+        first.0.read_to_string(&mut text).unwrap();
+        second.0.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_program_starts_in_the_runs_directory_whatever_its_path() {
+        let name = format!("weft-launch-{}", std::process::id());
+        let folder = crate::interrupt::Temporary::new(std::env::temp_dir().join(name)).unwrap();
+        std::fs::create_dir(folder.path().join("run")).unwrap();
+        let up = "../".repeat(std::env::current_dir().unwrap().components().count());
+        let program = Path::new(&up).join("bin/sh");
+        let relative = Path::new(&up).join(folder.path().strip_prefix("/").unwrap());
+        let mut command = Directly.command(&program, &relative.join("run")).unwrap();
+        let output = command.args(["-c", "pwd; echo $TMPDIR"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said.lines().next(), folder.path().join("run").to_str());
+        assert!(said.lines().nth(1).unwrap().starts_with('/'), "{said}");
+        assert!(Directly.directory(&relative).is_absolute());
+    }
+
+    #[test]
+    fn a_program_ends_with_the_thread_that_started_it() {
+        let child = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            command.arg("1000");
+            Attributes::default().apply(&mut command);
+            command.spawn().unwrap()
+        });
+        let mut child = child.join().unwrap();
+        use std::os::unix::process::ExitStatusExt as _;
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+}

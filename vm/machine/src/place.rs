@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where a guest finds files of the host: under the same path, so that results say the same as if the host
+//! had run them.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::failure::Failure;
+
+/// The folder in which a guest's command runs.
+const HOME: &str = "/root";
+/// Folders of which the guest has its own, which would hide what it is handed.
+const ITS_OWN: [&str; 6] = ["dev", "out", "proc", "run", "sys", "tmp"];
+
+/// Where a guest looks for a path of the host.
+///
+/// # Errors
+/// If the guest has something else under such a path.
+pub fn in_guest(path: &Path) -> Result<String> {
+    let mut place = PathBuf::new();
+    for part in Path::new(HOME).join(path).components() {
+        match part {
+            Component::Normal(name) => place.push(name),
+            Component::ParentDir => {
+                place.pop();
+            }
+            Component::CurDir | Component::Prefix(_) | Component::RootDir => {}
+        }
+    }
+    let shown = path.display();
+    if place.as_os_str().is_empty() {
+        let message = "the guest has no place for it: give it by a path from another folder";
+        return Err(Failure::setup(format!("{shown}: {message}")).into());
+    }
+    if let Some(own) = ITS_OWN.iter().find(|own| place.starts_with(own)) {
+        let message =
+            format!("{shown}: the guest has its own /{own}: copy it here and give it as ./NAME");
+        return Err(Failure::setup(message).into());
+    }
+    Ok(merged(&place.to_string_lossy()))
+}
+
+/// The real place of a path in the guest: a directory entry in the initramfs would replace the
+/// links.
+pub fn merged(guest: &str) -> String {
+    let path = guest.trim_start_matches('/');
+    for (link, target) in [
+        ("usr/sbin/", "usr/bin/"),
+        ("sbin/", "usr/bin/"),
+        ("bin/", "usr/bin/"),
+        ("lib/", "usr/lib/"),
+        ("lib64/", "usr/lib64/"),
+    ] {
+        if let Some(rest) = path.strip_prefix(link) {
+            return format!("{target}{rest}");
+        }
+    }
+    path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_in_the_guest_under_the_same_path() {
+        let of = |path: &str| in_guest(Path::new(path)).unwrap();
+        assert_eq!(of("./Cargo.toml"), "root/Cargo.toml");
+        assert_eq!(of("../xtask/src"), "xtask/src");
+        assert_eq!(of("/etc/passwd"), "etc/passwd");
+        assert_eq!(of("/sbin/x"), "usr/bin/x");
+    }
+
+    #[test]
+    fn a_path_of_which_the_guest_has_its_own_is_refused() {
+        for (path, said) in [
+            ("/tmp", "the guest has its own /tmp"),
+            ("/", "no place for it"),
+        ] {
+            let error = in_guest(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

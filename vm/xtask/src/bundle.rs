@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux, and beside it
+//! the sources that the GPL asks for.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use walkdir::WalkDir;
+use weft_machine::image::{Origin, Packed};
+
+use crate::build::{self, Built, Kernel};
+use crate::cache::Cache;
+use crate::cli::Bundle;
+use crate::ebpf;
+use crate::enter;
+use crate::failure::Failure;
+use crate::image::{self, Compression};
+use crate::interrupt::Temporary;
+use crate::output;
+use crate::programs;
+use crate::progress;
+
+const TRIAL: &str = include_str!("bundle/trial.sh");
+
+/// Sources of what is under the GPL, in the workspace.
+const SOURCES: [&str; 4] = ["kmod", "ebpf/common", "ebpf/programs", "vm/um"];
+/// Folders in them that are no sources.
+const LEFT_OUT: [&str; 2] = ["target", "fuzz"];
+
+/// Runs it.
+///
+/// # Errors
+/// Those of the stages, or if a file cannot be written.
+pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
+    let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
+    let entry = image::ensure(&built, Compression::Small)?;
+    let workspace = build::workspace();
+    let object = built.ebpf.as_ref().map(ebpf::object);
+    let weft = programs::portable_weft(&workspace, object.as_deref(), &cache.log("bundle")?)?;
+    fs::create_dir_all(&options.out)
+        .with_context(|| format!("making {}", options.out.display()))?;
+    let name = format!("weft-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
+    let executable = options.out.join(&name);
+    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
+    write(&weft, &packed, &executable)
+        .with_context(|| format!("writing {}", executable.display()))?;
+    let sources = options.out.join(format!("{name}.sources.tar"));
+    fs::write(&sources, archive(&workspace, &about(&built))?)
+        .with_context(|| format!("writing {}", sources.display()))?;
+    if options.test {
+        test(cache, &executable, options.kills)?;
+    }
+    if options.json {
+        let hash = packed.hash().to_string();
+        let facts = json!({"executable": executable, "sources": sources, "machine": hash});
+        output::json(&facts)?;
+    } else {
+        for path in [&executable, &sources] {
+            let size = fs::metadata(path)?.len() as f64 / 1e6;
+            output::print(format!("{} ({size:.1} MB)", path.display()))?;
+        }
+    }
+    Ok(0)
+}
+
+/// `weft`, and the image behind it. Whoever runs the old one goes on with it.
+fn write(weft: &Path, packed: &Packed, path: &Path) -> Result<()> {
+    let half = path.with_extension("tmp");
+    fs::copy(weft, &half)?;
+    let mut out = File::options().append(true).open(&half)?;
+    io::copy(&mut packed.read()?, &mut out)?;
+    fs::set_permissions(&half, fs::Permissions::from_mode(0o755))?;
+    Ok(fs::rename(&half, path)?)
+}
+
+/// Where nothing else is, and killed at any moment.
+///
+/// # Errors
+/// If it does anything wrong: with the end of the log.
+fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
+    if !enter::is_root() {
+        return Err(Failure::setup("--test makes roots for another user: run it as root").into());
+    }
+    let place = cache.file(format!("run/{}.bundle", std::process::id()));
+    let folder = Temporary::new(place)?;
+    progress::step("the executable where nothing else is", || {
+        let mut command = enter::unshared();
+        command.args(["sh", "-euc", TRIAL, "trial.sh"]);
+        command.args([&fs::canonicalize(executable)?, folder.path()]);
+        cache
+            .log("bundle-test")?
+            .run(command.arg(kills.to_string()))
+    })
+}
+
+fn about(built: &Built<'_>) -> String {
+    let resolution = &built.base.resolution;
+    format!(
+        "Sources of what is under the GPL in weft {}.\n\n\
+         kmod         the kernel modules\n\
+         ebpf         the eBPF programs\n\
+         vm/um        configuration and patches of the kernel, and how it is built\n\n\
+         The kernel's source is Debian's package {} {}:\n\
+         apt-get download {}={}, or https://snapshot.debian.org.\n",
+        env!("CARGO_PKG_VERSION"),
+        resolution.source_package,
+        resolution.version,
+        resolution.source_package,
+        resolution.version,
+    )
+}
+
+/// A tar that is the same for the same files.
+fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.mode(tar::HeaderMode::Deterministic);
+    let mut add = |name: &Path, content: &[u8]| -> Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        Ok(archive.append_data(&mut header, name, content)?)
+    };
+    add(Path::new("README"), about.as_bytes())?;
+    for source in SOURCES {
+        for path in files(&workspace.join(source))? {
+            add(path.strip_prefix(workspace)?, &fs::read(&path)?)?;
+        }
+    }
+    Ok(archive.into_inner()?)
+}
+
+/// All files below a folder, sorted.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let walk = WalkDir::new(folder).sort_by_file_name().into_iter();
+    let walk = walk.filter_entry(|entry| {
+        let name = entry.file_name().to_string_lossy();
+        !name.starts_with('.') && !LEFT_OUT.contains(&name.as_ref())
+    });
+    let mut files = Vec::new();
+    for entry in walk {
+        let entry = entry?;
+        if entry.file_type().is_file() {
+            files.push(entry.into_path());
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sources_of_all_that_is_under_the_gpl_go_along_and_are_the_same_each_time() {
+        let workspace = build::workspace();
+        let tar = archive(&workspace, "about").unwrap();
+        let names: Vec<String> = tar::Archive::new(tar.as_slice())
+            .entries()
+            .unwrap()
+            .map(|entry| entry.unwrap().path().unwrap().display().to_string())
+            .collect();
+        for name in ["README", "kmod/Kbuild", "vm/um/config", "vm/um/build.sh"] {
+            assert!(names.iter().any(|it| it == name), "{name}");
+        }
+        let patches = names.iter().filter(|name| name.ends_with(".patch")).count();
+        assert!(patches >= 8, "{patches}");
+        assert_eq!(archive(&workspace, "about").unwrap(), tar);
+    }
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs the one executable where nothing else is: in mount and process namespaces of its own, which end with it.
+# usage: trial.sh WEFT FOLDER KILLS     WEFT: the executable; FOLDER: empty, for roots; KILLS: how often it is killed
+set -eu
+weft=$1 folder=$2 kills=$3
+run='run rack:hosts=3 --dilation 1000 --scheme pfabric --workload web-search --load 0.4 --flows 20 --quiet'
+
+# An empty root: /proc, /tmp and the one file.
+root=$folder/root
+mkdir -p "$root/proc" "$root/tmp"
+chmod 1777 "$root/tmp"
+cp "$weft" "$root/weft"
+chmod 755 "$root" "$folder" "$root/weft"
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+
+# NAME COMMAND...: the same run as nobody, whose results are in results/NAME.
+as_nobody() {
+	name=$1
+	shift
+	echo "$name"
+	env -i PATH="$PATH" "$@" chroot --userspec=65534:65534 --groups= "$root" /weft $run --out "/tmp/$name" >"$folder/$name.out" 2>&1 || {
+		cat "$folder/$name.out"
+		exit 1
+	}
+	cmp "$root/tmp/plain/pfabric-seed1.jsonl" "$root/tmp/$name/pfabric-seed1.jsonl"
+}
+as_nobody plain
+as_nobody terminal-less setsid
+as_nobody little-may-be-open prlimit --nofile=64:64
+as_nobody few-processes prlimit --nproc=60:60
+as_nobody little-address-space prlimit --as=4000000000:4000000000
+as_nobody no-core prlimit --core=0:0
+as_nobody no-privileges setpriv --no-new-privs
+as_nobody other-cache XDG_CACHE_HOME=/tmp/elsewhere
+
+# No namespace may be made. The user's own namespace is where that is forbidden for nobody else.
+echo no-namespaces
+unshare --user --map-root-user sh -euc '
+	echo 0 >/proc/sys/user/max_user_namespaces
+	root=$1
+	shift
+	exec env -i PATH="$PATH" chroot "$root" /weft "$@" --out /tmp/no-namespaces
+' sh "$root" $run >"$folder/no-namespaces.out" 2>&1 || { cat "$folder/no-namespaces.out" && exit 1; }
+cmp "$root/tmp/plain/pfabric-seed1.jsonl" "$root/tmp/no-namespaces/pfabric-seed1.jsonl"
+
+# A cache that cannot be written is told in a sentence.
+echo read-only
+if env -i PATH="$PATH" XDG_CACHE_HOME=/proc chroot --userspec=65534:65534 "$root" /weft $run --out /tmp/none >"$folder/said" 2>&1; then
+	echo 'a cache that cannot be written was written' && exit 1
+fi
+grep -q 'XDG_CACHE_HOME names another folder' "$folder/said" || { cat "$folder/said" && exit 1; }
+
+# Whenever it is killed, nothing is left but the cache: no process, no file elsewhere, no half result.
+echo "killed $kills times"
+ls -A "$root/tmp" >"$folder/before"
+number=0
+while [ "$number" -lt "$kills" ]; do
+	number=$((number + 1))
+	env -i PATH="$PATH" chroot --userspec=65534:65534 "$root" /weft $run --seed 1,2,3 --again -j 2 --out /tmp/killed >/dev/null 2>&1 &
+	sleep "0.$(od -An -N2 -tu2 /dev/urandom | awk '{printf "%03d", $1 % 1000}')"
+	kill -KILL $! 2>/dev/null || :
+	wait $! 2>/dev/null || :
+	# The kernel ends them at once, but not in no time.
+	for patience in 1 2 3 4 5 6 7 8 9 10; do
+		left=$(pgrep -U 65534 || :)
+		[ -n "$left" ] || break
+		sleep 0.1
+	done
+	[ -z "$left" ] || { echo "processes are left: $(ps -o pid,args -p $(echo $left))" && exit 1; }
+	for file in "$root"/tmp/killed/*.jsonl; do
+		[ ! -e "$file" ] || tail -n 1 "$file" | grep -q '^{"record":"summary".*}$' || { echo "$file is half" && exit 1; }
+	done
+done
+ls -A "$root/tmp" | grep -v '^killed$' | cmp - "$folder/before"
+# What was killed goes on, and what killed runs left in the cache is removed.
+env -i PATH="$PATH" chroot --userspec=65534:65534 "$root" /weft $run --seed 1,2,3 -j 2 --out /tmp/killed >/dev/null
+cmp "$root/tmp/plain/pfabric-seed1.jsonl" "$root/tmp/killed/pfabric-seed1.jsonl"
+left=$(ls -A "$root"/tmp/weft-65534/run | grep -v '^lock$' || :)
+[ -z "$left" ] || { echo "runs are left in the cache: $left" && exit 1; }
+echo passed

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The image of weft's machine: the kernel of the model clock, and what its guests have, in one file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use weft_machine::image::{self, FILE, Hash, Kind, Manifest};
+
+use crate::build::{self, Built, Kernel};
+use crate::cache::{Cache, Entry, Key, Stage};
+use crate::cpio::Archive;
+use crate::enter::Enter;
+use crate::process::Log;
+
+pub(crate) const STAGE: Stage = Stage {
+    name: "image",
+    keep: 3,
+};
+
+/// How well it is compressed: 19 for those who copy it, 1 for the one who builds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Small,
+    Fast,
+}
+
+impl Compression {
+    fn level(self) -> &'static str {
+        match self {
+            Self::Small => "-19",
+            Self::Fast => "-1",
+        }
+    }
+}
+
+/// Modules without what only a debugger reads; then all licences. `/mnt/tree` has the files of Debian's packages.
+const GATHER: &str = r#"
+mkdir /mnt/build/modules
+for module in /mnt/modules/*.ko; do
+	strip --strip-debug -o "/mnt/build/modules/${module##*/}" "$module"
+done
+cd /mnt/tree
+packages=$(find usr -type f \( -path 'usr/bin/*' -o -name '*.so*' \) | sort | while read -r file; do
+	for place in "/$file" "/${file#usr/}"; do
+		dpkg-query -S "$place" 2>/dev/null && break
+	done
+done | sed 's/: .*//; s/,.*//' | sort -u)
+for package in $packages; do
+	dpkg-query -W -f '${Package} ${Version}, of the source package ${source:Package} ${source:Version}\n' "$package"
+done >/mnt/build/packages
+for package in $packages; do
+	name=${package%%:*}
+	copyright=/usr/share/doc/$name/copyright
+	[ -e "$copyright" ] || continue
+	printf '\n==== %s ====\n\n' "$name"
+	cat "$copyright"
+done >/mnt/build/copyrights
+cat /usr/share/common-licenses/GPL-2 >/mnt/build/GPL-2
+"#;
+
+/// `$1`: how well.
+const COMPRESS: &str = r#"zstd -q -T1 "$1" /mnt/build/tar -o /mnt/build/compressed"#;
+
+/// What every guest has but this image's: modules of the stock kernel.
+const LEFT_OUT: &str = "usr/lib/modules/";
+
+/// The image, built if need be.
+///
+/// # Errors
+/// If a part was not built, or cannot be read.
+pub(crate) fn ensure(built: &Built<'_>, compression: Compression) -> Result<Entry> {
+    let program = built.program(Kernel::Model)?;
+    let mut key = Key::new(GATHER)
+        .with(COMPRESS)
+        .with(compression.level())
+        .with(program.kernel.entry.hash())
+        .with(program.modules.hash())
+        .with(built.base.boot.hash())
+        .with(built.base.rootfs.hash());
+    for path in programs(built)? {
+        key = key.with_file(&name(path), path)?;
+    }
+    key = key.with_file("plugin", &built.programs.plugin)?;
+    let what = "image of weft's machine";
+    built.cache.ensure(&STAGE, key, what, |directory, log| {
+        build_in(built, compression, directory, log)
+    })
+}
+
+/// The image's file.
+pub(crate) fn file(entry: &Entry) -> PathBuf {
+    entry.path().join(FILE)
+}
+
+/// Where `weft` finds the image that was built last.
+///
+/// # Errors
+/// If the link cannot be made.
+pub(crate) fn publish(cache: &Cache, entry: &Entry) -> Result<()> {
+    let link = cache.file(FILE);
+    let half = cache.file(format!("{FILE}.{}", std::process::id()));
+    let _ = fs::remove_file(&half);
+    std::os::unix::fs::symlink(file(entry), &half)
+        .and_then(|()| fs::rename(&half, &link))
+        .with_context(|| format!("linking {}", link.display()))
+}
+
+/// The programs that it has, init first.
+fn programs<'a>(built: &'a Built<'_>) -> Result<Vec<&'a Path>> {
+    let all = &built.programs;
+    let ebpf = all.ebpf.as_ref();
+    let ebpf = ebpf.context("the suite has nothing to build the eBPF programs with")?;
+    Ok(vec![
+        &all.init,
+        &all.weft,
+        &all.pase,
+        &all.arbiter,
+        &ebpf.tag,
+    ])
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+fn build_in(
+    built: &Built<'_>,
+    compression: Compression,
+    directory: &Path,
+    log: &Log,
+) -> Result<()> {
+    let program = built.program(Kernel::Model)?;
+    let tree = built.base.boot.path().join("tree");
+    let updates = program.modules.path().join("updates");
+    let enter = Enter::new(&built.base.rootfs.path().join("root"))
+        .with(&updates, "/mnt/modules")
+        .with(&tree, "/mnt/tree")
+        .with_writable(directory, "/mnt/build");
+    log.run(&mut enter.script(GATHER))?;
+
+    let mut archive = Archive::default();
+    archive.tree_but(&tree, "", &|name| name.starts_with(LEFT_OUT))?;
+    let all = programs(built)?;
+    archive.file("init", 0o755, &fs::read(all[0])?)?;
+    for path in &all[1..] {
+        archive.file(&format!("usr/bin/{}", name(path)), 0o755, &fs::read(path)?)?;
+    }
+    built.add_plugin(&mut archive)?;
+    let release = &program.kernel.release;
+    let place = format!("usr/lib/modules/{release}");
+    archive.tree(&program.modules.path().join("index"), &format!("{place}/"))?;
+    archive.tree(&directory.join("modules"), &format!("{place}/updates/"))?;
+
+    let source = &built.base.resolution;
+    let manifest = Manifest::new(
+        env!("CARGO_PKG_VERSION"),
+        Kind::Program,
+        release,
+        &format!("{} {}", source.source_package, source.version),
+    );
+    let read = |name: &str| fs::read_to_string(directory.join(name)).context(name.to_owned());
+    let licences = licences(
+        &manifest,
+        &read("packages")?,
+        &read("GPL-2")?,
+        &read("copyrights")?,
+    );
+    let tar = image::pack(
+        &manifest,
+        &program.kernel.file(),
+        &archive.finish()?,
+        &licences,
+    )?;
+    fs::write(directory.join("tar"), &tar)?;
+    let mut compress = enter.script(COMPRESS);
+    log.run(compress.arg(compression.level()))?;
+    let compressed = fs::read(directory.join("compressed"))?;
+    let mut out = fs::File::create(directory.join(FILE))?;
+    let _: Hash = image::write(&mut out, &tar, &compressed)?;
+    for done in ["tar", "compressed", "packages", "copyrights", "GPL-2"] {
+        fs::remove_file(directory.join(done))?;
+    }
+    Ok(fs::remove_dir_all(directory.join("modules"))?)
+}
+
+/// What is in the image, under which licences, and where its sources are.
+fn licences(manifest: &Manifest, packages: &str, gpl: &str, copyrights: &str) -> String {
+    let Manifest {
+        weft,
+        release,
+        source,
+        ..
+    } = manifest;
+    let indented: String = packages.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "weft {weft} carries a machine. This is what is in it.\n\n\
+         Linux {release}, of Debian's package {source}: GPL-2.0. It is built with the configuration and the \
+         patches of weft's sources, vm/um.\n\
+         weft's kernel modules and eBPF programs, kmod and ebpf of weft's sources: GPL-2.0.\n\
+         weft's programs: MIT or Apache-2.0.\n\
+         Programs and libraries of Debian's packages, as they are there:\n{indented}\n\
+         Debian keeps the sources of all of its packages: apt-get source PACKAGE=VERSION, or \
+         https://snapshot.debian.org. The kernel's configuration and patches and the modules' sources are in the \
+         folder that comes with the program.\n\n\
+         ==== GNU General Public License, version 2 ====\n\n{gpl}\n{copyrights}"
+    )
+}
+
+/// Builds the model clock's part of a target, and its image, which `weft` then finds.
+///
+/// # Errors
+/// Those of the stages.
+pub(crate) fn built<'a>(
+    cache: &'a Cache,
+    request: &crate::suite::Request,
+) -> Result<(Built<'a>, Entry)> {
+    let built = build::in_place(cache, request, &[Kernel::Model])?;
+    let entry = ensure(&built, Compression::Fast)?;
+    publish(cache, &entry)?;
+    Ok((built, entry))
+}
