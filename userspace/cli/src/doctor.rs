@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use serde::Serialize;
 use weft_lab::fabric::{Fabric, FabricOptions};
 use weft_lab::scheme;
 use weft_lab::testbed;
+use weft_machine::image::{Packed, prepare_cache};
 use weft_net::Plan;
 use weft_net::probe::{self, Part};
 
@@ -29,7 +30,7 @@ const WIRE: &str = "wire";
 What is looked for is what the schemes that weft brings take, and what makes results believable. A cure
 is a command; `cargo xtask` is run in weft's source.
 
-Exit status: 0 if all schemes of Linux's own qdiscs and congestion controls can run (bbr, cubic-codel,
+Exit status: 0 if weft has its machine, or all schemes of Linux's own qdiscs and congestion controls can run (bbr, cubic-codel,
 dctcp, droptail, droptail-infinite, fq_codel), 1 if not.
 
 Example:
@@ -97,7 +98,38 @@ fn check(
     }
 }
 
+/// The machine that weft carries.
+#[derive(Debug, Serialize)]
+struct MachineFound {
+    file: PathBuf,
+    /// How it was found.
+    origin: String,
+    hash: String,
+    kernel: String,
+}
+
+/// The image that runs take, if there is one.
+fn machine() -> Result<Option<MachineFound>> {
+    let Some(packed) = Packed::find(None)? else {
+        return Ok(None);
+    };
+    let image = packed.unpack(&prepare_cache()?)?;
+    Ok(Some(MachineFound {
+        file: packed.path.clone(),
+        origin: packed.origin.to_string(),
+        hash: packed.hash().to_string(),
+        kernel: image.manifest.release,
+    }))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    machine: &'a Option<MachineFound>,
+    checks: &'a [Check],
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let machine = machine()?;
     let schemes = schemes()?;
     let checks = checks(&schemes);
     let of_linux: Vec<_> = schemes
@@ -113,8 +145,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Needed::Schemes(names) => !of_linux.iter().any(|scheme| names.contains(&scheme.name)),
         });
     if args.json {
-        output::json(&checks)?;
+        let (machine, checks) = (&machine, &checks[..]);
+        output::json(&Report { machine, checks })?;
     } else {
+        match &machine {
+            Some(it) => output::print(format!(
+                "ok    weft's machine: {} ({}), Linux {}, {}; weft run, lab, vm and demo take it\n\n\
+                 This machine's own kernel, for weft up and --clock real:",
+                it.file.display(),
+                it.origin,
+                it.kernel,
+                it.hash
+            ))?,
+            None => output::print(
+                "no weft's machine: weft run and lab take this machine's kernel; cargo xtask bundle makes a \
+                 weft that carries one\n",
+            )?,
+        }
         for it in &checks {
             let mark = if it.ok { "ok  " } else { "LACKS" };
             output::print(format!("{mark:5} {}: {}", it.what, it.found))?;
@@ -129,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    Ok(if able {
+    Ok(if able || machine.is_some() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -16,56 +16,24 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Beside, Done, Experiment, Fingerprint, Fingerprints, Found, Judgement, Known, Marks,
+    self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks,
     Planned, State,
 };
-use weft_lab::run::Checked;
 
 use crate::arguments::run::{self, Args};
+use crate::guests::{Guests, PlannedRun};
 use crate::output;
 use crate::progress::{self, Shown};
 use crate::report::{self, picture};
 use crate::sources;
 
-/// A run as `--dry-run --json` tells of it, be it of an experiment or not.
-#[derive(Serialize)]
-pub(crate) struct Command<'a> {
-    /// The words after `weft run`, without scheme, seed and folder.
-    words: &'a [String],
-    scheme: &'a str,
-    seed: u64,
-    file: String,
-    /// Whether its results are there, and it is not run again.
-    done: bool,
-    /// What decides it, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<Fingerprint>,
-    /// What its guest needs, in MiB, if it is more than usual.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<u32>,
-}
-
-impl<'a> Command<'a> {
-    pub(crate) fn new(run: &'a Checked, seed: u64, file: &Path, done: bool) -> Self {
-        let run = run.run();
-        Self {
-            words: &run.words,
-            scheme: &run.fabric.scheme,
-            seed,
-            file: file.display().to_string(),
-            done,
-            fingerprint: None,
-            memory: None,
-        }
-    }
-
-    fn of_plan(planned: &'a Planned, done: bool, fingerprint: Option<Fingerprint>) -> Self {
-        Self {
-            fingerprint,
-            memory: planned.memory,
-            ..Self::new(&planned.run, planned.seed, &planned.file, done)
-        }
-    }
+/// A run of the plan, as `--dry-run --json` tells of it and as a guest is asked for it.
+fn of_plan(planned: &Planned, done: bool, all: &mut Fingerprints<'_>) -> Result<PlannedRun> {
+    Ok(PlannedRun {
+        fingerprint: all.of(planned)?,
+        memory: planned.memory,
+        ..PlannedRun::new(&planned.run, planned.seed, &planned.file, done)?
+    })
 }
 
 /// Runs what has no results yet, and judges.
@@ -88,7 +56,13 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
     }
     let asked = args.asked();
     let plan = experiment::plan(experiment, &asked, &run::of_words)?;
-    let mut found: Vec<Found> = plan.iter().map(experiment::find).collect::<Result<_>>()?;
+    let guests = match args.experiment.judge || args.dry_run {
+        true => None,
+        false => Guests::find(&args.guests, false)?,
+    };
+    let clock = crate::run::clock(args, guests.as_ref());
+    let find = |planned: &Planned| experiment::find(planned, clock.as_deref());
+    let mut found: Vec<Found> = plan.iter().map(find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));
     if args.dry_run {
         return dry_run(&plan, &found, args).map(|()| ExitCode::SUCCESS);
@@ -100,12 +74,19 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
                 eprintln!("weft: {why}: run again");
             }
         }
-        if let Some(status) = run_all(&plan, &places, args.quiet)? {
+        let status = match &guests {
+            Some(guests) => in_guests(guests, &plan, &places, args).map(|()| None)?,
+            None => run_all(&plan, &places, args)?,
+        };
+        if let Some(status) = status {
             return Ok(status);
         }
         for place in places {
-            found[place] = experiment::find(&plan[place])?;
+            found[place] = find(&plan[place])?;
         }
+    }
+    if let Some(guests) = &guests {
+        other_machines(&found, &guests.hash());
     }
     let mut done = Vec::new();
     for (planned, found) in plan.iter().zip(found) {
@@ -238,18 +219,43 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
             .try_for_each(|planned| output::print(planned.command()));
     }
     let sources = sources::own();
-    let mut fingerprints = Fingerprints::new(&sources);
-    let mut commands = Vec::new();
-    for (planned, found) in plan.iter().zip(found) {
+    let mut all = Fingerprints::new(&sources);
+    let runs = plan.iter().zip(found).map(|(planned, found)| {
         let done = matches!(found, Found::Done(_)) && !args.experiment.again;
-        let fingerprint = fingerprints.of(planned)?;
-        commands.push(Command::of_plan(planned, done, fingerprint));
+        of_plan(planned, done, &mut all)
+    });
+    output::json(&runs.collect::<Result<Vec<_>>>()?)
+}
+
+/// Says how many results are of another machine than the one that is there.
+fn other_machines(found: &[Found], machine: &str) {
+    let is_other = |found: &&Found| match found {
+        Found::Done(results) => results.machine.as_deref().is_some_and(|it| it != machine),
+        _ => false,
+    };
+    let others = found.iter().filter(is_other).count();
+    if others > 0 {
+        eprintln!(
+            "weft: {others} of {} results are of another build of weft's machine; --again runs them again",
+            found.len()
+        );
     }
-    output::json(&commands)
+}
+
+/// Runs some of the plan in guests.
+fn in_guests(guests: &Guests, plan: &[Planned], places: &[usize], args: &Args) -> Result<()> {
+    let sources = sources::of_kernel(guests.release());
+    let mut all = Fingerprints::new(&sources);
+    let runs = places
+        .iter()
+        .map(|&place| of_plan(&plan[place], false, &mut all));
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    // Whether they are to be believed the judge says.
+    guests.run_all(&runs, &args.jobs, args.quiet).map(drop)
 }
 
 /// Runs some of the plan, one after the other. `Some`: it was interrupted.
-fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<ExitCode>> {
+fn run_all(plan: &[Planned], places: &[usize], args: &Args) -> Result<Option<ExitCode>> {
     let mut schemes: Vec<_> = places.iter().map(|&place| &plan[place].run).collect();
     schemes.sort_by_key(|run| &run.fabric().scheme.name);
     schemes.dedup_by_key(|run| &run.fabric().scheme.name);
@@ -258,7 +264,7 @@ fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<Exi
     let begun = Instant::now();
     for (number, &place) in places.iter().enumerate() {
         let planned = &plan[place];
-        if !quiet {
+        if !args.quiet {
             let left = left(begun.elapsed(), number, places.len());
             eprintln!(
                 "run {} of {}{left}: {}",
@@ -271,7 +277,7 @@ fn run_all(plan: &[Planned], places: &[usize], quiet: bool) -> Result<Option<Exi
         std::fs::create_dir_all(folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;
         let scheme = &planned.run.fabric().scheme.name;
-        let mut shown = Shown::new(scheme, planned.seed, quiet);
+        let mut shown = Shown::new(scheme, planned.seed, args.jobs.progress, args.quiet);
         let outcome = planned.run.perform(
             planned.seed,
             &planned.file,

@@ -8,13 +8,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ArgMatches;
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::session::{Checked, Listener, Outcome, Session};
+use weft_machine::transfer;
 use weft_net::quoted;
 
-use crate::arguments::fabric;
+use crate::arguments::{fabric, guest, said};
+use crate::guests::Guests;
 use crate::output;
+use crate::session;
 use crate::up;
 
 /// Runs a person's own programs on a fabric: weaves it, runs a command, takes it down whatever
@@ -30,7 +34,9 @@ The command finds the testbed's name in WEFT_TESTBED, so that `weft exec` needs 
 WEFT_DILATION. Its clock is the machine's: what takes 1 s there takes 1 ms of a fabric that is 1000 times slower. \
 How long it took is printed on standard error, in both.
 
-In virtual time a run is the same each time: cargo xtask lab, or cargo xtask vm --clock model. What only \
+Where weft has its machine, all of it runs in a guest, in virtual time: the same words and --guest-seed give the \
+same output to the byte. The guest has the files that --file hands over. --clock real is this machine's kernel. \
+A command that only \
 computes while it waits for something else to happen, without ever sleeping, waits forever there.
 
 Exit status: the command's; 128 and its number if a signal ended it; 127 if there is no such command, 126 if it \
@@ -66,6 +72,10 @@ pub(crate) struct Args {
     /// Keep what the processes of --on and of the scheme say in files there
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
+    #[command(flatten)]
+    guests: guest::Args,
+    #[command(flatten)]
+    session: session::Args,
     /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine
     /// has loaded; no tags, which take root. The command, too, is root of that namespace, and sees
     /// no other network
@@ -83,6 +93,23 @@ pub(crate) struct Args {
     /// The command and its arguments; options of weft's own come before it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// What was said of all this, for a guest.
+    #[arg(skip)]
+    words: Vec<OsString>,
+}
+
+/// Options that say where something runs and where its files go: a guest is told its own.
+const OF_THE_HOST: [&str; 9] = [
+    "clock", "machine", "memory", "timeout", "seed", "file", "out", "logs", "rootless",
+];
+/// Where a guest leaves the files of `--logs`.
+const LOGS: &str = "logs";
+
+impl Args {
+    /// Takes from the parsed command line what was said.
+    pub(crate) fn remember(&mut self, matches: &ArgMatches) {
+        self.words = said::words::<Self>(matches, &OF_THE_HOST);
+    }
 }
 
 #[derive(Serialize)]
@@ -130,6 +157,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         is_captured: args.json,
     };
     let checked = session.checked()?;
+    if !args.dry_run
+        && let Some(guests) = Guests::find(&args.guests, args.rootless)?
+    {
+        return in_guest(&guests, args);
+    }
+    if args.session.is_said() {
+        return usage("--file and --out are a guest's");
+    }
     if args.dry_run {
         output::print(script(args, &checked)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -153,6 +188,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("{}", summary(&checked, outcome.took));
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// The same in a guest.
+fn in_guest(guests: &Guests, args: &Args) -> Result<ExitCode> {
+    let mut words = args.words.iter().cloned();
+    let mut command: Vec<OsString> = ["weft", "lab"].map(OsString::from).to_vec();
+    command.extend(words.next());
+    if args.logs.is_some() {
+        command.extend(["--logs".into(), format!("/out/{LOGS}").into()]);
+    }
+    command.extend(words);
+    let files = args.fabric.options(&args.scheme).files()?;
+    let (status, tar) = args.session.run(guests, command, &files)?;
+    if let Some(folder) = &args.logs {
+        transfer::unpack_below(&tar, LOGS, folder)?;
+    }
+    Ok(status)
 }
 
 /// `lab: 2.300s of this machine, 2.300ms of the fabric (fat-tree:k=4, pfabric, 1000 times slower)`.

@@ -6,13 +6,16 @@
 mod arguments;
 mod capture;
 mod compare;
+mod demo;
 mod doctor;
 mod down;
 mod exec;
 mod experiments;
 mod export;
+mod guests;
 mod inputs;
 mod lab;
+mod licences;
 mod ls;
 mod man;
 mod names;
@@ -24,12 +27,14 @@ mod run;
 #[path = "../../lab/tests/sample/mod.rs"]
 mod sample;
 mod schemes;
+mod session;
 mod shell;
 mod sources;
 mod sweep;
 mod top;
 mod topology;
 mod up;
+mod vm;
 mod workloads;
 
 use std::process::ExitCode;
@@ -45,7 +50,8 @@ use weft_lab::error;
     version,
     after_help = "\
 Examples:
-  weft doctor                                          what this machine lacks
+  weft demo                                            a first result, in a minute
+  weft doctor                                          what this machine has and lacks
   weft up fat-tree:k=4 --scheme droptail --dilation 1000
   weft exec h3 ping -c 3 h7
   weft down
@@ -55,7 +61,7 @@ Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft report *.jsonl --out report.html
 
-Exit status: 0 done, 1 it failed, 2 wrong usage; exec, shell and lab: the command's."
+Exit status: 0 done, 1 it failed, 2 wrong usage; exec, shell, lab and vm: the command's."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -70,6 +76,8 @@ enum Command {
     Exec(exec::Args),
     Shell(shell::Args),
     Lab(Box<lab::Args>),
+    Vm(vm::Args),
+    Demo(demo::Args),
     Top(top::Args),
     Capture(capture::Args),
     Run(Box<arguments::run::Args>),
@@ -82,6 +90,7 @@ enum Command {
     Schemes(schemes::Args),
     Workloads(workloads::Args),
     Topology(topology::Args),
+    Licences(licences::Args),
     Man(man::Args),
     Completions(man::Completions),
     #[command(hide = true)]
@@ -120,6 +129,8 @@ fn execute(command: Command) -> Result<ExitCode> {
         Command::Exec(args) => exec::run(&args),
         Command::Shell(args) => shell::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Vm(args) => vm::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Run(args) => run::run(&args),
@@ -132,6 +143,7 @@ fn execute(command: Command) -> Result<ExitCode> {
         Command::Schemes(args) => schemes::run(&args),
         Command::Workloads(args) => workloads::run(&args),
         Command::Topology(args) => topology::run(&args),
+        Command::Licences(args) => licences::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => man::completions(&args),
         Command::Names(args) => names::run(&args),
@@ -141,8 +153,10 @@ fn execute(command: Command) -> Result<ExitCode> {
 fn main() -> ExitCode {
     let matches = Cli::command().get_matches();
     let Cli { mut command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    if let (Command::Run(args), Some((_, said))) = (&mut command, matches.subcommand()) {
-        args.remember(said);
+    match (&mut command, matches.subcommand()) {
+        (Command::Run(args), Some((_, said))) => args.remember(said),
+        (Command::Lab(args), Some((_, said))) => args.remember(said),
+        _ => {}
     }
     match run(command) {
         Ok(status) => status,

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How far a run is, on standard error; and its end by Ctrl-C.
+//! How far runs are, on standard error: for people, and as messages for programs; and their end by Ctrl-C.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::{Deserialize, Serialize};
 use weft_load::engine::{Cancel, Progress, raise_descriptor_limit};
+
+use crate::arguments::guest;
 
 /// Once, before the first run. Ctrl-C ends the run that is under way.
 pub(crate) fn prepare() -> Result<Arc<Cancel>> {
@@ -33,16 +37,71 @@ pub(crate) fn interrupted(path: &Path) -> Result<ExitCode> {
 /// and who sees nothing may think that it hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Progress, on standard error: a bar on a terminal, elsewhere a line for each tenth.
+/// A step of a run or of several, a line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "progress", rename_all = "snake_case")]
+pub(crate) enum Message {
+    /// Flows that ended, of a run.
+    Run {
+        /// Where its results go; a run does not say it of itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+        ended: u64,
+        flows: u64,
+    },
+    /// A run's results are there.
+    Done {
+        file: String,
+        /// Runs that ended, of how many.
+        runs: usize,
+        of: usize,
+    },
+}
+
+impl Message {
+    /// The message in a line; `None`: it has none.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let is_one = line.starts_with("{\"progress\":");
+        is_one.then(|| serde_json::from_str(line).ok()).flatten()
+    }
+
+    fn print(&self) {
+        if let Ok(line) = serde_json::to_string(self) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Bars,
+    Lines,
+    Messages,
+    Quiet,
+}
+
+impl How {
+    fn new(terminal: bool, progress: guest::Progress, quiet: bool) -> Self {
+        match (quiet, progress, terminal) {
+            (true, ..) => Self::Quiet,
+            (_, guest::Progress::Json, _) => Self::Messages,
+            (_, _, true) => Self::Bars,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// Progress of a run, on standard error: a bar on a terminal, elsewhere a line for each tenth.
 pub(crate) struct Shown {
     what: String,
+    how: How,
     /// Drawn when something ends, by no thread of its own: that would be one more process of the
     /// fabric's machine. It is there where it is not drawn, too: its making takes of the kernel's
     /// random numbers, and what a run meets under the model clock is not to depend on who watches.
     bar: ProgressBar,
     begun: Instant,
-    /// Whether a line is printed now and then.
-    lines: bool,
     /// Per cent that was printed last.
     last: u64,
     /// When that was, since the beginning.
@@ -50,21 +109,22 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn new(scheme: &str, seed: u64, quiet: bool) -> Self {
+    pub(crate) fn new(scheme: &str, seed: u64, progress: guest::Progress, quiet: bool) -> Self {
         let what = format!("{scheme}, seed {seed}");
-        Self::on(std::io::stderr().is_terminal(), what, quiet)
+        let terminal = std::io::stderr().is_terminal();
+        Self::on(what, How::new(terminal, progress, quiet))
     }
 
-    fn on(terminal: bool, what: String, quiet: bool) -> Self {
-        let target = match terminal && !quiet {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+    fn on(what: String, how: How) -> Self {
+        let target = match how {
+            How::Bars => ProgressDrawTarget::stderr(),
+            _ => ProgressDrawTarget::hidden(),
         };
         Self {
             bar: bar(&what, target),
             what,
+            how,
             begun: Instant::now(),
-            lines: !terminal && !quiet,
             last: 0,
             printed: Duration::ZERO,
         }
@@ -84,14 +144,23 @@ impl Shown {
 
     /// What there is to say now, if anything.
     fn line(&mut self, flows: u64, ended: u64, elapsed: Duration) -> Option<String> {
-        const STEP: u64 = 10;
+        let step = match self.how {
+            How::Lines => 10,
+            // For whoever draws a bar of them.
+            How::Messages => 1,
+            How::Bars | How::Quiet => return None,
+        };
         let percent = 100 * ended / flows.max(1);
-        let is_due = percent >= self.last + STEP || elapsed >= self.printed + SILENCE;
-        if !self.lines || !is_due {
+        let is_due = percent >= self.last + step || elapsed >= self.printed + SILENCE;
+        if !is_due {
             return None;
         }
-        self.last = percent - percent % STEP;
+        self.last = percent - percent % step;
         self.printed = elapsed;
+        if self.how == How::Messages {
+            let file = None;
+            return serde_json::to_string(&Message::Run { file, ended, flows }).ok();
+        }
         let left = elapsed.mul_f64((flows - ended) as f64 / ended.max(1) as f64);
         Some(format!(
             "{}: {ended} of {flows} flows, about {:.0} s left",
@@ -109,19 +178,144 @@ fn bar(what: &str, target: ProgressDrawTarget) -> ProgressBar {
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// Progress of several runs at the same time: a bar for each and one for all on a terminal, elsewhere a line
+/// for each run that ended.
+pub(crate) struct ShownRuns {
+    how: How,
+    runs: usize,
+    begun: Instant,
+    bars: MultiProgress,
+    all: Option<ProgressBar>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ended: usize,
+    /// Of runs that are under way: flows that ended, all flows, and their bars.
+    under_way: BTreeMap<usize, (u64, u64, Option<ProgressBar>)>,
+}
+
+impl ShownRuns {
+    pub(crate) fn new(runs: usize, progress: guest::Progress, quiet: bool) -> Self {
+        let how = How::new(std::io::stderr().is_terminal(), progress, quiet);
+        let bars = MultiProgress::new();
+        let all = (how == How::Bars).then(|| {
+            let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+            let bar = bars.add(ProgressBar::new_spinner());
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        let shown = Self {
+            how,
+            runs,
+            begun: Instant::now(),
+            bars,
+            all,
+            state: Mutex::default(),
+        };
+        shown.tell(&State::default());
+        shown
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A run begins.
+    pub(crate) fn begun(&self, place: usize, what: &str) {
+        let bar = self.all.as_ref().map(|all| {
+            let hidden = ProgressDrawTarget::hidden();
+            self.bars.insert_before(all, bar(what, hidden))
+        });
+        self.with(|state| state.under_way.insert(place, (0, 0, bar)));
+    }
+
+    /// A run says how far it is.
+    pub(crate) fn seen(&self, place: usize, path: &Path, message: &Message) {
+        let Message::Run { ended, flows, .. } = *message else {
+            return;
+        };
+        self.with(|state| {
+            if let Some((known, all, bar)) = state.under_way.get_mut(&place) {
+                (*known, *all) = (ended, flows);
+                if let Some(bar) = bar {
+                    bar.set_length(flows);
+                    bar.set_position(ended);
+                }
+            }
+            self.tell(state);
+        });
+        if self.how == How::Messages {
+            let file = Some(path.display().to_string());
+            Message::Run { file, ended, flows }.print();
+        }
+    }
+
+    /// A run's results are there.
+    pub(crate) fn ended(&self, place: usize, path: &Path) {
+        let (ended, text) = self.with(|state| {
+            state.ended += 1;
+            if let Some((_, _, Some(bar))) = state.under_way.remove(&place) {
+                bar.finish_and_clear();
+            }
+            self.tell(state);
+            (state.ended, self.text(state))
+        });
+        let file = path.display().to_string();
+        let (runs, of) = (ended, self.runs);
+        match self.how {
+            How::Lines => eprintln!("{text}: {file}"),
+            How::Messages => Message::Done { file, runs, of }.print(),
+            How::Bars | How::Quiet => {}
+        }
+    }
+
+    /// All are over.
+    pub(crate) fn finish(&self) {
+        if let Some(all) = &self.all {
+            all.finish_and_clear();
+        }
+    }
+
+    fn tell(&self, state: &State) {
+        if let Some(all) = &self.all {
+            all.set_message(self.text(state));
+        }
+    }
+
+    /// As if all that is left went as fast as what is done.
+    fn text(&self, state: &State) -> String {
+        let shares = state.under_way.values();
+        let shares = shares.map(|(ended, flows, _)| *ended as f64 / (*flows).max(1) as f64);
+        let done = state.ended as f64 + shares.map(|share| share.min(1.0)).sum::<f64>();
+        let mut text = format!("{} of {} runs", state.ended, self.runs);
+        if done > 0.0 && state.ended < self.runs {
+            let left = (self.runs as f64 - done).max(0.0) / done;
+            let left = self.begun.elapsed().mul_f64(left);
+            text += &match left.as_secs() {
+                ..90 => format!(", about {} s left", left.as_secs()),
+                seconds => format!(", about {} min left", seconds.div_ceil(60)),
+            };
+        }
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(terminal: bool, quiet: bool) -> Vec<String> {
-        let mut shown = Shown::on(terminal, "dctcp, seed 1".to_owned(), quiet);
+    fn lines(how: How) -> Vec<String> {
+        let mut shown = Shown::on("dctcp, seed 1".to_owned(), how);
         let line = |ended| shown.line(40, ended, Duration::from_secs(ended));
         (1..=40).filter_map(line).collect()
     }
 
     #[test]
     fn a_file_gets_a_line_for_each_tenth() {
-        let lines = lines(false, false);
+        let lines = lines(How::Lines);
         assert_eq!(lines.len(), 10);
         assert_eq!(lines[0], "dctcp, seed 1: 4 of 40 flows, about 36 s left");
         assert_eq!(lines[9], "dctcp, seed 1: 40 of 40 flows, about 0 s left");
@@ -129,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_file_gets_a_line_for_each_minute_without_one() {
-        let mut shown = Shown::on(false, "bfc, seed 1".to_owned(), false);
+        let mut shown = Shown::on("bfc, seed 1".to_owned(), How::Lines);
         let mut says = |ended, seconds| {
             let line = shown.line(100, ended, Duration::from_secs(seconds));
             line.is_some()
@@ -142,11 +336,35 @@ mod tests {
     }
 
     #[test]
+    fn a_program_gets_messages() {
+        let lines = lines(How::Messages);
+        let message = Message::parse(&lines[3]);
+        let (file, ended, flows) = (None, 4, 40);
+        assert_eq!(message, Some(Message::Run { file, ended, flows }));
+        assert_eq!(Message::parse("dctcp, seed 1: 4 of 40 flows"), None);
+    }
+
+    #[test]
     fn a_terminal_gets_a_bar_and_who_asks_for_quiet_gets_nothing() {
-        assert!(lines(true, false).is_empty());
-        for terminal in [false, true] {
-            assert!(lines(terminal, true).is_empty());
-            assert!(Shown::on(terminal, String::new(), true).bar.is_hidden());
+        let json = guest::Progress::Json;
+        assert_eq!(How::new(true, json, true), How::Quiet);
+        assert_eq!(How::new(true, guest::Progress::Text, false), How::Bars);
+        assert_eq!(How::new(true, json, false), How::Messages);
+        for how in [How::Bars, How::Quiet] {
+            assert!(lines(how).is_empty());
         }
+        assert!(Shown::on(String::new(), How::Quiet).bar.is_hidden());
+    }
+
+    #[test]
+    fn several_runs_are_told_together() {
+        let shown = ShownRuns::new(3, guest::Progress::Text, true);
+        shown.begun(0, "dctcp, seed 1");
+        let (file, ended, flows) = (None, 5, 10);
+        shown.seen(0, Path::new("x"), &Message::Run { file, ended, flows });
+        let text = shown.with(|state| shown.text(state));
+        assert!(text.starts_with("0 of 3 runs, about "), "{text}");
+        (0..3).for_each(|place| shown.ended(place, Path::new("x")));
+        assert_eq!(shown.with(|state| shown.text(state)), "3 of 3 runs");
     }
 }

@@ -8,15 +8,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
-use weft_lab::experiment::{Experiment, named, names};
+use weft_lab::experiment::{self, Experiment, Found, named, names};
 use weft_lab::results;
 use weft_lab::run::{Checked, each_once, file};
+use weft_load::record::Recorded;
 use weft_topo::spec::KINDS;
 use weft_words::near::{meant, near};
 
+use crate::arguments::guest::Clock;
 use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
 use crate::compare;
-use crate::experiments::{self, Command};
+use crate::experiments;
+use crate::guests::{Guests, PlannedRun};
 use crate::output;
 use crate::progress::{self, Shown};
 
@@ -54,6 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             places.push(path);
         }
     }
+    if let Some(guests) = Guests::find(&args.guests, args.rootless)? {
+        return in_guests(&guests, &runs, &places, args);
+    }
+    if args.experiment.again {
+        return usage("--again: on this machine's own kernel each run is made again");
+    }
     runs.iter().try_for_each(|(run, _)| run.require())?;
     let mut places = places.into_iter();
     let cancel = progress::prepare()?;
@@ -64,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         for &seed in &args.seed {
             let Some(path) = places.next() else { break };
             let scheme = &run.fabric().scheme.name;
-            let mut shown = Shown::new(scheme, seed, args.quiet);
+            let mut shown = Shown::new(scheme, seed, args.jobs.progress, args.quiet);
             let outcome = run.perform(seed, &path, &mut |it| shown.update(it), &cancel)?;
             if outcome.cancelled {
                 return progress::interrupted(&path);
@@ -73,7 +82,59 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             files.push(path.to_string_lossy().into_owned());
         }
     }
-    let groups = results::group(results::read(&files)?);
+    tell(&files, valid, args)
+}
+
+/// The clock that results must have been made under, if only one counts.
+pub(crate) fn clock(args: &Args, guests: Option<&Guests>) -> Option<String> {
+    let asked = args.guests.clock.map(|clock| match clock {
+        Clock::Model => "model",
+        Clock::Instructions => "virtual",
+        Clock::Real => "real",
+    });
+    let chosen = guests.map(Guests::clock).or(asked);
+    // Results of this machine's own kernel name no clock.
+    let chosen = chosen.filter(|&clock| clock != "real");
+    chosen.map(str::to_owned).or_else(weft_lab::run::clock)
+}
+
+/// Runs all in guests, but those whose results of this very machine are there.
+fn in_guests(
+    guests: &Guests,
+    runs: &[(Checked, PathBuf)],
+    places: &[PathBuf],
+    args: &Args,
+) -> Result<ExitCode> {
+    let seeds = runs
+        .iter()
+        .flat_map(|(run, _)| args.seed.iter().map(move |&seed| (run, seed)));
+    let mut planned = Vec::new();
+    for ((run, seed), path) in seeds.zip(places) {
+        let found = experiment::results(run, seed, path, Some(guests.clock()))?;
+        let is_same = |machine: &Option<String>| machine.as_deref() == Some(&guests.hash());
+        let done = matches!(&found, Found::Done(results) if is_same(&results.machine));
+        planned.push(PlannedRun::new(
+            run,
+            seed,
+            path,
+            done && !args.experiment.again,
+        )?);
+    }
+    let missing: Vec<PlannedRun> = planned.into_iter().filter(|run| !run.done).collect();
+    guests.run_all(&missing, &args.jobs, args.quiet)?;
+    let files: Vec<String> = places
+        .iter()
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect();
+    let all = results::read(&files)?;
+    let is_valid = |run: &Recorded| run.summary.as_ref().is_some_and(|summary| summary.valid);
+    let valid = all.iter().all(is_valid);
+    tell(&files, valid, args)
+}
+
+/// Prints what came of it.
+fn tell(files: &[String], valid: bool, args: &Args) -> Result<ExitCode> {
+    let groups = results::group(results::read(files)?);
     if args.json {
         let summaries: Vec<_> = groups.iter().flat_map(|group| &group.runs).collect();
         let summaries: Vec<_> = summaries
@@ -96,11 +157,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn dry_run(runs: &[(Checked, PathBuf)], args: &Args) -> Result<()> {
     let place = |run: &Checked, out: &Path, seed| file(out, &run.fabric().scheme.name, seed);
     if args.json {
-        let commands = runs.iter().flat_map(|(run, out)| {
-            let of = |&seed: &u64| Command::new(run, seed, &place(run, out, seed), false);
+        let planned = runs.iter().flat_map(|(run, out)| {
+            let of = |&seed: &u64| PlannedRun::new(run, seed, &place(run, out, seed), false);
             args.seed.iter().map(of).collect::<Vec<_>>()
         });
-        return output::json(&commands.collect::<Vec<_>>());
+        return output::json(&planned.collect::<Result<Vec<_>>>()?);
     }
     for (run, out) in runs {
         let fabric = run.fabric();
@@ -194,6 +255,6 @@ mod tests {
         assert!(refused("pfabric-fig4a --scheme dctcp").starts_with("--scheme: the experiment"));
         assert!(refused("pfabric-fig4a --set buffer=1").starts_with("--set: the experiment"));
         assert!(refused("pfabric-fig4a --only-incast --incast 2x1kB@1").contains("-incast: "));
-        assert!(refused("rack:hosts=2 --again").starts_with("--again is for experiments"));
+        assert!(refused("rack:hosts=2 --judge").starts_with("--judge is for experiments"));
     }
 }

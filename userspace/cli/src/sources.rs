@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod read;
 
-use weft_lab::experiment::Sources;
+use weft_lab::experiment::{RELEASE, Sources};
 
 /// Parts and their hashes.
 const PARTS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
@@ -17,4 +17,14 @@ pub(crate) fn own() -> Sources {
     parts
         .map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned()))
         .collect()
+}
+
+/// The same with the release of the kernel that runs are made on.
+pub(crate) fn of_kernel(release: &str) -> Sources {
+    let mut sources = own();
+    // Without sources nothing is known of what decides a run.
+    if !sources.is_empty() {
+        sources.insert(RELEASE.to_owned(), release.to_owned());
+    }
+    sources
 }

@@ -30,10 +30,10 @@ mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use fingerprint::{
-    Fingerprint, Fingerprints, Known, Made, Sources, State, known, name, name_of, read, states,
-    text,
+    Fingerprint, Fingerprints, Known, Made, Sources, RELEASE, State, known, name, name_of,
+    read, states, text,
 };
-pub use found::{Done, Found, Results, find};
+pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept};

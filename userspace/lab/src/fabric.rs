@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use weft_load::framing::Framing;
-use weft_topo::Topology;
+use weft_topo::{Spec, Topology};
 
 use crate::parameter::FabricFigures;
 use crate::scheme::Scheme;
@@ -35,6 +35,22 @@ pub struct FabricOptions {
     pub settings: Vec<String>,
     /// Files of kernel modules that are loaded for it.
     pub modules: Vec<PathBuf>,
+}
+
+impl FabricOptions {
+    /// The files and folders that it names, besides those that weft brings.
+    ///
+    /// # Errors
+    ///
+    /// If the scheme is not as it must be.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        let topology = Spec::is_file(&self.topology).then(|| PathBuf::from(&self.topology));
+        let scheme = Scheme::find(&self.scheme)?;
+        let mut files: Vec<PathBuf> = topology.into_iter().collect();
+        files.extend_from_slice(scheme.folders());
+        files.extend_from_slice(&self.modules);
+        Ok(files)
+    }
 }
 
 /// A fabric and its scheme.

@@ -112,6 +112,17 @@ impl Run {
         })
     }
 
+    /// The files and folders that it names, besides those that weft brings.
+    ///
+    /// # Errors
+    ///
+    /// If the scheme is not as it must be.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        let mut files = self.fabric.files()?;
+        files.extend(self.traffic.files().map(PathBuf::from));
+        Ok(files)
+    }
+
     fn workload(&self, fabric: &Fabric, framing: &Framing, seed: u64) -> Result<Planned> {
         let untagged = Fabric::untagged_framing(self.ipv6)?;
         self.traffic

@@ -9,6 +9,7 @@ mod own;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -43,6 +44,8 @@ pub struct Scheme {
     pub description: Description,
     /// The files, by name.
     files: BTreeMap<String, Source>,
+    /// Its folder and those of the schemes that it extends, without those that weft brings.
+    folders: Vec<PathBuf>,
 }
 
 impl Scheme {
@@ -64,10 +67,10 @@ impl Scheme {
         };
         let wrong = |error: toml::de::Error| format!("{}: {error}", place("scheme.toml"));
         let own: Own = toml::from_str(&text).map_err(wrong).or_else(usage)?;
-        let (description, text, mut files) = match own.extends.clone() {
+        let (description, text, mut files, mut folders) = match own.extends.clone() {
             None => {
                 let description = toml::from_str(&text).map_err(wrong).or_else(usage)?;
-                (description, text, BTreeMap::new())
+                (description, text, BTreeMap::new(), Vec::new())
             }
             Some(parent) => {
                 let extends = || format!("{}: extends = \"{parent}\"", place("scheme.toml"));
@@ -84,7 +87,7 @@ impl Scheme {
                     .map_err(|wrong| format!("{}: {wrong}", place("scheme.toml")))
                     .or_else(usage)?;
                 let text = description.text(name);
-                (description, text, parent.files)
+                (description, text, parent.files, parent.folders)
             }
         };
         let source = |file: &str, text: String| Source::new(place(file), text);
@@ -97,11 +100,18 @@ impl Scheme {
         if let Some(missing) = NEEDED.iter().find(|file| !files.contains_key(**file)) {
             return lacks(name, missing);
         }
+        folders.extend(folder.path().map(Path::to_owned));
         Ok(Self {
             name: name.to_owned(),
             description,
             files,
+            folders,
         })
+    }
+
+    /// Its folder and those of the schemes that it extends, without those that weft brings.
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.folders
     }
 
     /// Its files, by name.

@@ -288,6 +288,23 @@ fn added(topology: &Topology, text: &str) -> Result<Vec<TraceFlow>> {
 }
 
 impl Traffic {
+    /// The files that it names.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        let (sizes, pairs, trace) = match &self.background {
+            Some(Origin::Drawn(drawn)) => {
+                let pairs = match &drawn.pairs {
+                    Pattern::List(file) => Some(file.as_str()),
+                    _ => None,
+                };
+                (Some(drawn.sizes.as_str()), pairs, None)
+            }
+            Some(Origin::Trace(file)) => (None, None, Some(file.as_str())),
+            Some(Origin::Collective(_)) | None => (None, None, None),
+        };
+        let sizes = sizes.filter(|text| is_file(text));
+        sizes.into_iter().chain(pairs).chain(trace)
+    }
+
     /// Whether a seed decides anything.
     pub(crate) fn is_random(&self) -> bool {
         let background = match &self.background {

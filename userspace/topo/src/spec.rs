@@ -52,14 +52,18 @@ impl Spec {
     ///
     /// What is wrong, and in which file.
     pub fn named(name: &str) -> Result<Self, Error> {
-        let kind = name.split(':').next().unwrap_or(name);
-        let is_file = !KINDS.contains(&kind) && (name.contains('/') || name.ends_with(".toml"));
-        if !is_file {
+        if !Self::is_file(name) {
             return name.parse();
         }
         let content = fs::read_to_string(name);
         let content = content.map_err(|error| Error::new(format!("topology {name}: {error}")))?;
         Self::from_toml(&content).map_err(|error| Error::new(format!("{name}: {error}")))
+    }
+
+    /// Whether a name is that of a file.
+    pub fn is_file(name: &str) -> bool {
+        let kind = name.split(':').next().unwrap_or(name);
+        !KINDS.contains(&kind) && (name.contains('/') || name.ends_with(".toml"))
     }
 
     /// The topology in a TOML file of this content; see [`crate::file`].

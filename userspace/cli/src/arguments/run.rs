@@ -15,7 +15,7 @@ use weft_lab::run::Run;
 use weft_load::engine::{Connections, Since};
 use weft_topo::Delay;
 
-use super::{fabric, traffic};
+use super::{fabric, guest, traffic};
 use crate::sweep::{Variant, variants};
 
 /// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
@@ -107,6 +107,10 @@ pub(crate) struct Args {
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
+    pub(crate) guests: guest::Args,
+    #[command(flatten)]
+    pub(crate) jobs: guest::Jobs,
+    #[command(flatten)]
     pub(crate) experiment: Options,
     /// The options that were said.
     #[arg(skip)]
@@ -118,14 +122,13 @@ pub(crate) struct Args {
 
 /// Options that say which of several runs it is, or where and how it is done, but not what: they go
 /// with an experiment, and none of its runs has its own.
-pub(crate) const OF_EXPERIMENTS: [&str; 13] = [
-    "seed", "out", "testbed", "dry_run", "json", "quiet", "scale", "again", "judge", "kept",
-    "keep", "pictures", "page",
+pub(crate) const OF_EXPERIMENTS: [&str; 19] = [
+    "seed", "out", "testbed", "dry_run", "json", "quiet", "clock", "machine", "memory", "timeout",
+    "jobs", "progress", "scale", "again", "judge", "kept", "keep", "pictures", "page",
 ];
 /// Those of them that go with nothing else.
-pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 7] = [
-    "scale", "again", "judge", "kept", "keep", "pictures", "page",
-];
+pub(crate) const ONLY_OF_EXPERIMENTS: [&str; 6] =
+    ["scale", "judge", "kept", "keep", "pictures", "page"];
 
 impl Args {
     /// What is asked of an experiment.
@@ -312,7 +315,7 @@ pub(crate) struct Options {
     /// So many times the flows (not all experiments have a number of flows to scale)
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
-    /// Run again what has results
+    /// Run again what has results of the same run (without it, guests do not)
     #[arg(long)]
     pub(crate) again: bool,
     /// Run nothing: judge the results that there are

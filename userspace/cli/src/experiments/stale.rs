@@ -194,7 +194,6 @@ mod tests {
                 sha256: run.sha256.clone(),
                 fingerprint: fingerprints.of(planned).unwrap().unwrap(),
                 seconds: 1,
-                guest: Vec::new(),
             };
             (name, made)
         };

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -34,9 +35,9 @@ use crate::testbed;
 /// Hashes of the source's parts, by their names.
 pub type Sources = BTreeMap<String, String>;
 
-/// The kernel's release, as a part. The source does not say which: who builds one does, in
-/// [`RELEASE_VARIABLE`].
-const RELEASE: &str = "release";
+/// The kernel's release, as a part. The source does not say which: whoever has a kernel adds it to
+/// [`Sources`], or names it in the environment.
+pub const RELEASE: &str = "release";
 const RELEASE_VARIABLE: &str = "WEFT_KERNEL_RELEASE";
 
 /// Parts of the source that every run has.
@@ -143,7 +144,8 @@ impl<'a> Fingerprints<'a> {
             .collect();
         let scheme = format!("{commands}\n{processes}\n{rest:?}");
         parts.insert("scheme".to_owned(), short(scheme));
-        let release = std::env::var(RELEASE_VARIABLE).ok();
+        let release = self.sources.get(RELEASE).cloned();
+        let release = release.or_else(|| std::env::var(RELEASE_VARIABLE).ok());
         parts.extend(release.map(|release| (RELEASE.to_owned(), release)));
         parts.insert("topology".to_owned(), short(debug(&fabric.topology)));
         Ok(Fingerprint(parts))
@@ -215,12 +217,18 @@ pub struct Made {
     pub fingerprint: Fingerprint,
     /// How long it took, in whole seconds.
     pub seconds: u64,
-    /// Words of `cargo xtask vm` for the guest in which they were made.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub guest: Vec<String>,
 }
 
 impl Made {
+    /// Of a file's content that was made just now, and took so long.
+    pub fn new(results: &[u8], fingerprint: &Fingerprint, took: Duration) -> Self {
+        Self {
+            sha256: hex(&Sha256::digest(results)),
+            fingerprint: fingerprint.clone(),
+            seconds: took.as_secs() + 1,
+        }
+    }
+
     /// Where it stands, beside a file of results.
     pub fn path(results: &Path) -> PathBuf {
         results.with_extension("made")
@@ -283,7 +291,6 @@ pub fn read(text: &[u8]) -> Result<Known> {
                 sha256,
                 fingerprint,
                 seconds,
-                guest: Vec::new(),
             };
             (name, made)
         };
@@ -466,7 +473,6 @@ mod tests {
             sha256: sha256.to_owned(),
             fingerprint: Fingerprint([("kernel".to_owned(), part.to_owned())].into()),
             seconds: 3,
-            guest: Vec::new(),
         };
         let runs = [
             ("a/x.jsonl", "1", "k"),

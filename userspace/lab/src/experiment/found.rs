@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
@@ -16,6 +17,8 @@ use super::fingerprint::Made;
 use super::kept::place_of;
 use super::plan::Planned;
 use crate::inputs::hex;
+use crate::run::Checked;
+use crate::stamp::{machine, unstamped};
 use crate::topology;
 use crate::trial::Best;
 
@@ -32,20 +35,31 @@ pub enum Found {
 /// A run's results.
 pub struct Results {
     pub(crate) run: Recorded,
-    /// SHA-256 of the file, in hexadecimal digits.
+    /// SHA-256 of the file without its machine, in hexadecimal digits.
     pub(crate) sha256: String,
     /// How they came to be, if it is known.
     pub(crate) made: Option<Made>,
+    /// The hash of the machine that it is from, if that was weft's own.
+    pub machine: Option<String>,
 }
 
-/// Looks for a run's results.
+/// Looks for a run's results. `clock`: the only one that counts, if there is one.
 ///
 /// # Errors
 ///
 /// If a file is there and cannot be read, or the run's flows cannot be drawn.
-pub fn find(planned: &Planned) -> Result<Found> {
-    let path = planned.file.display().to_string();
-    let content = match fs::read(&planned.file) {
+pub fn find(planned: &Planned, clock: Option<&str>) -> Result<Found> {
+    results(&planned.run, planned.seed, &planned.file, clock)
+}
+
+/// Looks for the results of a run with a seed in a file. `clock`: the only one that counts, if there is one.
+///
+/// # Errors
+///
+/// As [`find`].
+pub fn results(checked: &Checked, seed: u64, file: &Path, clock: Option<&str>) -> Result<Found> {
+    let path = file.display().to_string();
+    let content = match fs::read(file) {
         Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Missing),
         Err(error) => return Err(error).with_context(|| path.clone()),
@@ -55,32 +69,37 @@ pub fn find(planned: &Planned) -> Result<Found> {
         Err(weft_load::Error::Io(error)) => return Err(error).with_context(|| path.clone()),
         Err(error) => return Ok(Found::Other(error.to_string())),
     };
-    Ok(match fault(planned, &run)? {
+    Ok(match fault(checked, seed, clock, &run)? {
         Some(why) => Found::Other(format!("{path} {why}")),
         None => {
-            let sha256 = hex(&Sha256::digest(&content));
-            let made = Made::read(&planned.file, &sha256);
-            Found::Done(Box::new(Results { run, sha256, made }))
+            let sha256 = hex(&Sha256::digest(unstamped(&content)));
+            Found::Done(Box::new(Results {
+                made: Made::read(file, &sha256),
+                machine: machine(&content).map(str::to_owned),
+                run,
+                sha256,
+            }))
         }
     })
 }
 
 /// Why they are not the planned run's.
-fn fault(planned: &Planned, run: &Recorded) -> Result<Option<String>> {
+fn fault(
+    checked: &Checked,
+    seed: u64,
+    clock: Option<&str>,
+    run: &Recorded,
+) -> Result<Option<String>> {
     let header = &run.header;
-    let clock = crate::run::clock();
     let faults = [
         (run.summary.is_none(), "is of a run that did not end"),
+        (header.options != checked.run().words, "is of other options"),
         (
-            header.options != planned.run.run().words,
-            "is of other options",
-        ),
-        (
-            header.scheme != planned.run.fabric().scheme.name || header.seed != planned.seed,
+            header.scheme != checked.fabric().scheme.name || header.seed != seed,
             "is of another scheme or seed",
         ),
         (
-            header.parameters != planned.run.fabric().parameters(),
+            header.parameters != checked.fabric().parameters(),
             "is of other parameters of the scheme",
         ),
         (
@@ -88,7 +107,7 @@ fn fault(planned: &Planned, run: &Recorded) -> Result<Option<String>> {
             "is of another weft",
         ),
         (
-            clock.is_some() && header.clock != clock,
+            clock.is_some() && header.clock.as_deref() != clock,
             "is of another clock",
         ),
     ];
@@ -96,7 +115,7 @@ fn fault(planned: &Planned, run: &Recorded) -> Result<Option<String>> {
         return Ok(Some(why.to_owned()));
     }
     // What files say that the options only name. Results of an older weft may have fewer.
-    let inputs = planned.run.inputs(planned.seed)?;
+    let inputs = checked.inputs(seed)?;
     let mut other = header
         .inputs
         .iter()
@@ -138,12 +157,9 @@ impl<'a> Done<'a> {
         Some((format!("{folder}/{file}"), made))
     }
 
-    /// What runs it again, as a shell takes it: in the guest in which it ran, if it ran in one.
+    /// What runs it again, as a shell takes it: under the clock that it ran under.
     pub(crate) fn command(&self) -> String {
-        match &self.made {
-            Some(made) if !made.guest.is_empty() => self.planned.command_in_guest(&made.guest),
-            _ => self.planned.command(),
-        }
+        self.planned.command_under(self.run.header.clock.as_deref())
     }
 
     /// What packets are like on its wires.

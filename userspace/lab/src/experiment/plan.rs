@@ -43,15 +43,19 @@ impl Planned {
         self.command_to(&self.folder.display().to_string())
     }
 
-    /// The same in a guest, which the words of `cargo xtask vm` make. The guest's seed is that of
-    /// `weft run` unless they say another.
-    pub fn command_in_guest(&self, words: &[String]) -> String {
-        let folder = self.folder.display().to_string();
-        let guest = words.iter().map(String::as_str).chain(["--out", &folder]);
-        let guest = guest.fold("cargo xtask vm".to_owned(), |text, word| {
-            text + " " + &quoted(word)
-        });
-        format!("{guest} -- {}", self.command_to("/out"))
+    /// The same under a clock of results. A guest has the workload's seed, and the memory that the
+    /// experiment asks for.
+    pub fn command_under(&self, clock: Option<&str>) -> String {
+        let clock = match clock {
+            None => "real",
+            Some("virtual") => "instructions",
+            Some(other) => other,
+        };
+        let mut command = self.command() + " --clock " + clock;
+        if let Some(memory) = self.memory.filter(|_| clock != "real") {
+            command += &format!(" --memory {memory}");
+        }
+        command
     }
 
     fn command_to(&self, folder: &str) -> String {

@@ -83,6 +83,14 @@ impl Folder {
         }
     }
 
+    /// Where it is; `None`: in the binary.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::BuiltIn(_) => None,
+            Kind::Path(path) => Some(path),
+        }
+    }
+
     /// What messages and results call the scheme.
     pub(super) fn name(&self) -> &str {
         &self.name

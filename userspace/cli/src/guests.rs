@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guests of weft's own machine: which there is, and runs in them, several at the same time.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+use weft_lab::error::usage;
+use weft_lab::experiment::{Fingerprint, Made};
+use weft_lab::run::Checked;
+use weft_lab::stamp::stamped;
+use weft_machine::image::{Image, Kind, Origin, Packed, prepare_cache};
+use weft_machine::{Guest, Machine, Outcome, Terminal, guest, place, transfer};
+use weft_machine::{interrupt, last_lines, parallel};
+
+use crate::arguments::guest::{Args, Clock, Jobs};
+use crate::progress::{Message, ShownRuns};
+
+/// The exit status of a run that is not to be believed.
+const INVALID: u8 = 1;
+/// That of a process that SIGKILL ended.
+const KILLED: u8 = 128 + 9;
+/// Of a guest's `/out`, which grows where it has to.
+const OUT_MIB: u32 = 64;
+/// How fast QEMU's guests are: an instruction takes a nanosecond.
+const SHIFT: u8 = 0;
+
+/// A run of a plan, as `--dry-run --json` tells it, and as a guest is asked for it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlannedRun {
+    /// The words after `weft run`, without scheme, seed and folder.
+    pub(crate) words: Vec<String>,
+    /// The scheme's name or folder.
+    pub(crate) scheme: String,
+    /// The workload's seed.
+    pub(crate) seed: u64,
+    /// Where its results go.
+    pub(crate) file: PathBuf,
+    /// Whether its results are there, and it is not run again.
+    pub(crate) done: bool,
+    /// The files and folders that it names, which a guest is handed.
+    pub(crate) files: Vec<PathBuf>,
+    /// What decides it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// What its guest needs, in MiB, if it is more than usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<u32>,
+}
+
+impl PlannedRun {
+    /// # Errors
+    ///
+    /// If the scheme is not as it must be.
+    pub(crate) fn new(checked: &Checked, seed: u64, file: &Path, done: bool) -> Result<Self> {
+        let run = checked.run();
+        Ok(Self {
+            words: run.words.clone(),
+            scheme: run.fabric.scheme.clone(),
+            seed,
+            file: file.to_owned(),
+            done,
+            files: run.files()?,
+            fingerprint: None,
+            memory: None,
+        })
+    }
+
+    /// What a guest runs.
+    fn command(&self) -> Vec<OsString> {
+        let seed = self.seed.to_string();
+        let own = [
+            "--scheme",
+            &self.scheme,
+            "--seed",
+            &seed,
+            "--out",
+            "/out",
+            "--progress",
+            "json",
+        ];
+        let words = self.words.iter().map(String::as_str);
+        let all = ["weft", "run"].into_iter().chain(words).chain(own);
+        all.map(OsString::from).collect()
+    }
+
+    /// The files that it names, and where a guest has them.
+    fn placed(&self) -> Result<Vec<(PathBuf, String)>> {
+        let placed = self.files.iter().map(|path| {
+            let place = place::in_guest(path)?;
+            Ok((path.clone(), place))
+        });
+        placed.collect()
+    }
+
+    /// What people call it.
+    fn title(&self) -> String {
+        let scheme = Path::new(&self.scheme).file_name().unwrap_or_default();
+        format!("{}, seed {}", scheme.to_string_lossy(), self.seed)
+    }
+
+    /// The name of its results' file.
+    fn name(&self) -> String {
+        let name = self.file.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+}
+
+/// What runs guests.
+pub(crate) struct Guests {
+    image: Image,
+    cache: PathBuf,
+    clock: Clock,
+    options: Args,
+}
+
+/// What drives time: what is asked for, or the model clock where there is an image for it. In a guest, and
+/// without root where this machine's own kernel is meant, it is this machine's.
+///
+/// # Errors
+///
+/// If there is no image for what is asked for: with what gets one.
+pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Packed>)> {
+    let is_guest = weft_lab::run::clock().is_some();
+    match options.clock {
+        None if is_guest || rootless => return Ok((Clock::Real, None)),
+        Some(Clock::Real) => return Ok((Clock::Real, None)),
+        Some(_) if is_guest => return usage("--clock: this is a guest, which has its clock"),
+        Some(_) if rootless => {
+            return usage(
+                "--rootless: a guest takes no privilege; --clock real is this machine's kernel",
+            );
+        }
+        _ => {}
+    }
+    let found = Packed::find(options.machine.as_deref())?;
+    match (options.clock, found) {
+        (clock, Some(found)) => Ok((clock.unwrap_or(Clock::Model), Some(found))),
+        (None, None) => Ok((Clock::Real, None)),
+        (Some(_), None) => usage(format!(
+            "there is no image of weft's machine: `cargo xtask bundle` makes a weft that has one, --machine \
+             or WEFT_MACHINE names the file {}",
+            weft_machine::image::FILE
+        )),
+    }
+}
+
+impl Guests {
+    /// Those of the chosen clock; `None`: this machine's own kernel is meant.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`choose`], or if the image cannot be unpacked.
+    pub(crate) fn find(options: &Args, rootless: bool) -> Result<Option<Self>> {
+        let (clock, Some(packed)) = choose(options, rootless)? else {
+            return Ok(None);
+        };
+        interrupt::install(None)?;
+        let cache = prepare_cache()?;
+        let image = packed.unpack(&cache)?;
+        let fits = match clock {
+            Clock::Instructions => image.manifest.kind == Kind::Qemu,
+            _ => image.manifest.kind == Kind::Program,
+        };
+        if !fits {
+            return usage(format!(
+                "{}: this image's kernel is for --clock {}",
+                packed.path.display(),
+                match image.manifest.kind {
+                    Kind::Program => "model",
+                    Kind::Qemu => "instructions",
+                }
+            ));
+        }
+        if packed.origin == Origin::Built && image.manifest.weft != env!("CARGO_PKG_VERSION") {
+            bail!(
+                "{} is of weft {}, this is {}: cargo xtask build makes it anew",
+                packed.path.display(),
+                image.manifest.weft,
+                env!("CARGO_PKG_VERSION")
+            );
+        }
+        Ok(Some(Self {
+            image,
+            cache,
+            clock,
+            options: options.clone(),
+        }))
+    }
+
+    /// The clock, as results have it.
+    pub(crate) fn clock(&self) -> &'static str {
+        match self.clock {
+            Clock::Model => "model",
+            Clock::Instructions => "virtual",
+            Clock::Real => "real",
+        }
+    }
+
+    /// The image's hash, as results have it.
+    pub(crate) fn hash(&self) -> String {
+        self.image.hash.to_string()
+    }
+
+    /// The release of its kernel.
+    pub(crate) fn release(&self) -> &str {
+        &self.image.manifest.release
+    }
+
+    fn machine(&self, seed: u64, memory: Option<u32>) -> Machine {
+        Machine {
+            clock: match self.clock {
+                Clock::Instructions => weft_machine::Clock::Virtual { shift: SHIFT, seed },
+                Clock::Model | Clock::Real => weft_machine::Clock::Model { seed },
+            },
+            cpus: 1,
+            memory_mib: self.memory(memory),
+            out_mib: OUT_MIB,
+            append: Vec::new(),
+            terminal: Terminal::File,
+            taps: Vec::new(),
+        }
+    }
+
+    /// Of a guest that needs so much, in MiB: more changes no result.
+    fn memory(&self, needed: Option<u32>) -> u32 {
+        self.options.memory.max(needed.unwrap_or(0))
+    }
+
+    /// Runs a command in a guest. `seen` is given what it prints as it comes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`guest::run`].
+    pub(crate) fn command(
+        &self,
+        command: Vec<OsString>,
+        (seed, memory): (u64, Option<u32>),
+        files: Vec<(PathBuf, String)>,
+        cancel: Option<&Arc<AtomicBool>>,
+        seen: &mut dyn FnMut(&[u8]),
+    ) -> Result<Outcome> {
+        let asked = Guest {
+            files,
+            cancel: cancel.cloned(),
+            ..Guest::new(self.machine(seed, memory), command, self.options.timeout())
+        };
+        guest::run(&self.image.boot(&self.cache), &asked, seen)
+    }
+
+    /// Runs all of `runs`, and writes each one's results as soon as they are whole. Whether all are to be
+    /// believed.
+    ///
+    /// # Errors
+    ///
+    /// If a guest cannot be run, or its run fails: with the end of what it printed. No new one is begun then.
+    pub(crate) fn run_all(&self, runs: &[PlannedRun], jobs: &Jobs, quiet: bool) -> Result<bool> {
+        // What cannot be handed over is said before anything runs.
+        for run in runs {
+            run.placed()?;
+        }
+        let shown = ShownRuns::new(runs.len(), jobs.progress, quiet);
+        let memory = self.memory(runs.iter().filter_map(|run| run.memory).max());
+        let workers = jobs.jobs.map_or_else(|| at_a_time(memory), usize::from);
+        let places: Vec<usize> = (0..runs.len()).collect();
+        let statuses = parallel::map(&places, workers, |&place, failed| {
+            let run = &runs[place];
+            let name = run.file.display().to_string();
+            shown.begun(place, &run.title());
+            let mut lines = Lines::default();
+            let begun = Instant::now();
+            let outcome = self.command(
+                run.command(),
+                (run.seed, run.memory),
+                run.placed()?,
+                Some(failed),
+                &mut |bytes| {
+                    lines.take(bytes, &mut |line| {
+                        if let Some(message) = Message::parse(line) {
+                            shown.seen(place, &run.file, &message);
+                        }
+                    });
+                },
+            );
+            let outcome = outcome.with_context(|| name.clone())?;
+            self.keep(run, &outcome, begun.elapsed()).with_context(|| name.clone())?;
+            shown.ended(place, &run.file);
+            Ok(outcome.status)
+        })?;
+        shown.finish();
+        Ok(statuses.iter().all(|&status| status == 0))
+    }
+
+    /// Writes what a run left that came to its end. One that did not may leave a file, too, in which
+    /// anything may be missing.
+    fn keep(&self, run: &PlannedRun, outcome: &Outcome, took: Duration) -> Result<()> {
+        let left = transfer::file(&outcome.tar, &run.name())?;
+        let Some(left) = left.filter(|_| outcome.status <= INVALID) else {
+            let output = String::from_utf8_lossy(&outcome.console);
+            let said: Vec<&str> = output
+                .lines()
+                .filter(|line| Message::parse(line).is_none())
+                .collect();
+            let cure = match outcome.status {
+                KILLED => "; it was killed, most likely for want of memory: --memory gives more",
+                _ => "",
+            };
+            bail!(
+                "the run failed (status {}{cure})\n{}",
+                outcome.status,
+                last_lines(&said.join("\n"), 30)
+            );
+        };
+        write(&run.file, &stamped(&left, &self.hash()))?;
+        let Some(fingerprint) = &run.fingerprint else {
+            return Ok(());
+        };
+        let made = Made::new(&left, fingerprint, took);
+        write(&Made::path(&run.file), &serde_json::to_vec(&made)?)
+    }
+}
+
+/// As many guests with so many MiB each as keep this machine busy, and have room in it.
+fn at_a_time(memory: u32) -> usize {
+    let available = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let room = mib_available(&available).map(|mib| mib / u64::from(memory));
+    let room = room.map_or(usize::MAX, |room| room.max(1) as usize);
+    parallel::processors().min(room)
+}
+
+/// Writes a file that is whole or not there, whenever this process ends.
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    let mut half = path.as_os_str().to_owned();
+    half.push(".tmp");
+    let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
+/// `MemAvailable` of /proc/meminfo, in MiB.
+fn mib_available(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kb: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kb >> 10)
+}
+
+/// Whole lines of what comes in pieces.
+#[derive(Default)]
+struct Lines {
+    /// Since the last line's end.
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    fn take(&mut self, bytes: &[u8], line: &mut dyn FnMut(&str)) {
+        for &byte in bytes {
+            if byte != b'\n' {
+                self.begun.push(byte);
+                continue;
+            }
+            line(&String::from_utf8_lossy(&self.begun));
+            self.begun.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_runs_what_the_plan_says() {
+        let run = PlannedRun {
+            words: ["rack:hosts=2", "--load", "0.5"].map(str::to_owned).into(),
+            scheme: "./my/dctcp".to_owned(),
+            seed: 7,
+            file: "results/x/dctcp-seed7.jsonl".into(),
+            done: false,
+            files: Vec::new(),
+            fingerprint: None,
+            memory: None,
+        };
+        let words: Vec<_> = run
+            .command()
+            .into_iter()
+            .map(|it| it.into_string())
+            .collect();
+        let words: Vec<String> = words.into_iter().map(Result::unwrap).collect();
+        assert_eq!(
+            words.join(" "),
+            "weft run rack:hosts=2 --load 0.5 --scheme ./my/dctcp --seed 7 --out /out --progress json"
+        );
+        assert_eq!(run.name(), "dctcp-seed7.jsonl");
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        let mut lines = Lines::default();
+        let mut all = Vec::new();
+        for piece in ["one", " line\nan", "other\n\nbegun"] {
+            lines.take(piece.as_bytes(), &mut |line| all.push(line.to_owned()));
+        }
+        assert_eq!(all, ["one line", "another", ""]);
+    }
+
+    #[test]
+    fn guests_have_the_memory_that_is_available() {
+        let meminfo = "MemTotal:  4194304 kB\nMemAvailable:    2097152 kB\n";
+        assert_eq!(mib_available(meminfo), Some(2048));
+        assert_eq!(mib_available(""), None);
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft licences`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use weft_lab::error::usage;
+use weft_machine::image::{Packed, prepare_cache};
+
+use crate::output;
+
+/// Licences of weft and of the machine that it carries, and where the sources are
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The image of weft's machine (default: as weft run)
+    #[arg(long, value_name = "FILE")]
+    machine: Option<std::path::PathBuf>,
+}
+
+/// Of weft itself.
+const OWN: &str = "weft is licensed under MIT or Apache-2.0, its kernel modules and eBPF programs under GPL-2.0.\n";
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    output::print(OWN)?;
+    match Packed::find(args.machine.as_deref())? {
+        Some(packed) => {
+            let image = packed.unpack(&prepare_cache()?)?;
+            output::print(image.licences()?)?;
+        }
+        None if args.machine.is_some() => return usage("there is no image of weft's machine"),
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A command in a guest, whose output a person sees: `weft vm`, `weft lab`.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use weft_lab::error::usage;
+use weft_machine::failure::Failure;
+use weft_machine::{place, transfer};
+
+use crate::guests::Guests;
+
+/// What a guest is handed, and where what it leaves goes.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Guests")]
+pub(crate) struct Args {
+    /// Seed of the guest's randomness: another one is another sample
+    #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Hand a file or folder to the guest (repeatable; default place: /root)
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    file: Vec<String>,
+    /// Unpack there what the command leaves in the guest's /out, which is also $OUT
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+impl Args {
+    /// Whether any of these was said.
+    pub(crate) fn is_said(&self) -> bool {
+        !self.file.is_empty() || self.out.is_some()
+    }
+
+    /// Runs a command, prints what it prints, and unpacks what it leaves. Its exit status.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be handed over, or the guest cannot be run.
+    pub(crate) fn run(
+        &self,
+        guests: &Guests,
+        command: Vec<OsString>,
+        named: &[PathBuf],
+    ) -> Result<(ExitCode, Vec<u8>)> {
+        let own = self.file.iter().map(|text| file(text));
+        let named = named.iter().map(|path| {
+            let place = place::in_guest(path)?;
+            Ok((path.clone(), place))
+        });
+        let files = named.chain(own).collect::<Result<Vec<_>>>()?;
+        let mut stdout = std::io::stdout();
+        let outcome = guests.command(command, (self.seed, None), files, None, &mut |bytes| {
+            // Nobody may be reading any more (`| head`); the guest's exit status still counts.
+            let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        });
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => match error.downcast_ref::<Failure>() {
+                Some(failure) => {
+                    eprintln!("weft: {failure}");
+                    return Ok((ExitCode::from(failure.status), Vec::new()));
+                }
+                None => return Err(error),
+            },
+        };
+        if let Some(folder) = &self.out {
+            transfer::unpack(&outcome.tar, folder)?;
+        }
+        Ok((ExitCode::from(outcome.status), outcome.tar))
+    }
+}
+
+/// `HOST[:GUEST]`.
+fn file(text: &str) -> Result<(PathBuf, String)> {
+    let (host, guest) = text
+        .rsplit_once(':')
+        .map_or((text, None), |(host, guest)| (host, Some(guest)));
+    let host = PathBuf::from(host);
+    if !host.exists() {
+        return usage(format!("--file {text}: there is no {}", host.display()));
+    }
+    let name = host
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let name = name.with_context(|| format!("--file {text}: give it a name, HOST:GUEST"));
+    let guest = match guest {
+        Some(guest) if guest.ends_with('/') => Path::new(guest).join(name?).display().to_string(),
+        Some(guest) => guest.to_owned(),
+        None => format!("root/{}", name?),
+    };
+    Ok((host, place::merged(&guest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_where_they_are_told() {
+        for (text, guest) in [
+            ("/etc/passwd", "root/passwd"),
+            ("/etc/passwd:/etc/x", "etc/x"),
+            ("/etc/passwd:/opt/", "opt/passwd"),
+            ("/etc/passwd:/bin/x", "usr/bin/x"),
+        ] {
+            let found = file(text).unwrap();
+            assert_eq!(found, ("/etc/passwd".into(), guest.to_owned()), "{text}");
+        }
+        let error = file("/no/such:/x").unwrap_err().to_string();
+        assert!(error.contains("there is no /no/such"), "{error}");
+    }
+}
