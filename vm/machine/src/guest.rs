@@ -130,7 +130,7 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
         true => Kind::Foreground,
         false => Kind::Group,
     };
-    if !interactive {
+    if !interactive && !machine.clock.is_program() {
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
     // Where its time is not the host's, a guest can wait: other work of the host goes first.
@@ -145,6 +145,10 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     attributes.processor = held.as_ref().map(|held| held.number);
     let mut silent = Vec::new();
     if machine.clock.is_program() {
+        // Not /dev/null: where nothing else is, there is none.
+        let (read, write) = silence()?;
+        command.stdin(read);
+        silent.push(write);
         command.stdout(output(&place(KERNEL_LOG))?);
         attributes.file(output(&place(CONSOLE))?, um::CONSOLE);
         for number in um::INPUTS {
