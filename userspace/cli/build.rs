@@ -16,7 +16,7 @@ const FOLDERS: [&str; 9] = [
     "kmod",
     "vm/um",
     "vm/guest/src",
-    "vm/xtask/src/um.rs",
+    "vm/machine/src/um.rs",
     "ebpf",
     "userspace/pase/src",
     "userspace/arbiter/src",

@@ -16,8 +16,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{
-    self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks,
-    Planned, State,
+    self, Beside, Done, Experiment, Fingerprints, Found, Judgement, Known, Marks, Planned, State,
 };
 
 use crate::arguments::run::{self, Args};

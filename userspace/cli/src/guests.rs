@@ -120,8 +120,8 @@ pub(crate) struct Guests {
     options: Args,
 }
 
-/// What drives time: what is asked for, or the model clock where there is an image for it. In a guest, and
-/// without root where this machine's own kernel is meant, it is this machine's.
+/// What drives time: what is asked for, or the model clock where there is an image for it. In a
+/// guest, and without root where this machine's own kernel is meant, it is this machine's.
 ///
 /// # Errors
 ///
@@ -254,12 +254,13 @@ impl Guests {
         guest::run(&self.image.boot(&self.cache), &asked, seen)
     }
 
-    /// Runs all of `runs`, and writes each one's results as soon as they are whole. Whether all are to be
-    /// believed.
+    /// Runs all of `runs`, and writes each one's results as soon as they are whole. Whether all are
+    /// to be believed.
     ///
     /// # Errors
     ///
-    /// If a guest cannot be run, or its run fails: with the end of what it printed. No new one is begun then.
+    /// If a guest cannot be run, or its run fails: with the end of what it printed. No new one is
+    /// begun then.
     pub(crate) fn run_all(&self, runs: &[PlannedRun], jobs: &Jobs, quiet: bool) -> Result<bool> {
         // What cannot be handed over is said before anything runs.
         for run in runs {
@@ -289,7 +290,8 @@ impl Guests {
                 },
             );
             let outcome = outcome.with_context(|| name.clone())?;
-            self.keep(run, &outcome, begun.elapsed()).with_context(|| name.clone())?;
+            self.keep(run, &outcome, begun.elapsed())
+                .with_context(|| name.clone())?;
             shown.ended(place, &run.file);
             Ok(outcome.status)
         })?;
@@ -297,8 +299,8 @@ impl Guests {
         Ok(statuses.iter().all(|&status| status == 0))
     }
 
-    /// Writes what a run left that came to its end. One that did not may leave a file, too, in which
-    /// anything may be missing.
+    /// Writes what a run left that came to its end. One that did not may leave a file, too, in
+    /// which anything may be missing.
     fn keep(&self, run: &PlannedRun, outcome: &Outcome, took: Duration) -> Result<()> {
         let left = transfer::file(&outcome.tar, &run.name())?;
         let Some(left) = left.filter(|_| outcome.status <= INVALID) else {

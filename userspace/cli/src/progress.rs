@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How far runs are, on standard error: for people, and as messages for programs; and their end by Ctrl-C.
+//! How far runs are, on standard error: for people, and as messages for programs; and their end by
+//! Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -178,8 +179,8 @@ fn bar(what: &str, target: ProgressDrawTarget) -> ProgressBar {
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Progress of several runs at the same time: a bar for each and one for all on a terminal, elsewhere a line
-/// for each run that ended.
+/// Progress of several runs at the same time: a bar for each and one for all on a terminal,
+/// elsewhere a line for each run that ended.
 pub(crate) struct ShownRuns {
     how: How,
     runs: usize,

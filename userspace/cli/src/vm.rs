@@ -12,7 +12,8 @@ use crate::arguments::guest;
 use crate::guests::Guests;
 use crate::session;
 
-/// Runs a command in a guest of weft's own machine, as root of a kernel that has all of weft's modules
+/// Runs a command in a guest of weft's own machine, as root of a kernel that has all of weft's
+/// modules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Under the model clock the same command and --guest-seed give the same output to the byte. A command that loops \

@@ -30,8 +30,8 @@ mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use fingerprint::{
-    Fingerprint, Fingerprints, Known, Made, Sources, RELEASE, State, known, name, name_of,
-    read, states, text,
+    Fingerprint, Fingerprints, Known, Made, RELEASE, Sources, State, known, name, name_of, read,
+    states, text,
 };
 pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;

@@ -2,8 +2,8 @@
 
 //! The machine that a result is from: the hash of its image, the last field of the header.
 //!
-//! The host adds it when the guest has ended, and hashes of results leave it out: an image that differs
-//! in what no run meets gives the same results.
+//! The host adds it when the guest has ended, and hashes of results leave it out: an image that
+//! differs in what no run meets gives the same results.
 
 use std::borrow::Cow;
 

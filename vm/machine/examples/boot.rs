@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Boots a kernel that is a program with archives of an initramfs, one of which has weft's init, and runs a
-//! command in it:
+//! Boots a kernel that is a program with archives of an initramfs, one of which has weft's init,
+//! and runs a command in it:
 //!
 //! ```sh
 //! cargo run -p weft-machine --example boot -- FOLDER linux base.cpio own.cpio -- uname -a

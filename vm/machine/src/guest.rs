@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the result.
+//! One run of the guest: puts the initramfs together, starts the machine, watches, reads the
+//! result.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -44,8 +45,8 @@ const LOG_LINES: usize = 60;
 
 /// What guests boot, and how.
 pub struct Boot<'a> {
-    /// The kernel: a program, or a file that QEMU boots, by the path under which the launcher's programs
-    /// see it.
+    /// The kernel: a program, or a file that QEMU boots, by the path under which the launcher's
+    /// programs see it.
     pub kernel: PathBuf,
     /// Parts of the initramfs that are files, in their order.
     pub archives: Vec<PathBuf>,
@@ -110,8 +111,8 @@ pub struct Outcome {
 /// Runs the guest to its end. `seen` is given what the command prints as it comes.
 ///
 /// # Errors
-/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if it
-/// cannot start.
+/// A [`Failure`] if the guest hangs, dies, or its kernel reports trouble; what the machine says if
+/// it cannot start.
 pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     let directory = Directory::make(&boot.folder.join(PLACE))?;
     let place = |file: &str| directory.path().join(file);
@@ -302,7 +303,8 @@ fn remove_leftovers(runs: &Path) {
     }
 }
 
-/// Whether the run that has this directory is still there. A directory without a lock bears the number of its process.
+/// Whether the run that has this directory is still there. A directory without a lock bears the
+/// number of its process.
 pub fn is_under_way(directory: &Path) -> bool {
     let file = directory.join(LOCK);
     if file.exists() {

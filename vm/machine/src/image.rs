@@ -2,9 +2,9 @@
 
 //! The image: a kernel and all that its guests have, in one file.
 //!
-//! The file is a tar, compressed by zstd, and behind it a [`Trailer`] in a frame that zstd skips: where the
-//! tar begins, and its SHA-256. The same bytes at the end of an executable make that an image, too. An image is
-//! unpacked once, into a folder of the cache that bears its hash.
+//! The file is a tar, compressed by zstd, and behind it a [`Trailer`] in a frame that zstd skips:
+//! where the tar begins, and its SHA-256. The same bytes at the end of an executable make that an
+//! image, too. An image is unpacked once, into a folder of the cache that bears its hash.
 
 use std::env;
 use std::fmt;
@@ -218,8 +218,8 @@ impl Packed {
         }))
     }
 
-    /// The image that this process is to use: `named`, or the first that is found in the environment, the
-    /// executable, beside it, installed, or built. `None`: there is none.
+    /// The image that this process is to use: `named`, or the first that is found in the
+    /// environment, the executable, beside it, installed, or built. `None`: there is none.
     ///
     /// # Errors
     /// If one that somebody names is none.

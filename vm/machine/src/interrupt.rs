@@ -68,8 +68,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Installs the handler for SIGINT, SIGTERM and SIGHUP. `remove` is for directories that take more than
-/// to remove what is in them.
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP. `remove` is for directories that take more
+/// than to remove what is in them.
 ///
 /// # Errors
 /// If there is a handler already.

@@ -19,8 +19,8 @@ use nix::unistd::{Pid, getpid, getppid};
 
 /// Where the machine's program runs.
 pub trait Launcher: Sync {
-    /// The command that starts `program`, to which arguments are added. `directory` is the run's, as
-    /// this process sees it.
+    /// The command that starts `program`, to which arguments are added. `directory` is the run's,
+    /// as this process sees it.
     ///
     /// # Errors
     /// If the program cannot be started there.
@@ -36,7 +36,8 @@ pub struct Directly;
 
 impl Launcher for Directly {
     fn command(&self, program: &Path, directory: &Path) -> Result<Command> {
-        // It starts in the run's directory, where a path from here leads elsewhere. QEMU is looked for.
+        // It starts in the run's directory, where a path from here leads elsewhere. QEMU is looked
+        // for.
         let mut command = match program.components().count() {
             1 => Command::new(program),
             _ => Command::new(absolute(program)?),
@@ -50,8 +51,8 @@ impl Launcher for Directly {
     }
 
     fn directory(&self, _: &Path) -> PathBuf {
-        // No path of the host's is on the guest's command line. The kernel's file system of the host takes
-        // whole paths only, and would take the link itself for its root.
+        // No path of the host's is on the guest's command line. The kernel's file system of the
+        // host takes whole paths only, and would take the link itself for its root.
         "/proc/self/cwd/.".into()
     }
 }
@@ -76,8 +77,8 @@ impl Attributes {
         self.files.push((file.into(), number));
     }
 
-    /// Starts the command with these: it ends with the thread that starts it, also if that is killed,
-    /// and leaves no core dump.
+    /// Starts the command with these: it ends with the thread that starts it, also if that is
+    /// killed, and leaves no core dump.
     pub(crate) fn apply(self, command: &mut Command) {
         let parent = getpid();
         let processor = self.processor.map(|number| {
@@ -103,8 +104,8 @@ impl Attributes {
             }
             numbered(&self.files)
         };
-        // SAFETY: `prepare` makes system calls only. It takes no lock, does not allocate, and what it
-        // reads was made before the fork.
+        // SAFETY: `prepare` makes system calls only. It takes no lock, does not allocate, and what
+        // it reads was made before the fork.
         unsafe { command.pre_exec(prepare) };
     }
 }
@@ -135,7 +136,8 @@ fn numbered(files: &[(OwnedFd, RawFd)]) -> io::Result<()> {
     Ok(())
 }
 
-/// A pipe into which nobody writes, as long as its other end is kept: the file that is read, and that end.
+/// A pipe into which nobody writes, as long as its other end is kept: the file that is read, and
+/// that end.
 pub(crate) fn silence() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = io::pipe()?;
     Ok((read.into(), write.into()))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a guest finds files of the host: under the same path, so that results say the same as if the host
-//! had run them.
+//! Where a guest finds files of the host: under the same path, so that results say the same as if
+//! the host had run them.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -2,10 +2,11 @@
 
 //! Machines that are programs (User Mode Linux): that of the model clock, and the debug kernel's.
 //!
-//! The model clock is time-travel mode: it stands still while anything computes and goes on to the next
-//! timer when nothing does, so a run is a function of its inputs and its seed. The debug kernel's clock
-//! and processors are the host's. Neither root nor KVM is needed, and no namespace: the guest's processes
-//! are processes of the host's, which end with the kernel, and the kernel ends with who started it.
+//! The model clock is time-travel mode: it stands still while anything computes and goes on to the
+//! next timer when nothing does, so a run is a function of its inputs and its seed. The debug
+//! kernel's clock and processors are the host's. Neither root nor KVM is needed, and no namespace:
+//! the guest's processes are processes of the host's, which end with the kernel, and the kernel
+//! ends with who started it.
 
 use std::path::Path;
 
@@ -17,9 +18,10 @@ pub(crate) const INITRAMFS: &str = "initramfs";
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// The file that the kernel writes its log to, and those of its two serial lines: the first leads to the
-/// kernel's log, the second is the command's terminal. What comes out goes to files: the kernel waits until
-/// it is written, in no time of its own. Nothing ever comes in, but the kernel wants something to wait for.
+/// The file that the kernel writes its log to, and those of its two serial lines: the first leads
+/// to the kernel's log, the second is the command's terminal. What comes out goes to files: the
+/// kernel waits until it is written, in no time of its own. Nothing ever comes in, but the kernel
+/// wants something to wait for.
 pub(crate) const CONSOLE: i32 = 3;
 pub(crate) const INPUTS: [i32; 2] = [4, 5];
 
@@ -30,9 +32,10 @@ const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null ssl0=fd:4,fd:1 ssl1=
 /// The model clock's.
 const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
 
-/// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first error. Allocators that check
-/// themselves keep no stacks of free objects for each processor, in which kmemleak would find what was taken from them
-/// long ago, and call it referred to. What the initrd was stays one piece, in which kmemleak looks for references: given back, it would have
+/// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first
+/// error. Allocators that check themselves keep no stacks of free objects for each processor, in
+/// which kmemleak would find what was taken from them long ago, and call it referred to. What the
+/// initrd was stays one piece, in which kmemleak looks for references: given back, it would have
 /// others' memory in it, kmemleak's own notes of what there is among that.
 const DEBUG_ARGUMENTS: &str = "seccomp=on kasan_multi_shot slab_debug=F retain_initrd";
 

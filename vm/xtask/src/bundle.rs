@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux, and beside it
-//! the sources that the GPL asks for.
+//! `cargo xtask bundle`: one executable with weft's machine in it, which runs on any Linux, and
+//! beside it the sources that the GPL asks for.
 
 use std::fs::{self, File};
 use std::io;

@@ -818,7 +818,8 @@ pub(crate) struct Weft {
     pub(crate) words: Vec<OsString>,
 }
 
-/// One executable that runs anywhere, with weft's machine in it, and the sources that the GPL asks for
+/// One executable that runs anywhere, with weft's machine in it, and the sources that the GPL asks
+/// for
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The executable is the same to the byte from the same sources, made with the same cargo.

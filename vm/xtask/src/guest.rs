@@ -17,7 +17,8 @@ use crate::um_kernel;
 /// Where the run's directory is shown inside the root filesystem.
 const PLACE: &str = "/mnt/run";
 
-/// A kernel that panics aborts, by a signal that the first process of a namespace ignores: so that is a shell.
+/// A kernel that panics aborts, by a signal that the first process of a namespace ignores: so that
+/// is a shell.
 const SHELL: &str = "\"$@\"\nexit";
 
 /// The root filesystem, in which the machine's program runs.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The image of weft's machine: the kernel of the model clock, and what its guests have, in one file.
+//! The image of weft's machine: the kernel of the model clock, and what its guests have, in one
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ impl Compression {
     }
 }
 
-/// Modules without what only a debugger reads; then all licences. `/mnt/tree` has the files of Debian's packages.
+/// Modules without what only a debugger reads; then all licences. `/mnt/tree` has the files of
+/// Debian's packages.
 const GATHER: &str = r#"
 mkdir /mnt/build/modules
 for module in /mnt/modules/*.ko; do

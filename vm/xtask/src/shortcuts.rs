@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::determinism::Trace;
-use crate::guest::{self, Run};
+use crate::guest;
 use crate::ktap::Tally;
-use crate::process;
 use crate::progress;
 use crate::vm;
+use weft_machine::{Guest, last_lines};
 
 /// Packets and flows that a shortcut could treat in another way than the kernel without it.
 const SCENARIO: &str = "selftests/determinism/shortcuts.sh";
@@ -50,14 +50,14 @@ pub(crate) fn scenario(built: &Built, hardware: &Hardware, off: &[&str]) -> Resu
     let mut machine = vm::machine(built, ClockKind::Model, hardware)?;
     machine.append.extend(off.iter().map(|&off| off.to_owned()));
     let command = vec!["sh".to_owned(), format!("/{PLACE}")];
-    let run = Run {
+    let run = Guest {
         files: vec![(build::workspace().join(SCENARIO), PLACE.to_owned())],
-        ..Run::new(machine, command, hardware.timeout())
+        ..Guest::new(machine, command, hardware.timeout())
     };
     let outcome = guest::run(built, &run, &mut |_| {})?;
     if outcome.status != 0 {
         let output = String::from_utf8_lossy(&outcome.console);
-        let output = process::last_lines(&output, 30);
+        let output = last_lines(&output, 30);
         bail!("{SCENARIO} ended with status {}\n{output}", outcome.status);
     }
     Ok(outcome.into())

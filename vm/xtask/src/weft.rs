@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources. What they take
-//! is built first.
+//! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources.
+//! What they take is built first.
 
 use std::process::Command;
 

@@ -118,11 +118,6 @@ pub(crate) fn name(scheme: &str) -> Cow<'_, str> {
     name.map_or_else(|| scheme.into(), |name| name.to_string_lossy())
 }
 
-/// The folder in which a guest's command runs.
-const HOME: &str = "/root";
-/// Folders of which the guest has its own, which would hide what it is handed.
-const ITS_OWN: [&str; 6] = ["dev", "out", "proc", "run", "sys", "tmp"];
-
 /// The files and folders of the host that words of `weft run` name, and where the guest has them:
 /// under the same path, so that results say the same as if the host had run them.
 ///

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 /// What drives time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
-    /// weft's own kernel as a program: computing takes no time, idle time is skipped, and a run is the same
-    /// to the byte each time, on any machine. No privilege is needed
+    /// weft's own kernel as a program: computing takes no time, idle time is skipped, and a run is
+    /// the same to the byte each time, on any machine. No privilege is needed
     Model,
     /// This machine's kernel, with root and weft's modules
     Real,

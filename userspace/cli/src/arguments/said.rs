@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-/// What was said of a command's options and arguments, but for those in `left_out`. What only has its
-/// default was not said.
+/// What was said of a command's options and arguments, but for those in `left_out`. What only has
+/// its default was not said.
 pub(crate) fn words<T: clap::Args>(matches: &ArgMatches, left_out: &[&str]) -> Vec<OsString> {
     let command = T::augment_args(clap::Command::new("said"));
     let (mut options, mut arguments) = (Vec::new(), Vec::new());

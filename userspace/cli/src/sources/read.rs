@@ -507,7 +507,7 @@ pub(crate) fn parts(root: &Path) -> io::Result<BTreeMap<String, String>> {
         &root.join("vm/guest/src"),
         &["session", "transfer", "output"],
     )?;
-    guest.push(root.join("vm/xtask/src/um.rs"));
+    guest.push(root.join("vm/machine/src/um.rs"));
     program("guest", guest, &[])?;
     let mut ebpf = files(&root.join("ebpf/programs/src"), &[])?;
     ebpf.extend(files(&root.join("ebpf/common/src"), &[])?);

@@ -52,7 +52,8 @@ pub fn find(planned: &Planned, clock: Option<&str>) -> Result<Found> {
     results(&planned.run, planned.seed, &planned.file, clock)
 }
 
-/// Looks for the results of a run with a seed in a file. `clock`: the only one that counts, if there is one.
+/// Looks for the results of a run with a seed in a file. `clock`: the only one that counts, if
+/// there is one.
 ///
 /// # Errors
 ///
