@@ -82,6 +82,8 @@ struct Column {
     /// 0 to 1.
     loss: Option<Estimate>,
     retransmissions: Option<Estimate>,
+    /// Of these, what receivers said they had already.
+    spurious: Option<Estimate>,
     timeouts: Option<Estimate>,
     unfinished: Option<Estimate>,
 }
@@ -188,6 +190,7 @@ fn column(group: &Group, groups: &[Group]) -> Column {
         goodput: group.figure(|it| it.goodput),
         loss: group.figure(|it| it.loss),
         retransmissions: group.count(|flow| Some(flow.retransmissions)),
+        spurious: group.count(|flow| flow.spurious),
         timeouts: group.count(|flow| flow.timeouts),
         unfinished: group.figure(|it| Some(it.unfinished as f64)),
     }

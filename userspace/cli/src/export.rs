@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 const HEAD: &str = "topology,scheme,parameters,load,seed,weft,kernel,clock,valid,id,src,dst,class,incast,measured,start_ns,size,\
-                    fct_ns,slowdown,retransmissions,timeouts,deadline_ns";
+                    fct_ns,slowdown,retransmissions,spurious,timeouts,deadline_ns";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runs = results::read(&args.files)?;
@@ -83,6 +83,7 @@ fn of_flow(flow: &Flow) -> String {
         known(flow.fct_ns),
         known(flow.slowdown),
         flow.retransmissions.to_string(),
+        known(flow.spurious),
         known(flow.timeouts),
         known(flow.deadline_ns),
     ]

@@ -16,6 +16,7 @@ use weft_lab::experiment::{Fingerprint, Made};
 use weft_lab::run::Checked;
 use weft_lab::stamp::stamped;
 use weft_machine::image::{Image, Kind, Origin, Packed, prepare_cache};
+use weft_machine::request::Request;
 use weft_machine::{Guest, Machine, Outcome, Terminal, guest, place, transfer};
 use weft_machine::{interrupt, last_lines, parallel};
 
@@ -240,16 +241,18 @@ impl Guests {
     /// Those of [`guest::run`].
     pub(crate) fn command(
         &self,
-        command: Vec<OsString>,
+        request: Request,
         (seed, memory): (u64, Option<u32>),
         files: Vec<(PathBuf, String)>,
         cancel: Option<&Arc<AtomicBool>>,
         seen: &mut dyn FnMut(&[u8]),
     ) -> Result<Outcome> {
+        let none: [OsString; 0] = [];
         let asked = Guest {
+            request,
             files,
             cancel: cancel.cloned(),
-            ..Guest::new(self.machine(seed, memory), command, self.options.timeout())
+            ..Guest::new(self.machine(seed, memory), none, self.options.timeout())
         };
         guest::run(&self.image.boot(&self.cache), &asked, seen)
     }
@@ -277,7 +280,10 @@ impl Guests {
             let mut lines = Lines::default();
             let begun = Instant::now();
             let outcome = self.command(
-                run.command(),
+                Request {
+                    command: run.command(),
+                    ..Request::default()
+                },
                 (run.seed, run.memory),
                 run.placed()?,
                 Some(failed),

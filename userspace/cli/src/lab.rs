@@ -99,8 +99,8 @@ pub(crate) struct Args {
 }
 
 /// Options that say where something runs and where its files go: a guest is told its own.
-const OF_THE_HOST: [&str; 9] = [
-    "clock", "machine", "memory", "timeout", "seed", "file", "out", "logs", "rootless",
+const OF_THE_HOST: [&str; 10] = [
+    "clock", "machine", "memory", "timeout", "seed", "root", "file", "out", "logs", "rootless",
 ];
 /// Where a guest leaves the files of `--logs`.
 const LOGS: &str = "logs";

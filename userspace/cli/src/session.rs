@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
 use weft_machine::failure::Failure;
+use weft_machine::request::{Foreign, Request};
 use weft_machine::{place, transfer};
 
 use crate::guests::Guests;
@@ -22,6 +23,10 @@ pub(crate) struct Args {
     /// Seed of the guest's randomness: another one is another sample
     #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1)]
     seed: u64,
+    /// Whose files the command sees: `/` are this machine's own, a folder with an unpacked system is
+    /// that system's, `none` are the few of weft's own machine. Nothing in them is changed
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    root: PathBuf,
     /// Hand a file or folder to the guest (repeatable; default place: /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     file: Vec<String>,
@@ -36,6 +41,24 @@ impl Args {
         !self.file.is_empty() || self.out.is_some()
     }
 
+    /// Whose files the command sees; `None`: the guest's own.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such folder.
+    fn foreign(&self) -> Result<Option<Foreign>> {
+        if self.root.as_os_str() == "none" {
+            return Ok(None);
+        }
+        let root = self.root.canonicalize();
+        let root = root.with_context(|| format!("--root {}", self.root.display()))?;
+        let directory = match root == Path::new("/") {
+            true => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+            false => "/".into(),
+        };
+        Ok(Some(Foreign { root, directory }))
+    }
+
     /// Runs a command, prints what it prints, and unpacks what it leaves. Its exit status.
     ///
     /// # Errors
@@ -48,13 +71,28 @@ impl Args {
         named: &[PathBuf],
     ) -> Result<(ExitCode, Vec<u8>)> {
         let own = self.file.iter().map(|text| file(text));
-        let named = named.iter().map(|path| {
+        let foreign = self.foreign()?;
+        // What this machine has is there under the same path.
+        let is_there = foreign.as_ref().is_some_and(|it| it.root == Path::new("/"));
+        let named = named.iter().filter(|_| !is_there).map(|path| {
             let place = place::in_guest(path)?;
             Ok((path.clone(), place))
         });
         let files = named.chain(own).collect::<Result<Vec<_>>>()?;
         let mut stdout = std::io::stdout();
-        let outcome = guests.command(command, (self.seed, None), files, None, &mut |bytes| {
+        let home = std::env::var_os("HOME").filter(|_| is_there);
+        let home = home.map(|home| {
+            let mut variable = OsString::from("HOME=");
+            variable.push(home);
+            variable
+        });
+        let request = Request {
+            foreign,
+            environment: home.into_iter().collect(),
+            command,
+            ..Request::default()
+        };
+        let outcome = guests.command(request, (self.seed, None), files, None, &mut |bytes| {
             // Nobody may be reading any more (`| head`); the guest's exit status still counts.
             let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
         });

@@ -174,6 +174,10 @@ pub struct Flow {
     /// Segments sent again.
     #[serde(default)]
     pub retransmissions: u64,
+    /// Of these, segments that the receiver said it had already (D-SACK, RFC 2883): a lower bound.
+    /// `None`: its connection has no selective acknowledgements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spurious: Option<u64>,
     /// Times that the retransmission timer expired. `None`: the kernel does not tell (before Linux
     /// 6.7).
     #[serde(default)]

@@ -54,6 +54,7 @@ fn flow(id: u64, size: u64, fct_ns: Option<u64>) -> Flow {
         deadline_ns: None,
         slowdown: fct_ns.map(|fct| fct as f64 / 1_000.0),
         retransmissions: 3,
+        spurious: None,
         timeouts: Some(1),
         hops: None,
         partial: None,

@@ -7,6 +7,7 @@
 //! talks on `ttyS1`. A failure of init itself is printed and ends PID 1, which the kernel answers
 //! with a panic and the host reports as such.
 
+mod foreign;
 mod limits;
 mod mounts;
 mod output;

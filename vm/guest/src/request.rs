@@ -3,12 +3,13 @@
 //! The request: one file in the initramfs, `/etc/weft/request`.
 //!
 //! Each field is terminated by a NUL byte, which no argument, environment value or terminal name
-//! can contain, so nothing needs quoting: rows, columns, `TERM`, the number of environment
-//! variables, each of them as `NAME=VALUE`, then the arguments of the command. No arguments means
-//! an interactive shell.
+//! can contain, so nothing needs quoting: rows, columns, `TERM`, the root and the directory of
+//! [`Foreign`] (both empty: there is none), the number of environment variables, each of them as
+//! `NAME=VALUE`, then the arguments of the command. No arguments means an interactive shell.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// Where the request lies in the guest.
 pub const PATH: &str = "/etc/weft/request";
@@ -16,6 +17,9 @@ pub const PATH: &str = "/etc/weft/request";
 /// The variable in the command's environment that says what the guest's clock is: `virtual`,
 /// `model` or `real`. `weft run` writes it into its results.
 pub const CLOCK: &str = "WEFT_CLOCK";
+
+/// The folder of files that are handed over for the tree of [`Foreign`].
+pub const HANDED: &str = "handed";
 
 /// What init is to run, and on what kind of terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,10 +30,21 @@ pub struct Request {
     pub columns: u16,
     /// `TERM`, empty = unknown.
     pub terminal: String,
+    /// Whose files the command sees; `None`: the guest's own.
+    pub foreign: Option<Foreign>,
     /// Environment variables, each `NAME=VALUE`.
     pub environment: Vec<OsString>,
     /// The command and its arguments; empty = an interactive shell.
     pub command: Vec<OsString>,
+}
+
+/// A tree of the host's as the root of the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its place on the host: `/` for all of the host's files.
+    pub root: PathBuf,
+    /// The directory in it in which the command starts.
+    pub directory: PathBuf,
 }
 
 impl Request {
@@ -38,10 +53,14 @@ impl Request {
         let mut out = Vec::new();
         let numbers = [self.rows.to_string(), self.columns.to_string()];
         let count = self.environment.len().to_string();
+        let none = Foreign::default();
+        let foreign = self.foreign.as_ref().unwrap_or(&none);
         let head = [
             numbers[0].as_bytes(),
             numbers[1].as_bytes(),
             self.terminal.as_bytes(),
+            foreign.root.as_os_str().as_bytes(),
+            foreign.directory.as_os_str().as_bytes(),
             count.as_bytes(),
         ];
         let tail = self
@@ -59,11 +78,15 @@ impl Request {
     /// Reads what [`encode`](Self::encode) wrote; `None` if the content is malformed.
     pub fn decode(content: &[u8]) -> Option<Self> {
         let mut fields = content.strip_suffix(&[0])?.split(|byte| *byte == 0);
-        let mut text = || std::str::from_utf8(fields.next()?).ok();
-        let rows = text()?.parse().ok()?;
-        let columns = text()?.parse().ok()?;
-        let terminal = text()?.to_owned();
-        let count: usize = text()?.parse().ok()?;
+        let mut field = || fields.next();
+        let text = |field: Option<&[u8]>| Some(std::str::from_utf8(field?).ok()?.to_owned());
+        let rows = text(field())?.parse().ok()?;
+        let columns = text(field())?.parse().ok()?;
+        let terminal = text(field())?;
+        let path = |field: Option<&[u8]>| Some(PathBuf::from(OsString::from_vec(field?.to_vec())));
+        let (root, directory) = (path(field())?, path(field())?);
+        let foreign = (!root.as_os_str().is_empty()).then_some(Foreign { root, directory });
+        let count: usize = text(field())?.parse().ok()?;
         let mut rest: Vec<OsString> = fields
             .map(|field| OsString::from_vec(field.to_vec()))
             .collect();
@@ -75,6 +98,7 @@ impl Request {
             rows,
             columns,
             terminal,
+            foreign,
             environment: rest,
             command,
         })
@@ -90,6 +114,10 @@ mod tests {
             rows: 24,
             columns: 80,
             terminal: "xterm".into(),
+            foreign: Some(Foreign {
+                root: "/".into(),
+                directory: "/home/x y".into(),
+            }),
             environment: vec!["A=1".into(), "B=x y".into()],
             command: vec!["sh".into(), "-c".into(), "echo 'a b'\n".into(), "".into()],
         }

@@ -13,6 +13,7 @@ use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::Pid;
 use weft_guest::request::Request;
 
+use crate::foreign;
 use crate::output::OUT;
 
 const TERMINAL: &str = "/dev/ttyS1";
@@ -57,6 +58,9 @@ pub(crate) fn run(request: &Request) -> Result<u32> {
         if let Some((name, value)) = variable.to_string_lossy().split_once('=') {
             command.env(name, value);
         }
+    }
+    if let Some(foreign) = &request.foreign {
+        foreign::enter(foreign, &mut command).context("taking the host's files")?;
     }
     let child = match command.spawn() {
         Ok(child) => child,

@@ -368,7 +368,17 @@ pub fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Re
 fn write_initramfs(boot: &Boot<'_>, guest: &Guest, path: &Path) -> Result<()> {
     let mut archive = cpio::Archive::default();
     (boot.own)(&mut archive)?;
-    add_files(&mut archive, &guest.files)?;
+    match &guest.request.foreign {
+        None => add_files(&mut archive, &guest.files)?,
+        Some(_) => {
+            let handed = |(from, to): &(PathBuf, String)| {
+                let to = to.trim_start_matches('/');
+                (from.clone(), format!("{}/{to}", request::HANDED))
+            };
+            let files: Vec<_> = guest.files.iter().map(handed).collect();
+            add_files(&mut archive, &files)?;
+        }
+    }
     let mut request = guest.request.clone();
     let clock = format!("{}={}", request::CLOCK, guest.machine.clock.name());
     request.environment.insert(0, clock.into());

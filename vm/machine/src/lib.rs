@@ -28,3 +28,4 @@ pub use guest::{Boot, Guest, Outcome};
 pub use launch::{Directly, Launcher};
 pub use machine::{Clock, Machine, Terminal};
 pub use text::last_lines;
+pub use weft_guest::request;

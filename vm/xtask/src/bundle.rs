@@ -16,13 +16,11 @@ use weft_machine::image::{Origin, Packed};
 use crate::build::{self, Built, Kernel};
 use crate::cache::Cache;
 use crate::cli::Bundle;
-use crate::ebpf;
 use crate::enter;
 use crate::failure::Failure;
 use crate::image::{self, Compression};
 use crate::interrupt::Temporary;
 use crate::output;
-use crate::programs;
 use crate::progress;
 
 const TRIAL: &str = include_str!("bundle/trial.sh");
@@ -40,14 +38,12 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let entry = image::ensure(&built, Compression::Small)?;
     let workspace = build::workspace();
-    let object = built.ebpf.as_ref().map(ebpf::object);
-    let weft = programs::portable_weft(&workspace, object.as_deref(), &cache.log("bundle")?)?;
     fs::create_dir_all(&options.out)
         .with_context(|| format!("making {}", options.out.display()))?;
     let name = format!("weft-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
     let executable = options.out.join(&name);
     let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
-    write(&weft, &packed, &executable)
+    write(&built.programs.weft, &packed, &executable)
         .with_context(|| format!("writing {}", executable.display()))?;
     let sources = options.out.join(format!("{name}.sources.tar"));
     fs::write(&sources, archive(&workspace, &about(&built))?)
@@ -68,8 +64,11 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     Ok(0)
 }
 
-/// `weft`, and the image behind it. Whoever runs the old one goes on with it.
-fn write(weft: &Path, packed: &Packed, path: &Path) -> Result<()> {
+/// Writes `weft` with the image behind it. Whoever runs the old one goes on with it.
+///
+/// # Errors
+/// Those of the file system.
+pub(crate) fn write(weft: &Path, packed: &Packed, path: &Path) -> Result<()> {
     let half = path.with_extension("tmp");
     fs::copy(weft, &half)?;
     let mut out = File::options().append(true).open(&half)?;

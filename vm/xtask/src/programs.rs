@@ -97,8 +97,8 @@ impl Programs {
     }
 }
 
-/// The cargo command. They are small programs for the initramfs, hence a profile of their own.
-/// `object`: the eBPF object, if there is one.
+/// The cargo command for all but `weft`. They are small programs for the initramfs, hence a profile of
+/// their own. `object`: the eBPF object, if there is one.
 pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
     let mut command = of_packages(
         workspace,
@@ -107,7 +107,6 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
             "weft-selftests",
             "weft-bench",
             "weft-tc",
-            "weft-cli",
             "weft-pase",
             "weft-arbiter",
             "weft-fabric-selftests",
@@ -122,38 +121,31 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
     command
 }
 
-/// Builds `weft` for any Linux: linked statically, and without this machine's paths in it.
-///
-/// # Errors
-/// As [`build`].
-pub(crate) fn portable_weft(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<PathBuf> {
-    progress::step("weft for any Linux", || {
-        let mut command = of_packages(workspace, &["weft-cli"]);
-        // Named, so that the flags are not for what runs while it is built.
-        command.args(["--target", TARGET]);
-        let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
-        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-        let paths = [(Some(workspace.to_owned()), "/weft"), (home, "/cargo")];
-        for (path, shown) in paths {
-            let path = path.context("no home directory")?;
-            flags.push(format!("--remap-path-prefix={}={shown}", path.display()));
-        }
-        command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-        if let Some(object) = object {
-            command.env("WEFT_EBPF_OBJECT", object);
-        }
-        let messages = log.run_piped(&mut command)?;
-        program(&messages, "weft").context("cargo built no weft")
-    })
-}
-
-/// What it runs on.
+/// What `weft` runs on.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The command that builds `weft` alone, for the host.
-pub(crate) fn weft_command(workspace: &Path) -> Command {
-    of_packages(workspace, &["weft-cli"])
+/// The command that builds `weft` for any Linux: linked statically, and without this machine's paths
+/// in it.
+///
+/// # Errors
+/// If there is no home directory.
+pub(crate) fn weft_command(workspace: &Path, object: Option<&Path>) -> Result<Command> {
+    let mut command = of_packages(workspace, &["weft-cli"]);
+    // Named, so that the flags are not for what runs while it is built.
+    command.args(["--target", TARGET]);
+    let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let paths = [(Some(workspace.to_owned()), "/weft"), (home, "/cargo")];
+    for (path, shown) in paths {
+        let path = path.context("no home directory")?;
+        flags.push(format!("--remap-path-prefix={}={shown}", path.display()));
+    }
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    if let Some(object) = object {
+        command.env("WEFT_EBPF_OBJECT", object);
+    }
+    Ok(command)
 }
 
 fn of_packages(workspace: &Path, packages: &[&str]) -> Command {
@@ -177,10 +169,12 @@ fn of_packages(workspace: &Path, packages: &[&str]) -> Command {
 /// # Errors
 /// As [`build`].
 pub(crate) fn weft(workspace: &Path, log: &Log) -> Result<PathBuf> {
-    progress::step("weft", || {
-        let messages = log.run_piped(&mut weft_command(workspace))?;
-        program(&messages, "weft").context("cargo built no weft")
-    })
+    progress::step("weft", || built_weft(workspace, None, log))
+}
+
+fn built_weft(workspace: &Path, object: Option<&Path>, log: &Log) -> Result<PathBuf> {
+    let messages = log.run_piped(&mut weft_command(workspace, object)?)?;
+    program(&messages, "weft").context("cargo built no weft")
 }
 
 /// Builds the QUIC client and server, whose many dependencies nothing else has.
@@ -213,7 +207,7 @@ pub(crate) fn build(workspace: &Path, object: Option<&Path>, log: &Log) -> Resul
             init: program("weft-guest")?,
             selftests: program("weft-selftests")?,
             bench: program("weft-bench")?,
-            weft: program("weft")?,
+            weft: built_weft(workspace, object, log)?,
             pase: program("weft-pase")?,
             arbiter: program("weft-arbiter")?,
             fabric_selftests: program("weft-fabric-selftests")?,

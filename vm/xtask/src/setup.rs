@@ -77,9 +77,11 @@ pub(crate) fn build(cache: &Cache, build: &Build) -> Result<u8> {
         output::print("make -C /usr/lib/modules/KERNEL/build M=kmod modules")?;
         output::print("# eBPF programs, inside the root filesystem")?;
         output::print("cargo build --release --target bpfel-unknown-none")?;
+        let workspace = build::workspace();
         output::print(format!(
-            "# guest programs\n{}",
-            shown(&programs::command(&build::workspace(), None))
+            "# guest programs\n{}\n{}",
+            shown(&programs::command(&workspace, None)),
+            shown(&programs::weft_command(&workspace, None)?)
         ))?;
         return Ok(0);
     }

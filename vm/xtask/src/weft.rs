@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources.
-//! What they take is built first.
+//! What they take is built first, and stays as one executable.
 
+use std::fs;
 use std::process::Command;
 
-use anyhow::Result;
-use weft_machine::image::VARIABLE;
+use anyhow::{Context as _, Result};
+use weft_machine::image::{Origin, Packed};
 
+use crate::build;
+use crate::bundle;
 use crate::cache::Cache;
 use crate::cli::Weft;
 use crate::image;
 use crate::process;
+use crate::progress;
+
+/// The executable, in the workspace.
+const EXECUTABLE: &str = "target/weft";
 
 /// Runs `weft` with a machine that is built for it, and returns its exit status.
 ///
@@ -19,9 +26,16 @@ use crate::process;
 /// If something cannot be built.
 pub(crate) fn run(cache: &Cache, command: &str, options: &Weft) -> Result<u8> {
     let (built, entry) = image::built(cache, &options.target.request())?;
-    let mut weft = Command::new(&built.programs.weft);
-    weft.arg(command).args(&options.words);
-    weft.env(VARIABLE, image::file(&entry));
-    weft.env("WEFT_CACHE", cache.root());
-    process::passed_on(&mut weft)
+    let executable = build::workspace().join(EXECUTABLE);
+    if let Some(folder) = executable.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
+    bundle::write(&built.programs.weft, &packed, &executable)
+        .with_context(|| format!("writing {}", executable.display()))?;
+    progress::note(&format!(
+        "{EXECUTABLE} is all of weft, for any x86-64 Linux: copy it to where your programs are"
+    ));
+    let mut weft = Command::new(&executable);
+    process::passed_on(weft.arg(command).args(&options.words))
 }

@@ -155,7 +155,7 @@ fn completion_times(groups: &[Group], bucket: &str, times: Times) -> Vec<Row> {
 pub(crate) type OfRun = (&'static str, &'static str, fn(&Group) -> Option<Estimate>);
 
 /// All of them.
-pub(crate) const OF_RUN: [OfRun; 11] = [
+pub(crate) const OF_RUN: [OfRun; 12] = [
     ("offered load", "", |group| {
         group.figure(|it| it.load.map(|load| load.offered))
     }),
@@ -169,6 +169,9 @@ pub(crate) const OF_RUN: [OfRun; 11] = [
     ("detoured", "packets", |group| some(group, |it| it.detours)),
     ("retransmitted", "segments", |group| {
         group.count(|flow| Some(flow.retransmissions))
+    }),
+    ("of these, spurious", "segments", |group| {
+        group.count(|flow| flow.spurious)
     }),
     ("timeouts", "", |group| group.count(|flow| flow.timeouts)),
     ("unfinished", "flows", |group| {

@@ -76,6 +76,7 @@ fn result(load: &str, slowdown: f64) -> Sample {
         deadline_ns: None,
         slowdown: Some(slowdown),
         retransmissions: 0,
+        spurious: Some(0),
         timeouts: Some(0),
         hops: None,
         partial: None,

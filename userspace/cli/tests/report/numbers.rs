@@ -161,6 +161,7 @@ fn value(section: &str, name: &str, row: &Row, sample: &Sample) -> f64 {
         (_, "goodput") => summary.goodput.unwrap() / 1e9,
         (_, "packets lost") => 100.0 * summary.loss.unwrap(),
         (_, "retransmitted") => counted().map(|flow| flow.retransmissions).sum::<u64>() as f64,
+        (_, "of these, spurious") => counted().filter_map(|flow| flow.spurious).sum::<u64>() as f64,
         (_, "timeouts") => counted().filter_map(|flow| flow.timeouts).sum::<u64>() as f64,
         (_, "unfinished") => summary.unfinished as f64,
         other => panic!("nobody knows {other:?}"),

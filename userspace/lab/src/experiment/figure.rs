@@ -103,6 +103,7 @@ pub(super) fn of_run(measure: &Measure, done: &Done<'_>) -> Result<Option<f64>> 
         Of::Utilization => receiver::utilization(done)?.map(|share| 100.0 * share),
         Of::SwitchOver => statistic.of(receiver::switch_overs(done)?),
         Of::Retransmissions => per_flow(|flow| Some(flow.retransmissions)),
+        Of::Spurious => per_flow(|flow| flow.spurious),
         Of::Timeouts => per_flow(|flow| flow.timeouts),
         Of::Deadlines => in_time(flows()).map(|share| 100.0 * share),
         _ => of_ports(measure, done),

@@ -86,6 +86,7 @@ fn of(done: &Done<'_>) -> Result<Recorded> {
             fct_ns: Some(time.round() as u64),
             slowdown: Some(time / best),
             retransmissions: 0,
+            spurious: Some(0),
             timeouts: Some(0),
             hops: None,
             partial: None,

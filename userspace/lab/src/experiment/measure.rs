@@ -87,6 +87,8 @@ pub(crate) enum Of {
     SwitchOver,
     /// Segments sent again, per flow.
     Retransmissions,
+    /// Of these, segments that the receiver said it had already, per flow: a lower bound.
+    Spurious,
     /// Timeouts, per flow.
     Timeouts,
     /// Of the flows that have a deadline, the share that ended by it, in %.
@@ -296,14 +298,18 @@ impl Of {
     fn has_flows(self) -> bool {
         use Of::{Deadlines, Delay, Retransmissions, Slowdown, Throughput, Time, Timeouts};
         matches!(self, Slowdown | Time | Delay | Throughput)
-            || matches!(self, Retransmissions | Timeouts | Deadlines)
+            || matches!(
+                self,
+                Retransmissions | Self::Spurious | Timeouts | Deadlines
+            )
             || matches!(self, Self::Detoured | Self::DetouredShare)
     }
 
     /// Empty for a number.
     fn unit(self) -> &'static str {
         match self {
-            Self::Slowdown | Self::Retransmissions | Self::Timeouts | Self::Queues => "",
+            Self::Slowdown | Self::Retransmissions | Self::Spurious => "",
+            Self::Timeouts | Self::Queues => "",
             Self::Time | Self::Delay | Self::RequestTime | Self::RoundTime => "µs",
             Self::Paused | Self::Recovery => "µs",
             Self::Loss | Self::LossOfBytes | Self::Detours => "%",
@@ -417,6 +423,7 @@ mod tests {
             deadline_ns: None,
             slowdown: None,
             retransmissions: 0,
+            spurious: Some(0),
             timeouts: Some(0),
             hops: None,
             partial: None,

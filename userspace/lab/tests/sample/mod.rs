@@ -71,6 +71,7 @@ pub(crate) fn sample(scheme: &str, seed: u64, flows: u64, slowness: f64) -> Samp
             deadline_ns: None,
             slowdown: Some(slowdown),
             retransmissions: id % 3,
+            spurious: Some(id % 2),
             timeouts: Some(u64::from(id.is_multiple_of(50))),
             hops: None,
             partial: None,

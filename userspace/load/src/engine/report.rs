@@ -98,6 +98,10 @@ pub struct FlowResult {
     pub received: u64,
     /// Segments sent again, SYN among them.
     pub retransmissions: u64,
+    /// Of these, segments that the receiver said it had already. Those that it says after the flow's
+    /// end are not among them. `None`: the connection has no selective acknowledgements, in which
+    /// receivers say so (D-SACK, RFC 2883).
+    pub spurious: Option<u64>,
     /// Times that the retransmission timer expired, for SYN too. `None`: the kernel does not tell
     /// (before Linux 6.7).
     pub timeouts: Option<u64>,
@@ -186,6 +190,7 @@ impl FlowResult {
             outcome: Outcome::NotStarted,
             received: 0,
             retransmissions: 0,
+            spurious: Some(0),
             timeouts: None,
             port: None,
             reconnects: 0,
@@ -245,6 +250,7 @@ impl FlowResult {
             deadline_ns: self.flow.deadline_ns.map(|ns| fabric(ns).round() as u64),
             slowdown: fct.zip(best_ns).map(|(fct, best)| fct / best),
             retransmissions: self.retransmissions,
+            spurious: self.spurious,
             timeouts: self.timeouts,
             hops: None,
             partial: fct.is_none().then(|| record::Partial {

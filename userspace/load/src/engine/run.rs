@@ -763,6 +763,10 @@ fn account(result: &mut FlowResult, before: &Counters, after: &Counters) {
     let us = |before, after: u64| Duration::from_micros(after.saturating_sub(before));
     let retransmissions = after.retransmissions.wrapping_sub(before.retransmissions);
     result.retransmissions += u64::from(retransmissions);
+    result.spurious = result.spurious.zip(after.spurious).map(|(so_far, after)| {
+        let before = before.spurious.unwrap_or(0);
+        so_far + u64::from(after.wrapping_sub(before))
+    });
     // Unknown now, or unknown before: unknown.
     result.timeouts = result.timeouts.zip(after.timeouts).map(|(so_far, after)| {
         let before = before.timeouts.unwrap_or(0);

@@ -270,6 +270,9 @@ pub(super) fn reset_on_close(socket: &TcpStream) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) retransmissions: u32,
+    /// Of these, segments that the receiver said (D-SACK, RFC 2883) it had; `None`: the connection
+    /// has no selective acknowledgements.
+    pub(super) spurious: Option<u32>,
     pub(super) timeouts: Option<u16>,
     pub(super) receive_window_limited_us: u64,
     pub(super) send_buffer_limited_us: u64,
@@ -286,11 +289,15 @@ struct TcpInfo {
 
 impl TcpInfo {
     const SIZE: usize = 256;
+    const OPTIONS: usize = 5;
     const SND_CWND: usize = 80;
     const TOTAL_RETRANS: usize = 100;
     const RWND_LIMITED: usize = 176;
     const SNDBUF_LIMITED: usize = 184;
+    const DSACK_DUPS: usize = 216;
     const TOTAL_RTO: usize = 240;
+    /// Of `OPTIONS`: selective acknowledgements.
+    const SACK: u8 = 2;
 
     fn of(socket: &TcpStream) -> io::Result<Self> {
         let mut bytes = [0; Self::SIZE];
@@ -328,8 +335,12 @@ pub(super) fn counters(sender: &TcpStream) -> Counters {
     };
     let word = |offset| info.field(offset).map_or(0, u32::from_ne_bytes);
     let long = |offset| info.field(offset).map_or(0, u64::from_ne_bytes);
+    let has_sack = info
+        .field(TcpInfo::OPTIONS)
+        .is_some_and(|[options]| options & TcpInfo::SACK != 0);
     Counters {
         retransmissions: word(TcpInfo::TOTAL_RETRANS),
+        spurious: has_sack.then(|| word(TcpInfo::DSACK_DUPS)),
         timeouts: info.field(TcpInfo::TOTAL_RTO).map(u16::from_ne_bytes),
         receive_window_limited_us: long(TcpInfo::RWND_LIMITED),
         send_buffer_limited_us: long(TcpInfo::SNDBUF_LIMITED),

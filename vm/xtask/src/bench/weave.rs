@@ -182,7 +182,7 @@ fn describe(options: &BenchWeave, needs: &[host::Need]) -> Result<()> {
     let workspace = build::workspace();
     output::print(format!(
         "# weft\n{}",
-        shown(&programs::weft_command(&workspace))
+        shown(&programs::weft_command(&workspace, None)?)
     ))?;
     let weft = Path::new("weft");
     for &k in &options.k {
