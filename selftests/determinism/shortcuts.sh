@@ -101,8 +101,9 @@ done
 run() {
 	fabric=$1 scheme=$2
 	shift 2
+	# So few flows are not to be believed (1), but they are to be the same.
 	weft run "$fabric" --dilation 1000 --scheme "$scheme" --workload uniform:1kB-200kB --load 0.8 --quiet \
-		--out "$OUT" "$@"
+		--out "$OUT" "$@" || [ $? -eq 1 ]
 }
 for scheme in droptail dctcp pfabric bfc; do
 	run fat-tree:k=4 $scheme --flows 30
