@@ -129,7 +129,7 @@ fn keep(
     if unknown > 0 {
         eprintln!(
             "weft: of {unknown} results it is not known from which source they were made: \
-             `cargo xtask experiment --again` makes them"
+             --again makes them"
         );
     }
     let json = serde_json::to_string_pretty(judgement)? + "\n";
@@ -229,7 +229,7 @@ fn dry_run(plan: &[Planned], found: &[Found], args: &Args) -> Result<()> {
 /// Says how many results are of another machine than the one that is there.
 fn other_machines(found: &[Found], machine: &str) {
     let is_other = |found: &&Found| match found {
-        Found::Done(results) => results.machine.as_deref().is_some_and(|it| it != machine),
+        Found::Done(results) => results.machine().is_some_and(|it| it != machine),
         _ => false,
     };
     let others = found.iter().filter(is_other).count();

@@ -14,7 +14,6 @@ use serde::Serialize;
 use weft_lab::error::usage;
 use weft_lab::experiment::{Fingerprint, Made};
 use weft_lab::run::Checked;
-use weft_lab::stamp::stamped;
 use weft_machine::image::{Image, Kind, Origin, Packed, prepare_cache};
 use weft_machine::request::Request;
 use weft_machine::{Guest, Machine, Outcome, Terminal, guest, place, transfer};
@@ -325,11 +324,11 @@ impl Guests {
                 last_lines(&said.join("\n"), 30)
             );
         };
-        write(&run.file, &stamped(&left, &self.hash()))?;
-        let Some(fingerprint) = &run.fingerprint else {
-            return Ok(());
+        write(&run.file, &left)?;
+        let made = Made {
+            machine: Some(self.hash()),
+            ..Made::new(&left, run.fingerprint.as_ref(), took)
         };
-        let made = Made::new(&left, fingerprint, took);
         write(&Made::path(&run.file), &serde_json::to_vec(&made)?)
     }
 }

@@ -111,8 +111,8 @@ fn in_guests(
     let mut planned = Vec::new();
     for ((run, seed), path) in seeds.zip(places) {
         let found = experiment::results(run, seed, path, Some(guests.clock()))?;
-        let is_same = |machine: &Option<String>| machine.as_deref() == Some(&guests.hash());
-        let done = matches!(&found, Found::Done(results) if is_same(&results.machine));
+        let hash = guests.hash();
+        let done = matches!(&found, Found::Done(results) if results.machine() == Some(&hash));
         planned.push(PlannedRun::new(
             run,
             seed,

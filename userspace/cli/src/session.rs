@@ -23,10 +23,11 @@ pub(crate) struct Args {
     /// Seed of the guest's randomness: another one is another sample
     #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Whose files the command sees: `/` are this machine's own, a folder with an unpacked system is
-    /// that system's, `none` are the few of weft's own machine. Nothing in them is changed
-    #[arg(long, value_name = "FOLDER", default_value = "/")]
-    root: PathBuf,
+    /// Root directory of the command: `/` (default) shows this machine's files, a folder with an
+    /// unpacked system or container shows that system, `none` shows only weft's own programs. The
+    /// guest never changes these files: what it writes stays in its memory
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
     /// Hand a file or folder to the guest (repeatable; default place: /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     file: Vec<String>,
@@ -47,11 +48,15 @@ impl Args {
     ///
     /// If there is no such folder.
     fn foreign(&self) -> Result<Option<Foreign>> {
-        if self.root.as_os_str() == "none" {
-            return Ok(None);
-        }
-        let root = self.root.canonicalize();
-        let root = root.with_context(|| format!("--root {}", self.root.display()))?;
+        let root = match &self.root {
+            Some(root) if root.as_os_str() == "none" => return Ok(None),
+            // Where there is nothing but this program, there is nothing to see.
+            None if !Path::new("/bin/sh").exists() => return Ok(None),
+            None => Path::new("/"),
+            Some(root) => root,
+        };
+        let shown = || format!("--root {}", root.display());
+        let root = root.canonicalize().with_context(shown)?;
         let directory = match root == Path::new("/") {
             true => std::env::current_dir().unwrap_or_else(|_| "/".into()),
             false => "/".into(),

@@ -174,6 +174,7 @@ fn a_dry_run_in_json_is_a_list_of_commands() {
         "seed": 2,
         "file": "results/load-0.2/droptail-seed2.jsonl",
         "done": false,
+        "files": [],
     });
     assert_eq!(all[1], expected);
     let experiment = printed(&folder, "run mg1-ps --dry-run --json");

@@ -25,7 +25,6 @@
 //! | [`live`]       | what ports do from one moment to the next, for people to look at        |
 //! | `gates`        | what a run must pass to be believed                                     |
 //! | `inputs`       | what decides a result, as hashes                                        |
-//! | [`stamp`]      | which machine a result is from                                          |
 //! | [`results`]    | results, and what several of them come to                               |
 //! | [`experiment`] | what a paper measured, as runs, and what it says of them                |
 //! | [`number`]     | numbers as people read them                                             |
@@ -56,7 +55,6 @@ pub mod scheme;
 pub mod session;
 mod shape;
 mod signals;
-pub mod stamp;
 pub mod testbed;
 pub mod topology;
 pub mod traffic;

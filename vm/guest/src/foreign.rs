@@ -35,7 +35,7 @@ const PROGRAMS: [&str; 10] = [
     "modprobe",
 ];
 /// What runs a program with its own libraries, and where these and the plugins of `tc` are.
-const LOADER: &str = "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
+const LOADER: &str = "/usr/lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 /// The path of the command, behind [`PROGRAMS`].
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -142,7 +142,9 @@ fn wrapped(root: &Path) -> Result<PathBuf> {
     let folder = Path::new(PLACE).join("bin");
     make(&folder)?;
     if !root.join("bin/sh").exists() {
-        bail!("there is no /bin/sh in it, which runs weft's own programs");
+        bail!(
+            "this tree has no /bin/sh, which runs weft's own programs; --root none is weft's tree"
+        );
     }
     for name in PROGRAMS {
         let program = Path::new("/usr/bin").join(name);

@@ -41,7 +41,8 @@ pub struct Request {
 /// A tree of the host's as the root of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Foreign {
-    /// Its place on the host: `/` for all of the host's files.
+    /// Its place on the host: `/` for all of the host's files. A guest's kernel takes it from the
+    /// run's directory.
     pub root: PathBuf,
     /// The directory in it in which the command starts.
     pub directory: PathBuf,

@@ -3,6 +3,7 @@
 //! Runs the request on the second serial line and waits, reaping every orphan on the way.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -59,13 +60,18 @@ pub(crate) fn run(request: &Request) -> Result<u32> {
             command.env(name, value);
         }
     }
-    if let Some(foreign) = &request.foreign {
-        foreign::enter(foreign, &mut command).context("taking the host's files")?;
+    let entered = request
+        .foreign
+        .as_ref()
+        .map_or(Ok(()), |foreign| foreign::enter(foreign, &mut command));
+    if let Err(error) = entered {
+        writeln!(&terminal, "weft: --root: {error:#}")?;
+        tcdrain(&terminal)?;
+        return Ok(NOT_STARTED);
     }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            use std::io::Write;
             let program = command.get_program().to_string_lossy().into_owned();
             writeln!(&terminal, "{program}: {error}")?;
             let missing = error.kind() == std::io::ErrorKind::NotFound;

@@ -116,7 +116,7 @@ pub struct Outcome {
 pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Result<Outcome> {
     let directory = Directory::make(&boot.folder.join(PLACE))?;
     let place = |file: &str| directory.path().join(file);
-    write_initramfs(boot, guest, &place(um::INITRAMFS))?;
+    write_initramfs(boot, guest, directory.path(), &place(um::INITRAMFS))?;
     transfer::create(&place(SHARED_MEMORY), guest.machine.out_mib)?;
 
     let machine = &guest.machine;
@@ -365,7 +365,8 @@ pub fn add_files(archive: &mut cpio::Archive, files: &[(PathBuf, String)]) -> Re
 }
 
 /// The parts that are files, our own part and the request, one archive after the other.
-fn write_initramfs(boot: &Boot<'_>, guest: &Guest, path: &Path) -> Result<()> {
+/// `directory`: the run's.
+fn write_initramfs(boot: &Boot<'_>, guest: &Guest, directory: &Path, path: &Path) -> Result<()> {
     let mut archive = cpio::Archive::default();
     (boot.own)(&mut archive)?;
     match &guest.request.foreign {
@@ -382,6 +383,12 @@ fn write_initramfs(boot: &Boot<'_>, guest: &Guest, path: &Path) -> Result<()> {
     let mut request = guest.request.clone();
     let clock = format!("{}={}", request::CLOCK, guest.machine.clock.name());
     request.environment.insert(0, clock.into());
+    if let Some(foreign) = &mut request.foreign {
+        // The kernel takes paths of its host from the run's directory.
+        let directory = directory.canonicalize().context("the run's directory")?;
+        let up: PathBuf = directory.components().skip(1).map(|_| "..").collect();
+        foreign.root = up.join(foreign.root.strip_prefix("/").unwrap_or(&foreign.root));
+    }
     archive.file(request::PATH, 0o644, &request.encode())?;
     let mut file = File::create(path)?;
     for part in &boot.archives {

@@ -77,11 +77,11 @@ pub(crate) fn write(weft: &Path, packed: &Packed, path: &Path) -> Result<()> {
     Ok(fs::rename(&half, path)?)
 }
 
-/// Where nothing else is, and killed at any moment.
+/// Tries the executable where nothing else is, and kills it at random moments.
 ///
 /// # Errors
 /// If it does anything wrong: with the end of the log.
-fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
+pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     if !enter::is_root() {
         return Err(Failure::setup("--test makes roots for another user: run it as root").into());
     }

@@ -97,8 +97,8 @@ impl Programs {
     }
 }
 
-/// The cargo command for all but `weft`. They are small programs for the initramfs, hence a profile of
-/// their own. `object`: the eBPF object, if there is one.
+/// The cargo command for all but `weft`. They are small programs for the initramfs, hence a profile
+/// of their own. `object`: the eBPF object, if there is one.
 pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
     let mut command = of_packages(
         workspace,
@@ -124,8 +124,8 @@ pub(crate) fn command(workspace: &Path, object: Option<&Path>) -> Command {
 /// What `weft` runs on.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The command that builds `weft` for any Linux: linked statically, and without this machine's paths
-/// in it.
+/// The command that builds `weft` for any Linux: linked statically, and without this machine's
+/// paths in it.
 ///
 /// # Errors
 /// If there is no home directory.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The shortcuts of the model clock's kernel (`vm/um/patches`) save time and change no result: a run
-//! without one of them, or without any, leaves the same bytes.
+//! The shortcuts of the model clock's kernel (`vm/um/patches`) save time and change no result: a
+//! run without one of them, or without any, leaves the same bytes.
 
 use anyhow::{Result, bail};
 

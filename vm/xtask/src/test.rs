@@ -10,6 +10,7 @@ mod applications;
 mod debug;
 mod guests;
 mod host;
+mod program;
 
 use std::sync::mpsc;
 
@@ -88,6 +89,9 @@ fn guests(cache: &Cache, test: &Test, host: &mpsc::Receiver<()>) -> Result<Tally
     };
     let applications = applications.as_ref();
     tally.add(guests::run(&built, applications, test, clocks, host)?);
+    if clocks.contains(&ClockKind::Model) && program::is_selected(test.filter.as_deref()) {
+        tally.add(program::run(&built)?);
+    }
     if clocks.contains(&ClockKind::Model) && test.filter.is_none() {
         tally.add(kept::drawn(&built, &test.hardware)?);
     }

@@ -194,6 +194,7 @@ mod tests {
                 sha256: run.sha256.clone(),
                 fingerprint: fingerprints.of(planned).unwrap().unwrap(),
                 seconds: 1,
+                machine: None,
             };
             (name, made)
         };

@@ -125,7 +125,7 @@ fn commands(judged: &Judgement) -> Markup {
     html! {
         section #reproduce {
             h2 { "How to reproduce it" }
-            pre { "cargo xtask experiment " (judged.experiment) }
+            pre { "weft run " (judged.experiment) }
             p .quiet { "It runs what has no results yet, in virtual time, and judges again. A single run gives the same "
                 "results to the byte with the same weft and kernel:" }
             details {

@@ -49,6 +49,11 @@ const EVERYWHERE: [&str; 6] = ["kernel", "guest", "engine", "measuring", "gates"
 pub struct Fingerprint(BTreeMap<String, String>);
 
 impl Fingerprint {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Parts that differ, or that only one has.
     pub fn changed(&self, other: &Self) -> Vec<String> {
         let names = self.0.keys().chain(other.0.keys());
@@ -213,19 +218,24 @@ fn programs(plan: &Plan, sources: &Sources) -> Vec<String> {
 pub struct Made {
     /// Which results: the hash of their file.
     pub sha256: String,
-    /// What decided them.
+    /// What decided them; empty: that is not known.
+    #[serde(default)]
     pub fingerprint: Fingerprint,
     /// How long it took, in whole seconds.
     pub seconds: u64,
+    /// The hash of the image that weft's own machine booted, if they are of such a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 impl Made {
     /// Of a file's content that was made just now, and took so long.
-    pub fn new(results: &[u8], fingerprint: &Fingerprint, took: Duration) -> Self {
+    pub fn new(results: &[u8], fingerprint: Option<&Fingerprint>, took: Duration) -> Self {
         Self {
             sha256: hex(&Sha256::digest(results)),
-            fingerprint: fingerprint.clone(),
+            fingerprint: fingerprint.cloned().unwrap_or_default(),
             seconds: took.as_secs() + 1,
+            machine: None,
         }
     }
 
@@ -291,6 +301,7 @@ pub fn read(text: &[u8]) -> Result<Known> {
                 sha256,
                 fingerprint,
                 seconds,
+                machine: None,
             };
             (name, made)
         };
@@ -473,6 +484,7 @@ mod tests {
             sha256: sha256.to_owned(),
             fingerprint: Fingerprint([("kernel".to_owned(), part.to_owned())].into()),
             seconds: 3,
+            machine: None,
         };
         let runs = [
             ("a/x.jsonl", "1", "k"),

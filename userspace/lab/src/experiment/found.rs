@@ -18,7 +18,6 @@ use super::kept::place_of;
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::run::Checked;
-use crate::stamp::{machine, unstamped};
 use crate::topology;
 use crate::trial::Best;
 
@@ -35,12 +34,17 @@ pub enum Found {
 /// A run's results.
 pub struct Results {
     pub(crate) run: Recorded,
-    /// SHA-256 of the file without its machine, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub(crate) sha256: String,
     /// How they came to be, if it is known.
     pub(crate) made: Option<Made>,
-    /// The hash of the machine that it is from, if that was weft's own.
-    pub machine: Option<String>,
+}
+
+impl Results {
+    /// The hash of the image of weft's own machine that they are from, if they are from one.
+    pub fn machine(&self) -> Option<&str> {
+        self.made.as_ref()?.machine.as_deref()
+    }
 }
 
 /// Looks for a run's results. `clock`: the only one that counts, if there is one.
@@ -73,10 +77,9 @@ pub fn results(checked: &Checked, seed: u64, file: &Path, clock: Option<&str>) -
     Ok(match fault(checked, seed, clock, &run)? {
         Some(why) => Found::Other(format!("{path} {why}")),
         None => {
-            let sha256 = hex(&Sha256::digest(unstamped(&content)));
+            let sha256 = hex(&Sha256::digest(&content));
             Found::Done(Box::new(Results {
                 made: Made::read(file, &sha256),
-                machine: machine(&content).map(str::to_owned),
                 run,
                 sha256,
             }))
@@ -154,7 +157,10 @@ impl<'a> Done<'a> {
     pub fn made(&self) -> Option<(String, Made)> {
         let (folder, file) = place_of(self.planned.file.to_str()?)?;
         let is_run = !self.sha256.is_empty();
-        let made = self.made.clone().filter(|_| is_run)?;
+        let made = self.made.clone()?;
+        if !is_run || made.fingerprint.is_empty() {
+            return None;
+        }
         Some((format!("{folder}/{file}"), made))
     }
 

@@ -98,9 +98,9 @@ pub struct FlowResult {
     pub received: u64,
     /// Segments sent again, SYN among them.
     pub retransmissions: u64,
-    /// Of these, segments that the receiver said it had already. Those that it says after the flow's
-    /// end are not among them. `None`: the connection has no selective acknowledgements, in which
-    /// receivers say so (D-SACK, RFC 2883).
+    /// Of these, segments that the receiver said it had already. Those that it says after the
+    /// flow's end are not among them. `None`: the connection has no selective acknowledgements, in
+    /// which receivers say so (D-SACK, RFC 2883).
     pub spurious: Option<u64>,
     /// Times that the retransmission timer expired, for SYN too. `None`: the kernel does not tell
     /// (before Linux 6.7).

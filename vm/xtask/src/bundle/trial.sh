@@ -51,6 +51,22 @@ if env -i PATH="$PATH" XDG_CACHE_HOME=/proc chroot --userspec=65534:65534 "$root
 fi
 grep -q 'XDG_CACHE_HOME names another folder' "$folder/said" || { cat "$folder/said" && exit 1; }
 
+# With the files of this machine: its programs run on a fabric, twice the same, and change nothing.
+echo "this machine's programs"
+export XDG_CACHE_HOME=$root/tmp/own
+serve='perl -MIO::Socket::INET -e "my \$s = IO::Socket::INET->new(Listen => 1, LocalPort => 8000) or die; \
+	while (my \$c = \$s->accept) { print \$c qq(from \$ENV{WEFT_TESTBED}\\n); close \$c }"'
+ask='touch /etc/changed; tc qdisc show dev eth0; date +%T.%N; perl -MIO::Socket::INET -e "print IO::Socket::INET->new(qq(h0:8000))->getlines"; date +%T.%N'
+for time in 1 2; do
+	"$root/weft" lab rack:hosts=2 --dilation 1000 --scheme pfabric --quiet --on h0 "$serve" --wait-for h0:8000 \
+		--from h1 sh -c "$ask" >"$folder/lab-$time" 2>&1 || { cat "$folder/lab-$time" && exit 1; }
+done
+grep -q 'qdisc pfabric' "$folder/lab-1" && grep -q '^from' "$folder/lab-1" || { cat "$folder/lab-1" && exit 1; }
+cmp "$folder/lab-1" "$folder/lab-2"
+[ ! -e /etc/changed ]
+unset XDG_CACHE_HOME
+rm -r "$root/tmp/own"
+
 # Whenever it is killed, nothing is left but the cache: no process, no file elsewhere, no half result.
 echo "killed $kills times"
 ls -A "$root/tmp" >"$folder/before"

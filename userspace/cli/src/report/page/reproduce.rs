@@ -45,8 +45,8 @@ pub(super) fn section(groups: &[Group]) -> Markup {
                     "weft report results/*.jsonl"
                 }
                 p .quiet {
-                    "In virtual time, with " code { "cargo xtask vm --clock model -- " }
-                    " in front and one seed, a command gives the same results to the byte with the same weft and kernel."
+                    "Under the model clock (" code { "--clock model" }
+                    "), a command gives byte-identical results with the same weft and kernel."
                 }
             }
         }

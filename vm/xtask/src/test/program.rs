@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `weft` as users have it: one executable, in a root that has nothing else, as an unprivileged
+//! user, with little of everything, killed at any moment; and with the host's own programs.
+
+use anyhow::{Context as _, Result};
+use weft_machine::image::{Origin, Packed};
+
+use crate::build::Built;
+use crate::bundle;
+use crate::enter;
+use crate::image::{self, Compression};
+use crate::interrupt::Temporary;
+use crate::ktap::Tally;
+use crate::progress;
+
+/// What `--filter` selects the test by.
+const NAME: &str = "one_program";
+/// How often it is killed.
+const KILLS: u32 = 10;
+
+/// Whether the test runs: with all tests, or if it is asked for.
+pub(super) fn is_selected(filter: Option<&str>) -> bool {
+    let asked = |pattern: &str| !pattern.is_empty() && NAME.contains(pattern);
+    filter.is_none_or(|filter| filter.split(',').any(asked))
+}
+
+/// Builds the executable and tries it.
+///
+/// # Errors
+/// If it cannot be built.
+pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
+    let mut tally = Tally::default();
+    if !enter::is_root() {
+        progress::note("one_program: skipped, only root makes roots for another user");
+        tally.skipped += 1;
+        return Ok(tally);
+    }
+    let entry = image::ensure(built, Compression::Fast)?;
+    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
+    let place = format!("run/{}.executable", std::process::id());
+    let folder = Temporary::new(built.cache.file(place))?;
+    let executable = folder.path().join("weft");
+    bundle::write(&built.programs.weft, &packed, &executable)?;
+    match bundle::test(built.cache, &executable, KILLS) {
+        Ok(()) => tally.pass(),
+        Err(error) => tally.fail(format!("{NAME}: {error:#}")),
+    }
+    Ok(tally)
+}
