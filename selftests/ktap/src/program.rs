@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::run::{self, Part, Selection};
+use crate::run::{self, Part, Selection, Suite};
 
 /// Exit status for wrong usage.
 const USAGE: u8 = 2;
@@ -63,6 +63,15 @@ impl Program {
         settle: || Ok(()),
     };
 
+    fn suite(&self) -> Suite {
+        Suite {
+            parts: self.parts,
+            watch_kernel_log: self.watch_kernel_log,
+            prepare: self.prepare,
+            settle: self.settle,
+        }
+    }
+
     /// Does what the command line says.
     pub fn main(&self) -> ExitCode {
         let name = self.name;
@@ -91,7 +100,7 @@ impl Program {
                 eprintln!("{name}: no test's name contains `{filter}`; see --list");
                 return ExitCode::from(USAGE);
             }
-            Action::Run { selection, repeat } => run::run(self, &selection, repeat),
+            Action::Run { selection, repeat } => run::run(&self.suite(), &selection, repeat),
             Action::Subcommand(place) => {
                 (self.subcommands[place].run)().map(|()| ExitCode::SUCCESS)
             }

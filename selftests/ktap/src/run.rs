@@ -15,7 +15,6 @@ use nix::sys::time::TimeVal;
 
 use crate::debug;
 use crate::kmsg::KernelLog;
-use crate::program::Program;
 use crate::report::Report;
 
 /// kselftest's exit status when every test was skipped.
@@ -242,14 +241,25 @@ pub(crate) fn select<'a>(
         })
 }
 
+/// The tests of a program, and what goes on around them.
+pub(crate) struct Suite {
+    pub(crate) parts: &'static [Part],
+    /// As [`crate::Program::watch_kernel_log`].
+    pub(crate) watch_kernel_log: bool,
+    /// Called before the first test.
+    pub(crate) prepare: fn(),
+    /// Called after each test; its error is the test's failure.
+    pub(crate) settle: fn() -> Result<()>,
+}
+
 /// Runs the selected tests, one subtest per part and each test `repeat` times; returns the exit
 /// status.
 ///
 /// # Errors
 ///
 /// If the kernel log cannot be read.
-pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Result<ExitCode> {
-    let parts = program.parts;
+pub(crate) fn run(suite: &Suite, selection: &Selection, repeat: usize) -> Result<ExitCode> {
+    let parts = suite.parts;
     let selected: Vec<(&Part, Vec<&Test>)> = parts
         .iter()
         .map(|part| {
@@ -265,11 +275,11 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
     // A failed assertion is reported by the test's own line.
     std::panic::set_hook(Box::new(|_| ()));
     let root = nix::unistd::geteuid().is_root();
-    let mut log = (root && program.watch_kernel_log)
+    let mut log = (root && suite.watch_kernel_log)
         .then(|| KernelLog::open().context("opening /dev/kmsg"))
         .transpose()?;
     if root {
-        (program.prepare)();
+        (suite.prepare)();
     }
     let debug = selection.debug && root;
     let mut report = Report::of_program(selected.len() + usize::from(debug));
@@ -285,7 +295,7 @@ pub(crate) fn run(program: &Program, selection: &Selection, repeat: usize) -> Re
                 Some(why) => Outcome::Skip(format!("not here: {why}")),
                 None if root => {
                     let name = format!("{}.{}", part.name, test.name);
-                    run_one(&name, test, &context, log.as_mut(), program.settle)
+                    run_one(&name, test, &context, log.as_mut(), suite.settle)
                 }
                 None => Outcome::Skip("needs root".to_owned()),
             };

@@ -7,3 +7,4 @@ pub(crate) mod guest;
 pub(crate) mod run;
 pub(crate) mod said;
 mod traffic;
+pub(crate) mod variants;

@@ -20,7 +20,7 @@ use weft_lab::experiment::{
 };
 
 use crate::arguments::run::{self, Args};
-use crate::guests::{Guests, PlannedRun};
+use crate::guests::{Guests, PlannedRun, clock_of_results};
 use crate::output;
 use crate::progress::{self, Shown};
 use crate::report::{self, picture};
@@ -59,7 +59,7 @@ pub(crate) fn perform(experiment: &Experiment, args: &Args) -> Result<ExitCode> 
         true => None,
         false => Guests::find(&args.guests, false)?,
     };
-    let clock = crate::run::clock(args, guests.as_ref());
+    let clock = clock_of_results(&args.guests, guests.as_ref());
     let find = |planned: &Planned| experiment::find(planned, clock.as_deref());
     let mut found: Vec<Found> = plan.iter().map(find).collect::<Result<_>>()?;
     let again = |found: &Found| args.experiment.again || !matches!(found, Found::Done(_));

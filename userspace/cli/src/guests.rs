@@ -151,6 +151,19 @@ pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Pa
     }
 }
 
+/// The clock that results must have been made under, if only one counts.
+pub(crate) fn clock_of_results(options: &Args, guests: Option<&Guests>) -> Option<String> {
+    let asked = options.clock.map(|clock| match clock {
+        Clock::Model => "model",
+        Clock::Instructions => "virtual",
+        Clock::Real => "real",
+    });
+    let chosen = guests.map(Guests::clock).or(asked);
+    // Results of this machine's own kernel name no clock.
+    let chosen = chosen.filter(|&clock| clock != "real");
+    chosen.map(str::to_owned).or_else(weft_lab::run::clock)
+}
+
 impl Guests {
     /// Those of the chosen clock; `None`: this machine's own kernel is meant.
     ///

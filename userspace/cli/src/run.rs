@@ -8,15 +8,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use weft_lab::error::usage;
-use weft_lab::experiment::{self, Experiment, Found, named, names};
+use weft_lab::experiment::{self, Found, named, names};
 use weft_lab::results;
 use weft_lab::run::{Checked, each_once, file};
 use weft_load::record::Recorded;
 use weft_topo::spec::KINDS;
 use weft_words::near::{meant, near};
 
-use crate::arguments::guest::Clock;
-use crate::arguments::run::{Args, OF_EXPERIMENTS, ONLY_OF_EXPERIMENTS};
+use crate::arguments::run::{Args, ONLY_OF_EXPERIMENTS, check_words};
 use crate::compare;
 use crate::experiments;
 use crate::guests::{Guests, PlannedRun};
@@ -83,19 +82,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     tell(&files, valid, args)
-}
-
-/// The clock that results must have been made under, if only one counts.
-pub(crate) fn clock(args: &Args, guests: Option<&Guests>) -> Option<String> {
-    let asked = args.guests.clock.map(|clock| match clock {
-        Clock::Model => "model",
-        Clock::Instructions => "virtual",
-        Clock::Real => "real",
-    });
-    let chosen = guests.map(Guests::clock).or(asked);
-    // Results of this machine's own kernel name no clock.
-    let chosen = chosen.filter(|&clock| clock != "real");
-    chosen.map(str::to_owned).or_else(weft_lab::run::clock)
 }
 
 /// Runs all in guests, but those whose results of this very machine are there.
@@ -178,20 +164,6 @@ fn dry_run(runs: &[(Checked, PathBuf)], args: &Args) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Refuses options that say what an experiment says itself.
-pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
-    let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
-    let Some(id) = args.said.iter().find(unfit) else {
-        return Ok(());
-    };
-    let option = if id == "settings" { "set" } else { id };
-    usage(format!(
-        "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
-        option.replace('_', "-"),
-        experiment.name
-    ))
 }
 
 /// Refuses what is neither topology nor file, but nearly an experiment's name.

@@ -24,18 +24,19 @@ mod found;
 mod ideal;
 mod judge;
 mod kept;
+mod made;
 mod marks;
 mod measure;
 mod plan;
 
 pub use description::{Claim, Description, Experiment, Value, named, names};
 pub use fingerprint::{
-    Fingerprint, Fingerprints, Known, Made, RELEASE, Sources, State, known, name, name_of, read,
-    states, text,
+    Fingerprints, Known, Sources, State, known, name, name_of, read, states, text,
 };
 pub use found::{Done, Found, Results, find, results};
 pub use ideal::add;
 pub use judge::{FilledTable, Judged, Judgement, Places, Row, RunState, Verdict};
 pub use kept::{Beside, kept};
+pub use made::{Fingerprint, Made, RELEASE};
 pub use marks::{MARK, Marks};
 pub use plan::{Asked, Planned, plan};

@@ -31,6 +31,7 @@
 //! | [`words`]      | words of a command line                                                 |
 //! | [`error`]      | what a person got wrong, told apart from what went wrong                |
 
+mod clock;
 pub mod error;
 pub mod experiment;
 pub mod fabric;

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use crate::run::is_model_clock;
+use crate::clock::is_model_clock;
 
 const DEVICE: &str = "/dev/urandom";
 /// Half a second, in ns.

@@ -29,8 +29,7 @@ use crate::traffic::{Planned, Traffic};
 use crate::trial::{Sampling, Trial};
 
 /// The clock's name under which work takes no time.
-const MODEL: &str = "model";
-
+pub use crate::clock::clock;
 pub use crate::trial::Outcomes;
 
 /// The sizes that results tell apart, in bytes, as the papers do.
@@ -375,18 +374,6 @@ fn is_begun(path: &Path) -> bool {
 fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().to_owned())
-}
-
-/// Whether the machine computes in no time.
-pub(crate) fn is_model_clock() -> bool {
-    clock().as_deref() == Some(MODEL)
-}
-
-/// What the machine's clock is, which only the one who made the machine knows.
-pub fn clock() -> Option<String> {
-    std::env::var("WEFT_CLOCK")
-        .ok()
-        .filter(|name| !name.is_empty())
 }
 
 /// What a full packet takes on the fastest host link of the slowed fabric.

@@ -20,10 +20,8 @@ use crate::error::{Usage, usage};
 use crate::fabric::{Fabric, FabricOptions};
 use crate::process;
 use crate::signals::Signals;
-use crate::testbed::{self, ControlGroup};
+use crate::testbed::{self, ControlGroup, TESTBED};
 
-/// The variable that has the testbed's name: what the command calls is for this testbed.
-pub const TESTBED: &str = "WEFT_TESTBED";
 /// The variable that has how many times slower the fabric is.
 const DILATION: &str = "WEFT_DILATION";
 /// For so long a port is waited for,

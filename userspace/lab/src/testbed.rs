@@ -24,6 +24,8 @@ use crate::process;
 use crate::scheme::{Description, Fallback, Line, Packets, Policy, Scheme, Spray, Tag};
 use crate::shape::{self, Shape};
 
+/// The variable that has the testbed's name: what the command calls is for this testbed.
+pub const TESTBED: &str = "WEFT_TESTBED";
 /// Where control groups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// Where ports have their programs. Of the hundreds that a fabric has, each would take 20 ms to
@@ -477,7 +479,7 @@ impl Drop for Membership {
 ///
 /// If there is none, or more than one to choose from.
 pub fn open(name: Option<&str>) -> Result<Testbed> {
-    let of_session = std::env::var(crate::session::TESTBED).ok();
+    let of_session = std::env::var(TESTBED).ok();
     if let Some(name) = name.or(of_session.as_deref()) {
         return Testbed::open(name).map_err(explain);
     }

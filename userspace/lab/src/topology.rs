@@ -9,7 +9,6 @@ use weft_load::hosts::Hosts;
 use weft_topo::{BestPaths, NodeId, Path, Rate, Spec, Topology};
 
 use crate::error::usage;
-use crate::traffic::file_hint;
 
 /// A full Ethernet frame, of 1500 bytes of IP, on the wire, in bytes: for base round-trip
 /// times.
@@ -126,6 +125,22 @@ fn farthest(topology: &Topology, measure: impl Fn(&Path, u64) -> u64) -> u64 {
         })
         .max()
         .unwrap_or(0)
+}
+
+/// What to put behind "there is no `text`" where there is a file of that name: such a name is none
+/// of a file's.
+pub(crate) fn file_hint(text: &str) -> String {
+    match !is_file(text) && std::path::Path::new(text).is_file() {
+        true => format!("; for the file {text} write ./{text}"),
+        false => String::new(),
+    }
+}
+
+pub(crate) fn is_file(text: &str) -> bool {
+    text.contains('/')
+        || std::path::Path::new(text)
+            .extension()
+            .is_some_and(|it| !it.is_empty())
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Result;
@@ -25,7 +24,7 @@ use weft_load::trace::{Trace, TraceFlow};
 use weft_topo::{Kind, NodeId, Topology};
 
 use crate::error::usage;
-use crate::topology;
+use crate::topology::{self, file_hint, is_file};
 
 /// Which flows there are.
 #[derive(Clone, Debug)]
@@ -160,19 +159,6 @@ pub fn sizes(text: &str) -> Result<Sizes> {
         text.parse()
     };
     sizes.or_else(|error| usage(format!("{error}{}", file_hint(text))))
-}
-
-/// What to put behind "there is no `text`" where there is a file of that name: such a name is none
-/// of a file's.
-pub(crate) fn file_hint(text: &str) -> String {
-    match !is_file(text) && Path::new(text).is_file() {
-        true => format!("; for the file {text} write ./{text}"),
-        false => String::new(),
-    }
-}
-
-fn is_file(text: &str) -> bool {
-    text.contains('/') || Path::new(text).extension().is_some_and(|it| !it.is_empty())
 }
 
 fn read(option: &str, path: &str) -> Result<String> {

@@ -30,8 +30,8 @@ use std::str::FromStr;
 
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
+use crate::after::After;
 use crate::error::{Error, Result, invalid};
-use crate::generate::After;
 use crate::quantity;
 use crate::random::{self, Stream, below};
 

@@ -51,6 +51,7 @@ use std::num::NonZeroU32;
 use chacha20::ChaCha8Rng;
 use weft_ebpf_common::sockopt::MAX_FLOW_SIZE;
 
+pub use crate::after::After;
 use crate::arrivals::Process;
 use crate::collective::{Collective, Rounds};
 use crate::deadlines::Deadlines;
@@ -145,43 +146,6 @@ pub enum Class {
     Round(u64),
     /// To neither: it was asked for by itself.
     Added,
-}
-
-/// Flows that have to end before another begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct After {
-    /// The first of them.
-    pub first: u64,
-    /// How many, at least 1.
-    pub count: u64,
-    /// From one of them to the next, at least 1.
-    pub step: u64,
-}
-
-impl After {
-    /// A single one.
-    #[must_use]
-    pub fn one(flow: u64) -> Self {
-        Self {
-            first: flow,
-            count: 1,
-            step: 1,
-        }
-    }
-
-    /// All of them.
-    pub fn flows(self) -> impl Iterator<Item = u64> {
-        (0..self.count).map(move |place| self.first + place * self.step)
-    }
-
-    /// Whether there are some, and all are before a flow.
-    #[must_use]
-    pub fn is_before(self, flow: u64) -> bool {
-        let last = self.count.checked_sub(1);
-        let last = last.and_then(|places| places.checked_mul(self.step));
-        let last = last.and_then(|way| self.first.checked_add(way));
-        last.is_some_and(|last| last < flow)
-    }
 }
 
 /// A flow.

@@ -23,6 +23,7 @@
 //!
 //! All but the last is pure: no clock, no socket, and random numbers only from a seed.
 
+mod after;
 pub mod arrivals;
 pub mod collective;
 pub mod deadlines;

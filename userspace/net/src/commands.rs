@@ -5,25 +5,17 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
-use weft_topo::{Node, Port, Route};
+use weft_topo::{Node, Port};
 
 use crate::inherited;
 use crate::layout::Layout;
 use crate::machine;
-use crate::metrics::RouteMetrics;
+use crate::metrics::RouteCommand;
 use crate::netlink::VXLAN_UDP_PORT;
 use crate::plan::{self, LOOPBACK, NodePlan, PORTS, Plan};
-use crate::processes::{self, MARK};
+use crate::process::{self, MARK};
+use crate::shell::{quoted, sysctl_files};
 use crate::sysctl::Sysctl;
-
-/// As a shell takes it for one word.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
 
 /// See [`Plan::commands`] and [`Plan::fingerprint`].
 pub struct Commands<'a> {
@@ -186,33 +178,6 @@ fn write_inherited(f: &mut Formatter<'_>, plan: &Plan) -> fmt::Result {
     writeln!(f, "{line} \\\n        || :\n}}")
 }
 
-/// Commands that have `sysctl` read lines that only `sysctl -p` understands. Those that may fail
-/// come last and alone: procps fails with them.
-pub(crate) fn sysctl_files(lines: &[&Sysctl], sysctl: &str) -> Vec<String> {
-    let may_fail = |it: &Sysctl| it.is_ignored() && !it.is_exclusion();
-    let feed = |lines: Vec<String>| {
-        let lines: Vec<String> = lines.iter().map(|line| quoted(line)).collect();
-        format!("printf '%s\\n' {} | {sysctl} -q -p -", lines.join(" "))
-    };
-    let mut commands = Vec::new();
-    if lines.iter().any(|it| !it.is_ignored()) {
-        let own = lines.iter().map(|it| match may_fail(it) {
-            true => format!("-{}", it.key()),
-            false => it.to_string(),
-        });
-        commands.push(feed(own.collect()));
-    }
-    let last: Vec<String> = lines
-        .iter()
-        .filter(|it| may_fail(it))
-        .map(ToString::to_string)
-        .collect();
-    if !last.is_empty() {
-        commands.push(format!("{} 2> /dev/null || :", feed(last)));
-    }
-    commands
-}
-
 fn write_sysctl_files(f: &mut Formatter<'_>, namespace: &str, lines: &[&Sysctl]) -> fmt::Result {
     let sysctl = format!("ip netns exec {namespace} sysctl");
     sysctl_files(lines, &sysctl)
@@ -234,7 +199,7 @@ impl Display for ProcessCommands<'_> {
         let layout = Layout::new(testbed);
         let logs = layout.logs();
         writeln!(f, "\n# processes\nmkdir -p {}", logs.display())?;
-        for (process, log) in processes.iter().zip(processes::logs(processes, &[])) {
+        for (process, log) in processes.iter().zip(process::logs(processes, &[])) {
             let log = logs.join(log).display().to_string();
             writeln!(
                 f,
@@ -349,47 +314,4 @@ fn write_node(f: &mut Formatter<'_>, plan: &Plan, node: &Node, own: &NodePlan) -
         )?;
     }
     Ok(())
-}
-
-/// `route add …`, also for error messages.
-pub(crate) struct RouteCommand<'a, A>(
-    pub(crate) &'a Node,
-    pub(crate) &'a Route<A>,
-    pub(crate) &'a RouteMetrics,
-);
-
-impl<A: Display> Display for RouteCommand<'_, A> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(node, route, metrics) = self;
-        let way = |hop: &weft_topo::NextHop<A>| {
-            format!(
-                "via {} dev {} onlink",
-                hop.gateway, node.ports[hop.port].name
-            )
-        };
-        f.write_str("route add ")?;
-        match route.next_hops.as_slice() {
-            [] => write!(f, "unreachable {} proto static", route.prefix),
-            [hop] => write!(f, "{} proto static{metrics} {}", route.prefix, way(hop)),
-            hops => {
-                write!(f, "{} proto static{metrics}", route.prefix)?;
-                hops.iter()
-                    .try_for_each(|hop| write!(f, " nexthop {}", way(hop)))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        assert_eq!(quoted("fat-tree:k=4"), "fat-tree:k=4");
-        assert_eq!(quoted("8x20kB@300"), "8x20kB@300");
-        assert_eq!(quoted("my file"), "'my file'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -2,11 +2,9 @@
 
 //! Removes a testbed, whatever there is of it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -74,7 +72,7 @@ fn existing(name: &str) -> Result<Layout> {
 pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
     let nodes = layout.nodes()?;
     processes::end(layout, &nodes, Whose::Testbed)?;
-    let held = self::processes(layout, &nodes)?;
+    let held = processes::within(layout, &nodes)?;
     // The thread ends up in a namespace that ends with it.
     namespace::on_thread(|| {
         orphans::end(layout, &nodes);
@@ -90,36 +88,6 @@ pub(crate) fn remove(layout: &Layout) -> Result<Removed> {
         namespaces: nodes.len(),
         held,
     })
-}
-
-/// The processes whose network namespace is one of `nodes`.
-pub(crate) fn processes(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
-    let mut namespaces = HashMap::new();
-    for node in nodes {
-        // A name without its namespace is what an interrupted `down` left.
-        if let Ok(metadata) = fs::metadata(layout.name(node)) {
-            namespaces.insert((metadata.dev(), metadata.ino()), node);
-        }
-    }
-    let mut found = Vec::new();
-    let all = fs::read_dir("/proc").map_err(|error| Error::system("reading /proc", error))?;
-    for entry in all.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        // It may have ended by now, or be another user's namespace's.
-        let Ok(metadata) = fs::metadata(format!("/proc/{pid}/ns/net")) else {
-            continue;
-        };
-        if let Some(node) = namespaces.get(&(metadata.dev(), metadata.ino())) {
-            found.push(((*node).clone(), pid));
-        }
-    }
-    Ok(found)
 }
 
 /// Tells when the kernel has removed the devices of all namespaces that were let go before this is.

@@ -2,14 +2,14 @@
 
 //! What can go wrong, in sentences that name the object and the cure.
 
+use std::fs;
 use std::io;
 
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
 use nix::unistd::Uid;
 
-use crate::namespace;
-use crate::probe::Part;
+use crate::requirement::Part;
 
 /// Why something was not done: one sentence, without a period at its end.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +145,7 @@ impl Error {
             Some(libc::ENOSPC) => Self::Invalid(format!(
                 "{}: {}",
                 what.into(),
-                namespace::exhausted(CloneFlags::CLONE_NEWNS)
+                exhausted(CloneFlags::CLONE_NEWNS)
             )),
             _ => Self::system(what, error),
         }
@@ -179,6 +179,33 @@ fn known(what: &str, names: &[String]) -> String {
             names[..names.len().min(MANY)].join(", ")
         ),
     }
+}
+
+/// A sentence for a limit of namespaces, which the kernel reports as a full disk.
+pub(crate) fn exhausted(flags: CloneFlags) -> String {
+    let kinds = [
+        (CloneFlags::CLONE_NEWUSER, "user"),
+        (CloneFlags::CLONE_NEWNET, "net"),
+        (CloneFlags::CLONE_NEWNS, "mnt"),
+    ];
+    let kinds = kinds.iter().filter(|(flag, _)| flags.contains(*flag));
+    let limits: Vec<(String, Option<u64>)> = kinds
+        .map(|(_, kind)| {
+            let limit = fs::read_to_string(format!("/proc/sys/user/max_{kind}_namespaces"));
+            let limit = limit.ok().and_then(|limit| limit.trim().parse().ok());
+            (format!("user.max_{kind}_namespaces"), limit)
+        })
+        .collect();
+    // Of several, the kernel does not say which one; the lowest is the first to be reached.
+    let (name, limit) = limits
+        .into_iter()
+        .min_by_key(|(_, limit)| limit.unwrap_or(u64::MAX))
+        .unwrap_or_default();
+    let limit = limit.map_or("reached".to_owned(), |limit| limit.to_string());
+    format!(
+        "the kernel makes no more namespaces for this user: {name} is {limit}; raise the limit with \
+         `sysctl -w {name}=100000`"
+    )
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use std::net::IpAddr;
 
 use weft_topo::{Kind, Node};
 
-use crate::commands::{RouteCommand, quoted, sysctl_files};
 use crate::error::{Result, invalid};
+use crate::metrics::RouteCommand;
 use crate::plan::Plan;
 use crate::qdisc::Command;
+use crate::shell::{quoted, sysctl_files};
 use crate::sysctl::Sysctl;
 use crate::tc;
 
@@ -224,7 +225,7 @@ pub(crate) fn join(plan: &Plan, node: usize, namespace: &File) -> Result<()> {
 mod tests {
     use super::*;
     use crate::plan::Settings;
-    use crate::processes::Process;
+    use crate::process::Process;
     use crate::qdisc;
 
     fn plan() -> Plan {

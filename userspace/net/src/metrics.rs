@@ -2,7 +2,9 @@
 
 //! What `ip route add` takes besides a destination and its next hops.
 
-use std::fmt;
+use std::fmt::{self, Display, Formatter};
+
+use weft_topo::{Node, Route};
 
 use crate::attributes::Attributes;
 use crate::error::{Error, Result, invalid};
@@ -212,6 +214,35 @@ fn milliseconds(text: &str) -> Option<u32> {
     })?;
     let whole = ns > 0 && ns.is_multiple_of(1_000_000);
     u32::try_from(ns / 1_000_000).ok().filter(|_| whole)
+}
+
+/// `route add …`, also for error messages.
+pub(crate) struct RouteCommand<'a, A>(
+    pub(crate) &'a Node,
+    pub(crate) &'a Route<A>,
+    pub(crate) &'a RouteMetrics,
+);
+
+impl<A: Display> Display for RouteCommand<'_, A> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(node, route, metrics) = self;
+        let way = |hop: &weft_topo::NextHop<A>| {
+            format!(
+                "via {} dev {} onlink",
+                hop.gateway, node.ports[hop.port].name
+            )
+        };
+        f.write_str("route add ")?;
+        match route.next_hops.as_slice() {
+            [] => write!(f, "unreachable {} proto static", route.prefix),
+            [hop] => write!(f, "{} proto static{metrics} {}", route.prefix, way(hop)),
+            hops => {
+                write!(f, "{} proto static{metrics}", route.prefix)?;
+                hops.iter()
+                    .try_for_each(|hop| write!(f, " nexthop {}", way(hop)))
+            }
+        }
+    }
 }
 
 #[cfg(test)]

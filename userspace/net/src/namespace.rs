@@ -2,7 +2,7 @@
 
 //! Network namespaces, and threads that go into them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, exhausted};
 
 /// The calling thread's network namespace.
 pub(crate) const THIS: &str = "/proc/thread-self/ns/net";
@@ -21,33 +21,6 @@ pub(crate) fn make(flags: CloneFlags) -> Result<()> {
         Errno::ENOSPC => Error::Invalid(exhausted(flags)),
         _ => Error::system("making a namespace", errno),
     })
-}
-
-/// A sentence for a limit of namespaces, which the kernel reports as a full disk.
-pub(crate) fn exhausted(flags: CloneFlags) -> String {
-    let kinds = [
-        (CloneFlags::CLONE_NEWUSER, "user"),
-        (CloneFlags::CLONE_NEWNET, "net"),
-        (CloneFlags::CLONE_NEWNS, "mnt"),
-    ];
-    let kinds = kinds.iter().filter(|(flag, _)| flags.contains(*flag));
-    let limits: Vec<(String, Option<u64>)> = kinds
-        .map(|(_, kind)| {
-            let limit = fs::read_to_string(format!("/proc/sys/user/max_{kind}_namespaces"));
-            let limit = limit.ok().and_then(|limit| limit.trim().parse().ok());
-            (format!("user.max_{kind}_namespaces"), limit)
-        })
-        .collect();
-    // Of several, the kernel does not say which one; the lowest is the first to be reached.
-    let (name, limit) = limits
-        .into_iter()
-        .min_by_key(|(_, limit)| limit.unwrap_or(u64::MAX))
-        .unwrap_or_default();
-    let limit = limit.map_or("reached".to_owned(), |limit| limit.to_string());
-    format!(
-        "the kernel makes no more namespaces for this user: {name} is {limit}; raise the limit with \
-         `sysctl -w {name}=100000`"
-    )
 }
 
 /// Puts the calling thread into a new network namespace, and gives a descriptor of it.

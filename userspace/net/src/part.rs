@@ -13,21 +13,10 @@ use std::net::IpAddr;
 use weft_topo::{Kind, NodeId, Topology};
 
 use crate::error::{Result, invalid};
-use crate::plan::Plan;
+use crate::plan::{Division, Plan};
 
 /// As VXLAN's identifiers are 24 bits, and of links 16 are enough.
 const LINK_BITS: u32 = 16;
-
-/// Where the parts are.
-#[derive(Clone, Debug)]
-pub(crate) struct Division {
-    /// Of each part, the machine's address.
-    pub(crate) machines: Vec<IpAddr>,
-    /// Of each node, its part.
-    pub(crate) of: Vec<usize>,
-    /// That which is woven here.
-    pub(crate) own: usize,
-}
 
 impl Plan {
     /// Leaves all to others but one part of the nodes, with their processes: `machines` has the

@@ -11,10 +11,20 @@ use weft_topo::{Kind, Link, Mac, Node, Port, Routes, Topology};
 use crate::error::{Result, invalid};
 use crate::inherited;
 use crate::metrics::RouteMetrics;
-use crate::part::Division;
-use crate::processes::Process;
+use crate::process::Process;
 use crate::qdisc::{Command, Handle, Object};
 use crate::sysctl::Sysctl;
+
+/// Where the parts of a testbed on several machines are.
+#[derive(Clone, Debug)]
+pub(crate) struct Division {
+    /// Of each part, the machine's address.
+    pub(crate) machines: Vec<IpAddr>,
+    /// Of each node, its part.
+    pub(crate) of: Vec<usize>,
+    /// That which is woven here.
+    pub(crate) own: usize,
+}
 
 /// The index of a namespace's `lo`, always.
 pub(crate) const LOOPBACK: u32 = 1;

@@ -6,11 +6,12 @@
 //! children, and it is in one of the testbed's namespaces. No number is kept that could be
 //! another's process by then, and where `up` was killed, `down` finds them all the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -19,51 +20,17 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::commands::quoted;
-use crate::down;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::process::{MARK, Process, logs};
 use crate::testbed::Testbed;
 
-/// The variable that has the testbed's name.
-pub(crate) const MARK: &str = "WEFT_PROCESS_OF";
 /// For so long what has been started is looked at, so that a wrong option is an error of `up`.
 const AT_ONCE: Duration = Duration::from_millis(100);
 /// How long one may take to end when it is asked to, and
 const GRACE: Duration = Duration::from_secs(2);
 /// how long the kernel to end it.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A process that belongs to a testbed, from `up` to `down`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// The node whose namespace it is in.
-    pub node: String,
-    /// The program and its arguments. It is to stay in the foreground.
-    pub words: Vec<String>,
-}
-
-impl Display for Process {
-    /// As a shell takes it.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
-        f.write_str(&words.join(" "))
-    }
-}
-
-/// Names for the files of what they say, `h0-arbiter.log`: each its own, and none of `taken`.
-pub(crate) fn logs(processes: &[Process], taken: &[String]) -> Vec<String> {
-    let mut names = taken.to_vec();
-    for Process { node, words } in processes {
-        let program = words.first().map_or("", String::as_str);
-        let program = Path::new(program).file_name().unwrap_or_default();
-        let stem = format!("{node}-{}", program.display());
-        let numbered = (2..).map(|number| format!("{stem}-{number}.log"));
-        let mut names_of_it = std::iter::once(format!("{stem}.log")).chain(numbered);
-        names.extend(names_of_it.find(|name| !names.contains(name)));
-    }
-    names.split_off(taken.len())
-}
 
 /// Processes that have been started, for whom they are to be watched.
 #[derive(Debug, Default)]
@@ -196,6 +163,48 @@ impl Drop for Processes {
     }
 }
 
+impl Testbed {
+    /// Starts processes that belong to the testbed besides those of its plan: [`down`](crate::down)
+    /// ends them, too. They are in the caller's control group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoNode`]; if one cannot be started, or ends at once.
+    pub fn start(&self, processes: &[Process]) -> Result<Processes> {
+        Processes::start(self, &self.layout, processes)
+    }
+}
+
+/// The processes whose network namespace is one of `nodes`.
+pub(crate) fn within(layout: &Layout, nodes: &[String]) -> Result<Vec<(String, u32)>> {
+    let mut namespaces = HashMap::new();
+    for node in nodes {
+        // A name without its namespace is what an interrupted `down` left.
+        if let Ok(metadata) = fs::metadata(layout.name(node)) {
+            namespaces.insert((metadata.dev(), metadata.ino()), node);
+        }
+    }
+    let mut found = Vec::new();
+    let all = fs::read_dir("/proc").map_err(|error| Error::system("reading /proc", error))?;
+    for entry in all.flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // It may have ended by now, or be another user's namespace's.
+        let Ok(metadata) = fs::metadata(format!("/proc/{pid}/ns/net")) else {
+            continue;
+        };
+        if let Some(node) = namespaces.get(&(metadata.dev(), metadata.ino())) {
+            found.push(((*node).clone(), pid));
+        }
+    }
+    Ok(found)
+}
+
 fn spawn(testbed: &Testbed, process: &Process, log: &Path) -> Result<Child> {
     let starting = |error: io::Error| {
         let what = format!("{}: starting `{process}`", process.node);
@@ -281,7 +290,7 @@ fn find(layout: &Layout, nodes: &[String], whose: Whose) -> Result<(Vec<u32>, Ve
         variables.any(|variable| variable == mark.as_bytes())
     };
     let mut found = (Vec::new(), Vec::new());
-    for (_, pid) in down::processes(layout, nodes)? {
+    for (_, pid) in within(layout, nodes)? {
         let Ok(process) = watch(pid) else {
             continue;
         };

@@ -34,7 +34,7 @@ pub fn enter() -> Result<()> {
     } else {
         let flags = CloneFlags::CLONE_NEWUSER | own;
         unshare(flags).map_err(|errno| match errno {
-            Errno::ENOSPC => Error::Invalid(namespace::exhausted(flags)),
+            Errno::ENOSPC => Error::Invalid(crate::error::exhausted(flags)),
             errno => refused(errno),
         })?;
         for (file, content) in [

@@ -25,7 +25,6 @@ use crate::links;
 use crate::namespace;
 use crate::netlink::Socket;
 use crate::plan::check_name;
-use crate::processes::{Process, Processes};
 
 /// What a complete testbed says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +48,7 @@ pub struct Record {
 #[derive(Clone, Debug)]
 pub struct Testbed {
     name: String,
-    layout: Layout,
+    pub(crate) layout: Layout,
     nodes: Vec<String>,
     record: Option<Record>,
 }
@@ -136,16 +135,6 @@ impl Testbed {
     /// The folder of what its processes say.
     pub fn logs(&self) -> PathBuf {
         self.layout.logs()
-    }
-
-    /// Starts processes that belong to the testbed besides those of its plan: [`down`](crate::down)
-    /// ends them, too. They are in the caller's control group.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoNode`]; if one cannot be started, or ends at once.
-    pub fn start(&self, processes: &[Process]) -> Result<Processes> {
-        Processes::start(self, &self.layout, processes)
     }
 
     /// Whether a socket listens at a TCP port of a node, or is bound to that UDP port.

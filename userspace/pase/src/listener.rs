@@ -18,21 +18,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use weft_pase::arbitrators::{Arbitrators, FlowKey};
 
 use crate::show;
+use crate::socket;
 
-/// Where the sockets are.
-const DIRECTORY: &str = "/run/weft-pase";
 /// Those who are answered at the same time.
 const CLIENTS: usize = 4;
 /// Flows that are written at a time.
 const FLOWS: usize = 32;
 /// For how long a client may be slow, in ns.
 const PATIENCE: u64 = 10_000_000_000;
-
-/// The socket of this network namespace.
-pub(crate) fn path() -> Result<PathBuf> {
-    let namespace = fs::metadata("/proc/self/ns/net").context("reading /proc/self/ns/net")?;
-    Ok(Path::new(DIRECTORY).join(namespace.ino().to_string()))
-}
 
 /// Accepts clients and answers them.
 pub(crate) struct Listener {
@@ -62,8 +55,8 @@ impl Listener {
     ///
     /// If the directory is open to others, or another `weft-pase` serves in this network namespace.
     pub(crate) fn open() -> Result<Self> {
-        private_directory(Path::new(DIRECTORY))?;
-        Self::at(path()?)
+        private_directory(Path::new(socket::DIRECTORY))?;
+        Self::at(socket::path()?)
     }
 
     fn at(path: PathBuf) -> Result<Self> {

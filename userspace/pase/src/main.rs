@@ -6,6 +6,7 @@ mod listener;
 mod random;
 mod serve;
 mod show;
+mod socket;
 
 use std::num::NonZeroU32;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use weft_pase::arbitrators::{Arbitrators, Counters, FlowKey, Seen, SeenFlow};
 
-use crate::listener;
+use crate::socket;
 
 /// All but the flows.
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ pub(crate) fn flows(flows: &[(FlowKey, SeenFlow)], are_first: bool) -> Result<Ve
 
 /// Asks, and prints.
 pub(crate) fn print(json: bool) -> Result<()> {
-    let path = listener::path()?;
+    let path = socket::path()?;
     let connecting = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             anyhow::anyhow!("no weft-pase serves in this network namespace")

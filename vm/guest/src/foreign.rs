@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::mount::{MsFlags, mount};
 use weft_guest::request::{Foreign, HANDED};
 
-use crate::output::OUT;
+use crate::mounts::OUT;
 
 /// Where the tree and what makes it writable are in the guest's own root.
 const PLACE: &str = "/foreign";

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
 use nix::unistd::sethostname;
 
-use crate::output::OUT;
+/// Whatever the command leaves here is handed to the host.
+pub(crate) const OUT: &str = "/out";
 
 /// Type, place and options of each file system, in the order in which they are mounted. What a
 /// kernel may lack is in [`OPTIONAL`].

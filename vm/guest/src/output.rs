@@ -17,10 +17,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use weft_guest::transfer::{DATA, FILE, HEADER, Header, PCI_ID, State};
 
-use crate::mounts;
+use crate::mounts::{self, OUT};
 
-/// Whatever the command leaves here is handed to the host.
-pub(crate) const OUT: &str = "/out";
 /// Memory is base address register 2 of an ivshmem device.
 const BAR: &str = "resource2";
 

@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use weft_guest::request::Request;
 
 use crate::foreign;
-use crate::output::OUT;
+use crate::mounts::OUT;
 
 const TERMINAL: &str = "/dev/ttyS1";
 /// What a shell answers when it cannot find or start a command.

@@ -11,6 +11,7 @@ mod debug;
 mod guests;
 mod host;
 mod program;
+mod suites;
 
 use std::sync::mpsc;
 

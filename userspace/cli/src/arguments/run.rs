@@ -9,14 +9,14 @@ use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueEnum};
 use weft_lab::error::usage;
-use weft_lab::experiment::Asked;
+use weft_lab::experiment::{Asked, Experiment};
 use weft_lab::fault::Fault;
 use weft_lab::run::Run;
 use weft_load::engine::{Connections, Since};
 use weft_topo::Delay;
 
+use super::variants::{Variant, variants};
 use super::{fabric, guest, traffic};
-use crate::sweep::{Variant, variants};
 
 /// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
 /// name
@@ -334,6 +334,20 @@ pub(crate) struct Options {
     /// .md
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub(crate) page: Option<PathBuf>,
+}
+
+/// Refuses options that say what an experiment says itself.
+pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
+    let unfit = |id: &&String| *id != "topology" && !OF_EXPERIMENTS.contains(&id.as_str());
+    let Some(id) = args.said.iter().find(unfit) else {
+        return Ok(());
+    };
+    let option = if id == "settings" { "set" } else { id };
+    usage(format!(
+        "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
+        option.replace('_', "-"),
+        experiment.name
+    ))
 }
 
 #[cfg(test)]

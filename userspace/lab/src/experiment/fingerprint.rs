@@ -13,10 +13,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -25,7 +23,8 @@ use weft_net::Plan;
 
 use super::description::BUILT_IN;
 use super::judge::{Judgement, RunState};
-use super::kept::{place, place_of};
+use super::kept::place;
+use super::made::{Fingerprint, Made, RELEASE, place_of};
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::run::Checked;
@@ -35,39 +34,10 @@ use crate::testbed;
 /// Hashes of the source's parts, by their names.
 pub type Sources = BTreeMap<String, String>;
 
-/// The kernel's release, as a part. The source does not say which: whoever has a kernel adds it to
-/// [`Sources`], or names it in the environment.
-pub const RELEASE: &str = "release";
 const RELEASE_VARIABLE: &str = "WEFT_KERNEL_RELEASE";
 
 /// Parts of the source that every run has.
 const EVERYWHERE: [&str; 6] = ["kernel", "guest", "engine", "measuring", "gates", "weaving"];
-
-/// What decides a run, as a hash of each part.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Fingerprint(BTreeMap<String, String>);
-
-impl Fingerprint {
-    /// Whether it says nothing.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Parts that differ, or that only one has.
-    pub fn changed(&self, other: &Self) -> Vec<String> {
-        let names = self.0.keys().chain(other.0.keys());
-        let differs = |name: &&String| {
-            let both = (self.0.get(*name), other.0.get(*name));
-            // Not everybody who asks has a kernel.
-            both.0 != both.1 && (*name != RELEASE || (both.0.is_some() && both.1.is_some()))
-        };
-        let mut changed: Vec<String> = names.filter(differs).cloned().collect();
-        changed.sort();
-        changed.dedup();
-        changed
-    }
-}
 
 /// Reckons fingerprints; what runs share is reckoned once.
 pub struct Fingerprints<'a> {
@@ -115,9 +85,9 @@ impl<'a> Fingerprints<'a> {
                 short
             }
         };
-        fingerprint.0.insert("flows".to_owned(), flows);
+        fingerprint.insert("flows", flows);
         let options = format!("{:?} {}", run.words, planned.seed);
-        fingerprint.0.insert("options".to_owned(), short(options));
+        fingerprint.insert("options", short(options));
         Ok(Some(fingerprint))
     }
 
@@ -153,7 +123,7 @@ impl<'a> Fingerprints<'a> {
         let release = release.or_else(|| std::env::var(RELEASE_VARIABLE).ok());
         parts.extend(release.map(|release| (RELEASE.to_owned(), release)));
         parts.insert("topology".to_owned(), short(debug(&fabric.topology)));
-        Ok(Fingerprint(parts))
+        Ok(Fingerprint::new(parts))
     }
 }
 
@@ -211,45 +181,6 @@ fn programs(plan: &Plan, sources: &Sources) -> Vec<String> {
     let name = |path: &String| Path::new(path).file_name()?.to_str().map(str::to_owned);
     let names = names.filter_map(name);
     names.filter(|name| sources.contains_key(name)).collect()
-}
-
-/// How results came to be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Made {
-    /// Which results: the hash of their file.
-    pub sha256: String,
-    /// What decided them; empty: that is not known.
-    #[serde(default)]
-    pub fingerprint: Fingerprint,
-    /// How long it took, in whole seconds.
-    pub seconds: u64,
-    /// The hash of the image that weft's own machine booted, if they are of such a guest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<String>,
-}
-
-impl Made {
-    /// Of a file's content that was made just now, and took so long.
-    pub fn new(results: &[u8], fingerprint: Option<&Fingerprint>, took: Duration) -> Self {
-        Self {
-            sha256: hex(&Sha256::digest(results)),
-            fingerprint: fingerprint.cloned().unwrap_or_default(),
-            seconds: took.as_secs() + 1,
-            machine: None,
-        }
-    }
-
-    /// Where it stands, beside a file of results.
-    pub fn path(results: &Path) -> PathBuf {
-        results.with_extension("made")
-    }
-
-    /// Of the results in a file, if it is known.
-    pub(crate) fn read(results: &Path, sha256: &str) -> Option<Self> {
-        let text = fs::read(Self::path(results)).ok()?;
-        let made: Self = serde_json::from_slice(&text).ok()?;
-        (made.sha256 == sha256).then_some(made)
-    }
 }
 
 /// Runs with one fingerprint, as a file of `fingerprints` has them.
@@ -457,7 +388,7 @@ mod tests {
             let parts = parts
                 .iter()
                 .map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned()));
-            Fingerprint(parts.collect())
+            Fingerprint::new(parts.collect())
         };
         let one = of(&[("kernel", "1"), ("sch_bfc", "1"), ("flows", "1")]);
         assert_eq!(one.changed(&one), Vec::<String>::new());
@@ -482,7 +413,7 @@ mod tests {
     fn what_is_known_is_written_and_read_again() {
         let made = |sha256: &str, part: &str| Made {
             sha256: sha256.to_owned(),
-            fingerprint: Fingerprint([("kernel".to_owned(), part.to_owned())].into()),
+            fingerprint: Fingerprint::new([("kernel".to_owned(), part.to_owned())].into()),
             seconds: 3,
             machine: None,
         };

@@ -13,8 +13,7 @@ use weft_load::record::{Gate, Limit, Recorded};
 use weft_topo::Topology;
 
 use super::description::Value;
-use super::fingerprint::Made;
-use super::kept::place_of;
+use super::made::{Made, place_of};
 use super::plan::Planned;
 use crate::inputs::hex;
 use crate::run::Checked;

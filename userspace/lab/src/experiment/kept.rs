@@ -5,12 +5,12 @@
 //! they are the same to the byte.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use super::description::{BUILT_IN, Experiment};
 use super::judge::{Judgement, RunState};
+use super::made::place_of;
 
 /// Results beside those that a kept judgement rests on.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,13 +45,6 @@ pub fn kept(experiment: &Experiment) -> Result<Option<Judgement>> {
 /// The run's, wherever its results are: the folder of runs and the file.
 pub(super) fn place(run: &RunState) -> Option<(&str, &str)> {
     place_of(&run.file)
-}
-
-/// The same of a file of results.
-pub(super) fn place_of(file: &str) -> Option<(&str, &str)> {
-    let path = Path::new(file);
-    let folder = path.parent()?.file_name()?;
-    folder.to_str().zip(path.file_name()?.to_str())
 }
 
 impl Judgement {

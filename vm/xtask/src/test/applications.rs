@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-use super::guests;
+use super::suites;
 use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::guest;
@@ -44,7 +44,7 @@ impl<'a> Applications<'a> {
     /// # Errors
     /// If the packages are not to be had, or the example cannot be built.
     pub(crate) fn prepare(built: &Built<'a>, filter: Option<&str>) -> Result<Option<Self>> {
-        if !guests::has_test(&built.programs.applications, filter, false)? {
+        if !suites::has_test(&built.programs.applications, filter, false)? {
             return Ok(None);
         }
         let log = built.cache.log("quic-example")?;
@@ -60,9 +60,9 @@ impl<'a> Applications<'a> {
     /// If the guest cannot be run.
     pub(crate) fn run(&self, filter: Option<&str>, hardware: &Hardware) -> Result<Vec<u8>> {
         let program = &self.built.programs.applications;
-        let place = |path: &PathBuf| (path.clone(), format!("usr/bin/{}", guests::name(path)));
+        let place = |path: &PathBuf| (path.clone(), format!("usr/bin/{}", suites::name(path)));
         let files = [program, &self.example].map(place).to_vec();
-        let command = guests::command(program, filter);
+        let command = suites::command(program, filter);
         let machine = vm::machine(&self.built, ClockKind::Model, hardware)?;
         let run = Guest {
             files,

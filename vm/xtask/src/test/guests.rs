@@ -3,7 +3,6 @@
 //! Tests in guests: the test programs, applications, and the scenario that shows that runs repeat.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -11,13 +10,13 @@ use anyhow::Result;
 
 use super::applications::{self, Applications};
 use super::print;
+use super::suites::{command, has_test, name};
 use crate::build::{Built, Kernel};
 use crate::cli::{ClockKind, Test, TestClock};
 use crate::determinism::{self, Trace, Variation};
 use crate::guest;
 use crate::ktap::{self, Tally};
 use crate::parallel;
-use crate::process;
 use crate::programs::Programs;
 use crate::progress;
 use crate::shortcuts;
@@ -197,20 +196,6 @@ fn one(built: &Built, test: &Test, (clock, job): &(ClockKind, Job<'_>)) -> Outco
     }
 }
 
-/// A program's name in the guest.
-pub(super) fn name(program: &Path) -> String {
-    let name = program.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
-/// The command that runs a test program.
-pub(super) fn command(program: &Path, filter: Option<&str>) -> Vec<String> {
-    let filter = filter.into_iter().flat_map(|filter| ["--filter", filter]);
-    std::iter::once(name(program))
-        .chain(filter.map(str::to_owned))
-        .collect()
-}
-
 /// The same, for a clock: all tests run under the model clock, then on the stock kernel those for
 /// which one kernel is not enough. What is asked for by name runs on each.
 fn command_under(program: &Path, test: &Test, clock: ClockKind) -> Vec<String> {
@@ -240,17 +225,6 @@ fn selected<'a>(programs: &'a Programs, test: &Test) -> Result<Vec<&'a Path>> {
         }
     }
     Ok(matching)
-}
-
-/// Whether a program has a test to run: of those for a debug kernel as well, if it is to.
-pub(super) fn has_test(program: &Path, filter: Option<&str>, debug: bool) -> Result<bool> {
-    let Some(filter) = filter else {
-        return Ok(true);
-    };
-    let debug = debug.then_some("--debug");
-    let names = process::capture(Command::new(program).arg("--list").args(debug))?;
-    let asked = |name: &str| filter.split(',').any(|pattern| name.contains(pattern));
-    Ok(names.lines().any(asked))
 }
 
 /// One test program, in a guest.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Parts that the kernel must have.
+
+use std::fmt;
+
+/// A part of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part<'a> {
+    /// Pairs of virtual Ethernet devices.
+    Veth,
+    /// A queueing discipline, by its kind.
+    Qdisc(&'a str),
+    /// A classifier, by its kind, for filters of a `clsact` qdisc.
+    Classifier(&'a str),
+    /// A congestion control of TCP, by its name.
+    CongestionControl(&'a str),
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Veth => f.write_str("veth"),
+            Self::Qdisc(kind) => write!(f, "the qdisc {kind}"),
+            Self::Classifier(kind) => write!(f, "the classifier {kind}"),
+            Self::CongestionControl(name) => write!(f, "the congestion control {name}"),
+        }
+    }
+}
+
+impl Part<'_> {
+    /// Whether one of weft's own modules has it. A mechanism's congestion control has its qdisc's
+    /// name.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Qdisc(name) | Self::CongestionControl(name) => {
+                weft_mechanisms::qdisc(name).is_some()
+            }
+            Self::Veth | Self::Classifier(_) => false,
+        }
+    }
+
+    /// Whether it can be a module: these are of each kernel that can have them.
+    pub fn is_module(&self) -> bool {
+        let never = [
+            Self::Qdisc("bfifo"),
+            Self::Qdisc("pfifo"),
+            Self::CongestionControl("reno"),
+        ];
+        !never.contains(self)
+    }
+
+    /// The module that has it.
+    pub fn module(&self) -> String {
+        match self {
+            Self::Veth => "veth".to_owned(),
+            Self::Qdisc("clsact") => "sch_ingress".to_owned(),
+            Self::Qdisc(kind) => format!("sch_{kind}"),
+            Self::Classifier(kind) => format!("cls_{kind}"),
+            Self::CongestionControl(name) => format!("tcp_{name}"),
+        }
+    }
+
+    /// What is to be done where the kernel lacks it: it has been asked, and would have loaded what
+    /// it has as a module.
+    pub(crate) fn cure(&self) -> String {
+        let module = self.module();
+        match self.is_own() {
+            true => format!(
+                "weft's own machine has it (--clock model); for another kernel, --module FILE names its {module}.ko"
+            ),
+            false => {
+                format!("--module FILE names its {module}.ko, if you have one for this kernel")
+            }
+        }
+    }
+}
