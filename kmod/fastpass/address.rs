@@ -75,8 +75,7 @@ impl Ends {
 /// How the discipline treats a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// The packet waits for a timeslot to this address. True for TCP, whose window bounds what
-    /// waits.
+    /// The packet waits for a timeslot to this address. True for TCP.
     To(u32, bool),
     /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has
     /// sent it, and otherwise like [`To`](Self::To).

@@ -75,9 +75,14 @@
 //!   for again, when that one came.
 //! - **Totals begin with `FIRST`**, and not with zero: soon they wrap, and no rare case is left
 //!   untried.
-//! - **TCP's packets are its socket's no longer once they wait for a timeslot**: TCP small queues,
-//!   which Linux had not in 2013, would have a flow wait for a timeslot for each packet or two, and
-//!   only then ask for more. What a flow has waiting is bounded by its window.
+//! - **TCP small queues stay on**, as in the authors' client, which never orphans a packet. Linux
+//!   has had them since 3.6 (commit 46d3ceabd8d9, July 2012: 128 kB for each socket), and the
+//!   authors' tree has configurations for Linux 3.10 and 3.12. The budget has to cover what a flow
+//!   needs in flight: an interval, the lead and a batch, some 70 µs or 60 packets. Linux today
+//!   allows 1 ms of a socket's pacing rate and `tcp_limit_output_bytes`, whichever is less;
+//!   `smallqueue` states that time in the fabric's time. `tcp_autocorking` has to be off: it keeps
+//!   a flow's last segment until the one before it has left, which costs another round trip to the
+//!   arbiter.
 //! - **Drops are found by numbers** that packets carry in their tag, in the place of a rank, and
 //!   told by the control protocol, REPORT; the paper does not say how endpoints find them.
 //! - **Control packets go by paths that have just carried an answer**, or by any: a link that has

@@ -416,6 +416,7 @@ impl Qdisc for Port {
         skb: Skb,
         admission: Admission<'a>,
     ) -> Verdict<'a> {
+        let mut skb = skb;
         let sort = self.sort(&skb);
         let is_control = match sort {
             Sort::OfArbiter(_) => true,
@@ -445,10 +446,10 @@ impl Qdisc for Port {
             });
             return match self.waiting.get_mut(usize::from(destination)) {
                 Some(waiting) if has_room => {
-                    waiting.push(skb, cost.into());
-                    if is_tcp {
-                        waiting.end_accounting_of_last();
+                    if let Some(shift) = self.config.pacing_shift().filter(|_| is_tcp) {
+                        skb.set_pacing_shift(shift);
                     }
+                    waiting.push(skb, cost.into());
                     admission.queued(sch)
                 }
                 _ => admission.refuse(sch, skb),

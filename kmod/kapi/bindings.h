@@ -72,6 +72,7 @@ enum {
 u32 weft_skb_hash_bit(bool software);
 u32 weft_skb_dissected_hash(struct sk_buff *skb);
 void weft_skb_sent(struct sk_buff *skb);
+void weft_skb_set_pacing_shift(struct sk_buff *skb, u32 shift);
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns);
 void weft_skb_set_due(struct sk_buff *skb, u64 ns);
 u64 weft_skb_due(const struct sk_buff *skb);

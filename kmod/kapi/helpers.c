@@ -17,6 +17,7 @@
 #include <linux/ipv6.h>
 #include <linux/workqueue.h>
 #include <net/l3mdev.h>
+#include <net/sock.h>
 
 /*
  * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash is of all of its flow, or
@@ -70,6 +71,12 @@ void weft_skb_sent(struct sk_buff *skb)
 		skb_orphan(skb);
 	else
 		skb_orphan_partial(skb);
+}
+
+/* It looks at whole sockets only: not at a request's, nor at one in TIME-WAIT. */
+void weft_skb_set_pacing_shift(struct sk_buff *skb, u32 shift)
+{
+	sk_pacing_shift_update(skb->sk, shift);
 }
 
 void weft_skb_set_txtime(struct sk_buff *skb, u64 ns)

@@ -29,11 +29,11 @@ use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due,
         weft_skb_free, weft_skb_hash_bit, weft_skb_make_writable, weft_skb_sent, weft_skb_set_due,
-        weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN,
-        WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
-        WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_FLAGS, WEFT_SKB_HASH, WEFT_SKB_HEAD,
-        WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
-        WEFT_SKB_PROTOCOL,
+        weft_skb_set_pacing_shift, weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA,
+        WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA,
+        WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_FLAGS, WEFT_SKB_HASH,
+        WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT,
+        WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
     },
     clock,
     qdisc::{Qdisc, Sch},
@@ -307,6 +307,19 @@ impl Skb {
     pub fn set_due(&mut self, ns: u64) {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
         unsafe { weft_skb_set_due(self.0.as_ptr(), ns) }
+    }
+
+    /// Lets the packet's socket have up to 2^-`shift` seconds of its pacing rate in queues, if a
+    /// socket accounts for the packet: TCP small queues.
+    #[inline]
+    pub fn set_pacing_shift(&mut self, shift: u32) {
+        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. A socket
+        // that accounts for it lives as long as the packet.
+        unsafe {
+            if has_owner(self.0) {
+                weft_skb_set_pacing_shift(self.0.as_ptr(), shift);
+            }
+        }
     }
 
     /// The stamp last set; meaningless before [`Skb::set_stamp`] and after the packet left the

@@ -45,6 +45,7 @@ fn everything() -> Options {
         paths: Some(256),
         report: Some(10_012),
         gather: Some(21),
+        small_queue: Some(22),
     }
 }
 
@@ -72,6 +73,7 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (19, &256_u32.to_ne_bytes()),
         (20, &10_012_u64.to_ne_bytes()),
         (21, &21_u64.to_ne_bytes()),
+        (22, &22_u64.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -335,6 +337,31 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
 }
 
 #[test]
+fn a_small_queue_covers_its_time() {
+    let shift = |small_queue| {
+        let small_queue = Some(small_queue);
+        let options = Options {
+            small_queue,
+            ..needed()
+        };
+        Config::new(&options).unwrap().pacing_shift()
+    };
+    assert_eq!(Config::new(&needed()).unwrap().pacing_shift(), None);
+    assert_eq!(shift(0), None);
+    // 2^-10 s is a little less than 1 ms.
+    assert_eq!((shift(1_000_000), shift(976_562)), (Some(9), Some(10)));
+    // 1 s and more: the slowest fabrics.
+    let slow = [500_000_000, 1_000_000_000, 1_000_000_001, 100_000_000_000];
+    assert_eq!(slow.map(shift), [Some(1), Some(0), Some(0), Some(0)]);
+    for small_queue in (0..37).map(|power| 1 << power) {
+        let shift = shift(small_queue).unwrap();
+        let allowed = 1_000_000_000_u64 >> shift;
+        assert!(allowed >= small_queue || shift == 0, "{small_queue}");
+        assert!(allowed < 2 * small_queue + 1, "{small_queue}");
+    }
+}
+
+#[test]
 fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
     let config = Config::new(&everything()).unwrap();
     assert_eq!(config.updated(&Options::default()), Ok(config));
@@ -348,6 +375,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         skew: Some(5),
         report: Some(10_006),
         gather: Some(7),
+        small_queue: Some(8),
         ..Options::default()
     };
     let changed = Config {
@@ -358,10 +386,12 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         skew: 5,
         report: 10_006,
         gather: 7,
+        small_queue: 8,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));
-    let sentence = c"Only limit, late, gather, interval, timeout, skew and report can be changed";
+    let sentence =
+        c"Only limit, late, gather, interval, timeout, skew, report and smallqueue can be changed";
     let other = Options {
         timeslot: Some(1),
         ..Options::default()

@@ -49,6 +49,7 @@ const NEEDED: Options = Options {
     paths: None,
     report: None,
     gather: None,
+    small_queue: None,
 };
 
 fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
@@ -72,6 +73,7 @@ fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
             paths: Some(256),
             report: Some(time.max(MIN_PERIOD)),
             gather: Some(time),
+            small_queue: Some(time),
             ..NEEDED
         };
         let shown = Config::parse(&FASTPASS.accepts(&mut port, &payload(&all))?);
@@ -194,7 +196,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change(_: &Context) -> Result<
     let before = FASTPASS.dumped(&mut port)?;
     let why = Why {
         errno: Errno::EINVAL,
-        message: "Only limit, late, gather, interval, timeout, skew and report can be changed",
+        message: "Only limit, late, gather, interval, timeout, skew, report and smallqueue can be changed",
         attr: None,
     };
     let rate = attribute(attr::RATE, &1_250_001_u64.to_ne_bytes());
