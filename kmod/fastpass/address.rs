@@ -72,11 +72,22 @@ impl Ends {
     }
 }
 
+/// What a packet with a destination carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// A TCP segment with payload, or with a flag that opens or closes a connection.
+    Tcp,
+    /// A pure TCP acknowledgement.
+    Ack,
+    /// Another protocol's packet.
+    Other,
+}
+
 /// How the discipline treats a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// The packet waits for a timeslot to this address. True for TCP.
-    To(u32, bool),
+    /// The packet waits for a timeslot to this address.
+    To(u32, Load),
     /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has
     /// sent it, and otherwise like [`To`](Self::To).
     ToArbiter(u32),
@@ -90,9 +101,14 @@ pub enum Sort {
 const IPV4: u16 = 0x0800;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Bytes of a packet, from its network header on, that are read: the longest IPv4 header, and
-/// ports.
-pub const HEADERS: usize = 64;
+/// Bytes of a packet, from its network header on, that are read: the longest IPv4 header, and TCP's
+/// up to its flags.
+pub const HEADERS: usize = 60 + 14;
+/// TCP's flags.
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
 
 /// Reads a packet that leaves the host, from its network header on.
 ///
@@ -101,7 +117,7 @@ pub const HEADERS: usize = 64;
 /// address is the host's own, as its socket has that port.
 #[inline]
 pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
-    let Some(&[first, _, _, _, _, _, f0, f1, _, l4, _, _, s0, s1, s2, s3, d0, d1, d2, d3]) =
+    let Some(&[first, _, t0, t1, _, _, f0, f1, _, l4, _, _, s0, s1, s2, s3, d0, d1, d2, d3]) =
         header.first_chunk::<20>()
     else {
         return Sort::Other;
@@ -111,13 +127,26 @@ pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     }
     let from = u32::from_be_bytes([s0, s1, s2, s3]);
     let to = u32::from_be_bytes([d0, d1, d2, d3]);
-    let data = Sort::To(to, l4 == TCP);
+    let length = usize::from(first & 15).wrapping_mul(4);
+    let payload = header.get(length..);
     // A later fragment has no ports.
-    if l4 != UDP || f0 & 0x1f != 0 || f1 != 0 {
+    let is_first = f0 & 0x1f == 0 && f1 == 0;
+    let load = match payload {
+        Some(tcp) if l4 == TCP && is_first => {
+            let total = usize::from(u16::from_be_bytes([t0, t1]));
+            match total.checked_sub(length) {
+                Some(segment) if is_pure_ack(tcp, segment) => Load::Ack,
+                _ => Load::Tcp,
+            }
+        }
+        _ if l4 == TCP => Load::Tcp,
+        _ => Load::Other,
+    };
+    let data = Sort::To(to, load);
+    if l4 != UDP || !is_first {
         return data;
     }
-    let ports = header.get(usize::from(first & 15).wrapping_mul(4)..);
-    let Some(&[a, b, c, d]) = ports.and_then(<[u8]>::first_chunk) else {
+    let Some(&[a, b, c, d]) = payload.and_then(<[u8]>::first_chunk) else {
         return data;
     };
     let [source, destination] = [[a, b], [c, d]].map(u16::from_be_bytes);
@@ -128,6 +157,16 @@ pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     } else {
         data
     }
+}
+
+/// Whether a segment of so many bytes is a pure acknowledgement.
+#[inline]
+fn is_pure_ack(header: &[u8], segment: usize) -> bool {
+    let Some(&[.., offset, flags]) = header.first_chunk::<14>() else {
+        return false;
+    };
+    let length = usize::from(offset >> 4).wrapping_mul(4);
+    segment == length && flags & (ACK | SYN | FIN | RST) == ACK
 }
 
 /// The rank in the tag of a control packet, which is no number of a packet: those have 16 bits.

@@ -4,14 +4,10 @@
 //!
 //! # How many timeslots
 //!
-//! Packets to a destination wait in the order in which they came. In a timeslot the first of them
-//! are sent, as many as fit: "it greedily sends packets while their total transmission time is less
-//! than the timeslot length". So how many timeslots they take is known when they come: a packet
-//! either fits into what is left of the last one, or begins another. What was asked for and has not
-//! come, and what was given and has not been used, is always as many as that, or on its way to be:
-//! whatever is lost, missed or could not be kept is asked for again.
-//!
-//! A packet longer than a timeslot saves up as many as it needs, and is sent in the last of them.
+//! How many timeslots the packets of a stream take is known when they arrive
+//! ([`queues`](super::queues)). What was asked for and has not come, and what was given and has not
+//! been used, is always as many as that, or on its way to be: whatever is lost, missed or could not
+//! be kept is asked for again.
 //!
 //! # When
 //!
@@ -35,6 +31,8 @@ use super::calendar::{Calendar, Entry};
 use super::endpoint::{Endpoint, Granted, Received};
 use super::frame::{Entry as Line, ENTRIES, MAX_SIZE, MOST};
 use super::ledger::Ledger;
+use super::marks::Marks;
+use super::queues::{Arrived, Begun, Head, Order, Queues};
 use super::ways::Ways;
 use crate::common::store::Store;
 
@@ -45,12 +43,15 @@ pub struct Terms {
     pub timeslot: u64,
     /// Bytes that the link sends in one.
     pub capacity: u32,
-    /// Packets that may wait for a destination.
+    /// Packets that may wait in a stream.
     pub limit: u32,
     /// How late a timeslot may be begun.
     pub late: u64,
     /// How long a request waits for other packets of its burst.
     pub gather: u64,
+    /// How long pure acknowledgements wait for others with which they share a timeslot; 0: not at
+    /// all.
+    pub hold: u64,
     /// The least time between two rounds of what is said to the arbiter. It is at least as long as
     /// a round takes, too.
     pub interval: u64,
@@ -62,34 +63,27 @@ pub struct Terms {
     pub report: u64,
 }
 
-/// The packets to a destination; others hold them.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    packets: u32,
-    /// Timeslots that they take.
-    needed: u32,
-    /// What the last of these has left, in bytes.
-    room: u32,
-    /// Timeslots that are kept for it.
-    kept: u32,
-    /// Timeslots that its first packet, which is longer than one, has saved up.
-    saved: u32,
-}
-
-impl Queue {
-    const EMPTY: Self = Self {
-        packets: 0,
-        needed: 0,
-        room: 0,
-        kept: 0,
-        saved: 0,
-    };
+/// Who a host is, and how it divides its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Which endpoint it is.
+    pub id: u16,
+    /// Endpoints that there are.
+    pub endpoints: u16,
+    /// Paths of which it is known what goes by them; 0: of none.
+    pub paths: u16,
+    /// Classes of urgency, 1 or more.
+    pub classes: u16,
+    /// In which order flows to a destination are served.
+    pub order: Order,
 }
 
 /// A timeslot in which packets are being sent.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     entry: Entry,
+    /// Whose packets are sent.
+    bin: u32,
     /// Bytes that are left.
     room: u32,
     /// What has not been sent until then has missed it.
@@ -99,8 +93,8 @@ struct Open {
 /// What is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The first packet that waits for this destination, by this path.
-    Send(Entry),
+    /// The first packet of this stream and this bin, by this path.
+    Send(Entry, u32),
     /// Nothing before this time.
     Wait(u64),
     /// Nothing before a timeslot is given.
@@ -146,7 +140,11 @@ pub struct Counters {
 pub struct Host<S: Store> {
     terms: Terms,
     endpoint: Endpoint<S>,
-    queues: S::Of<Queue>,
+    queues: Queues<S>,
+    classes: u16,
+    /// Streams whose acknowledgements are held, and the earliest time until when.
+    held: Marks<S>,
+    held_at: Option<u64>,
     calendar: Calendar<S>,
     open: Option<Open>,
     /// When something may be said to the arbiter again.
@@ -170,21 +168,32 @@ pub struct Host<S: Store> {
 }
 
 impl<S: Store> Host<S> {
-    /// Endpoint `id` of `count`; `seed` is a number that nobody can guess. Of `paths` paths, if not
-    /// of none, it knows what goes by them.
+    /// A host of this shape; `seed` is a number that nobody can guess.
     ///
     /// # Errors
     ///
     /// No memory.
-    pub fn new(id: u16, count: u16, paths: u16, seed: u64, terms: Terms) -> Result<Self, S::Error> {
+    pub fn new(shape: Shape, seed: u64, terms: Terms) -> Result<Self, S::Error> {
+        let Shape {
+            id,
+            endpoints,
+            paths,
+            classes,
+            order,
+        } = shape;
         let known = match paths {
             0 => 0,
-            _ => usize::from(count),
+            _ => usize::from(endpoints),
         };
+        let classes = classes.max(1);
+        let streams = endpoints.saturating_mul(classes);
         Ok(Self {
             terms,
-            endpoint: Endpoint::new(id, count, seed, terms.timeout)?,
-            queues: S::allocate(count.into(), || Queue::EMPTY)?,
+            endpoint: Endpoint::new(id, streams, seed, terms.timeout)?,
+            queues: Queues::new(streams.into(), order)?,
+            classes,
+            held: Marks::new(streams.into())?,
+            held_at: None,
             calendar: Calendar::new()?,
             open: None,
             speak_at: 0,
@@ -195,14 +204,14 @@ impl<S: Store> Host<S> {
             is_timer_stale: false,
             quiet_since: 0,
             packets: 0,
-            ledger: Ledger::new(count, paths)?,
+            ledger: Ledger::new(endpoints, paths)?,
             ways: Ways::new(known)?,
             counters: Counters::default(),
         })
     }
 
-    /// Goes by other terms from now on: limit, late, gather, interval, timeout, skew and report.
-    /// Packets inside stay.
+    /// Goes by other terms from now on: limit, late, gather, hold, interval, timeout, skew and
+    /// report. Packets inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -212,33 +221,61 @@ impl<S: Store> Host<S> {
         self.endpoint.set_timeout(terms.timeout);
     }
 
-    /// A packet to `destination` arrives that takes `cost` bytes of the link. Whether there is room
-    /// for it.
+    /// A packet arrives for a bin of a stream, and takes `cost` bytes of the link. Whether there is
+    /// room for it.
     #[inline]
-    pub fn arrive(&mut self, now: u64, destination: u16, cost: u32) -> bool {
-        let (limit, capacity) = (self.terms.limit, self.terms.capacity);
-        let queue = self.queues.get_mut(usize::from(destination));
-        let Some(queue) = queue.filter(|queue| queue.packets < limit) else {
-            self.counters.full = self.counters.full.wrapping_add(1);
-            return false;
-        };
-        queue.packets = queue.packets.wrapping_add(1);
+    pub fn arrive(&mut self, now: u64, stream: u16, bin: u32, cost: u32) -> bool {
+        let Terms {
+            limit,
+            capacity,
+            hold,
+            ..
+        } = self.terms;
+        let place = (stream, bin);
+        let arrived = self
+            .queues
+            .arrive(now, place, cost, (capacity, limit, hold));
+        match arrived {
+            Arrived::Full => {
+                self.counters.full = self.counters.full.wrapping_add(1);
+                return false;
+            }
+            Arrived::Shares => {}
+            Arrived::Needs | Arrived::Held(_) => {
+                if self.ask(stream) {
+                    self.gather(now);
+                }
+            }
+        }
+        if let Arrived::Held(until) = arrived {
+            self.held.set(stream);
+            if self.held_at.is_none() {
+                self.held_at = Some(until);
+                self.is_timer_stale |= !self.is_pausing;
+            }
+        }
         self.packets = self.packets.wrapping_add(1);
-        if cost <= queue.room {
-            queue.room = queue.room.wrapping_sub(cost);
-            return true;
-        }
-        let slots = slots(cost, capacity);
-        queue.needed = queue.needed.saturating_add(slots);
-        // What is left of several is nobody else's.
-        queue.room = match slots {
-            1 => capacity.saturating_sub(cost),
-            _ => 0,
-        };
-        if self.ask(destination) {
-            self.gather(now);
-        }
         true
+    }
+
+    /// Asks for the timeslots of acknowledgements that were held until now.
+    fn release(&mut self, now: u64) {
+        let Self {
+            held,
+            queues,
+            endpoint,
+            ..
+        } = self;
+        let mut next = None;
+        held.retain(|stream| {
+            let until = queues.release(now, stream);
+            if until.is_none() {
+                ask(endpoint, queues, stream);
+            }
+            next = next.into_iter().chain(until).min();
+            until.is_some()
+        });
+        self.held_at = next;
     }
 
     /// A packet needs a timeslot: its request waits for other packets of the burst, unless one
@@ -254,20 +291,13 @@ impl<S: Store> Host<S> {
     }
 
     /// Asks for what is needed and not asked for yet. Whether there was any of that.
-    fn ask(&mut self, destination: u16) -> bool {
-        let Some(queue) = self.queues.get(usize::from(destination)) else {
-            return false;
-        };
-        let coming = self.endpoint.outstanding(destination);
-        let coming = coming.saturating_add(queue.kept);
-        let more = queue.needed.saturating_sub(coming);
-        more > 0 && self.endpoint.ask(destination, more) > 0
+    fn ask(&mut self, stream: u16) -> bool {
+        ask(&mut self.endpoint, &self.queues, stream)
     }
 
-    /// What is to be sent at `now`. `first` is what the first packet that waits for a destination
-    /// takes of the link, in bytes.
+    /// What is to be sent at `now`. `first` is the first packet of a stream and a bin.
     #[inline]
-    pub fn next(&mut self, now: u64, first: impl Fn(u16) -> Option<u32>) -> Next {
+    pub fn next(&mut self, now: u64, first: impl Fn(u16, u32) -> Option<Head>) -> Next {
         let now = now.saturating_sub(self.terms.skew);
         // Each turn sends, waits, or takes a timeslot out of the calendar.
         loop {
@@ -290,62 +320,65 @@ impl<S: Store> Host<S> {
     /// The next packet of the timeslot that is open, if there is one that fits. It is closed
     /// otherwise.
     #[inline]
-    fn fill(&mut self, now: u64, first: &impl Fn(u16) -> Option<u32>) -> Option<Next> {
+    fn fill(&mut self, now: u64, first: &impl Fn(u16, u32) -> Option<Head>) -> Option<Next> {
         let mut open = self.open.take()?;
-        let destination = open.entry.destination;
-        let room = open.room.checked_sub(first(destination)?)?;
-        let queue = self.queues.get_mut(usize::from(destination))?;
+        let (stream, bin) = (open.entry.destination, open.bin);
+        let room = open.room.checked_sub(first(stream, bin)?.cost)?;
         if now > open.until {
             // Whoever asks for packets was kept. What is left of them needs another one.
             self.counters.missed = self.counters.missed.wrapping_add(1);
-            queue.needed = queue.needed.saturating_add(queue.saved).saturating_add(1);
-            queue.saved = 0;
-            self.ask(destination);
+            self.queues.miss(stream, bin);
+            self.ask(stream);
             return None;
         }
-        queue.packets = queue.packets.saturating_sub(1);
         self.packets = self.packets.saturating_sub(1);
-        if queue.packets == 0 {
-            // What comes next begins another timeslot.
-            queue.needed = 0;
-            queue.room = 0;
-        } else if queue.saved == 0 {
+        self.counters.scheduled = self.counters.scheduled.wrapping_add(1);
+        let entry = open.entry;
+        if self.queues.sent(stream, bin) {
             open.room = room;
             self.open = Some(open);
         }
-        queue.saved = 0;
-        self.counters.scheduled = self.counters.scheduled.wrapping_add(1);
-        Some(Next::Send(open.entry))
+        Some(Next::Send(entry, bin))
     }
 
     /// A timeslot has come, `late` ns ago.
-    fn begin(&mut self, now: u64, entry: Entry, late: u64, first: &impl Fn(u16) -> Option<u32>) {
-        let Some(queue) = self.queues.get_mut(usize::from(entry.destination)) else {
-            return;
-        };
-        queue.kept = queue.kept.saturating_sub(1);
+    fn begin(
+        &mut self,
+        now: u64,
+        entry: Entry,
+        late: u64,
+        first: &impl Fn(u16, u32) -> Option<Head>,
+    ) {
+        let stream = entry.destination;
+        let Terms {
+            timeslot, capacity, ..
+        } = self.terms;
+        self.queues.unkeep(stream);
         let counters = &mut self.counters;
         if late > self.terms.late {
             counters.missed = counters.missed.wrapping_add(1);
-        } else if let Some(cost) = first(entry.destination) {
-            counters.used = counters.used.wrapping_add(1);
-            counters.late_sum = counters.late_sum.saturating_add(late);
-            counters.late_max = counters.late_max.max(late);
-            queue.needed = queue.needed.saturating_sub(1);
-            let slots = queue.saved.saturating_add(1);
-            let room = slots.saturating_mul(self.terms.capacity);
-            if cost <= room {
-                let longest = self.terms.timeslot.saturating_add(self.terms.late);
-                let until = now.saturating_sub(late).saturating_add(longest);
-                self.open = Some(Open { entry, room, until });
-            } else {
-                queue.saved = slots;
-            }
         } else {
-            counters.wasted = counters.wasted.wrapping_add(1);
+            let begun = self.queues.begin(stream, capacity, first);
+            if begun == Begun::Wasted {
+                counters.wasted = counters.wasted.wrapping_add(1);
+            } else {
+                counters.used = counters.used.wrapping_add(1);
+                counters.late_sum = counters.late_sum.saturating_add(late);
+                counters.late_max = counters.late_max.max(late);
+            }
+            if let Begun::Open(bin, room) = begun {
+                let longest = timeslot.saturating_add(self.terms.late);
+                let until = now.saturating_sub(late).saturating_add(longest);
+                self.open = Some(Open {
+                    entry,
+                    bin,
+                    room,
+                    until,
+                });
+            }
         }
         // Also for what was beyond the most that can be asked for at a time.
-        self.ask(entry.destination);
+        self.ask(stream);
     }
 
     /// Heeds a packet of the arbiter. Whether there may be something to send sooner than before.
@@ -376,9 +409,6 @@ impl<S: Store> Host<S> {
                 destination,
                 path,
             } = granted;
-            let Some(queue) = queues.get_mut(usize::from(destination)) else {
-                return;
-            };
             if timeslot < oldest {
                 counters.missed = counters.missed.wrapping_add(1);
                 ask(destination);
@@ -387,7 +417,7 @@ impl<S: Store> Host<S> {
             let entry = Entry { destination, path };
             let is_near = timeslot.saturating_sub(current) < super::calendar::HORIZON;
             if is_near && calendar.insert(oldest, timeslot, entry) {
-                queue.kept = queue.kept.saturating_add(1);
+                queues.keep(destination);
                 news = true;
             } else {
                 counters.unkept = counters.unkept.wrapping_add(1);
@@ -424,6 +454,9 @@ impl<S: Store> Host<S> {
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         // Whoever calls this asks for the next time afterwards.
         self.is_timer_stale = false;
+        if self.held_at.is_some_and(|at| at <= now) {
+            self.release(now);
+        }
         if now < self.may_speak_at() {
             return None;
         }
@@ -479,8 +512,9 @@ impl<S: Store> Host<S> {
     /// waits for them.
     fn next_report(&self, now: u64) -> u64 {
         let report = self.terms.report.max(1);
+        let endpoints = self.endpoint.count().checked_div(self.classes);
         let part = report
-            .checked_div(self.endpoint.count().into())
+            .checked_div(endpoints.unwrap_or(1).into())
             .unwrap_or(0);
         let phase = part.saturating_mul(self.endpoint.id().into());
         // At least half of the time is between two.
@@ -509,7 +543,8 @@ impl<S: Store> Host<S> {
     /// have none.
     #[inline]
     pub fn sent(&mut self, now: u64, entry: Entry) -> Option<u16> {
-        self.ledger.send(now, entry.destination, entry.path.into())
+        let to = entry.destination.checked_div(self.classes)?;
+        self.ledger.send(now, to, entry.path.into())
     }
 
     /// A packet has come from another endpoint, by a path; `number`: that which it carries, `None`
@@ -550,7 +585,8 @@ impl<S: Store> Host<S> {
             return Some(earliest);
         }
         let due = self.endpoint.next_poll(0).into_iter();
-        let due = due.chain(self.enquire_at()).chain(self.report_at()).min();
+        let due = due.chain(self.enquire_at()).chain(self.report_at());
+        let due = due.chain(self.held_at).min();
         due.map(|at| at.max(earliest))
     }
 
@@ -572,12 +608,19 @@ impl<S: Store> Host<S> {
     pub fn clear(&mut self) {
         self.open = None;
         self.packets = 0;
-        for queue in self.queues.iter_mut() {
-            *queue = Queue {
-                kept: queue.kept,
-                ..Queue::EMPTY
-            };
-        }
+        self.queues.clear();
+        self.held.clear_all();
+        self.held_at = None;
+    }
+
+    /// The stream of a packet of this class to a destination. A flow's packets keep their order:
+    /// while others of its bin wait in a class that is less urgent, it joins them.
+    #[inline]
+    pub fn stream(&self, destination: u16, class: u16, bin: u32) -> u16 {
+        let base = destination.wrapping_mul(self.classes);
+        let class = class.min(self.classes.wrapping_sub(1));
+        let class = self.queues.in_order(base, self.classes, class, bin);
+        base.wrapping_add(class)
     }
 
     /// Packets that wait.
@@ -608,8 +651,9 @@ impl<S: Store> Host<S> {
     }
 }
 
-/// Timeslots that a packet takes which has none to itself yet.
-fn slots(cost: u32, capacity: u32) -> u32 {
-    let rounded_up = cost.saturating_add(capacity.saturating_sub(1));
-    rounded_up.checked_div(capacity).unwrap_or(1).max(1)
+/// Asks for what a stream needs and was not asked for yet. Whether there was any of that.
+fn ask<S: Store>(endpoint: &mut Endpoint<S>, queues: &Queues<S>, stream: u16) -> bool {
+    let missing = queues.missing(stream);
+    let more = missing.saturating_sub(endpoint.outstanding(stream));
+    more > 0 && endpoint.ask(stream, more) > 0
 }

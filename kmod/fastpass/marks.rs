@@ -45,6 +45,21 @@ impl<S: Store> Marks<S> {
         }
     }
 
+    /// Takes out those that are not to stay.
+    pub(super) fn retain(&mut self, mut stays: impl FnMut(u16) -> bool) {
+        for (number, word) in self.words.iter_mut().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                let number = number.wrapping_mul(64).wrapping_add(bit as usize);
+                if !stays(number as u16) {
+                    *word &= !1_u64.wrapping_shl(bit);
+                }
+            }
+        }
+    }
+
     /// Takes one out, another one each time.
     pub(super) fn take(&mut self) -> Option<u16> {
         for _ in 0..self.words.len() {

@@ -38,6 +38,7 @@
 //! | [`siphash`] | the checksum | |
 //! | [`address`] | who is which endpoint, and which packets are scheduled | §6.1 |
 //! | [`host`] | what a host asks for, and what it sends in a timeslot | §6.1, §6.3 |
+//! | [`queues`] | which packets a timeslot is for | §6.1 |
 //! | [`calendar`] | the timeslots that it was given | |
 //! | [`options`] | what `tc` says to the qdisc | |
 //! | [`ledger`] | what goes by each path, and what is lost there | §5.2 |
@@ -97,6 +98,7 @@ pub mod host;
 pub mod ledger;
 mod marks;
 pub mod options;
+pub mod queues;
 pub mod session;
 pub mod siphash;
 pub mod stats;

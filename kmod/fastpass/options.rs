@@ -3,7 +3,8 @@
 //! Options of the `fastpass` qdisc.
 
 use super::address::{Addresses, MAX_ENDPOINTS};
-use super::host::Terms;
+use super::host::{Shape, Terms};
+use super::queues::{Order, ORDERS};
 use crate::common::nla::Refusal;
 use crate::common::on_wire::{self, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
 use crate::common::options::Unit;
@@ -40,6 +41,13 @@ const DEFAULT_TIMEOUT: u64 = 256;
 const DEFAULT_REPORT: u64 = 512;
 /// The most paths.
 pub const MAX_PATHS: u32 = 256;
+/// The most classes of urgency.
+pub const MAX_CLASSES: u32 = 4;
+/// Ranks of the most urgent class if the request says nothing: a flow's first 11 packets, a
+/// bandwidth-delay product.
+pub const DEFAULT_URGENT: u32 = 16_384;
+/// Each class has ranks up to 2^this times those of the class before it.
+const CLASS_SHIFT: u32 = 3;
 
 /// What a rate makes of a frame of full size, in nanoseconds, rounded up.
 fn frame_time(rate: Option<u64>) -> u64 {
@@ -163,6 +171,28 @@ crate::options! {
         as "smallqueue" [Unit::Time, "TIME", "a time, for example 500us"],
         in (0, MAX_TIME), or c"Smallqueue must be at most 100 s",
         default |said| 0;
+    /// Nanoseconds that TCP's pure acknowledgements wait for others with which they share a
+    /// timeslot, at most [`MAX_TIME`]; 0: they wait for none.
+    HOLD = 23, hold: u64
+        as "hold" [Unit::Time, "TIME", "a time, for example 100us"],
+        in (0, MAX_TIME), or c"Hold must be at most 100 s",
+        default |said| 0;
+    /// In which order flows to one destination are served.
+    ORDER = 24, order: Order
+        as "order" [Unit::Choice(ORDERS), "fifo|drr|rank", "fifo, drr or rank"],
+        or c"Order must be fifo, drr or rank",
+        default |said| Order::Fifo;
+    /// Classes of urgency, 1 to [`MAX_CLASSES`]: the arbiter gives timeslots to the most urgent
+    /// first. A packet's rank is its class.
+    CLASSES = 25, classes: u32
+        as "classes" [Unit::Number, "NUMBER", "a number of classes"],
+        in (1, MAX_CLASSES), or c"Classes must be between 1 and 4",
+        default |said| 1;
+    /// Ranks below this are of the most urgent class, and those below 8 times as much of the next.
+    URGENT = 26, urgent: u32
+        as "urgent" [Unit::Size, "BYTES", "a size, for example 16kb"],
+        in (1, u32::MAX), or c"Urgent must be at least 1 byte",
+        default |said| DEFAULT_URGENT;
 }
 
 impl Config {
@@ -218,8 +248,8 @@ impl Config {
     }
 
     /// The configuration after a `change`: what the request does not say stays. Limit, late,
-    /// gather, interval, timeout, skew, report and smallqueue may change, no more: all else is
-    /// agreed upon with the arbiter.
+    /// gather, interval, timeout, skew, report, smallqueue, hold and urgent may change, no more:
+    /// all else is agreed upon with the arbiter.
     ///
     /// # Errors
     ///
@@ -237,11 +267,13 @@ impl Config {
             skew: changed.skew,
             report: changed.report,
             small_queue: changed.small_queue,
+            hold: changed.hold,
+            urgent: changed.urgent,
             ..self
         };
         if changed != allowed {
             return Err(Refusal::invalid(
-                c"Only limit, late, gather, interval, timeout, skew, report and smallqueue can be changed",
+                c"Only limit, late, gather, interval, timeout, skew, report, smallqueue, hold and urgent can be changed",
             ));
         }
         Ok(changed)
@@ -266,6 +298,7 @@ impl Config {
             limit: self.limit,
             late: self.late,
             gather: self.gather,
+            hold: self.hold,
             interval: self.interval,
             timeout: self.timeout,
             skew: self.skew,
@@ -282,6 +315,29 @@ impl Config {
     pub fn pacing_shift(&self) -> Option<u32> {
         let parts = 1_000_000_000_u64.checked_div(self.small_queue)?;
         Some(parts.checked_ilog2().unwrap_or(0))
+    }
+
+    /// The host that this endpoint is; `id` is its number.
+    pub fn shape(&self, id: u16) -> Shape {
+        Shape {
+            id,
+            endpoints: self.addresses().count() as u16,
+            paths: self.counted_paths(),
+            classes: self.classes as u16,
+            order: self.order,
+        }
+    }
+
+    /// The class of a packet of this rank.
+    #[inline]
+    pub fn class(&self, rank: u32) -> u16 {
+        let mut limit = u64::from(self.urgent);
+        let mut class = 0;
+        while u64::from(rank) >= limit && class < self.classes.saturating_sub(1) {
+            limit = limit.wrapping_shl(CLASS_SHIFT);
+            class = class.wrapping_add(1);
+        }
+        class as u16
     }
 
     /// Paths of which it is known what goes by them. One alone cannot be avoided, whatever is lost

@@ -2,10 +2,10 @@
 
 //! `fastpass`: a host of "Fastpass: A Centralized 'Zero-Queue' Datacenter Network" (SIGCOMM 2014).
 //!
-//! What is decided is in this folder. Here are the packets: a FIFO for each destination, one for
-//! those that wait for no timeslot, and one for the control protocol's, which goes first. A `Host`
-//! is a member of its namespace, which has the socket: it is told what the arbiter says, and asks
-//! for this device's packets when a timeslot was given.
+//! What is decided is in this folder. Here are the packets: a FIFO for each bin of each stream, one
+//! for those that wait for no timeslot, and one for the control protocol's, which goes first. A
+//! `Host` is a member of its namespace, which has the socket: it is told what the arbiter says, and
+//! asks for this device's packets when a timeslot was given.
 
 use kernel::prelude::*;
 
@@ -22,15 +22,17 @@ mod kapi;
 use crate::common::discipline;
 use crate::common::shared::{self, Peer, DATAGRAM};
 use crate::common::store::Store;
-use crate::common::tag::Tag;
-use crate::fastpass::address::{self, Addresses, Arrival, Ends, Sort, NO_NUMBER};
+use crate::common::tag::{self, Tag};
+use crate::fastpass::address::{self, Addresses, Arrival, Ends, Load, Sort, NO_NUMBER};
 use crate::fastpass::frame::MAX_SIZE;
 use crate::fastpass::host::{Host, Next};
 use crate::fastpass::options::Config;
+use crate::fastpass::queues::{Head, Order};
 use crate::fastpass::stats::Stats;
 use kapi::{
     admission::{Admission, Verdict},
     clock::{now, random},
+    flow::Flows,
     qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
     skb::{Fifo, Purge, Skb},
     store::KernelStore,
@@ -161,10 +163,11 @@ struct Port {
     addresses: Addresses,
     /// Which endpoint it is.
     own: Option<u16>,
-    /// By destination.
+    /// By stream, and by bin. Stamps are ranks, in the upper half, and costs.
     waiting: KVVec<Fifo>,
     unscheduled: Fifo,
     control: Fifo,
+    flows: Flows,
     /// Which member of its namespace it is.
     member: usize,
     counts: Counts,
@@ -192,10 +195,8 @@ struct Memory {
 fn host(config: &Config) -> Result<Host<KernelStore>> {
     let addresses = config.addresses();
     let id = addresses.endpoint(config.address).ok_or(EINVAL)?;
-    let count = addresses.count().try_into().map_err(|_| EINVAL)?;
     let seed = u64::from(random()) << 32 | u64::from(random());
-    let paths = config.counted_paths();
-    Host::new(id, count, paths, seed, config.terms())
+    Host::new(config.shape(id), seed, config.terms())
 }
 
 /// Makes an endpoint a member of its namespace; its number.
@@ -256,7 +257,42 @@ fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u32>) -> (Skb, boo
     }
 }
 
+/// Which of the FIFOs is a stream's bin.
+#[inline]
+fn place(order: Order, stream: u16, bin: u32) -> usize {
+    let first = u32::from(stream).wrapping_mul(order.bins());
+    first.wrapping_add(bin) as usize
+}
+
 impl Port {
+    #[inline]
+    fn place(&self, stream: u16, bin: u32) -> usize {
+        place(self.config.order, stream, bin)
+    }
+
+    /// The bin of a packet.
+    #[inline]
+    fn bin(&mut self, sch: &mut Sch<'_, Self>, skb: &mut Skb, load: Load) -> u32 {
+        let order = self.config.order;
+        match order {
+            _ if load == Load::Ack && self.config.hold > 0 => order.acks(),
+            Order::Fifo => 0,
+            Order::Drr | Order::Rank => order.bin(self.flows.of(sch, skb)),
+        }
+    }
+
+    /// The class of a packet, and its rank. Acknowledgements and packets without a rank are the
+    /// most urgent.
+    #[inline]
+    fn urgency(&self, skb: &Skb, load: Load) -> (u16, u32) {
+        if self.config.classes < 2 && self.config.order != Order::Rank || load == Load::Ack {
+            return (0, 0);
+        }
+        let header = skb.network_header();
+        let rank = tag::read(header).map_or(0, |(_, tag)| tag.rank);
+        (self.config.class(rank), rank)
+    }
+
     /// What a packet is, read from its headers.
     #[inline]
     fn sort(&self, skb: &Skb) -> Sort {
@@ -312,7 +348,11 @@ impl Qdisc for Port {
     fn prepare(current: Option<&Config>, config: &Config) -> Result<Memory> {
         let (queues, host) = match current {
             Some(_) => (0, None),
-            None => (config.addresses().count(), Some(host(config)?)),
+            None => {
+                let streams = config.addresses().count().wrapping_mul(config.classes);
+                let queues = streams.wrapping_mul(config.order.bins());
+                (queues, Some(host(config)?))
+            }
         };
         let waiting = KernelStore::allocate(queues as usize, Fifo::new)?;
         Ok(Memory { waiting, host })
@@ -344,6 +384,7 @@ impl Qdisc for Port {
             waiting: memory.waiting,
             unscheduled: Fifo::new(),
             control: Fifo::new(),
+            flows: Flows::new(),
             member: join(setup, member)?,
             counts: Counts::default(),
         })
@@ -427,7 +468,10 @@ impl Qdisc for Port {
             self.control.push(skb, 0);
             return admission.queued(sch);
         }
-        let is_tcp = matches!(sort, Sort::To(_, true));
+        let load = match sort {
+            Sort::To(_, load) => load,
+            _ => Load::Other,
+        };
         let destination = match sort {
             Sort::To(address, _) | Sort::ToArbiter(address) if !is_control => {
                 let destination = self.addresses.endpoint(address);
@@ -440,19 +484,26 @@ impl Qdisc for Port {
         let cost = self.config.cost(skb.wire_len(), segments);
         let number = self.member;
         if let Some(destination) = destination {
-            let has_room = sch.shared(|node| match node.members.get_mut(number) {
-                Some(Some(member)) => member.host.arrive(now(), destination, cost),
-                _ => false,
+            let bin = self.bin(sch, &mut skb, load);
+            let (class, rank) = self.urgency(&skb, load);
+            let stream = sch.shared(|node| match node.members.get_mut(number) {
+                Some(Some(Member { host, .. })) => {
+                    let stream = host.stream(destination, class, bin);
+                    host.arrive(now(), stream, bin, cost).then_some(stream)
+                }
+                _ => None,
             });
-            return match self.waiting.get_mut(usize::from(destination)) {
-                Some(waiting) if has_room => {
-                    if let Some(shift) = self.config.pacing_shift().filter(|_| is_tcp) {
+            let place = stream.map(|stream| self.place(stream, bin));
+            return match place.and_then(|place| self.waiting.get_mut(place)) {
+                Some(waiting) => {
+                    let shift = self.config.pacing_shift();
+                    if let Some(shift) = shift.filter(|_| load != Load::Other) {
                         skb.set_pacing_shift(shift);
                     }
-                    waiting.push(skb, cost.into());
+                    waiting.push(skb, u64::from(rank) << 32 | u64::from(cost));
                     admission.queued(sch)
                 }
-                _ => admission.refuse(sch, skb),
+                None => admission.refuse(sch, skb),
             };
         }
         if self.unscheduled.len() >= self.config.limit {
@@ -475,19 +526,22 @@ impl Qdisc for Port {
             count(&mut self.counts.unscheduled);
             return discipline::Next::Packet(skb);
         }
-        let (number, waiting) = (self.member, &self.waiting);
-        let first = |destination: u16| {
-            let cost = waiting.get(usize::from(destination))?.first_stamp()?;
-            Some(cost as u32)
+        let (number, waiting, order) = (self.member, &self.waiting, self.config.order);
+        let first = |stream: u16, bin: u32| {
+            let stamp = waiting.get(place(order, stream, bin))?.first_stamp()?;
+            Some(Head {
+                cost: stamp as u32,
+                rank: (stamp >> 32) as u32,
+            })
         };
         let next = sch.shared(|node| match node.members.get_mut(number) {
             Some(Some(member)) => member.host.next(now(), first),
             _ => Next::Nothing,
         });
         match next {
-            Next::Send(entry) => {
-                let waiting = self.waiting.get_mut(usize::from(entry.destination));
-                let Some(skb) = waiting.and_then(Fifo::pop) else {
+            Next::Send(entry, bin) => {
+                let place = self.place(entry.destination, bin);
+                let Some(skb) = self.waiting.get_mut(place).and_then(Fifo::pop) else {
                     return discipline::Next::Nothing;
                 };
                 let is_numbered = self.config.counted_paths() > 0;

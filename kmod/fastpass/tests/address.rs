@@ -3,7 +3,7 @@
 
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::fastpass::address::{
-    self, arrival, sort, Addresses, Arrival, Ends, Sort, NO_NUMBER,
+    self, arrival, sort, Addresses, Arrival, Ends, Load, Sort, NO_NUMBER,
 };
 
 fn v4(text: &str) -> u32 {
@@ -123,7 +123,7 @@ fn a_program_that_uses_the_control_port_waits_for_a_timeslot() {
     let sort = |own, from, to, ports| sort(0x0800, &between(from, to, 17, ports), &ends(own));
     for ports in [[7, 9], [9, 7], [7, 7]] {
         // To another host.
-        let data = Sort::To(u32::from_be_bytes(OTHER), false);
+        let data = Sort::To(u32::from_be_bytes(OTHER), Load::Other);
         assert_eq!(sort(HOST, HOST, OTHER, ports), data, "{ports:?}");
         // On an arbiter's host, from another address of it.
         assert_eq!(sort(ARBITER, HOST, OTHER, ports), data, "{ports:?}");
@@ -131,7 +131,7 @@ fn a_program_that_uses_the_control_port_waits_for_a_timeslot() {
         assert_eq!(sort(HOST, ARBITER, OTHER, ports), data, "{ports:?}");
     }
     // From the control port to another port of the arbiter.
-    let data = Sort::To(u32::from_be_bytes(ARBITER), false);
+    let data = Sort::To(u32::from_be_bytes(ARBITER), Load::Other);
     assert_eq!(sort(HOST, HOST, ARBITER, [7, 9]), data);
     // Without a second arbiter 0 is nobody's address.
     let one = Ends {
@@ -139,13 +139,16 @@ fn a_program_that_uses_the_control_port_waits_for_a_timeslot() {
         ..ends([0; 4])
     };
     let header = between([0; 4], [0; 4], 17, [7, 7]);
-    assert_eq!(address::sort(0x0800, &header, &one), Sort::To(0, false));
+    assert_eq!(
+        address::sort(0x0800, &header, &one),
+        Sort::To(0, Load::Other)
+    );
 }
 
 #[test]
 fn ports_are_read_wherever_the_header_ends() {
-    let to = Sort::To(u32::from_be_bytes(ARBITER), false);
-    let tcp = Sort::To(u32::from_be_bytes(ARBITER), true);
+    let to = Sort::To(u32::from_be_bytes(ARBITER), Load::Other);
+    let tcp = Sort::To(u32::from_be_bytes(ARBITER), Load::Tcp);
     let control = Sort::ToArbiter(u32::from_be_bytes(ARBITER));
     for options in 0..=10 {
         let sort =
@@ -161,6 +164,52 @@ fn ports_are_read_wherever_the_header_ends() {
     }
 }
 
+/// A TCP segment with these options of IP and TCP, in words, and so many bytes of payload.
+fn segment(options: [usize; 2], flags: u8, payload: usize) -> Vec<u8> {
+    let [ip, tcp] = options;
+    let length = 40 + 4 * (ip + tcp) + payload;
+    let mut packet = vec![0x45 + ip as u8, 0];
+    packet.extend((length as u16).to_be_bytes());
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 2, 10, 0, 0, 3]);
+    packet.extend(vec![1; 4 * ip]);
+    packet.extend([0; 12]);
+    packet.extend([0x50 + (tcp as u8) * 16, flags]);
+    packet.resize(length, 0);
+    packet
+}
+
+#[test]
+fn an_acknowledgement_without_payload_is_told_from_other_segments() {
+    let to = |load| Sort::To(v4("10.0.0.3"), load);
+    let ends = ends(HOST);
+    for ip in 0..=10 {
+        for tcp in 0..=10 {
+            let sort = |flags, payload| sort(0x0800, &segment([ip, tcp], flags, payload), &ends);
+            for flags in [0x10, 0x18, 0x50, 0xd0] {
+                assert_eq!(sort(flags, 0), to(Load::Ack), "{flags:#x}");
+                assert_eq!(sort(flags, 1), to(Load::Tcp), "{flags:#x}");
+            }
+            // SYN, SYN and ACK, FIN, RST, nothing.
+            for flags in [0x02, 0x12, 0x11, 0x14, 0x04, 0] {
+                assert_eq!(sort(flags, 0), to(Load::Tcp), "{flags:#x}");
+            }
+        }
+    }
+    // A header that is cut off, and one longer than its packet.
+    let whole = segment([0, 3], 0x10, 0);
+    for len in 20..34 {
+        assert_eq!(sort(0x0800, &whole[..len], &ends), to(Load::Tcp), "{len}");
+    }
+    assert_eq!(sort(0x0800, &whole[..34], &ends), to(Load::Ack));
+    let mut short = whole.clone();
+    short[3] = 19;
+    assert_eq!(sort(0x0800, &short, &ends), to(Load::Tcp));
+    // A fragment.
+    let mut fragment = whole;
+    fragment[7] = 1;
+    assert_eq!(sort(0x0800, &fragment, &ends), to(Load::Tcp));
+}
+
 #[test]
 fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     let to = u32::from_be_bytes(ARBITER);
@@ -168,7 +217,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     for len in 0..whole.len() {
         let expected = match len {
             0..20 => Sort::Other,
-            20..24 => Sort::To(to, false),
+            20..24 => Sort::To(to, Load::Other),
             _ => Sort::ToArbiter(to),
         };
         assert_eq!(sort(0x0800, &whole[..len], &ends(HOST)), expected, "{len}");
@@ -181,7 +230,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     // it.
     let mut short = whole;
     short[0] = 0x40;
-    assert_eq!(sort(0x0800, &short, &ends(HOST)), Sort::To(to, false));
+    assert_eq!(sort(0x0800, &short, &ends(HOST)), Sort::To(to, Load::Other));
 }
 
 #[test]

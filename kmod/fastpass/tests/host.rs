@@ -11,7 +11,8 @@ use super::arbiter;
 use super::exchange::{Random, Wanted};
 use crate::fastpass::calendar::HORIZON;
 use crate::fastpass::frame::MAX_SIZE;
-use crate::fastpass::host::{Host, Next, Terms};
+use crate::fastpass::host::{Host, Next, Shape, Terms};
+use crate::fastpass::queues::{Head, Order};
 use crate::fastpass::session::{Demands as _, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
@@ -26,10 +27,19 @@ const TERMS: Terms = Terms {
     limit: 500,
     late: 250,
     gather: TIMESLOT,
+    hold: 0,
     interval: 700,
     timeout: 4000,
     skew: 0,
     report: 5000,
+};
+
+const SHAPE: Shape = Shape {
+    id: ID,
+    endpoints: COUNT,
+    paths: 0,
+    classes: 1,
+    order: Order::Fifo,
 };
 
 /// What goes wrong.
@@ -65,13 +75,15 @@ struct World {
     now: u64,
     /// ns by which the host's clock is behind.
     skew: u64,
+    shape: Shape,
     host: Host<Heap>,
     session: Session<Heap>,
     secret: Secret,
     wanted: Wanted,
     /// When it arrives, whether at the arbiter, what it is.
     network: Vec<(u64, bool, Vec<u8>)>,
-    waiting: HashMap<u16, VecDeque<u32>>,
+    /// By stream and bin.
+    waiting: HashMap<(u16, u32), VecDeque<Head>>,
     /// To whom a timeslot was given, and the costs of what was sent in it.
     given: BTreeMap<u64, (u16, Vec<u32>)>,
     /// When the qdisc is asked for packets, and when the host is to say something.
@@ -79,6 +91,8 @@ struct World {
     pump_at: Option<u64>,
     said_at: Vec<u64>,
     sent: u64,
+    /// The stream and the bin of each packet that was sent.
+    order: Vec<(u16, u32)>,
     next_slot: u64,
 }
 
@@ -88,15 +102,20 @@ impl World {
     }
 
     fn skewed(seed: u64, trouble: Trouble, skew: u64) -> Self {
+        Self::of(seed, trouble, SHAPE, Terms { skew, ..TERMS })
+    }
+
+    fn of(seed: u64, trouble: Trouble, shape: Shape, terms: Terms) -> Self {
         let mut random = Random::new(seed);
         let seed = random.draw();
         Self {
             random,
             trouble,
             now: 1_000_000,
-            skew,
-            host: Host::new(ID, COUNT, 0, seed, Terms { skew, ..TERMS }).unwrap(),
-            session: Session::new(ID, COUNT, TERMS.timeout).unwrap(),
+            skew: terms.skew,
+            shape,
+            host: Host::new(shape, seed, terms).unwrap(),
+            session: Session::new(ID, COUNT * shape.classes, TERMS.timeout).unwrap(),
             secret: Secret([1, 2]),
             wanted: Wanted::default(),
             network: Vec::new(),
@@ -106,6 +125,7 @@ impl World {
             pump_at: None,
             said_at: Vec::new(),
             sent: 0,
+            order: Vec::new(),
             next_slot: 0,
         }
     }
@@ -136,11 +156,17 @@ impl World {
     }
 
     fn arrive(&mut self, destination: u16, cost: u32) {
-        let waiting = self.waiting.entry(destination).or_default();
-        let fits = waiting.len() < TERMS.limit as usize;
-        assert_eq!(self.host.arrive(self.now, destination, cost), fits);
+        self.arrive_at(destination, 0, Head { cost, rank: 0 });
+    }
+
+    fn arrive_at(&mut self, stream: u16, bin: u32, head: Head) {
+        let in_stream = self.waiting.iter().filter(|((it, _), _)| *it == stream);
+        let waiting: usize = in_stream.map(|(_, waiting)| waiting.len()).sum();
+        let fits = waiting < TERMS.limit as usize;
+        assert_eq!(self.host.arrive(self.now, stream, bin, head.cost), fits);
         if fits {
-            waiting.push_back(cost);
+            let waiting = self.waiting.entry((stream, bin)).or_default();
+            waiting.push_back(head);
         }
         self.news();
         self.dequeue();
@@ -149,16 +175,17 @@ impl World {
     fn dequeue(&mut self) {
         loop {
             let waiting = &self.waiting;
-            let first = |destination| waiting.get(&destination)?.front().copied();
+            let first = |stream, bin| waiting.get(&(stream, bin))?.front().copied();
             let next = self.host.next(self.now, first);
             self.news();
             match next {
-                Next::Send(entry) => {
-                    let destination = entry.destination;
-                    let waiting = self.waiting.get_mut(&destination).unwrap();
-                    let cost = waiting.pop_front().unwrap();
+                Next::Send(entry, bin) => {
+                    let stream = entry.destination;
+                    let waiting = self.waiting.get_mut(&(stream, bin)).unwrap();
+                    let head = waiting.pop_front().unwrap();
                     self.sent += 1;
-                    self.check(destination, entry.path, cost);
+                    self.order.push((stream, bin));
+                    self.check(stream, entry.path, head.cost);
                 }
                 Next::Wait(until) => {
                     assert!(until > self.now);
@@ -254,7 +281,8 @@ impl World {
         while self.now < until {
             self.now += 1 + self.random.below(30);
             if self.random.below(1000 * TIMESLOT / 15) < self.trouble.restarts {
-                self.session = Session::new(ID, COUNT, TERMS.timeout).unwrap();
+                let streams = COUNT * self.shape.classes;
+                self.session = Session::new(ID, streams, TERMS.timeout).unwrap();
                 self.secret = Secret([self.random.draw(), 2]);
                 self.wanted.forget();
             }
@@ -304,6 +332,29 @@ fn bursts(longest: u32) -> impl Strategy<Value = Vec<(u64, u16, Vec<u32>)>> {
     let burst = prop_oneof![9 => 1_usize..8, 1 => 80_usize..200];
     let burst = burst.prop_flat_map(move |n| prop::collection::vec(cost.clone(), n));
     prop::collection::vec((gap, 0..COUNT / 8, burst), 1..30)
+}
+
+/// Bursts of several flows and acknowledgements, in any class.
+fn run_mixed(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
+    let Shape { classes, order, .. } = world.shape;
+    for (gap, destination, costs) in bursts {
+        world.pass(world.now + gap);
+        let to = destination * 8 + (costs.len() % 8) as u16;
+        for cost in costs.iter().filter(|_| to != ID) {
+            let draw = world.random.draw() as u32;
+            let (bin, cost) = match draw % 3 {
+                0 => (order.acks(), 84),
+                _ => (order.bin(draw >> 8), *cost),
+            };
+            let class = match bin == order.acks() {
+                true => 0,
+                false => world.random.below(classes.into()) as u16,
+            };
+            let stream = world.host.stream(to, class, bin);
+            let rank = world.random.below(1000) as u32;
+            world.arrive_at(stream, bin, Head { cost, rank });
+        }
+    }
 }
 
 fn run(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
@@ -363,6 +414,145 @@ proptest! {
         world.pass(world.now + 100 * TIMESLOT);
         world.finish();
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn flows_classes_and_held_acknowledgements_waste_no_timeslot(
+        seed in any::<u64>(),
+        bursts in bursts(CAPACITY * 5 / 2),
+        classes in 1_u16..=4,
+        order in prop_oneof![Just(Order::Fifo), Just(Order::Drr), Just(Order::Rank)],
+        hold in prop_oneof![Just(0_u64), 1_u64..20_000],
+    ) {
+        let shape = Shape { classes, order, ..SHAPE };
+        let mut world = World::of(seed, NONE, shape, Terms { hold, ..TERMS });
+        run_mixed(&mut world, &bursts);
+        world.finish();
+        let counters = *world.host.counters();
+        prop_assert_eq!(counters.scheduled, world.sent);
+        prop_assert_eq!((counters.missed, counters.lost, counters.unkept), (0, 0, 0));
+        prop_assert_eq!(counters.used + counters.wasted, world.given.len() as u64);
+        // Acknowledgements that are still held take a timeslot that something else has asked for,
+        // if that finds nothing.
+        prop_assert_eq!(counters.wasted, 0);
+    }
+
+    #[test]
+    fn flows_and_classes_go_in_timeslots_that_were_given_for_them_whatever_goes_wrong(
+        seed in any::<u64>(),
+        bursts in bursts(CAPACITY * 4),
+        loss in 0_u64..60,
+        jitter in prop_oneof![Just(0_u64), 1_u64..4000],
+        rarely_late in prop_oneof![Just(0_u64), Just(10_000), Just(2 * HORIZON * TIMESLOT)],
+        restarts in prop_oneof![Just(0_u64), 0_u64..20],
+        order in prop_oneof![Just(Order::Fifo), Just(Order::Drr), Just(Order::Rank)],
+        hold in prop_oneof![Just(0_u64), 1_u64..20_000],
+    ) {
+        let trouble = Trouble { loss, jitter, rarely_late, restarts, late: 300, ..NONE };
+        let shape = Shape { classes: 4, order, ..SHAPE };
+        let mut world = World::of(seed, trouble, shape, Terms { hold, ..TERMS });
+        run_mixed(&mut world, &bursts);
+        world.pass(world.now + 100 * TIMESLOT);
+        world.finish();
+    }
+}
+
+/// A world in which a long flow to endpoint 7 has filled a bin, and packets of a short one arrive
+/// behind it.
+fn behind_a_long_flow(order: Order, ranks: [u32; 2]) -> usize {
+    let shape = Shape { order, ..SHAPE };
+    let mut world = World::of(1, NONE, shape, TERMS);
+    let cost = CAPACITY;
+    let [long, short] = [1, 2].map(|flow| match order {
+        Order::Fifo => 0,
+        _ => flow,
+    });
+    for _ in 0..100 {
+        let rank = ranks[0];
+        world.arrive_at(7, long, Head { cost, rank });
+    }
+    for _ in 0..5 {
+        let rank = ranks[1];
+        world.arrive_at(7, short, Head { cost, rank });
+    }
+    world.finish();
+    // How many packets have gone when the short flow is over.
+    let last = match order {
+        Order::Fifo => world.order.len() - 1,
+        _ => world.order.iter().rposition(|it| it.1 == short).unwrap(),
+    };
+    last + 1
+}
+
+#[test]
+fn a_fifo_lets_a_short_flow_wait_and_other_orders_do_not() {
+    assert_eq!(behind_a_long_flow(Order::Fifo, [1, 1]), 105);
+    assert_eq!(behind_a_long_flow(Order::Drr, [1, 1]), 10);
+    assert_eq!(behind_a_long_flow(Order::Rank, [2, 1]), 5);
+    assert_eq!(behind_a_long_flow(Order::Rank, [1, 2]), 105);
+}
+
+#[test]
+fn acknowledgements_share_a_timeslot_that_is_asked_for_when_they_were_held_or_it_is_full() {
+    let hold = 20_000;
+    let acks = Order::Fifo.acks();
+    let ack = Head { cost: 84, rank: 0 };
+    let mut world = World::of(1, NONE, SHAPE, Terms { hold, ..TERMS });
+    world.arrive(9, CAPACITY);
+    world.finish();
+    let begin = world.now;
+    // Fewer than fit.
+    for _ in 0..7 {
+        world.arrive_at(7, acks, ack);
+        world.pass(world.now + 1000);
+    }
+    assert_eq!(asked(&world, 7), 0);
+    world.pass(begin + hold + TERMS.interval + NONE.delay + 60);
+    assert_eq!(asked(&world, 7), 1);
+    world.finish();
+    let before = world.given.len();
+    // 11 fit: of 25 two full timeslots are asked for at once, and the third one later.
+    for _ in 0..25 {
+        world.arrive_at(7, acks, ack);
+    }
+    world.pass(world.now + hold / 2);
+    assert_eq!(asked(&world, 7), 3);
+    world.finish();
+    assert_eq!(world.given.len(), before + 3);
+    // One without company, and a packet of another bin that needs a timeslot at once.
+    world.arrive_at(7, acks, ack);
+    world.arrive(7, CAPACITY);
+    world.pass(world.now + hold / 2);
+    assert_eq!(asked(&world, 7), 5);
+    assert_eq!(world.order.last(), Some(&(7, 0)));
+    world.finish();
+    assert_eq!(world.order.last(), Some(&(7, acks)));
+    assert_eq!(world.host.counters().wasted, 0);
+}
+
+#[test]
+fn a_flow_that_becomes_more_urgent_does_not_overtake_itself() {
+    let shape = Shape {
+        classes: 4,
+        order: Order::Rank,
+        ..SHAPE
+    };
+    let mut host = Host::<Heap>::new(shape, 1, TERMS).unwrap();
+    assert_eq!(host.stream(7, 3, 5), 31);
+    // As many classes as there are.
+    assert_eq!(host.stream(7, 9, 5), 31);
+    assert!(host.arrive(0, 30, 5, 100));
+    assert_eq!(host.stream(7, 1, 5), 30);
+    assert_eq!(host.stream(7, 2, 5), 30);
+    // Less urgent, of another flow, or to another destination.
+    assert_eq!(host.stream(7, 3, 5), 31);
+    assert_eq!(host.stream(7, 1, 6), 29);
+    assert_eq!(host.stream(8, 1, 5), 33);
+    host.clear();
+    assert_eq!(host.stream(7, 1, 5), 29);
 }
 
 #[test]
@@ -453,10 +643,10 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
         limit: 100_000,
         ..TERMS
     };
-    let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, terms).unwrap();
+    let mut host = Host::<Heap>::new(SHAPE, 1, terms).unwrap();
     let packets = 70_000;
     for _ in 0..packets {
-        assert!(host.arrive(1_000_000, 7, CAPACITY));
+        assert!(host.arrive(1_000_000, 7, 0, CAPACITY));
     }
     assert_eq!(host.outstanding(), crate::fastpass::MAX_OUTSTANDING);
     let mut session = Session::<Heap>::new(ID, COUNT, TERMS.timeout).unwrap();
@@ -477,7 +667,11 @@ fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
             host.receive(now, &bytes[..len]);
         }
         now += TIMESLOT;
-        while let Next::Send(_) = host.next(now, |_| (sent < packets).then_some(CAPACITY)) {
+        let head = Head {
+            cost: CAPACITY,
+            rank: 0,
+        };
+        while let Next::Send(..) = host.next(now, |_, _| (sent < packets).then_some(head)) {
             sent += 1;
         }
         assert!(now < 1_000_000 + 2 * packets * TIMESLOT, "{sent} sent");
@@ -493,7 +687,10 @@ fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for(
     }
     world.pass(world.now + 15 * TIMESLOT);
     world.host.clear();
-    let left = world.waiting.remove(&7).map_or(0, |waiting| waiting.len());
+    let left = world
+        .waiting
+        .remove(&(7, 0))
+        .map_or(0, |waiting| waiting.len());
     assert!(left > 0);
     for _ in 0..30 {
         world.arrive(9, CAPACITY);
@@ -506,14 +703,16 @@ fn what_is_cleared_leaves_its_timeslots_unused_and_what_comes_then_is_asked_for(
 
 #[test]
 fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
-    let mut host = Host::<Heap>::new(ID, COUNT, 0, 1, TERMS).unwrap();
-    assert!(!host.arrive(0, COUNT, 84));
+    let mut host = Host::<Heap>::new(SHAPE, 1, TERMS).unwrap();
+    assert!(!host.arrive(0, COUNT, 0, 84));
     for _ in 0..TERMS.limit {
-        assert!(host.arrive(0, 7, 84));
+        assert!(host.arrive(0, 7, 0, 84));
     }
-    assert!(!host.arrive(0, 7, 84));
-    assert!(host.arrive(0, 8, 84));
-    assert_eq!(host.counters().full, 2);
+    assert!(!host.arrive(0, 7, 0, 84));
+    assert!(host.arrive(0, 8, 0, 84));
+    // Nor is there room in a bin that a stream has not.
+    assert!(!host.arrive(0, 8, Order::Fifo.bins(), 84));
+    assert_eq!(host.counters().full, 3);
 }
 
 /// Whatever the options, and however long it takes to say something: a round is what was due when
@@ -529,9 +728,14 @@ fn a_round_ends_however_long_it_takes() {
                 report: 10_000,
                 ..TERMS
             };
-            let mut host = Host::<Heap>::new(ID, MANY, paths, 1, terms).unwrap();
+            let shape = Shape {
+                endpoints: MANY,
+                paths,
+                ..SHAPE
+            };
+            let mut host = Host::<Heap>::new(shape, 1, terms).unwrap();
             for destination in 0..destinations {
-                assert!(host.arrive(1_000_000, destination, CAPACITY));
+                assert!(host.arrive(1_000_000, destination, 0, CAPACITY));
             }
             // Nobody answers.
             let (mut now, mut bytes) = (1_000_000, [0; MAX_SIZE]);

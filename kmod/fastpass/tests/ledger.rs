@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use weft_mechanisms::fastpass::frame::{Entry, ENTRIES, MAX_SIZE};
-use weft_mechanisms::fastpass::host::{Host, Terms};
+use weft_mechanisms::fastpass::host::{Host, Shape, Terms};
 use weft_mechanisms::fastpass::ledger::{Ledger, ROUNDS};
+use weft_mechanisms::fastpass::queues::Order;
 use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
@@ -171,10 +172,19 @@ const TERMS: Terms = Terms {
     limit: 10,
     late: 100,
     gather: 0,
+    hold: 0,
     interval: 100,
     timeout: 1000,
     skew: 7,
     report: 5000,
+};
+
+const SHAPE: Shape = Shape {
+    id: 1,
+    endpoints: 4,
+    paths: 2,
+    classes: 1,
+    order: Order::Fifo,
 };
 
 #[derive(Default)]
@@ -223,13 +233,13 @@ fn exchange(
 
 #[test]
 fn a_host_reports_under_its_session_and_not_before_it_has_one() {
-    let mut host = Host::<Heap>::new(1, 4, 2, 5, TERMS).unwrap();
+    let mut host = Host::<Heap>::new(SHAPE, 5, TERMS).unwrap();
     let mut session = Session::new(1, 4, 1000).unwrap();
     let mut heard = Heard::default();
     host.arrived(10_000, 3, 1, Some(4));
     assert_eq!(host.next_poll(), None);
     // It asks for a timeslot, and so comes to know the arbiter.
-    assert!(host.arrive(10_000, 2, 500));
+    assert!(host.arrive(10_000, 2, 0, 500));
     for now in [10_000, 10_100, 10_200] {
         exchange(&mut host, &mut session, now, &mut heard);
     }
@@ -264,10 +274,10 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
 
 #[test]
 fn who_forges_a_report_is_not_heeded() {
-    let mut host = Host::<Heap>::new(1, 4, 2, 5, TERMS).unwrap();
+    let mut host = Host::<Heap>::new(SHAPE, 5, TERMS).unwrap();
     let mut session = Session::<Heap>::new(1, 4, 1000).unwrap();
     let mut heard = Heard::default();
-    assert!(host.arrive(10_000, 2, 500));
+    assert!(host.arrive(10_000, 2, 0, 500));
     exchange(&mut host, &mut session, 10_000, &mut heard);
     let mut bytes = [0; MAX_SIZE];
     let head = weft_mechanisms::fastpass::frame::Head {

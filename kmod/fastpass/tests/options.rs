@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use weft_mechanisms::common::nla::{Refusal, RefusalKind};
 use weft_mechanisms::common::options::Configuration as _;
 use weft_mechanisms::fastpass::options::{attr, Config, Options};
+use weft_mechanisms::fastpass::queues::Order;
 use weft_mechanisms::fastpass::stats::Stats;
 use weft_mechanisms::fastpass::KIND;
 
@@ -46,6 +47,10 @@ fn everything() -> Options {
         report: Some(10_012),
         gather: Some(21),
         small_queue: Some(22),
+        hold: Some(23),
+        order: Some(Order::Rank),
+        classes: Some(3),
+        urgent: Some(26),
     }
 }
 
@@ -74,6 +79,10 @@ fn the_numbers_of_the_netlink_interface_never_change() {
         (20, &10_012_u64.to_ne_bytes()),
         (21, &21_u64.to_ne_bytes()),
         (22, &22_u64.to_ne_bytes()),
+        (23, &23_u64.to_ne_bytes()),
+        (24, &[2]),
+        (25, &3_u32.to_ne_bytes()),
+        (26, &26_u32.to_ne_bytes()),
     ]);
     assert_eq!(written(|message| everything().put(message)), expected);
     let config = Config::new(&everything()).unwrap();
@@ -337,6 +346,32 @@ fn what_is_out_of_range_is_refused_by_its_sentence() {
 }
 
 #[test]
+fn a_class_has_eight_times_the_ranks_of_the_one_before_it() {
+    let config = |classes, urgent| {
+        let options = Options {
+            classes: Some(classes),
+            urgent: Some(urgent),
+            ..needed()
+        };
+        Config::new(&options).unwrap()
+    };
+    let four = config(4, 1000);
+    let ranks = [0, 999, 1000, 7999, 8000, 63_999, 64_000, u32::MAX];
+    assert_eq!(ranks.map(|rank| four.class(rank)), [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(
+        ranks.map(|rank| config(2, 1000).class(rank)).iter().max(),
+        Some(&1)
+    );
+    assert_eq!(ranks.map(|rank| config(1, 1).class(rank)), [0; 8]);
+    let wide = config(4, u32::MAX);
+    assert_eq!(
+        [0, u32::MAX - 1, u32::MAX].map(|rank| wide.class(rank)),
+        [0, 0, 1]
+    );
+    assert_eq!(Config::new(&needed()).unwrap().class(u32::MAX), 0);
+}
+
+#[test]
 fn a_small_queue_covers_its_time() {
     let shift = |small_queue| {
         let small_queue = Some(small_queue);
@@ -376,6 +411,8 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         report: Some(10_006),
         gather: Some(7),
         small_queue: Some(8),
+        hold: Some(9),
+        urgent: Some(10),
         ..Options::default()
     };
     let changed = Config {
@@ -387,11 +424,13 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change() {
         report: 10_006,
         gather: 7,
         small_queue: 8,
+        hold: 9,
+        urgent: 10,
         ..config
     };
     assert_eq!(config.updated(&allowed), Ok(changed));
     let sentence =
-        c"Only limit, late, gather, interval, timeout, skew, report and smallqueue can be changed";
+        c"Only limit, late, gather, interval, timeout, skew, report, smallqueue, hold and urgent can be changed";
     let other = Options {
         timeslot: Some(1),
         ..Options::default()

@@ -13,7 +13,7 @@
 
 use weft_mechanisms::fastpass::address::Addresses;
 
-use crate::{Invalid, MAX_BATCH, MAX_ENDPOINTS};
+use crate::{Allocator, Invalid, MAX_BATCH, MAX_ENDPOINTS, check};
 
 /// How many timeslots later than a packet to a host of the same switch others are at their
 /// receiver's link.
@@ -44,6 +44,7 @@ pub(crate) fn groups(addresses: &Addresses, size: u32) -> Vec<u16> {
 pub struct Free {
     pub(crate) to_send: [u64; MAX_ENDPOINTS],
     pub(crate) to_receive: [u64; MAX_ENDPOINTS],
+    endpoints: usize,
     batch: usize,
     ways: Option<Ways>,
     reserved: Option<Reserved>,
@@ -99,14 +100,21 @@ struct Ways {
 }
 
 impl Free {
-    pub(crate) fn new(batch: usize) -> Box<Self> {
-        Box::new(Self {
+    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`], and timeslots of a batch, 1 to [`MAX_BATCH`].
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::Endpoints`] and [`Invalid::Batch`].
+    pub fn new(endpoints: usize, batch: usize) -> Result<Box<Self>, Invalid> {
+        check(endpoints, batch)?;
+        Ok(Box::new(Self {
             to_send: [0; MAX_ENDPOINTS],
             to_receive: [0; MAX_ENDPOINTS],
+            endpoints,
             batch,
             ways: None,
             reserved: None,
-        })
+        }))
     }
 
     /// From the next batch on, packets take a timeslot of their receivers' links that is their lag
@@ -179,9 +187,10 @@ impl Free {
         }
     }
 
-    /// All `endpoints` are free in all timeslots of a batch, but for what was reserved, and for
-    /// what earlier batches have taken.
-    pub(crate) fn reset(&mut self, endpoints: usize) {
+    /// A batch begins: all endpoints are free in all its timeslots, except those that are reserved,
+    /// and those that earlier batches have taken.
+    pub fn begin(&mut self) {
+        let endpoints = self.endpoints;
         let all = u64::MAX >> (MAX_BATCH - self.batch);
         self.to_send[..endpoints].fill(all);
         self.to_receive[..endpoints].fill(all);
@@ -202,8 +211,15 @@ impl Free {
         }
     }
 
-    /// The batch is allocated: what it has taken of timeslots after it is kept.
-    pub(crate) fn close(&mut self) {
+    /// Allocates a whole batch by one allocator.
+    pub fn allocate(&mut self, allocator: &mut (impl Allocator + ?Sized)) {
+        self.begin();
+        allocator.allocate(self);
+        self.end();
+    }
+
+    /// The batch is allocated: what it has taken of timeslots after it stays taken.
+    pub fn end(&mut self) {
         let batch = self.batch;
         if let Some(ways) = &mut self.ways {
             let after = u64::MAX >> (MAX_BATCH - ways.lags.far as usize);

@@ -14,6 +14,9 @@
 //! - **allocation**: a timeslot given to a pair. In a timeslot an endpoint sends at most one
 //!   packet, and receives at most one: the timeslot's pairs are a **matching**, a maximal one: no
 //!   pair is left that has a demand and both its ends free.
+//! - **class**: how urgent a demand is, from 0, the most urgent, on. With several classes each has
+//!   an allocator, which is given what the more urgent ones leave of a batch. A destination and a
+//!   class are a **stream**. (Ours: the paper has none.)
 //! - **batch**: successive timeslots, up to 64, that are allocated together.
 //! - **path**: what a packet can take from its source's rack to its destination's, by one core
 //!   switch.
@@ -69,6 +72,9 @@ pub const MAX_ENDPOINTS: usize = 4096;
 /// Timeslots that a batch may have: a bit of a word for each.
 pub const MAX_BATCH: usize = 64;
 
+/// Classes of urgency that there may be.
+pub const MAX_CLASSES: u16 = 4;
+
 /// Timeslots that a pair may ask for while others of its are still to be served: what is beyond is
 /// for its endpoint to ask for later. At 10 Gbit/s it is what a link carries in 80 ms.
 pub const MAX_DEMAND: u32 = 65_535;
@@ -84,17 +90,15 @@ pub trait Allocator {
     /// Forgets what `source` has asked for and was not given.
     fn forget(&mut self, source: u16);
 
-    /// Allocates the next batch; [`Self::timeslot`] tells.
-    fn allocate(&mut self);
+    /// Allocates the next batch of what is left of it, between [`Free::begin`] and [`Free::end`];
+    /// [`Self::timeslot`] tells.
+    fn allocate(&mut self, free: &mut Free);
 
     /// The allocations of timeslot `index` of the batch, from 0; none if the batch is not as long.
     fn timeslot(&self, index: usize) -> &[Allocation];
 
     /// Timeslots of a batch.
     fn batch(&self) -> usize;
-
-    /// What of the next batches may be given to whom.
-    fn free(&mut self) -> &mut Free;
 }
 
 /// Why nobody can be given what was asked for.
@@ -117,6 +121,8 @@ pub enum Invalid {
     Batch,
     /// A longer way has no shorter lag.
     Lags,
+    /// Classes are 1 to [`MAX_CLASSES`].
+    Classes,
     /// Racks are 1 to [`paths::MAX_RACKS`].
     Racks,
     /// Paths, times the packets that each takes of a rack's in a timeslot, are 1 to
@@ -151,6 +157,21 @@ impl Allocation {
     #[inline]
     pub fn destination(self) -> u16 {
         (self.0 >> 12) as u16 % MAX_ENDPOINTS as u16
+    }
+
+    /// The same, with a class in the place of what was left of its demand.
+    pub(crate) fn of_class(self, class: u16) -> Self {
+        Self::new(self.source(), self.destination(), class)
+    }
+
+    /// The stream that it is of, where an endpoint has so many classes of urgency. Without classes
+    /// nobody has set one.
+    #[inline]
+    pub(crate) fn stream(self, classes: u16) -> u16 {
+        match classes {
+            0 | 1 => self.destination(),
+            _ => self.destination() * classes + u16::from(self.left()),
+        }
     }
 
     #[inline]

@@ -50,7 +50,6 @@ pub struct MaxMin {
     sweep: usize,
     /// The next batch's first timeslot. Numbers begin with [`HORIZON`].
     next: u64,
-    free: Box<Free>,
     /// The last one is the order in which the next batch begins.
     rows: Rows,
     /// How that is divided.
@@ -193,7 +192,6 @@ impl MaxMin {
             pairs: vec![Pair::idle(0); endpoints * endpoints],
             sweep: 0,
             next: HORIZON,
-            free: Free::new(batch),
             rows: Rows::new(endpoints, batch),
             runs: Vec::new(),
             newcomers: Newcomers::new(),
@@ -229,7 +227,7 @@ impl MaxMin {
     }
 
     /// Asks all that wait, and newcomers.
-    fn ask_all<const LAGS: bool>(&mut self) {
+    fn ask_all<const LAGS: bool>(&mut self, free: &mut Free) {
         let (mut begin, mut new_begin, mut new) = (0, 0, 0);
         for index in 0..=self.waited_runs.len() {
             let run = self.waited_runs.get(index).copied();
@@ -239,7 +237,7 @@ impl MaxMin {
                 }
                 for &pair in &self.newcomers.sorted[new_begin..newcomers.end] {
                     let Rows { places, ends, .. } = &mut self.rows;
-                    give::<LAGS>(pair, &mut self.free, places, ends);
+                    give::<LAGS>(pair, free, places, ends);
                 }
                 self.close_run(newcomers.last);
                 new_begin = newcomers.end;
@@ -248,7 +246,7 @@ impl MaxMin {
             if let Some(run) = run {
                 for &pair in &self.waited[begin..run.end] {
                     let Rows { places, ends, .. } = &mut self.rows;
-                    give::<LAGS>(pair, &mut self.free, places, ends);
+                    give::<LAGS>(pair, free, places, ends);
                 }
                 self.close_run(run.last);
                 begin = run.end;
@@ -257,7 +255,7 @@ impl MaxMin {
     }
 
     /// Asks the pairs again that have been given the timeslot of this row.
-    fn ask_again<const LAGS: bool>(&mut self, row: usize) {
+    fn ask_again<const LAGS: bool>(&mut self, free: &mut Free, row: usize) {
         let taken = self.rows.taken(row);
         let Rows { places, ends, .. } = &mut self.rows;
         let places = &mut places[..];
@@ -275,15 +273,15 @@ impl MaxMin {
                 pair = Allocation::new(pair.source(), pair.destination(), more);
                 *known = Pair::waiting(more - u16::from(pair.left()));
             }
-            give::<LAGS>(pair, &mut self.free, places, ends);
+            give::<LAGS>(pair, free, places, ends);
         }
     }
 
     /// Asks all, until nobody has anything left, or nothing is left of the batch.
-    fn ask<const LAGS: bool>(&mut self) {
-        self.ask_all::<LAGS>();
+    fn ask<const LAGS: bool>(&mut self, free: &mut Free) {
+        self.ask_all::<LAGS>(free);
         for row in 0..self.batch {
-            self.ask_again::<LAGS>(row);
+            self.ask_again::<LAGS>(free, row);
             self.close_run(self.next + row as u64);
         }
     }
@@ -338,7 +336,7 @@ impl Allocator for MaxMin {
         ends[MAX_BATCH] = (order.start + kept) as u32;
     }
 
-    fn allocate(&mut self) {
+    fn allocate(&mut self, free: &mut Free) {
         self.newcomers.sort(self.next - HORIZON);
         let waited = &self.rows.places[self.rows.taken(MAX_BATCH)];
         self.waited.clear();
@@ -347,13 +345,11 @@ impl Allocator for MaxMin {
         self.runs.clear();
         self.rows
             .clear(self.waited.len() + self.newcomers.sorted.len());
-        self.free.reset(self.endpoints);
 
-        match self.free.has_lags() {
-            true => self.ask::<true>(),
-            false => self.ask::<false>(),
+        match free.has_lags() {
+            true => self.ask::<true>(free),
+            false => self.ask::<false>(free),
         }
-        self.free.close();
         self.next += self.batch as u64;
         self.sweep();
     }
@@ -365,10 +361,6 @@ impl Allocator for MaxMin {
     fn batch(&self) -> usize {
         self.batch
     }
-
-    fn free(&mut self) -> &mut Free {
-        &mut self.free
-    }
 }
 
 #[cfg(test)]
@@ -378,16 +370,17 @@ mod tests {
     #[test]
     fn a_timeslot_long_past_is_not_taken_for_a_recent_one() {
         let mut arbiter = MaxMin::new(3, 64).unwrap();
+        let mut free = Free::new(3, 64).unwrap();
         arbiter.request(1, 0, 1).unwrap();
-        arbiter.allocate();
+        free.allocate(&mut arbiter);
         // 2^31 timeslots in which nobody asks, or nearly.
         for _ in 0..2 {
             arbiter.next += (1 << 30) - 64;
-            arbiter.allocate();
+            free.allocate(&mut arbiter);
         }
         arbiter.request(1, 0, 1).unwrap();
         arbiter.request(2, 0, 1).unwrap();
-        arbiter.allocate();
+        free.allocate(&mut arbiter);
         // They are equals, and go as they came.
         let sources = [0, 1].map(|index| arbiter.timeslot(index)[0].source());
         assert_eq!(sources, [1, 2]);

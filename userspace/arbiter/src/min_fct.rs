@@ -30,7 +30,6 @@ const NONE: u32 = u32::MAX;
 pub struct MinFct {
     endpoints: usize,
     batch: usize,
-    free: Box<Free>,
     /// By source and destination: the number of its demand among `demands`.
     pairs: Vec<u32>,
     demands: Vec<Demand>,
@@ -81,7 +80,6 @@ impl MinFct {
         Ok(Self {
             endpoints,
             batch,
-            free: Free::new(batch),
             pairs: vec![NONE; endpoints * endpoints],
             demands: Vec::new(),
             unused: Vec::new(),
@@ -129,7 +127,7 @@ impl MinFct {
     }
 
     /// Gives a pair what it needs of the timeslots in which both its ends are free.
-    fn give(&mut self, number: u32) {
+    fn give(&mut self, free: &mut Free, number: u32) {
         let Demand {
             source,
             destination,
@@ -137,8 +135,8 @@ impl MinFct {
             ..
         } = self.demands[number as usize];
         let [from, to] = [source, destination].map(usize::from);
-        let lag = self.free.lag(source, destination);
-        let both = self.free.to_send[from] & (self.free.to_receive[to] >> lag);
+        let lag = free.lag(source, destination);
+        let both = free.to_send[from] & (free.to_receive[to] >> lag);
         if both == 0 {
             return;
         }
@@ -151,8 +149,8 @@ impl MinFct {
             *end += 1;
             rest &= rest - 1;
         }
-        self.free.to_send[from] ^= both ^ rest;
-        self.free.to_receive[to] ^= (both ^ rest) << lag;
+        free.to_send[from] ^= both ^ rest;
+        free.to_receive[to] ^= (both ^ rest) << lag;
         self.unlink(number);
         self.demands[number as usize].slots = left;
         if left > 0 {
@@ -223,8 +221,7 @@ impl Allocator for MinFct {
         }
     }
 
-    fn allocate(&mut self) {
-        self.free.reset(self.endpoints);
+    fn allocate(&mut self, free: &mut Free) {
         self.rows.clear(0);
         for word in 0..self.filled.len() {
             // What is given something goes to a list that has been passed, or behind the last of
@@ -237,7 +234,7 @@ impl Allocator for MinFct {
                 let mut number = first;
                 loop {
                     let behind = self.demands[number as usize].behind;
-                    self.give(number);
+                    self.give(free, number);
                     if number == last {
                         break;
                     }
@@ -245,7 +242,6 @@ impl Allocator for MinFct {
                 }
             }
         }
-        self.free.close();
     }
 
     fn timeslot(&self, index: usize) -> &[Allocation] {
@@ -254,9 +250,5 @@ impl Allocator for MinFct {
 
     fn batch(&self) -> usize {
         self.batch
-    }
-
-    fn free(&mut self) -> &mut Free {
-        &mut self.free
     }
 }

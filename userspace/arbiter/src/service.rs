@@ -53,6 +53,8 @@ pub struct Settings {
     pub ways: Ways,
     /// Who gets a timeslot first.
     pub policy: Policy,
+    /// Classes of urgency, 1 to [`MAX_CLASSES`](crate::MAX_CLASSES): endpoints ask for streams.
+    pub classes: u16,
     /// Timeslots that are allocated together.
     pub batch: usize,
     /// Length of a timeslot, not 0.

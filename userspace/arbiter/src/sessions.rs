@@ -138,11 +138,11 @@ struct Ask<'a> {
 }
 
 impl Demands for Ask<'_> {
-    fn request(&mut self, destination: u16, slots: u32) -> bool {
+    fn request(&mut self, stream: u16, slots: u32) -> bool {
         let Ok(few) = u16::try_from(slots) else {
             return false;
         };
-        let is_taken = self.stages.request(self.source, destination, few);
+        let is_taken = self.stages.request(self.source, stream, few);
         *self.wanted += match is_taken {
             true => u64::from(slots),
             false => 0,
@@ -195,7 +195,8 @@ impl Sessions {
         let count = settings.addresses.count() as u16;
         let Secret([seed, _]) = secret;
         let peers = (0..count).map(|endpoint| {
-            let Ok(session) = Session::new(endpoint, count, settings.timeout);
+            let streams = count.saturating_mul(settings.classes);
+            let Ok(session) = Session::new(endpoint, streams, settings.timeout);
             Peer {
                 session,
                 port: 0,
@@ -414,7 +415,7 @@ impl Sessions {
         let mut pathless = timeslot.pathless.iter().peekable();
         let packets = timeslot.packets.iter().zip(timeslot.paths);
         for (place, (packet, path)) in packets.enumerate() {
-            let (source, destination) = (packet.source(), packet.destination());
+            let (source, stream) = (packet.source(), packet.stream(self.settings.classes));
             if pathless.next_if_eq(&&place).is_some() {
                 self.counters.pathless += 1;
                 continue;
@@ -427,7 +428,7 @@ impl Sessions {
             let peer = &mut self.peers[usize::from(source)];
             self.wanted -= 1;
             peer.wanted -= 1;
-            let mut given = peer.session.give(timeslot.number, destination, *path);
+            let mut given = peer.session.give(timeslot.number, stream, *path);
             if !given {
                 // The packet under way is full, if there is one.
                 tell(
@@ -438,7 +439,7 @@ impl Sessions {
                     (&mut self.counters, &mut self.debts[0]),
                     send,
                 );
-                given = peer.session.give(timeslot.number, destination, *path);
+                given = peer.session.give(timeslot.number, stream, *path);
             }
             self.counters.unwanted += u64::from(!given);
             if given && !peer.is_listed {

@@ -9,7 +9,7 @@
 use crate::fabric::Component;
 use crate::routes::Routes;
 use crate::service::{Policy, Settings};
-use crate::{Allocation, Allocator, Invalid, max_min::MaxMin, min_fct::MinFct};
+use crate::{Allocation, Allocator, Free, Invalid, MAX_CLASSES, max_min::MaxMin, min_fct::MinFct};
 
 /// Which batch is to be allocated.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,10 +54,10 @@ pub struct Timeslot<'a> {
 
 /// Allocation and path selection, as sessions see them.
 pub trait Stages: Send {
-    /// `slots` more timeslots from `source` to `destination` are wanted. Whether they will be
-    /// given: otherwise the endpoint asks again. Whoever asks sees to it that no pair waits for
-    /// more than [`MAX_DEMAND`](crate::MAX_DEMAND).
-    fn request(&mut self, source: u16, destination: u16, slots: u16) -> bool;
+    /// `slots` more timeslots from `source` for a stream are wanted. Whether they will be given:
+    /// otherwise the endpoint asks again. Whoever asks sees to it that no pair waits for more than
+    /// [`MAX_DEMAND`](crate::MAX_DEMAND).
+    fn request(&mut self, source: u16, stream: u16, slots: u16) -> bool;
 
     /// Forgets what `source` has asked for and was not given.
     fn forget(&mut self, source: u16);
@@ -92,7 +92,11 @@ pub trait Stages: Send {
 
 /// The stage that gives timeslots.
 pub(crate) struct Allocating {
-    allocator: Box<dyn Allocator + Send>,
+    free: Box<Free>,
+    /// By class, the most urgent first.
+    classes: Vec<Box<dyn Allocator + Send>>,
+    /// The timeslots of the last batch, of all classes, if there are several.
+    timeslots: Vec<Vec<Allocation>>,
 }
 
 impl Allocating {
@@ -101,50 +105,86 @@ impl Allocating {
     /// If there can be none like that.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
         let Settings {
-            addresses, batch, ..
+            addresses,
+            batch,
+            classes,
+            ..
         } = settings;
         let endpoints = addresses.count() as usize;
-        let mut allocator: Box<dyn Allocator + Send> = match settings.policy {
-            Policy::MaxMin => Box::new(MaxMin::new(endpoints, *batch)?),
-            Policy::MinFct => Box::new(MinFct::new(endpoints, *batch)?),
-        };
-        allocator.free().set_lags(addresses, settings.lags)?;
+        let mut free = Free::new(endpoints, *batch)?;
+        free.set_lags(addresses, settings.lags)?;
         if settings
             .own
             .is_some_and(|own| usize::from(own) >= endpoints)
         {
             return Err(Invalid::Endpoints);
         }
-        Ok(Self { allocator })
+        if !(1..=MAX_CLASSES).contains(classes) {
+            return Err(Invalid::Classes);
+        }
+        let allocator = |_| -> Result<Box<dyn Allocator + Send>, Invalid> {
+            Ok(match settings.policy {
+                Policy::MaxMin => Box::new(MaxMin::new(endpoints, *batch)?),
+                Policy::MinFct => Box::new(MinFct::new(endpoints, *batch)?),
+            })
+        };
+        Ok(Self {
+            free,
+            classes: (0..*classes).map(allocator).collect::<Result<_, _>>()?,
+            timeslots: vec![Vec::new(); *batch],
+        })
     }
 
-    pub(crate) fn request(&mut self, source: u16, destination: u16, slots: u16) -> bool {
-        self.allocator.request(source, destination, slots).is_ok()
+    pub(crate) fn request(&mut self, source: u16, stream: u16, slots: u16) -> bool {
+        let count = self.classes.len() as u16;
+        let (destination, class) = (stream / count, stream % count);
+        let class = &mut self.classes[usize::from(class)];
+        class.request(source, destination, slots).is_ok()
     }
 
     /// A packet that has no path is wanted again.
-    pub(crate) fn take_back(&mut self, source: u16, destination: u16) {
+    pub(crate) fn take_back(&mut self, source: u16, stream: u16) {
         // There is room for it: it was wanted before.
-        let is_taken = self.request(source, destination, 1);
-        debug_assert!(is_taken, "{source} to {destination}");
+        let is_taken = self.request(source, stream, 1);
+        debug_assert!(is_taken, "{source} to {stream}");
     }
 
     pub(crate) fn forget(&mut self, source: u16) {
-        self.allocator.forget(source);
+        self.classes.iter_mut().for_each(|it| it.forget(source));
     }
 
     pub(crate) fn allocate(&mut self, order: &Order) {
-        let free = self.allocator.free();
-        free.skip(order.skipped);
+        self.free.skip(order.skipped);
         if let Some(reserved) = order.reserved {
-            free.reserve(reserved.endpoint, reserved.to_send, reserved.to_receive);
+            self.free
+                .reserve(reserved.endpoint, reserved.to_send, reserved.to_receive);
         }
-        self.allocator.allocate();
+        self.free.begin();
+        for class in &mut self.classes {
+            class.allocate(&mut self.free);
+        }
+        self.free.end();
+        if self.classes.len() == 1 {
+            return;
+        }
+        for (index, timeslot) in self.timeslots.iter_mut().enumerate() {
+            timeslot.clear();
+            for (number, class) in self.classes.iter().enumerate() {
+                let packets = class.timeslot(index).iter();
+                timeslot.extend(packets.map(|packet| packet.of_class(number as u16)));
+            }
+        }
     }
 
     /// The timeslots of the batch that was allocated last.
     pub(crate) fn timeslots(&self) -> impl Iterator<Item = &[Allocation]> {
-        (0..self.allocator.batch()).map(|index| self.allocator.timeslot(index))
+        self.timeslots
+            .iter()
+            .enumerate()
+            .map(|(index, all)| match &self.classes[..] {
+                [only] => only.timeslot(index),
+                _ => all,
+            })
     }
 }
 
@@ -159,8 +199,10 @@ pub struct OneThread {
     routes: Routes,
     /// The first timeslot of a batch that is allocated and not given out.
     first: Option<u64>,
-    /// Packets of a batch that are to wait.
+    /// Packets of a batch that are to wait: their sources and streams.
     waiting: Vec<(u16, u16)>,
+    /// Classes of urgency.
+    classes: u16,
 }
 
 impl OneThread {
@@ -173,13 +215,14 @@ impl OneThread {
             routes: selecting(settings)?,
             first: None,
             waiting: Vec::new(),
+            classes: settings.classes,
         })
     }
 }
 
 impl Stages for OneThread {
-    fn request(&mut self, source: u16, destination: u16, slots: u16) -> bool {
-        self.allocating.request(source, destination, slots)
+    fn request(&mut self, source: u16, stream: u16, slots: u16) -> bool {
+        self.allocating.request(source, stream, slots)
     }
 
     fn forget(&mut self, source: u16) {
@@ -208,7 +251,7 @@ impl Stages for OneThread {
             let pathless = self.routes.waiting();
             self.waiting.extend(pathless.iter().map(|place| {
                 let packet = packets[*place];
-                (packet.source(), packet.destination())
+                (packet.source(), packet.stream(self.classes))
             }));
             give(Timeslot {
                 number,
@@ -218,8 +261,8 @@ impl Stages for OneThread {
                 is_over: &[],
             });
         }
-        for (source, destination) in self.waiting.drain(..) {
-            self.allocating.take_back(source, destination);
+        for (source, stream) in self.waiting.drain(..) {
+            self.allocating.take_back(source, stream);
         }
     }
 }

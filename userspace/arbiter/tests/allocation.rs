@@ -8,7 +8,7 @@ use naive::{Naive, Policy};
 use proptest::prelude::*;
 use weft_arbiter::max_min::{HORIZON, MaxMin};
 use weft_arbiter::min_fct::MinFct;
-use weft_arbiter::{Allocator, Invalid, MAX_BATCH, MAX_DEMAND, MAX_ENDPOINTS, Refused};
+use weft_arbiter::{Allocator, Free, Invalid, MAX_BATCH, MAX_DEMAND, MAX_ENDPOINTS, Refused};
 
 fn make(policy: Policy, endpoints: usize, batch: usize) -> Result<Box<dyn Allocator>, Invalid> {
     Ok(match policy {
@@ -20,6 +20,7 @@ fn make(policy: Policy, endpoints: usize, batch: usize) -> Result<Box<dyn Alloca
 /// An allocator and the model.
 struct Both {
     real: Box<dyn Allocator>,
+    free: Box<Free>,
     naive: Naive,
     given: usize,
 }
@@ -28,6 +29,7 @@ impl Both {
     fn new(policy: Policy, endpoints: u16, batch: usize) -> Self {
         Self {
             real: make(policy, endpoints.into(), batch).unwrap(),
+            free: Free::new(endpoints.into(), batch).unwrap(),
             naive: Naive::new(policy, endpoints, batch),
             given: 0,
         }
@@ -42,7 +44,7 @@ impl Both {
     /// A batch, as the model says.
     fn allocate(&mut self) -> Vec<Vec<(u16, u16)>> {
         let mut expected = self.naive.allocate();
-        self.real.allocate();
+        self.free.allocate(&mut *self.real);
         for (index, expected) in expected.iter_mut().enumerate() {
             // In a timeslot there is no order.
             expected.sort();
@@ -298,5 +300,72 @@ fn what_cannot_be_is_refused() {
         assert_eq!(refused(2, 0), Some(Invalid::Batch));
         assert_eq!(refused(2, MAX_BATCH + 1), Some(Invalid::Batch));
         assert_eq!(refused(2, 1), None);
+    }
+}
+
+/// Pairs of a timeslot, sorted.
+fn pairs(arbiter: &dyn Allocator, index: usize) -> Vec<(u16, u16)> {
+    let packets = arbiter.timeslot(index).iter();
+    let mut pairs: Vec<_> = packets.map(|it| (it.source(), it.destination())).collect();
+    pairs.sort();
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_class_is_served_as_if_there_were_no_less_urgent_one_and_that_gets_what_is_left(
+        policy in prop_oneof![Just(Policy::MaxMin), Just(Policy::MinFct)],
+        endpoints in 2..30_u16,
+        batch in 1..MAX_BATCH,
+        events in prop::collection::vec((event(29), prop::bool::ANY), 0..100),
+    ) {
+        let n = usize::from(endpoints);
+        let mut alone = Both::new(policy, endpoints, batch);
+        let mut urgent = make(policy, n, batch).unwrap();
+        let mut other = make(policy, n, batch).unwrap();
+        let mut free = Free::new(n, batch).unwrap();
+        let mut left = vec![0_i64; n * n];
+        for (event, is_urgent) in events {
+            match event {
+                Event::Request(from, to, slots) if is_urgent => {
+                    let _ = urgent.request(from, to, slots);
+                    let _ = alone.request(from, to, slots);
+                }
+                Event::Request(from, to, slots) => {
+                    if other.request(from, to, slots).is_ok() {
+                        left[usize::from(from) * n + usize::from(to)] += i64::from(slots);
+                    }
+                }
+                _ => {
+                    let expected = alone.allocate();
+                    free.begin();
+                    urgent.allocate(&mut free);
+                    other.allocate(&mut free);
+                    free.end();
+                    for (index, expected) in expected.iter().enumerate() {
+                        let first = pairs(&*urgent, index);
+                        prop_assert_eq!(&first, expected);
+                        let second = pairs(&*other, index);
+                        let (mut sends, mut receives) = (vec![false; n], vec![false; n]);
+                        for (from, to) in first.iter().chain(&second) {
+                            let (from, to) = (usize::from(*from), usize::from(*to));
+                            prop_assert!(!sends[from] && !receives[to]);
+                            (sends[from], receives[to]) = (true, true);
+                        }
+                        for (from, to) in &second {
+                            left[usize::from(*from) * n + usize::from(*to)] -= 1;
+                        }
+                        // Nobody waits whose ends are both free.
+                        for (place, left) in left.iter().enumerate() {
+                            prop_assert!(*left >= 0);
+                            let is_free = !sends[place / n] && !receives[place % n];
+                            prop_assert!(*left == 0 || !is_free);
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use weft_arbiter::faults::Fault;
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::routes::{Routes, Ways};
 use weft_arbiter::service::{Secret, Service, Settings};
-use weft_arbiter::{Allocation, Allocator as _, Lags};
+use weft_arbiter::{Allocation, Allocator as _, Free, Lags};
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::endpoint::Endpoint;
 use weft_mechanisms::fastpass::frame::{ENTRIES, Entry, MAX_SIZE};
@@ -96,6 +96,7 @@ proptest! {
         };
         let count = addresses.count();
         let mut allocator = MaxMin::new(count as usize, 8).unwrap();
+        let mut free = Free::new(count as usize, 8).unwrap();
         for batch in 0..20 {
             for _ in 0..random.below(12 * u64::from(count)) {
                 let [from, to] = [(); 2].map(|()| random.below(count.into()) as u16);
@@ -103,7 +104,7 @@ proptest! {
                     allocator.request(from, to, 1 + random.below(3) as u16).unwrap();
                 }
             }
-            allocator.allocate();
+            free.allocate(&mut allocator);
             for index in 0..8 {
                 let packets = allocator.timeslot(index).to_vec();
                 routes.select(batch * 8 + index as u64, &packets);
@@ -352,13 +353,14 @@ fn who_has_to_wait_is_not_the_same_each_time() {
             };
             routes.avoid(&[link]);
             let mut allocator = MaxMin::new(16, 8).unwrap();
-            allocator.free().set_lags(&FAT_TREE, lags).unwrap();
+            let mut free = Free::new(16, 8).unwrap();
+            free.set_lags(&FAT_TREE, lags).unwrap();
             let mut came = [0; 2];
             for batch in 0..200 {
                 for (from, to) in [(0, one), (1, other)] {
                     allocator.request(from, to, 8).unwrap();
                 }
-                allocator.allocate();
+                free.allocate(&mut allocator);
                 for index in 0..8 {
                     let packets = allocator.timeslot(index).to_vec();
                     routes.select(batch * 8 + index as u64, &packets);

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::paths::{MAX_COLOURS, MAX_RACKS, Paths};
-use weft_arbiter::{Allocation, Allocator, Invalid, MAX_ENDPOINTS};
+use weft_arbiter::{Allocation, Allocator, Free, Invalid, MAX_ENDPOINTS};
 
 /// Racks as they are: endpoints, hosts of a rack, paths.
 type Shape = (usize, usize, usize);
@@ -32,7 +32,8 @@ fn matching(receivers: &[Option<usize>]) -> Vec<Allocation> {
             allocator.request(from as u16, to as u16, 1).unwrap();
         }
     }
-    allocator.allocate();
+    let mut free = Free::new(receivers.len().max(2), 1).unwrap();
+    free.allocate(&mut allocator);
     allocator.timeslot(0).to_vec()
 }
 

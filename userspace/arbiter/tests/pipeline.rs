@@ -38,6 +38,7 @@ struct World {
     random: Random,
     fabric: Fabric,
     batch: u64,
+    classes: u16,
     front: Front,
     drive: Drive,
     /// What each pair has asked for, in its source's session, and has not got.
@@ -73,6 +74,7 @@ impl World {
             random: Random(seed | 1 << 63),
             fabric: Fabric::new(&FAT_TREE, WAYS),
             batch: settings.batch as u64,
+            classes: settings.classes,
             front,
             drive,
             outstanding: HashMap::new(),
@@ -90,7 +92,8 @@ impl World {
     fn ask(&mut self) {
         let [from, to] = [(); 2].map(|()| self.random.below(HOSTS) as u16);
         let slots = 1 + self.random.below(30) as u16;
-        match self.front.request(from, to, slots) {
+        let class = self.random.below(self.classes.into()) as u16;
+        match self.front.request(from, to * self.classes + class, slots) {
             true => {
                 assert_ne!(from, to);
                 *self.outstanding.entry((from, to)).or_default() += u32::from(slots);
@@ -243,7 +246,8 @@ fn capacities() -> impl Strategy<Value = Capacities> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    (prop::bool::ANY, 1_usize..12).prop_map(|(is_fair, batch)| Settings {
+    (prop::bool::ANY, 1_u16..=3, 1_usize..12).prop_map(|(is_fair, classes, batch)| Settings {
+        classes,
         policy: match is_fair {
             true => Policy::MaxMin,
             false => Policy::MinFct,

@@ -610,6 +610,7 @@ fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
     let mut routes = Routes::new(&addresses, ways, Lags::default()).unwrap();
     let _ = Service::new(settings, SECRET).unwrap();
     let mut allocator = weft_arbiter::max_min::MaxMin::new(16, 1).unwrap();
+    let mut free = weft_arbiter::Free::new(16, 1).unwrap();
     let mut random = Random(3);
     for number in 0..500 {
         use weft_arbiter::Allocator as _;
@@ -619,7 +620,7 @@ fn where_a_rack_has_more_hosts_than_ways_links_take_equally_many() {
                 allocator.request(from, to, 1).unwrap();
             }
         }
-        allocator.allocate();
+        free.allocate(&mut allocator);
         let packets = allocator.timeslot(0).to_vec();
         let paths = routes.select(number, &packets);
         let mut loads = HashMap::new();

@@ -50,6 +50,10 @@ const NEEDED: Options = Options {
     report: None,
     gather: None,
     small_queue: None,
+    hold: None,
+    order: None,
+    classes: None,
+    urgent: None,
 };
 
 fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
@@ -74,6 +78,8 @@ fn what_is_said_and_what_is_not_is_shown_again(_: &Context) -> Result<()> {
             report: Some(time.max(MIN_PERIOD)),
             gather: Some(time),
             small_queue: Some(time),
+            hold: Some(time),
+            urgent: Some(1),
             ..NEEDED
         };
         let shown = Config::parse(&FASTPASS.accepts(&mut port, &payload(&all))?);
@@ -196,7 +202,7 @@ fn what_was_agreed_upon_with_the_arbiter_does_not_change(_: &Context) -> Result<
     let before = FASTPASS.dumped(&mut port)?;
     let why = Why {
         errno: Errno::EINVAL,
-        message: "Only limit, late, gather, interval, timeout, skew, report and smallqueue can be changed",
+        message: "Only limit, late, gather, interval, timeout, skew, report, smallqueue, hold and urgent can be changed",
         attr: None,
     };
     let rate = attribute(attr::RATE, &1_250_001_u64.to_ne_bytes());

@@ -4,7 +4,7 @@
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;
-use weft_arbiter::{Allocator, MAX_BATCH};
+use weft_arbiter::{Allocator, Free, MAX_BATCH};
 
 use crate::Options;
 use crate::authors;
@@ -14,14 +14,14 @@ use crate::measure::{Row, TURNS, now};
 /// What allocates.
 enum Subject {
     Authors(authors::Allocation),
-    Ours(Box<dyn Allocator>),
+    Ours(Box<dyn Allocator>, Box<Free>),
 }
 
 impl Subject {
     fn batch(&self) -> usize {
         match self {
             Self::Authors(_) => authors::Allocation::BATCH,
-            Self::Ours(ours) => ours.batch(),
+            Self::Ours(ours, _) => ours.batch(),
         }
     }
 
@@ -34,12 +34,12 @@ impl Subject {
                 authors.allocate();
                 authors.given.iter().map(Vec::len).sum()
             }
-            Self::Ours(ours) => {
+            Self::Ours(ours, free) => {
                 for request in requests {
                     ours.request(request.source, request.destination, request.slots)
                         .expect("a request that can be");
                 }
-                ours.allocate();
+                free.allocate(&mut **ours);
                 (0..ours.batch())
                     .map(|index| ours.timeslot(index).len())
                     .sum()
@@ -60,12 +60,14 @@ fn subjects(nodes: usize, only: &str) -> Vec<(String, Subject)> {
     });
     for batch in [16, 32, 64] {
         add(format!("max-min {batch}"), &|| {
-            Subject::Ours(Box::new(MaxMin::new(nodes, batch).expect("valid")))
+            let free = Free::new(nodes, batch).expect("valid");
+            Subject::Ours(Box::new(MaxMin::new(nodes, batch).expect("valid")), free)
         });
     }
     for batch in [16, 64] {
         add(format!("min-fct {batch}"), &|| {
-            Subject::Ours(Box::new(MinFct::new(nodes, batch).expect("valid")))
+            let free = Free::new(nodes, batch).expect("valid");
+            Subject::Ours(Box::new(MinFct::new(nodes, batch).expect("valid")), free)
         });
     }
     subjects

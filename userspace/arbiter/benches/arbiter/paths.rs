@@ -4,7 +4,7 @@
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::paths::Paths;
-use weft_arbiter::{Allocation, Allocator, MAX_BATCH};
+use weft_arbiter::{Allocation, Allocator, Free, MAX_BATCH};
 
 use crate::Options;
 use crate::authors::{self, HOSTS, PATHS, Pair, RACKS};
@@ -31,6 +31,7 @@ fn matchings(options: &Options, nodes: usize, load: f64, timeslots: usize) -> Ve
     let warm_up = options.warm_up.next_multiple_of(MAX_BATCH);
     let requests = demands::draw(nodes, load, warm_up + timeslots, options.seed);
     let mut allocator = MaxMin::new(nodes, MAX_BATCH).expect("valid");
+    let mut free = Free::new(nodes, MAX_BATCH).expect("valid");
     let mut matchings = Vec::new();
     for (batch, requests) in requests.chunks(MAX_BATCH).enumerate() {
         for request in requests.iter().flatten() {
@@ -38,7 +39,7 @@ fn matchings(options: &Options, nodes: usize, load: f64, timeslots: usize) -> Ve
                 .request(request.source, request.destination, request.slots)
                 .expect("a request that can be");
         }
-        allocator.allocate();
+        free.allocate(&mut allocator);
         if batch * MAX_BATCH >= warm_up {
             matchings.extend((0..MAX_BATCH).map(|index| {
                 let ours = allocator.timeslot(index).to_vec();

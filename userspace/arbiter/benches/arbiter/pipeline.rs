@@ -112,6 +112,7 @@ pub(crate) fn settings(batch: usize) -> Settings {
             core: 1,
         },
         policy: Policy::MaxMin,
+        classes: 1,
         batch,
         // There is no clock, and nobody who is told anything.
         timeslot: 1,

@@ -54,11 +54,11 @@ impl AllocationStage {
         match self.orders.pop() {
             Ok(Message::Request {
                 source,
-                destination,
+                stream,
                 slots,
             }) => {
-                let is_taken = self.allocating.request(source, destination, slots);
-                assert!(is_taken, "{source} may not ask {slots} of {destination}");
+                let is_taken = self.allocating.request(source, stream, slots);
+                assert!(is_taken, "{source} may not ask {slots} for stream {stream}");
             }
             Ok(Message::Forget { source }) => {
                 self.allocating.forget(source);
@@ -75,7 +75,7 @@ impl AllocationStage {
         while let Ok(packet) = self.back.pop() {
             has_come_back = true;
             if packet.batch >= self.since[usize::from(packet.source)] {
-                self.allocating.take_back(packet.source, packet.destination);
+                self.allocating.take_back(packet.source, packet.stream);
             }
         }
         if has_come_back {

@@ -10,7 +10,7 @@ use crate::{Allocation, routes::Routes};
 pub(super) enum Message {
     Request {
         source: u16,
-        destination: u16,
+        stream: u16,
         slots: u16,
     },
     Forget {
@@ -25,7 +25,7 @@ pub(super) struct Pathless {
     /// The number of its batch.
     pub(super) batch: u64,
     pub(super) source: u16,
-    pub(super) destination: u16,
+    pub(super) stream: u16,
 }
 
 /// A batch on its way, and room for its packets that is used again.
@@ -62,7 +62,12 @@ impl Batch {
     }
 
     /// Chooses the paths; adds to `waiting` who has none.
-    pub(super) fn select(&mut self, routes: &mut Routes, waiting: &mut Vec<Pathless>) {
+    pub(super) fn select(
+        &mut self,
+        routes: &mut Routes,
+        classes: u16,
+        waiting: &mut Vec<Pathless>,
+    ) {
         let mut begin = 0;
         for (number, end) in (self.order.first..).zip(&self.packet_ends) {
             let packets = &self.packets[begin..*end];
@@ -73,7 +78,7 @@ impl Batch {
             waiting.extend(routes.waiting().iter().map(|place| Pathless {
                 batch: self.number,
                 source: packets[*place].source(),
-                destination: packets[*place].destination(),
+                stream: packets[*place].stream(classes),
             }));
         }
     }

@@ -20,6 +20,8 @@ const NOT_SAID: u64 = u64::MAX;
 /// and it waits for that.
 pub struct Front {
     endpoints: usize,
+    /// Classes of urgency.
+    classes: u16,
     /// In ns.
     timeslot: u64,
     lead: u64,
@@ -63,6 +65,7 @@ impl Front {
         let endpoints = settings.addresses.count() as usize;
         Self {
             endpoints,
+            classes: settings.classes,
             timeslot: settings.timeslot,
             lead: settings.lead,
             to_allocation,
@@ -116,14 +119,14 @@ impl Front {
 }
 
 impl Stages for Front {
-    fn request(&mut self, source: u16, destination: u16, slots: u16) -> bool {
-        if place(self.endpoints, source, destination).is_err() {
+    fn request(&mut self, source: u16, stream: u16, slots: u16) -> bool {
+        if place(self.endpoints, source, stream / self.classes).is_err() {
             return false;
         }
         self.say_forgotten();
         let request = Message::Request {
             source,
-            destination,
+            stream,
             slots,
         };
         let is_taken = self.since[usize::from(source)] != NOT_SAID && self.write(request);

@@ -14,6 +14,8 @@ use crate::stages::selecting;
 /// Path selection, between two rings.
 pub struct PathStage {
     routes: Routes,
+    /// Classes of urgency.
+    classes: u16,
     allocated: Consumer<Box<Batch>>,
     back: Sender<Pathless>,
     to_front: Sender<Box<Batch>>,
@@ -33,6 +35,7 @@ impl PathStage {
     ) -> Result<Self, Invalid> {
         Ok(Self {
             routes: selecting(settings)?,
+            classes: settings.classes,
             allocated,
             back,
             to_front,
@@ -81,7 +84,7 @@ impl PathStage {
         if let Some(avoided) = batch.avoided.take() {
             self.routes.avoid(&avoided);
         }
-        batch.select(&mut self.routes, &mut self.waiting);
+        batch.select(&mut self.routes, self.classes, &mut self.waiting);
         batch
     }
 }

@@ -10,7 +10,7 @@ use nix::sys::eventfd::EventFd;
 use weft_arbiter::pipeline::{Capacities, Pipeline};
 use weft_arbiter::service::{Secret, Service};
 use weft_arbiter::watch::{Change, Watch};
-use weft_arbiter::{Invalid, MAX_BATCH};
+use weft_arbiter::{Invalid, MAX_BATCH, MAX_CLASSES};
 
 use super::arguments::{Arguments, ns};
 use super::figures::{Faulty, Line};
@@ -25,6 +25,7 @@ fn service(arguments: &Arguments, bell: Option<&Arc<EventFd>>) -> Result<Service
         Invalid::Batch | Invalid::Lags => anyhow!(
             "--batch must be between 1 and {MAX_BATCH}, with the timeslots of four hops added to it"
         ),
+        Invalid::Classes => anyhow!("--classes must be between 1 and {MAX_CLASSES}"),
         Invalid::Paths => anyhow!(
             "--edge-ways and --core-ways: there must be a way, and at most 64 packets of a rack's, or of a pod's \
              at one switch, in a timeslot"

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
-use weft_arbiter::Lags;
 use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Policy, Settings};
+use weft_arbiter::{Lags, MAX_CLASSES};
 use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
 use weft_words::quantity;
@@ -81,6 +81,10 @@ pub(crate) struct Arguments {
     /// Who gets a timeslot first: who has waited longest, or who needs the fewest
     #[arg(long, value_enum, default_value_t = Order::MaxMin)]
     policy: Order,
+    /// Classes of urgency that hosts' packets have: the most urgent is given timeslots first. The
+    /// hosts' must be the same
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_CLASSES)))]
+    classes: u16,
     /// Length of a timeslot; the hosts' must be the same
     #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
     pub(crate) timeslot: Duration,
@@ -172,6 +176,7 @@ impl Arguments {
                 Order::MaxMin => Policy::MaxMin,
                 Order::MinFct => Policy::MinFct,
             },
+            classes: self.classes,
             batch: self.batch,
             timeslot: ns(self.timeslot),
             lead: ns(self.lead),

@@ -22,6 +22,7 @@ pub(crate) const SETTINGS: Settings = Settings {
     addresses: FAT_TREE,
     ways: WAYS,
     policy: Policy::MaxMin,
+    classes: 1,
     batch: 8,
     timeslot: TIMESLOT,
     lead: LEAD,

@@ -6,7 +6,7 @@
 
 use weft_arbiter::max_min::MaxMin;
 use weft_arbiter::min_fct::MinFct;
-use weft_arbiter::{Allocator, Lags, MAX_BATCH};
+use weft_arbiter::{Allocator, Free, Lags, MAX_BATCH};
 use weft_mechanisms::fastpass::address::Addresses;
 
 /// What was tried.
@@ -101,8 +101,9 @@ fn session(random: &mut Random, tried: &mut Tried) {
         0 => Box::new(MaxMin::new(endpoints as usize, batch).expect("valid")),
         _ => Box::new(MinFct::new(endpoints as usize, batch).expect("valid")),
     };
+    let mut free = Free::new(endpoints as usize, batch).expect("valid");
     if let Some(ways) = &ways {
-        let set = arbiter.free().set_lags(&ways.addresses, ways.lags);
+        let set = free.set_lags(&ways.addresses, ways.lags);
         set.expect("they fit a batch");
     }
     let lag = |from, to| ways.as_ref().map_or(0, |ways| ways.lag(from, to));
@@ -139,7 +140,7 @@ fn session(random: &mut Random, tried: &mut Tried) {
             let bits =
                 [0; 2].map(|_| random.0 >> random.below(64) & u64::MAX >> (MAX_BATCH - batch));
             let endpoint = random.below(endpoints) as u16;
-            arbiter.free().reserve(endpoint, bits[0], bits[1]);
+            free.reserve(endpoint, bits[0], bits[1]);
             if reserved.is_some_and(|(before, _)| before != endpoint) {
                 owed = 0;
             }
@@ -147,7 +148,7 @@ fn session(random: &mut Random, tried: &mut Tried) {
         }
         if random.below(20) == 0 {
             let gap = random.below(2 * longest as u64 + 70);
-            arbiter.free().skip(gap);
+            free.skip(gap);
             for _ in 0..gap.min(receives.len() as u64) {
                 receives.remove(0);
                 receives.push(0);
@@ -182,7 +183,7 @@ fn session(random: &mut Random, tried: &mut Tried) {
             }
             owed = owed.min(batch);
         }
-        arbiter.allocate();
+        free.allocate(&mut *arbiter);
         let is_free = |sends: &[u64], receives: &[u64], slot: usize, from: usize, to: usize| {
             sends[slot] >> from & 1 == 0 && receives[slot + lag(from, to)] >> to & 1 == 0
         };

@@ -187,8 +187,8 @@ fn the_fields_in_json_are_explained() {
     let config = fastpass::Config::new(&options).unwrap();
     let stats = [0; weft_mechanisms::fastpass::stats::Stats::SIZE];
     let counts = explained(&weft_mechanisms::fastpass::QDISC, &config, &[&stats]);
-    // 21 options, four of them addresses.
-    assert_eq!(counts, [25, 26]);
+    // 25 options, four of them addresses and one a word.
+    assert_eq!(counts, [30, 26]);
 
     let config = wire::Config {
         rate: 1,

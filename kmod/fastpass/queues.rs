@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Which packets a timeslot is for.
+//!
+//! The paper has a queue for each destination (§6.1) and leaves open which of its packets go first.
+//! The authors' client has a FIFO. All else here is ours.
+//!
+//! # Streams and bins
+//!
+//! A **stream** is what a host asks timeslots for: a destination, and a class of urgency where
+//! there are several. Stream `destination * classes + class` is told to the arbiter, and class 0 is
+//! the most urgent. A stream's packets wait in **bins**, each a FIFO: one for all, or one for each
+//! flow by its hash. One more is for TCP's pure acknowledgements.
+//!
+//! A timeslot is for one bin, and the first packets of it are sent, as many as fit: "it greedily
+//! sends packets while their total transmission time is less than the timeslot length" (§6.1). So
+//! how many timeslots a bin takes is known when its packets arrive: a packet either fits into what
+//! is left of the last timeslot, or begins another. A packet longer than a timeslot saves up as
+//! many as it needs, and is sent in the last of them.
+//!
+//! # Order
+//!
+//! | order | which bin has the timeslot |
+//! |---|---|
+//! | fifo | the only one |
+//! | drr  | the bins in turn. A turn is a timeslot and every timeslot is as long, so it is deficit round robin |
+//! | rank | the one whose first packet has the lowest rank |
+//!
+//! # Acknowledgements
+//!
+//! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot that acknowledgements
+//! take is not asked for before `hold` has passed, or it is full: so they share it.
+
+use crate::common::store::Store;
+
+/// Bins for flows that a stream has, unless it is a FIFO.
+pub const FLOWS: u32 = 16;
+
+/// What is shifted out of a product of 32 bits to leave a bin.
+const BIN_SHIFT: u32 = u32::BITS - FLOWS.ilog2();
+
+/// In which order a stream's flows are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As their packets came.
+    #[default]
+    Fifo,
+    /// In turn.
+    Drr,
+    /// The lowest rank first.
+    Rank,
+}
+
+crate::choice!(Order { Fifo, Drr, Rank });
+
+/// The words for [`Order`], in its order.
+pub const ORDERS: &[&str] = &["fifo", "drr", "rank"];
+
+impl Order {
+    /// Bins of a stream.
+    #[inline]
+    pub const fn bins(self) -> u32 {
+        self.acks().wrapping_add(1)
+    }
+
+    /// The bin of pure acknowledgements, the last one.
+    #[inline]
+    pub const fn acks(self) -> u32 {
+        match self {
+            Self::Fifo => 1,
+            Self::Drr | Self::Rank => FLOWS,
+        }
+    }
+
+    /// The bin of a flow's packets.
+    #[inline]
+    pub fn bin(self, hash: u32) -> u32 {
+        match self {
+            Self::Fifo => 0,
+            // The top bits of a product, as the hash's lower ones may be those of a queue or a
+            // path.
+            Self::Drr | Self::Rank => hash.wrapping_mul(0x9e37_79b1) >> BIN_SHIFT,
+        }
+    }
+}
+
+const _: () = assert!(FLOWS.is_power_of_two() && FLOWS < 32);
+
+/// The first packet of a bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What it takes of the link, in bytes.
+    pub cost: u32,
+    /// Its rank; a lower one is more urgent.
+    pub rank: u32,
+}
+
+/// The packets of a bin; others hold them.
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    packets: u32,
+    /// Timeslots that they take.
+    needed: u32,
+    /// What the last of these has left, in bytes.
+    room: u32,
+    /// Timeslots that its first packet, which is longer than one, has saved up.
+    saved: u32,
+}
+
+impl Bin {
+    const EMPTY: Self = Self {
+        packets: 0,
+        needed: 0,
+        room: 0,
+        saved: 0,
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    packets: u32,
+    /// Timeslots that all its bins take.
+    needed: u32,
+    /// Timeslots that are kept for it.
+    kept: u32,
+    /// Bins that are not empty, a bit for each.
+    filled: u32,
+    /// The bin that had the last timeslot.
+    last: u8,
+    /// Until when the last timeslot of its acknowledgements is not asked for.
+    held: Option<u64>,
+}
+
+impl Stream {
+    const EMPTY: Self = Self {
+        packets: 0,
+        needed: 0,
+        kept: 0,
+        filled: 0,
+        last: 0,
+        held: None,
+    };
+}
+
+/// What becomes of a packet that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// There is no room for it, or no such stream or bin.
+    Full,
+    /// It shares a timeslot with others.
+    Shares,
+    /// It needs another timeslot.
+    Needs,
+    /// It needs another timeslot, which is not asked for before this time.
+    Held(u64),
+}
+
+/// A timeslot begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing waits.
+    Wasted,
+    /// The first packet of a bin is longer than what it has saved up.
+    Saved,
+    /// A bin's packets are sent, so many bytes of them.
+    Open(u32, u32),
+}
+
+/// All streams of a host.
+pub struct Queues<S: Store> {
+    order: Order,
+    streams: S::Of<Stream>,
+    /// By stream, and by bin.
+    bins: S::Of<Bin>,
+}
+
+impl<S: Store> Queues<S> {
+    /// So many streams, all empty.
+    ///
+    /// # Errors
+    ///
+    /// No memory.
+    pub fn new(streams: usize, order: Order) -> Result<Self, S::Error> {
+        let bins = streams.wrapping_mul(order.bins() as usize);
+        Ok(Self {
+            order,
+            streams: S::allocate(streams, || Stream::EMPTY)?,
+            bins: S::allocate(bins, || Bin::EMPTY)?,
+        })
+    }
+
+    /// How many streams there are.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.streams.len() == 0
+    }
+
+    #[inline]
+    fn both(&mut self, stream: u16, bin: u32) -> Option<(&mut Stream, &mut Bin)> {
+        let bins = self.order.bins();
+        if bin >= bins {
+            return None;
+        }
+        let place = u32::from(stream).wrapping_mul(bins).wrapping_add(bin);
+        let stream = self.streams.get_mut(usize::from(stream))?;
+        Some((stream, self.bins.get_mut(place as usize)?))
+    }
+
+    /// A packet arrives that takes `cost` bytes, where a timeslot has `capacity` and a stream holds
+    /// `limit` packets. Acknowledgements are held for `hold` ns.
+    #[inline]
+    pub fn arrive(
+        &mut self,
+        now: u64,
+        (stream, bin): (u16, u32),
+        cost: u32,
+        (capacity, limit, hold): (u32, u32, u64),
+    ) -> Arrived {
+        let is_held = bin == self.order.acks() && hold > 0;
+        let Some((stream, queue)) = self.both(stream, bin) else {
+            return Arrived::Full;
+        };
+        if stream.packets >= limit {
+            return Arrived::Full;
+        }
+        stream.packets = stream.packets.wrapping_add(1);
+        stream.filled |= bit(bin);
+        queue.packets = queue.packets.wrapping_add(1);
+        if cost <= queue.room {
+            queue.room = queue.room.wrapping_sub(cost);
+            return Arrived::Shares;
+        }
+        let slots = slots(cost, capacity);
+        queue.needed = queue.needed.saturating_add(slots);
+        stream.needed = stream.needed.saturating_add(slots);
+        // What is left of several is nobody else's.
+        queue.room = match slots {
+            1 => capacity.saturating_sub(cost),
+            _ => 0,
+        };
+        if is_held && slots == 1 {
+            // The one before is full.
+            let until = now.saturating_add(hold);
+            stream.held = Some(until);
+            return Arrived::Held(until);
+        }
+        Arrived::Needs
+    }
+
+    /// Timeslots that a stream needs beside those that are kept for it.
+    #[inline]
+    pub fn missing(&self, stream: u16) -> u32 {
+        let stream = self.streams.get(usize::from(stream));
+        stream.map_or(0, |it| {
+            let held = u32::from(it.held.is_some());
+            it.needed.saturating_sub(it.kept.saturating_add(held))
+        })
+    }
+
+    /// The time for which a stream's acknowledgements are held, if it has not come. Otherwise they
+    /// are held no more.
+    pub fn release(&mut self, now: u64, stream: u16) -> Option<u64> {
+        let held = &mut self.streams.get_mut(usize::from(stream))?.held;
+        *held = held.filter(|until| *until > now);
+        *held
+    }
+
+    /// A timeslot is kept for a stream. Whether there is such a stream.
+    pub fn keep(&mut self, stream: u16) -> bool {
+        let Some(stream) = self.streams.get_mut(usize::from(stream)) else {
+            return false;
+        };
+        stream.kept = stream.kept.saturating_add(1);
+        true
+    }
+
+    /// A timeslot is kept for it no more.
+    #[inline]
+    pub fn unkeep(&mut self, stream: u16) {
+        if let Some(stream) = self.streams.get_mut(usize::from(stream)) {
+            stream.kept = stream.kept.saturating_sub(1);
+        }
+    }
+
+    /// A stream's timeslot begins. `first` is the first packet of a bin.
+    #[inline]
+    pub fn begin(
+        &mut self,
+        stream: u16,
+        capacity: u32,
+        first: &impl Fn(u16, u32) -> Option<Head>,
+    ) -> Begun {
+        let Some(bin) = self.choose(stream, first) else {
+            return Begun::Wasted;
+        };
+        let (Some((state, queue)), Some(head)) = (self.both(stream, bin), first(stream, bin))
+        else {
+            return Begun::Wasted;
+        };
+        state.last = bin as u8;
+        let used = queue.needed.min(1);
+        queue.needed = queue.needed.wrapping_sub(used);
+        state.needed = state.needed.saturating_sub(used);
+        let slots = queue.saved.saturating_add(1);
+        let room = slots.saturating_mul(capacity);
+        if head.cost > room {
+            queue.saved = slots;
+            return Begun::Saved;
+        }
+        Begun::Open(bin, room)
+    }
+
+    /// The bin that has the next timeslot.
+    #[inline]
+    fn choose(&mut self, stream: u16, first: &impl Fn(u16, u32) -> Option<Head>) -> Option<u32> {
+        let (order, acks) = (self.order, self.order.acks());
+        let (state, queue) = self.both(stream, acks)?;
+        let is_ripe = queue.needed > u32::from(state.held.is_some());
+        let flows = state.filled & !bit(acks);
+        if is_ripe || flows == 0 {
+            let is_there = state.filled & bit(acks) != 0;
+            if is_there && flows == 0 && !is_ripe {
+                // The timeslot is theirs, as nothing else waits.
+                state.held = None;
+            }
+            return is_there.then_some(acks);
+        }
+        match order {
+            Order::Fifo => Some(0),
+            Order::Drr => {
+                let after = flows & u32::MAX.wrapping_shl(u32::from(state.last).wrapping_add(1));
+                let next = if after == 0 { flows } else { after };
+                Some(next.trailing_zeros())
+            }
+            Order::Rank => {
+                let ranks = (0..acks).filter(|bin| flows & bit(*bin) != 0);
+                ranks.min_by_key(|bin| first(stream, *bin).map_or(u32::MAX, |head| head.rank))
+            }
+        }
+    }
+
+    /// What was not sent of an open timeslot needs another one.
+    pub fn miss(&mut self, stream: u16, bin: u32) {
+        if let Some((stream, queue)) = self.both(stream, bin) {
+            let more = queue.saved.saturating_add(1);
+            queue.saved = 0;
+            queue.needed = queue.needed.saturating_add(more);
+            stream.needed = stream.needed.saturating_add(more);
+        }
+    }
+
+    /// The first packet of a bin was sent. Whether more of it may be sent in the same timeslot.
+    #[inline]
+    pub fn sent(&mut self, stream: u16, bin: u32) -> bool {
+        let acks = self.order.acks();
+        let Some((stream, queue)) = self.both(stream, bin) else {
+            return false;
+        };
+        stream.packets = stream.packets.saturating_sub(1);
+        queue.packets = queue.packets.saturating_sub(1);
+        let was_saved = core::mem::take(&mut queue.saved) > 0;
+        if queue.packets == 0 {
+            // What comes next begins another timeslot.
+            stream.needed = stream.needed.saturating_sub(queue.needed);
+            stream.filled &= !bit(bin);
+            *queue = Bin::EMPTY;
+            if bin == acks {
+                stream.held = None;
+            }
+            return false;
+        }
+        !was_saved
+    }
+
+    /// A flow's packets keep their order where they become more urgent: the class in which the next
+    /// one is to wait, which is at least as urgent as `class` by its number. `base` is the
+    /// destination's first stream, of so many classes.
+    #[inline]
+    pub fn in_order(&self, base: u16, classes: u16, class: u16, bin: u32) -> u16 {
+        let waits = |class: &u16| {
+            let stream = self.streams.get(usize::from(base.wrapping_add(*class)));
+            stream.is_some_and(|it| it.filled & bit(bin) != 0)
+        };
+        let later = class.wrapping_add(1)..classes;
+        later.rev().find(waits).unwrap_or(class)
+    }
+
+    /// All packets are gone; what is kept for them stays.
+    pub fn clear(&mut self) {
+        for stream in self.streams.iter_mut() {
+            *stream = Stream {
+                kept: stream.kept,
+                ..Stream::EMPTY
+            };
+        }
+        self.bins.iter_mut().for_each(|bin| *bin = Bin::EMPTY);
+    }
+}
+
+/// A bin's bit, of the fewer than 32 that there are.
+#[inline]
+const fn bit(bin: u32) -> u32 {
+    1_u32.wrapping_shl(bin)
+}
+
+/// Timeslots that a packet takes which has none to itself yet.
+fn slots(cost: u32, capacity: u32) -> u32 {
+    let rounded_up = cost.saturating_add(capacity.saturating_sub(1));
+    rounded_up.checked_div(capacity).unwrap_or(1).max(1)
+}
