@@ -104,7 +104,7 @@ enum When {
 }
 
 /// Who sends to whom. It is read from, and written as, `uniform`, `permutation`, `intra-rack`,
-/// `all-to-one[:HOST]`, `FROM-TO`, or the path of a file.
+/// `all-to-one[:HOST]`, `without:HOST`, `FROM-TO`, or the path of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Any host to any other.
@@ -115,6 +115,8 @@ pub enum Pattern {
     IntraRack,
     /// All to this host; `None`: the first.
     AllToOne(Option<String>),
+    /// Any host to any other, except this one, which has no flows.
+    Without(String),
     /// `FROM-TO`: any host of a group to any of another, or one host.
     Between(String),
     /// Any pair of a file.
@@ -572,11 +574,14 @@ impl FromStr for Pattern {
             "all-to-one" => Self::AllToOne(None),
             _ => match text.strip_prefix("all-to-one:") {
                 Some(name) => Self::AllToOne(Some(name.to_owned())),
+                None if text.starts_with("without:") => {
+                    Self::Without(text.trim_start_matches("without:").to_owned())
+                }
                 None if is_file(text) => Self::List(text.to_owned()),
                 None if text.contains('-') => Self::Between(text.to_owned()),
                 None => {
                     return usage(format!(
-                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO or a file{}",
+                        "--pairs {text}: expected uniform, permutation, all-to-one[:hN], without:hN, intra-rack, FROM-TO or a file{}",
                         file_hint(text)
                     ));
                 }
@@ -593,6 +598,7 @@ impl fmt::Display for Pattern {
             Self::IntraRack => f.write_str("intra-rack"),
             Self::AllToOne(None) => f.write_str("all-to-one"),
             Self::AllToOne(Some(host)) => write!(f, "all-to-one:{host}"),
+            Self::Without(host) => write!(f, "without:{host}"),
             Self::Between(text) | Self::List(text) => f.write_str(text),
         }
     }
@@ -607,6 +613,15 @@ impl Pattern {
             Self::IntraRack => Pairs::intra_group(&racks(topology)),
             Self::AllToOne(None) => Pairs::all_to_one(hosts, 0),
             Self::AllToOne(Some(name)) => Pairs::all_to_one(hosts, host(topology, name)?),
+            Self::Without(name) => {
+                let idle = host(topology, name)?;
+                let others = || (0..hosts).filter(move |it| *it != idle);
+                let pairs = others().flat_map(|src| {
+                    let others = others().filter(move |dst| *dst != src);
+                    others.map(move |dst| (src, dst))
+                });
+                Pairs::listed(&self.to_string(), pairs.collect(), hosts)
+            }
             Self::Between(text) => {
                 let (senders, receivers) = between(topology, text)?;
                 let pairs = senders.iter().flat_map(|src| {
@@ -969,6 +984,7 @@ mod tests {
             "intra-rack",
             "all-to-one",
             "all-to-one:h3",
+            "without:h3",
             "left-right",
             "h1-rack0",
             "./mine",
@@ -977,6 +993,23 @@ mod tests {
             assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
         }
         assert!("everybody".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn a_host_without_flows_is_in_no_pair_and_all_others_are() {
+        let topology = topology::parse("rack:hosts=4").unwrap();
+        let on = |text: &str| text.parse::<Pattern>().unwrap().on(&topology, 1);
+        let mut pairs = on("without:h1").unwrap().all();
+        pairs.sort_by_key(|(pair, _)| *pair);
+        let expected = [(0, 2), (0, 3), (2, 0), (2, 3), (3, 0), (3, 2)];
+        let all: Vec<_> = pairs.iter().map(|(pair, _)| *pair).collect();
+        assert_eq!(all, expected);
+        assert!(
+            pairs
+                .iter()
+                .all(|(_, share)| (share - 1.0 / 6.0).abs() < 1e-12)
+        );
+        assert!(on("without:h9").is_err());
     }
 
     #[test]

@@ -39,8 +39,9 @@ pub(crate) struct Args {
     /// begins the next
     #[arg(long, default_value = "poisson")]
     arrivals: String,
-    /// Who sends to whom: uniform, permutation, all-to-one[:hN], intra-rack, FROM-TO of two
-    /// hosts or groups (left-right), or a file of lines SRC DST: hosts by name or by number from 0
+    /// Who sends to whom: uniform, permutation, all-to-one[:hN], without:hN (uniform, and hN has no
+    /// flows), intra-rack, FROM-TO of two hosts or groups (left-right), or a file of lines SRC DST:
+    /// hosts by name or by number from 0
     #[arg(long, default_value = "uniform")]
     pairs: String,
     /// Flows from a file of lines START_NS SRC DST SIZE (hosts by name or by number from 0) instead
