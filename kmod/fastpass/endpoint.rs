@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! An endpoint's end of the control protocol: what it has asked for, and what it was given.
 
-use super::frame::{encode, encode_report, Count, Entry, Frame, Head, Kind, MAX_SIZE, MOST};
+use super::frame::{encode, encode_report, Count, Entry, Frame, Head, Kind, ACK, MAX_SIZE, MOST};
 use super::marks::Marks;
 use super::{newer, FIRST, MAX_OUTSTANDING};
 use crate::common::store::Store;
@@ -27,6 +27,8 @@ pub struct Endpoint<S: Store> {
     speak: bool,
     /// When all unknown is said again.
     again: Option<u64>,
+    /// Until when acknowledgements wait for a request that takes them along; `None`: not decided.
+    acks_at: Option<u64>,
 }
 
 /// Totals, modulo 2^32.
@@ -101,6 +103,7 @@ impl<S: Store> Endpoint<S> {
             is_unconfirmed: false,
             speak: false,
             again: None,
+            acks_at: None,
         })
     }
 
@@ -155,11 +158,12 @@ impl<S: Store> Endpoint<S> {
 
     /// When [`poll`](Self::poll) has something to send, if nothing happens until then.
     pub fn next_poll(&self, now: u64) -> Option<u64> {
-        let acks = self.nonce.is_some() && !self.acks.is_empty();
-        if acks || self.speak || !self.requests.is_empty() {
+        if self.speak || !self.requests.is_empty() {
             return Some(now);
         }
-        self.again
+        let has_acks = self.nonce.is_some() && !self.acks.is_empty();
+        let acks_at = has_acks.then(|| self.acks_at.unwrap_or(now));
+        self.again.into_iter().chain(acks_at).min()
     }
 
     /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
@@ -170,25 +174,22 @@ impl<S: Store> Endpoint<S> {
             self.speak |= self.is_unconfirmed;
             self.again = None;
         }
-        let (kind, marks) = if self.speak || !self.requests.is_empty() {
+        let has_acks = self.nonce.is_some() && !self.acks.is_empty();
+        let kind = if self.speak || !self.requests.is_empty() {
             self.speak = false;
             self.again.get_or_insert(now.saturating_add(self.timeout));
-            (Kind::Request, &mut self.requests)
-        } else if self.nonce.is_some() && !self.acks.is_empty() {
-            (Kind::AckAlloc, &mut self.acks)
+            Kind::Request
+        } else if has_acks {
+            // The arbiter says again what is not acknowledged after a timeout.
+            let patience = self.timeout / 4;
+            let at = *self.acks_at.get_or_insert(now.saturating_add(patience));
+            if at > now {
+                return None;
+            }
+            Kind::AckAlloc
         } else {
             return None;
         };
-        let destinations = &self.destinations;
-        let counts = core::iter::from_fn(|| {
-            let destination = marks.take()?;
-            let state = destinations.get(usize::from(destination))?;
-            let total = match kind {
-                Kind::Request => state.asked,
-                _ => state.given,
-            };
-            Some(Count { destination, total })
-        });
         let head = Head {
             kind,
             endpoint: self.id,
@@ -196,7 +197,39 @@ impl<S: Store> Endpoint<S> {
         };
         // Nobody's nonce, so that the arbiter says its own.
         let nonce = self.nonce.unwrap_or(!self.cookie);
-        Some(encode(bytes, head, nonce, counts.take(MOST), &[]))
+        let Self {
+            destinations,
+            requests,
+            acks,
+            ..
+        } = self;
+        let state = |destination: u16| destinations.get(usize::from(destination)).copied();
+        let mut is_request = kind == Kind::Request;
+        let counts = core::iter::from_fn(|| {
+            if is_request {
+                if let Some(destination) = requests.take() {
+                    let total = state(destination)?.asked;
+                    return Some(Count { destination, total });
+                }
+                is_request = false;
+            }
+            if !has_acks {
+                return None;
+            }
+            let destination = acks.take()?;
+            let total = state(destination)?.given;
+            let flag = match kind {
+                Kind::Request => ACK,
+                _ => 0,
+            };
+            let destination = destination | flag;
+            Some(Count { destination, total })
+        });
+        let size = encode(bytes, head, nonce, counts.take(MOST), &[]);
+        if self.acks.is_empty() {
+            self.acks_at = None;
+        }
+        Some(size)
     }
 
     /// Writes a report of what was true at `time`, and says how many bytes it takes. `None` before
@@ -239,14 +272,12 @@ impl<S: Store> Endpoint<S> {
             Kind::Alloc => {
                 self.is_unconfirmed = false;
                 let lost = self.allocated(&frame, granted);
+                self.all_acknowledged(&frame, ACK);
                 Received::Heeded { lost }
             }
             Kind::AckRequest => {
                 self.is_unconfirmed = false;
-                frame.counts().for_each(|count| self.acknowledged(count));
-                if self.unknown.is_empty() {
-                    self.again = None;
-                }
+                self.all_acknowledged(&frame, 0);
                 Received::Heeded { lost: 0 }
             }
         }
@@ -259,6 +290,7 @@ impl<S: Store> Endpoint<S> {
         // void.
         self.cookie = self.cookie.wrapping_add(1);
         self.acks.clear_all();
+        self.acks_at = None;
         self.requests.clear_all();
         self.unknown.clear_all();
         self.again = None;
@@ -283,7 +315,20 @@ impl<S: Store> Endpoint<S> {
         }
     }
 
+    /// The arbiter acknowledges the counts of a packet with this flag.
+    fn all_acknowledged(&mut self, frame: &Frame<'_>, flag: u16) {
+        let counts = frame.counts().filter(|it| it.destination & ACK == flag);
+        counts.for_each(|it| self.acknowledged(it));
+        if self.unknown.is_empty() {
+            self.again = None;
+        }
+    }
+
     fn acknowledged(&mut self, count: Count) {
+        let count = Count {
+            destination: count.destination & !ACK,
+            ..count
+        };
         let Some(state) = self.destinations.get_mut(usize::from(count.destination)) else {
             return;
         };

@@ -45,10 +45,19 @@
 //! timeslots the arbiter has given in total, including those in the packet. Its ACK repeats these
 //! totals.
 
+//!
+//! A destination is a stream where there are classes of urgency. REQUEST and ALLOC take
+//! acknowledgements along, as counts whose destination has its highest bit set: so datagrams that
+//! say nothing else are few.
+
 use super::siphash;
 
 /// Most destinations, and most slots, of a packet.
 pub const MOST: usize = 64;
+
+/// The bit of a count's destination that makes it an acknowledgement of what the other end has
+/// said. In REQUEST and ALLOC only, behind the packet's own counts.
+pub const ACK: u16 = 1 << 15;
 
 /// Most entries of a REPORT.
 pub const ENTRIES: usize = 56;

@@ -18,8 +18,8 @@
 //! caller's decision.
 
 use super::frame::{
-    encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Slot, MAX_SIZE, MOST,
-    PROOF_COST,
+    encode, encode_reset, Count, Entry, Frame, Head, Header, Kind, Proved, Slot, ACK, MAX_SIZE,
+    MOST, PROOF_COST,
 };
 use super::marks::Marks;
 use super::siphash;
@@ -87,6 +87,8 @@ pub struct Session<S: Store> {
     destinations: S::Of<Destination>,
     /// Whether there was a request since the last answer to one, and of which destinations.
     is_asked: bool,
+    /// Until when an answer waits for an ALLOC that takes it along.
+    answer_at: u64,
     acks: Marks<S>,
     /// Destinations of which totals are to be said, and of which the endpoint is not known to know.
     counts: Marks<S>,
@@ -208,6 +210,7 @@ impl<S: Store> Session<S> {
             hashed: 0,
             destinations: S::allocate(count, || Destination::NEW)?,
             is_asked: false,
+            answer_at: 0,
             acks: Marks::new(count)?,
             counts: Marks::new(count)?,
             unknown: Marks::new(count)?,
@@ -289,13 +292,14 @@ impl<S: Store> Session<S> {
         }
         self.repeated = 0;
         // A report is answered as well, so that the endpoint knows that its path works.
-        self.is_asked |= matches!(frame.head.kind, Kind::Request | Kind::Report);
+        self.ask(now, frame);
         for entry in frame.entries() {
             demands.report(frame.time(), entry);
         }
         let mut refused = 0_u32;
         for count in frame.counts() {
             match frame.head.kind {
+                Kind::Request if count.destination & ACK != 0 => self.acknowledged(count),
                 Kind::Request => {
                     let heeded = self.requested(count, demands);
                     refused = refused.saturating_add(u32::from(!heeded));
@@ -346,7 +350,34 @@ impl<S: Store> Session<S> {
         true
     }
 
+    /// Notes that a packet is to be answered, if it is one that is.
+    fn ask(&mut self, now: u64, frame: &Frame<'_>) {
+        let is_request = frame.head.kind == Kind::Request;
+        let is_silent = is_request && frame.counts().next().is_none();
+        let asks = frame.counts().any(|it| it.destination & ACK == 0);
+        // An endpoint that asks whether the arbiter is there, or reports, gets its answer at once.
+        // Another one says its request again after a timeout.
+        let is_prompt = is_silent || frame.head.kind == Kind::Report;
+        if !(is_prompt || is_request && asks) {
+            return;
+        }
+        let patience = match is_prompt {
+            true => 0,
+            false => self.timeout / 4,
+        };
+        let at = now.saturating_add(patience);
+        self.answer_at = match self.is_asked {
+            true => self.answer_at.min(at),
+            false => at,
+        };
+        self.is_asked = true;
+    }
+
     fn acknowledged(&mut self, count: Count) {
+        let count = Count {
+            destination: count.destination & !ACK,
+            ..count
+        };
         let Some(state) = self.destinations.get_mut(usize::from(count.destination)) else {
             return;
         };
@@ -377,11 +408,11 @@ impl<S: Store> Session<S> {
 
     /// When [`poll`](Self::poll) has something to send, if nothing happens until then.
     pub fn next_poll(&self, now: u64) -> Option<u64> {
-        let is_due = self.next.len > 0 || !self.counts.is_empty() || self.is_asked;
-        if is_due {
+        if self.next.len > 0 || !self.counts.is_empty() {
             return Some(now);
         }
-        self.again
+        let answer_at = self.is_asked.then_some(self.answer_at);
+        self.again.into_iter().chain(answer_at).min()
     }
 
     /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
@@ -397,7 +428,7 @@ impl<S: Store> Session<S> {
             (Kind::Alloc, self.next.first)
         } else if !self.counts.is_empty() {
             (Kind::Alloc, 0)
-        } else if self.is_asked {
+        } else if self.is_asked && self.answer_at <= now {
             (Kind::AckRequest, 0)
         } else {
             return None;
@@ -412,29 +443,42 @@ impl<S: Store> Session<S> {
             endpoint: self.endpoint,
             word,
         };
-        let destinations = &self.destinations;
-        let total = |destination: u16| {
-            let state = destinations.get(usize::from(destination))?;
-            let total = match kind {
-                Kind::Alloc => state.given,
-                _ => state.asked,
-            };
+        let Self {
+            destinations,
+            acks,
+            counts,
+            next,
+            ..
+        } = self;
+        let state = |destination: u16| destinations.get(usize::from(destination)).copied();
+        let given = |destination: u16| {
+            let total = state(destination)?.given;
             Some(Count { destination, total })
         };
-        if self.next.len > 0 {
-            let next = core::mem::replace(&mut self.next, Next::EMPTY);
-            let counts = next.destinations.iter().take(next.counts);
-            let slots = next.slots.get(..next.len).unwrap_or_default();
-            let counts = counts.filter_map(|destination| total(*destination));
-            return Some(encode(bytes, head, nonce, counts, slots));
-        }
-        let marks = match kind {
-            Kind::Alloc => &mut self.counts,
-            _ => &mut self.acks,
+        // ALLOC has them behind its own counts, and marked.
+        let flag = match kind {
+            Kind::Alloc => ACK,
+            _ => 0,
         };
-        let counts = core::iter::from_fn(|| total(marks.take()?));
-        let size = encode(bytes, head, nonce, counts.take(MOST), &[]);
-        self.is_asked &= kind != Kind::AckRequest || !self.acks.is_empty();
+        let answers = core::iter::from_fn(|| {
+            let destination = acks.take()?;
+            let total = state(destination)?.asked;
+            let destination = destination | flag;
+            Some(Count { destination, total })
+        });
+        let size = if next.len > 0 {
+            let next = core::mem::replace(next, Next::EMPTY);
+            let own = next.destinations.iter().take(next.counts);
+            let own = own.filter_map(|destination| given(*destination));
+            let slots = next.slots.get(..next.len).unwrap_or_default();
+            encode(bytes, head, nonce, own.chain(answers).take(MOST), slots)
+        } else if kind == Kind::Alloc {
+            let own = core::iter::from_fn(|| given(counts.take()?));
+            encode(bytes, head, nonce, own.chain(answers).take(MOST), &[])
+        } else {
+            encode(bytes, head, nonce, answers.take(MOST), &[])
+        };
+        self.is_asked &= !self.acks.is_empty();
         Some(size)
     }
 }

@@ -4,13 +4,15 @@
 use super::exchange::Wanted;
 use weft_mechanisms::fastpass::endpoint::{self, Endpoint, Granted};
 use weft_mechanisms::fastpass::frame::{
-    encode, encode_report, Count, Entry, Frame, Head, Header, Kind, Slot, ENTRIES, MAX_SIZE,
+    encode, encode_report, Count, Entry, Frame, Head, Header, Kind, Slot, ACK, ENTRIES, MAX_SIZE,
 };
 use weft_mechanisms::fastpass::session::{self, Secret, Session, FORGED_COST};
 use weft_mechanisms::fastpass::MAX_OUTSTANDING;
 use weft_mechanisms::heap::Heap;
 
 const TIMEOUT: u64 = 1000;
+/// How long an acknowledgement waits for another packet.
+const PATIENCE: u64 = TIMEOUT / 4;
 const HEEDED: session::Received = session::Received::Heeded {
     refused: 0,
     is_first: false,
@@ -75,12 +77,17 @@ impl Pair {
         new
     }
 
+    /// What the endpoint says now, or a little later, if it waits for a request to go with.
     fn request(&mut self, now: u64) -> Vec<u8> {
-        said(|bytes| self.endpoint.poll(now, bytes)).expect("something to say")
+        let at_once = said(|bytes| self.endpoint.poll(now, bytes));
+        let said = at_once.or_else(|| said(|bytes| self.endpoint.poll(now + PATIENCE, bytes)));
+        said.expect("something to say")
     }
 
+    /// What the arbiter says, now or a little later.
     fn answer(&mut self, now: u64) -> Option<Vec<u8>> {
-        said(|bytes| self.session.poll(now, bytes))
+        let at_once = said(|bytes| self.session.poll(now, bytes));
+        at_once.or_else(|| said(|bytes| self.session.poll(now + PATIENCE, bytes)))
     }
 
     fn at_arbiter(&mut self, now: u64, bytes: &[u8]) -> session::Received {
@@ -401,12 +408,7 @@ fn who_asks_for_too_much_gets_what_there_may_be() {
         refused: 1,
         is_first: false,
     };
-    for (destination, total) in [
-        (2, MAX_OUTSTANDING + 1),
-        (2, 1 << 30),
-        (4, 1),
-        (u16::MAX, 1),
-    ] {
+    for (destination, total) in [(2, MAX_OUTSTANDING + 1), (2, 1 << 30), (4, 1), (ACK - 1, 1)] {
         let packet = pair.crafted(destination, total);
         let received = pair.at_arbiter(0, &packet);
         assert_eq!(received, refused, "{destination} {total}");
@@ -442,4 +444,62 @@ fn packets_of_the_wrong_direction_or_endpoint_are_none() {
     let mut other = Session::<Heap>::new(2, 4, TIMEOUT).unwrap();
     let received = received(&mut other, 0, &request, &pair.secret, &mut pair.wanted);
     assert_eq!(received, session::Received::Foreign);
+}
+
+#[test]
+fn requests_and_allocations_take_acknowledgements_along() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(3, 1);
+    let request = pair.request(0);
+    assert_eq!(pair.at_arbiter(0, &request), HEEDED);
+    // The answer waits for an ALLOC.
+    assert_eq!(said(|bytes| pair.session.poll(0, bytes)), None);
+    assert!(pair.session.give(7, 2, 0));
+    let alloc = pair.answer(0).unwrap();
+    let counts = |bytes: &[u8]| -> Vec<(u16, u32)> {
+        let frame = Frame::decode(bytes).unwrap();
+        let counts = frame.counts().map(|it| (it.destination, it.total));
+        counts.collect()
+    };
+    let total = |slots: u32| slots.wrapping_sub(20);
+    assert_eq!(counts(&alloc), [(2, total(1)), (3 | ACK, total(1))]);
+    assert_eq!(said(|bytes| pair.session.poll(TIMEOUT / 2, bytes)), None);
+    // And its acknowledgement for a request.
+    pair.at_endpoint(&alloc);
+    assert_eq!(said(|bytes| pair.endpoint.poll(0, bytes)), None);
+    pair.endpoint.ask(3, 4);
+    let request = pair.request(1);
+    assert_eq!(counts(&request), [(3, total(5)), (2 | ACK, total(1))]);
+    assert_eq!(pair.at_arbiter(1, &request), HEEDED);
+    assert_eq!(pair.wanted.0, [(2, 5), (3, 5)].into());
+    // Both have said all: what is said again after a timeout is the request, as it was not
+    // answered.
+    assert_eq!(said(|bytes| pair.endpoint.poll(TIMEOUT / 2, bytes)), None);
+    assert_eq!(pair.endpoint.next_poll(1), Some(1 + TIMEOUT));
+}
+
+#[test]
+fn an_acknowledgement_that_finds_no_company_goes_alone() {
+    let mut pair = Pair::new();
+    pair.endpoint.ask(3, 1);
+    let request = pair.request(0);
+    pair.at_arbiter(0, &request);
+    assert_eq!(pair.session.next_poll(0), Some(PATIENCE));
+    assert_eq!(said(|bytes| pair.session.poll(PATIENCE - 1, bytes)), None);
+    let ack = said(|bytes| pair.session.poll(PATIENCE, bytes)).unwrap();
+    assert_eq!(Frame::decode(&ack).unwrap().head.kind, Kind::AckRequest);
+    pair.at_endpoint(&ack);
+    assert!(pair.session.give(7, 2, 0));
+    let alloc = pair.answer(0).unwrap();
+    pair.at_endpoint(&alloc);
+    assert_eq!(pair.endpoint.next_poll(0), Some(0));
+    assert_eq!(said(|bytes| pair.endpoint.poll(0, bytes)), None);
+    assert_eq!(pair.endpoint.next_poll(0), Some(PATIENCE));
+    let ack = said(|bytes| pair.endpoint.poll(PATIENCE, bytes)).unwrap();
+    assert_eq!(Frame::decode(&ack).unwrap().head.kind, Kind::AckAlloc);
+    // An endpoint that asks whether the arbiter is there waits for nothing.
+    pair.endpoint.enquire();
+    let request = pair.request(PATIENCE);
+    pair.at_arbiter(PATIENCE, &request);
+    assert_eq!(pair.session.next_poll(PATIENCE), Some(PATIENCE));
 }
