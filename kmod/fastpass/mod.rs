@@ -8,8 +8,10 @@
 //!
 //! - **endpoint**: a host, by its number. The **arbiter** gives it timeslots.
 //! - **timeslot**: the time that a packet of full size takes on a host's link, by its number.
-//! - **total**: how many timeslots were asked for, or given, of one endpoint to one destination,
-//!   since the session began.
+//! - **stream**: a destination and a class of urgency, by its number. Where the protocol has a
+//!   destination it is a stream.
+//! - **total**: how many timeslots were asked for, or given, of one endpoint to one stream, since
+//!   the session began.
 //! - **session**: what an endpoint and the arbiter agree upon begins with a **nonce**, a number
 //!   that nobody else knows. All checksums depend on it.
 //! - **cookie**: what an endpoint says in every packet, and whoever sends it a RESET must repeat.
@@ -40,6 +42,7 @@
 //! | [`host`] | what a host asks for, and what it sends in a timeslot | §6.1, §6.3 |
 //! | [`queues`] | which packets a timeslot is for | §6.1 |
 //! | [`calendar`] | the timeslots that it was given | |
+//! | [`timing`] | how often host and arbiter speak | |
 //! | [`options`] | what `tc` says to the qdisc | |
 //! | [`ledger`] | what goes by each path, and what is lost there | §5.2 |
 //! | [`ways`] | by which paths control packets go | |
@@ -84,6 +87,17 @@
 //!   `smallqueue` states that time in the fabric's time. `tcp_autocorking` has to be off: it keeps
 //!   a flow's last segment until the one before it has left, which costs another round trip to the
 //!   arbiter.
+//! - **Which of a destination's packets goes first** the paper leaves open; the authors' client has
+//!   a FIFO, and so has this one by default. Flows in turn, flows by rank and classes of urgency
+//!   ([`queues`]) are ours. The paper's min-fct (§3) goes by what a pair has asked for, whatever
+//!   flows that is of.
+//! - **Pure acknowledgements of TCP's wait for each other**, to share a timeslot, where `hold` says
+//!   so. One for each acknowledgement would be an eighth of all timeslots.
+//! - **A request waits for the rest of its burst**, one timeslot. The authors' client waits 1 µs.
+//! - **REQUEST and ALLOC take acknowledgements along.** The authors' datagrams, too, say all there
+//!   is to say.
+//! - **Batch, interval and lead follow from the number of endpoints** ([`timing`]); the paper has
+//!   one lead, 65 µs.
 //! - **Drops are found by numbers** that packets carry in their tag, in the place of a rank, and
 //!   told by the control protocol, REPORT; the paper does not say how endpoints find them.
 //! - **Control packets go by paths that have just carried an answer**, or by any: a link that has
@@ -102,6 +116,7 @@ pub mod queues;
 pub mod session;
 pub mod siphash;
 pub mod stats;
+pub mod timing;
 pub mod ways;
 
 #[cfg(test)]

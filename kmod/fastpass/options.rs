@@ -5,6 +5,7 @@
 use super::address::{Addresses, MAX_ENDPOINTS};
 use super::host::{Shape, Terms};
 use super::queues::{Order, ORDERS};
+use super::timing;
 use crate::common::nla::Refusal;
 use crate::common::on_wire::{self, MAX_MPU, MAX_OVERHEAD, MAX_RATE, MIN_RATE};
 use crate::common::options::Unit;
@@ -32,10 +33,8 @@ pub const DEFAULT_MPU: u32 = 84;
 pub const DEFAULT_LIMIT: u32 = 1000;
 /// What a frame of 1514 bytes takes of an Ethernet link, in bytes.
 const FRAME: u64 = 1538;
-/// In timeslots: how late a packet may leave, how far apart what is said to the arbiter is, and
-/// when it is said again.
+/// In timeslots: how late a packet may leave, and when something is said to the arbiter again.
 const DEFAULT_LATE: u64 = 4;
-const DEFAULT_INTERVAL: u64 = 16;
 const DEFAULT_TIMEOUT: u64 = 256;
 /// And how often it is told what goes by each path.
 const DEFAULT_REPORT: u64 = 512;
@@ -127,11 +126,12 @@ crate::options! {
         as "late" [Unit::Time, "TIME", "a time, for example 5us"],
         in (0, MAX_TIME), or c"Late must be at most 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_LATE);
-    /// Least nanoseconds between two requests to the arbiter, at most [`MAX_TIME`].
+    /// Least nanoseconds between two requests to the arbiter, at most [`MAX_TIME`]; 0: as
+    /// [`timing`] has it.
     INTERVAL = 14, interval: u64
-        as "interval" [Unit::Time, "TIME", "a time, for example 20us"],
+        as "interval" [Unit::Time, "TIME", "a time, for example 20us"] silent 0,
         in (0, MAX_TIME), or c"Interval must be at most 100 s",
-        default |said| timeslot(said).saturating_mul(DEFAULT_INTERVAL);
+        default |said| 0;
     /// Nanoseconds until a request that was not answered is said again, [`MIN_PERIOD`] to
     /// [`MAX_TIME`].
     TIMEOUT = 16, timeout: u64
@@ -299,10 +299,18 @@ impl Config {
             late: self.late,
             gather: self.gather,
             hold: self.hold,
-            interval: self.interval,
+            interval: self.interval(),
             timeout: self.timeout,
             skew: self.skew,
             report: self.report,
+        }
+    }
+
+    /// The least time between two requests to the arbiter, in ns.
+    fn interval(&self) -> u64 {
+        match self.interval {
+            0 => timing::batch(self.addresses().count()).saturating_mul(self.timeslot),
+            interval => interval,
         }
     }
 

@@ -97,7 +97,12 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
     assert_eq!(config.timeslot, 1231);
     assert_eq!(config.terms().capacity, 1538);
     assert_eq!(config.late, 4 * 1231);
-    assert_eq!(config.interval, 16 * 1231);
+    assert_eq!(config.interval, 0);
+    for (hosts, timeslots) in [(3, 16), (80, 16), (144, 28), (256, 51)] {
+        let hosts = Some(hosts);
+        let config = Config::new(&Options { hosts, ..needed() }).unwrap();
+        assert_eq!(config.terms().interval, timeslots * 1231);
+    }
     assert_eq!(config.timeout, 256 * 1231);
     assert_eq!(config.gather, 1231);
     assert_eq!((config.paths, config.report), (0, 512 * 1231));

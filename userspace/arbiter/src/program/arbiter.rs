@@ -73,9 +73,9 @@ impl<'a> Arbiter<'a> {
             let watch = Watch::new(started, arguments.second, window, cookie);
             (SocketAddrV4::new(peer, arguments.listen.port()), watch)
         });
-        let batch = ns(arguments.timeslot).saturating_mul(arguments.batch as u64);
+        let batch = ns(arguments.timeslot).saturating_mul(arguments.batch() as u64);
         ensure!(
-            watch.is_none() || window / 4 > ns(arguments.lead).saturating_add(batch),
+            watch.is_none() || window / 4 > arguments.lead().saturating_add(batch),
             "--window must be longer than four times a lead and a batch"
         );
         Ok(Self {

@@ -10,9 +10,10 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
 use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Policy, Settings};
-use weft_arbiter::{Lags, MAX_CLASSES};
+use weft_arbiter::{Lags, MAX_BATCH, MAX_CLASSES};
 use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};
 use weft_mechanisms::fastpass::options::{DEFAULT_PORT, MAX_OF_EACH};
+use weft_mechanisms::fastpass::timing;
 use weft_words::quantity;
 
 const EXAMPLES: &str = "\
@@ -88,12 +89,13 @@ pub(crate) struct Arguments {
     /// Length of a timeslot; the hosts' must be the same
     #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
     pub(crate) timeslot: Duration,
-    /// Timeslots that are allocated together
-    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
-    pub(crate) batch: usize,
-    /// How long before it begins a batch is allocated
-    #[arg(long, value_name = "TIME", default_value = "65us", value_parser = time)]
-    pub(crate) lead: Duration,
+    /// Timeslots that are allocated together; 0: a fifth of the endpoints, and at least 16
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    batch: usize,
+    /// How long before it begins a batch is allocated; 0: 12 timeslots, and one for each 8
+    /// endpoints
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_none)]
+    lead: Duration,
     /// Until what an endpoint has not acknowledged is said again
     #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
     timeout: Duration,
@@ -137,6 +139,15 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The same, or 0.
+fn time_or_none(text: &str) -> Result<Duration, String> {
+    match quantity::read(text, quantity::TIMES) {
+        Ok(ns) => Ok(Duration::from_nanos(ns)),
+        Err(_) if text == "0" => Ok(Duration::ZERO),
+        Err(_) => time(text),
+    }
+}
+
 pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -177,14 +188,38 @@ impl Arguments {
                 Order::MinFct => Policy::MinFct,
             },
             classes: self.classes,
-            batch: self.batch,
+            batch: self.batch(),
             timeslot: ns(self.timeslot),
-            lead: ns(self.lead),
+            lead: self.lead(),
             timeout: ns(self.timeout),
             lags: self.lags(),
             own: own.transpose()?,
             any_port: self.any_port,
         })
+    }
+
+    /// Timeslots of a batch.
+    pub(crate) fn batch(&self) -> usize {
+        match self.batch {
+            // With those of four hops it is a word's bits at most.
+            0 => (timing::batch(self.endpoints()) as usize)
+                .min(MAX_BATCH.saturating_sub(self.lags().far as usize)),
+            batch => batch,
+        }
+    }
+
+    /// How long before it begins a batch is allocated, in ns.
+    pub(crate) fn lead(&self) -> u64 {
+        match ns(self.lead) {
+            0 => timing::lead(self.endpoints()).saturating_mul(ns(self.timeslot)),
+            lead => lead,
+        }
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.hosts
+            .saturating_mul(self.racks)
+            .saturating_mul(self.pods)
     }
 
     /// To another switch of the pod it is two links more, to another pod four.
