@@ -11,6 +11,9 @@ pub struct Endpoint<S: Store> {
     id: u16,
     /// ns until what was not acknowledged is said again.
     timeout: u64,
+    /// A request for more timeslots to a destination waits while the arbiter knows of this many that
+    /// it owes.
+    plenty: u32,
     /// What the next RESET has to repeat.
     cookie: u64,
     nonce: Option<u64>,
@@ -36,6 +39,8 @@ pub struct Endpoint<S: Store> {
 struct Destination {
     /// Timeslots asked for.
     asked: u32,
+    /// Of these, those that a request has named.
+    said: u32,
     /// Of these, those of which the arbiter has said that it knows.
     known: u32,
     /// Timeslots given, whether they came here or were lost.
@@ -45,6 +50,7 @@ struct Destination {
 impl Destination {
     const NEW: Self = Self {
         asked: FIRST,
+        said: FIRST,
         known: FIRST,
         given: FIRST,
     };
@@ -52,6 +58,11 @@ impl Destination {
     /// Timeslots that the arbiter owes.
     fn outstanding(self) -> u32 {
         self.asked.wrapping_sub(self.given)
+    }
+
+    /// Whether the arbiter knows of this many timeslots that it owes.
+    fn is_known(self, plenty: u32) -> bool {
+        newer(self.known, self.given) && self.known.wrapping_sub(self.given) >= plenty
     }
 }
 
@@ -94,6 +105,7 @@ impl<S: Store> Endpoint<S> {
         Ok(Self {
             id,
             timeout,
+            plenty: u32::MAX,
             cookie: seed,
             nonce: None,
             destinations: S::allocate(count, || Destination::NEW)?,
@@ -110,6 +122,12 @@ impl<S: Store> Endpoint<S> {
     /// What is said from now on is said again after another time, in ns.
     pub fn set_timeout(&mut self, timeout: u64) {
         self.timeout = timeout;
+    }
+
+    /// A request for more timeslots to a destination waits while the arbiter knows of `plenty` that
+    /// it owes: it can give no more before the request has come.
+    pub fn set_plenty(&mut self, plenty: u32) {
+        self.plenty = plenty;
     }
 
     /// Which endpoint it is.
@@ -139,10 +157,17 @@ impl<S: Store> Endpoint<S> {
         let slots = slots.min(room);
         if slots > 0 {
             state.asked = state.asked.wrapping_add(slots);
-            self.requests.set(destination);
-            self.unknown.set(destination);
+            if !state.is_known(self.plenty) {
+                self.requests.set(destination);
+            }
         }
         slots
+    }
+
+    /// Whether a request is to be sent.
+    #[inline]
+    pub fn is_asking(&self) -> bool {
+        !self.requests.is_empty()
     }
 
     /// Timeslots to `destination` that the arbiter owes.
@@ -181,7 +206,7 @@ impl<S: Store> Endpoint<S> {
             Kind::Request
         } else if has_acks {
             // The arbiter says again what is not acknowledged after a timeout.
-            let patience = self.timeout / 4;
+            let patience = self.timeout / 2;
             let at = *self.acks_at.get_or_insert(now.saturating_add(patience));
             if at > now {
                 return None;
@@ -200,15 +225,18 @@ impl<S: Store> Endpoint<S> {
         let Self {
             destinations,
             requests,
+            unknown,
             acks,
             ..
         } = self;
-        let state = |destination: u16| destinations.get(usize::from(destination)).copied();
         let mut is_request = kind == Kind::Request;
         let counts = core::iter::from_fn(|| {
             if is_request {
                 if let Some(destination) = requests.take() {
-                    let total = state(destination)?.asked;
+                    let state = destinations.get_mut(usize::from(destination))?;
+                    let total = state.asked;
+                    state.said = total;
+                    unknown.set(destination);
                     return Some(Count { destination, total });
                 }
                 is_request = false;
@@ -217,7 +245,7 @@ impl<S: Store> Endpoint<S> {
                 return None;
             }
             let destination = acks.take()?;
-            let total = state(destination)?.given;
+            let total = destinations.get(usize::from(destination))?.given;
             let flag = match kind {
                 Kind::Request => ACK,
                 _ => 0,
@@ -310,7 +338,6 @@ impl<S: Store> Endpoint<S> {
             };
             if outstanding > 0 {
                 self.requests.set(destination);
-                self.unknown.set(destination);
             }
         }
     }
@@ -335,8 +362,10 @@ impl<S: Store> Endpoint<S> {
         if newer(count.total, state.known) && !newer(count.total, state.asked) {
             state.known = count.total;
         }
-        if state.known == state.asked {
+        if state.known == state.said {
             self.unknown.clear(count.destination);
+        }
+        if state.known == state.asked {
             self.requests.clear(count.destination);
         }
     }
@@ -369,11 +398,12 @@ impl<S: Store> Endpoint<S> {
                 *place = Some(count.destination);
             }
             state.given = count.total;
-            if lost > 0 {
-                state.asked = state.asked.wrapping_add(lost);
-                all_lost = all_lost.saturating_add(lost);
+            state.asked = state.asked.wrapping_add(lost);
+            all_lost = all_lost.saturating_add(lost);
+            // What has waited while the arbiter knew of enough.
+            let is_due = state.asked != state.said && !state.is_known(self.plenty);
+            if lost > 0 || is_due {
                 self.requests.set(count.destination);
-                self.unknown.set(count.destination);
             }
         }
         for slot in frame.slots() {

@@ -22,6 +22,9 @@
 //! for the whole interval. So a request waits for `gather` after the packet that caused it, and
 //! asks for all that came meanwhile.
 //!
+//! A request for more timeslots to a destination waits while the arbiter knows of as many as it
+//! gives in two intervals. Long flows then ask once for many batches.
+//!
 //! # Clocks
 //!
 //! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that
@@ -61,6 +64,16 @@ pub struct Terms {
     pub skew: u64,
     /// The time between two reports of what goes by each path.
     pub report: u64,
+}
+
+impl Terms {
+    /// Timeslots that the arbiter gives in two intervals at most: more of them than this a request
+    /// need not name yet.
+    fn plenty(&self) -> u32 {
+        let slots = self.interval.saturating_mul(2).checked_div(self.timeslot);
+        let slots = slots.unwrap_or(0).max(MOST as u64 / 2);
+        slots.try_into().unwrap_or(u32::MAX)
+    }
 }
 
 /// Who a host is, and how it divides its packets.
@@ -187,9 +200,11 @@ impl<S: Store> Host<S> {
         };
         let classes = classes.max(1);
         let streams = endpoints.saturating_mul(classes);
+        let mut endpoint = Endpoint::new(id, streams, seed, terms.timeout)?;
+        endpoint.set_plenty(terms.plenty());
         Ok(Self {
             terms,
-            endpoint: Endpoint::new(id, streams, seed, terms.timeout)?,
+            endpoint,
             queues: Queues::new(streams.into(), order)?,
             classes,
             held: Marks::new(streams.into())?,
@@ -219,6 +234,7 @@ impl<S: Store> Host<S> {
             ..terms
         };
         self.endpoint.set_timeout(terms.timeout);
+        self.endpoint.set_plenty(self.terms.plenty());
     }
 
     /// A packet arrives for a bin of a stream, and takes `cost` bytes of the link. Whether there is
@@ -242,7 +258,7 @@ impl<S: Store> Host<S> {
             }
             Arrived::Shares => {}
             Arrived::Needs | Arrived::Held(_) => {
-                if self.ask(stream) {
+                if self.ask(stream) && self.endpoint.is_asking() {
                     self.gather(now);
                 }
             }

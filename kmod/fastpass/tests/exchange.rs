@@ -14,6 +14,8 @@ const ID: u16 = 3;
 /// More than a packet has room for.
 const COUNT: u16 = 90;
 const TIMEOUT: u64 = 25;
+/// Timeslots that the arbiter owes, from which on a request for more waits.
+const PLENTY: u32 = 8;
 
 /// An arbiter that keeps what is asked for, and gives it in any order.
 #[derive(Default)]
@@ -96,6 +98,12 @@ struct World {
     packets: u64,
 }
 
+fn endpoint(seed: u64) -> Endpoint<Heap> {
+    let mut endpoint = Endpoint::new(ID, COUNT, seed, TIMEOUT).unwrap();
+    endpoint.set_plenty(PLENTY);
+    endpoint
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -103,7 +111,7 @@ impl World {
         Self {
             random,
             now: 1000,
-            endpoint: Endpoint::new(ID, COUNT, seed, TIMEOUT).unwrap(),
+            endpoint: endpoint(seed),
             session: Session::new(ID, COUNT, TIMEOUT).unwrap(),
             secret: Secret([seed, 1]),
             resets: Vec::new(),
@@ -159,7 +167,7 @@ impl World {
             self.wanted.0.clear();
         } else {
             let seed = self.random.draw();
-            self.endpoint = Endpoint::new(ID, COUNT, seed, TIMEOUT).unwrap();
+            self.endpoint = endpoint(seed);
             self.asked.clear();
             self.came.clear();
         }

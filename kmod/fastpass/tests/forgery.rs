@@ -11,8 +11,9 @@ use weft_mechanisms::fastpass::MAX_OUTSTANDING;
 use weft_mechanisms::heap::Heap;
 
 const TIMEOUT: u64 = 1000;
-/// How long an acknowledgement waits for another packet.
+/// How long an arbiter's acknowledgement waits for another packet, and how long an endpoint's.
 const PATIENCE: u64 = TIMEOUT / 4;
+const ENDPOINTS_PATIENCE: u64 = TIMEOUT / 2;
 const HEEDED: session::Received = session::Received::Heeded {
     refused: 0,
     is_first: false,
@@ -80,7 +81,8 @@ impl Pair {
     /// What the endpoint says now, or a little later, if it waits for a request to go with.
     fn request(&mut self, now: u64) -> Vec<u8> {
         let at_once = said(|bytes| self.endpoint.poll(now, bytes));
-        let said = at_once.or_else(|| said(|bytes| self.endpoint.poll(now + PATIENCE, bytes)));
+        let later = now + ENDPOINTS_PATIENCE;
+        let said = at_once.or_else(|| said(|bytes| self.endpoint.poll(later, bytes)));
         said.expect("something to say")
     }
 
@@ -494,8 +496,8 @@ fn an_acknowledgement_that_finds_no_company_goes_alone() {
     pair.at_endpoint(&alloc);
     assert_eq!(pair.endpoint.next_poll(0), Some(0));
     assert_eq!(said(|bytes| pair.endpoint.poll(0, bytes)), None);
-    assert_eq!(pair.endpoint.next_poll(0), Some(PATIENCE));
-    let ack = said(|bytes| pair.endpoint.poll(PATIENCE, bytes)).unwrap();
+    assert_eq!(pair.endpoint.next_poll(0), Some(ENDPOINTS_PATIENCE));
+    let ack = said(|bytes| pair.endpoint.poll(ENDPOINTS_PATIENCE, bytes)).unwrap();
     assert_eq!(Frame::decode(&ack).unwrap().head.kind, Kind::AckAlloc);
     // An endpoint that asks whether the arbiter is there waits for nothing.
     pair.endpoint.enquire();

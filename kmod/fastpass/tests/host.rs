@@ -638,6 +638,32 @@ fn a_burst_in_a_pause_is_asked_for_when_the_pause_ends() {
 }
 
 #[test]
+fn a_request_waits_while_the_arbiter_knows_of_plenty() {
+    let mut world = World::new(1, NONE);
+    for _ in 0..200 {
+        world.arrive(7, CAPACITY);
+    }
+    world.pass(world.now + 20 * TIMESLOT);
+    assert_eq!(asked(&world, 7), 200);
+    for _ in 0..10 {
+        world.arrive(7, CAPACITY);
+        world.pass(world.now + TERMS.interval + 400);
+    }
+    assert_eq!(asked(&world, 7), 200);
+    // Another destination's request waits for nothing, and takes none of them along.
+    world.arrive(9, CAPACITY);
+    world.pass(world.now + TERMS.interval + 400);
+    assert_eq!((asked(&world, 7), asked(&world, 9)), (200, 1));
+    // Before the arbiter owes nothing more, it knows of the rest.
+    while asked(&world, 7) == 200 {
+        world.pass(world.now + TIMESLOT);
+    }
+    assert_eq!(asked(&world, 7), 210);
+    assert!(world.wanted.0[&7] > 10 + 8, "{:?}", world.wanted.0);
+    world.finish();
+}
+
+#[test]
 fn more_than_may_be_outstanding_is_asked_for_as_timeslots_come() {
     let terms = Terms {
         limit: 100_000,
