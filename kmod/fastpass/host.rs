@@ -629,13 +629,14 @@ impl<S: Store> Host<S> {
         self.held_at = None;
     }
 
-    /// The stream of a packet of this class to a destination. A flow's packets keep their order:
-    /// while others of its bin wait in a class that is less urgent, it joins them.
+    /// The stream of a packet of this class to a destination, and notes its flow there. A flow's
+    /// packets keep their order: while others of it wait in a class that is less urgent, it joins
+    /// them.
     #[inline]
-    pub fn stream(&self, destination: u16, class: u16, bin: u32) -> u16 {
+    pub fn stream(&mut self, destination: u16, class: u16, bin: u32, flow: u32) -> u16 {
         let base = destination.wrapping_mul(self.classes);
         let class = class.min(self.classes.wrapping_sub(1));
-        let class = self.queues.in_order(base, self.classes, class, bin);
+        let class = self.queues.in_order(base, self.classes, class, (bin, flow));
         base.wrapping_add(class)
     }
 

@@ -104,6 +104,8 @@ struct Bin {
     room: u32,
     /// Timeslots that its first packet, which is longer than one, has saved up.
     saved: u32,
+    /// The flow of its last packet, by its hash.
+    flow: u32,
 }
 
 impl Bin {
@@ -112,6 +114,7 @@ impl Bin {
         needed: 0,
         room: 0,
         saved: 0,
+        flow: 0,
     };
 }
 
@@ -378,14 +381,30 @@ impl<S: Store> Queues<S> {
     /// A flow's packets keep their order where they become more urgent: the class in which the next
     /// one is to wait, which is at least as urgent as `class` by its number. `base` is the
     /// destination's first stream, of so many classes.
+    ///
+    /// Only the last packet of a bin tells. A short flow that shares its bin with a long one does
+    /// not join the long one's class.
     #[inline]
-    pub fn in_order(&self, base: u16, classes: u16, class: u16, bin: u32) -> u16 {
-        let waits = |class: &u16| {
-            let stream = self.streams.get(usize::from(base.wrapping_add(*class)));
-            stream.is_some_and(|it| it.filled & bit(bin) != 0)
-        };
+    pub fn in_order(
+        &mut self,
+        base: u16,
+        classes: u16,
+        class: u16,
+        (bin, flow): (u32, u32),
+    ) -> u16 {
         let later = class.wrapping_add(1)..classes;
-        later.rev().find(waits).unwrap_or(class)
+        let mut found = class;
+        for class in later.rev() {
+            let both = self.both(base.wrapping_add(class), bin);
+            if both.is_some_and(|(_, queue)| queue.packets > 0 && queue.flow == flow) {
+                found = class;
+                break;
+            }
+        }
+        if let Some((_, queue)) = self.both(base.wrapping_add(found), bin) {
+            queue.flow = flow;
+        }
+        found
     }
 
     /// All packets are gone; what is kept for them stays.

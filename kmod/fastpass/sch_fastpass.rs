@@ -270,14 +270,17 @@ impl Port {
         place(self.config.order, stream, bin)
     }
 
-    /// The bin of a packet.
+    /// The bin of a packet, and its flow's hash; 0 where all flows have one bin.
     #[inline]
-    fn bin(&mut self, sch: &mut Sch<'_, Self>, skb: &mut Skb, load: Load) -> u32 {
+    fn bin(&mut self, sch: &mut Sch<'_, Self>, skb: &mut Skb, load: Load) -> (u32, u32) {
         let order = self.config.order;
         match order {
-            _ if load == Load::Ack && self.config.hold > 0 => order.acks(),
-            Order::Fifo => 0,
-            Order::Drr | Order::Rank => order.bin(self.flows.of(sch, skb)),
+            _ if load == Load::Ack && self.config.hold > 0 => (order.acks(), 0),
+            Order::Fifo => (0, 0),
+            Order::Drr | Order::Rank => {
+                let flow = self.flows.of(sch, skb);
+                (order.bin(flow), flow)
+            }
         }
     }
 
@@ -484,11 +487,11 @@ impl Qdisc for Port {
         let cost = self.config.cost(skb.wire_len(), segments);
         let number = self.member;
         if let Some(destination) = destination {
-            let bin = self.bin(sch, &mut skb, load);
+            let (bin, flow) = self.bin(sch, &mut skb, load);
             let (class, rank) = self.urgency(&skb, load);
             let stream = sch.shared(|node| match node.members.get_mut(number) {
                 Some(Some(Member { host, .. })) => {
-                    let stream = host.stream(destination, class, bin);
+                    let stream = host.stream(destination, class, bin, flow);
                     host.arrive(now(), stream, bin, cost).then_some(stream)
                 }
                 _ => None,

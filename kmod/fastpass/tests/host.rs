@@ -350,7 +350,7 @@ fn run_mixed(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
                 true => 0,
                 false => world.random.below(classes.into()) as u16,
             };
-            let stream = world.host.stream(to, class, bin);
+            let stream = world.host.stream(to, class, bin, bin);
             let rank = world.random.below(1000) as u32;
             world.arrive_at(stream, bin, Head { cost, rank });
         }
@@ -541,18 +541,22 @@ fn a_flow_that_becomes_more_urgent_does_not_overtake_itself() {
         ..SHAPE
     };
     let mut host = Host::<Heap>::new(shape, 1, TERMS).unwrap();
-    assert_eq!(host.stream(7, 3, 5), 31);
+    assert_eq!(host.stream(7, 3, 5, 50), 31);
     // As many classes as there are.
-    assert_eq!(host.stream(7, 9, 5), 31);
+    assert_eq!(host.stream(7, 9, 5, 50), 31);
+    assert_eq!(host.stream(7, 2, 5, 50), 30);
     assert!(host.arrive(0, 30, 5, 100));
-    assert_eq!(host.stream(7, 1, 5), 30);
-    assert_eq!(host.stream(7, 2, 5), 30);
+    assert_eq!(host.stream(7, 1, 5, 50), 30);
+    assert_eq!(host.stream(7, 2, 5, 50), 30);
     // Less urgent, of another flow, or to another destination.
-    assert_eq!(host.stream(7, 3, 5), 31);
-    assert_eq!(host.stream(7, 1, 6), 29);
-    assert_eq!(host.stream(8, 1, 5), 33);
+    assert_eq!(host.stream(7, 3, 5, 50), 31);
+    assert_eq!(host.stream(7, 1, 6, 50), 29);
+    assert_eq!(host.stream(8, 1, 5, 50), 33);
+    // Another flow that shares the bin goes ahead of it.
+    assert_eq!(host.stream(7, 1, 5, 51), 29);
+    assert_eq!(host.stream(7, 0, 5, 50), 30);
     host.clear();
-    assert_eq!(host.stream(7, 1, 5), 29);
+    assert_eq!(host.stream(7, 1, 5, 50), 29);
 }
 
 #[test]
