@@ -11,8 +11,8 @@ pub struct Endpoint<S: Store> {
     id: u16,
     /// ns until what was not acknowledged is said again.
     timeout: u64,
-    /// A request for more timeslots to a destination waits while the arbiter knows of this many that
-    /// it owes.
+    /// A request for more timeslots to a destination waits while the arbiter knows of this many
+    /// that it owes.
     plenty: u32,
     /// What the next RESET has to repeat.
     cookie: u64,

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         match &machine {
             Some(it) => output::print(format!(
-                "ok    weft's machine: {} ({}), Linux {}, {}; weft run, lab, vm and demo take it\n\n\
+                "ok    weft's machine: {} ({}), Linux {}, {}; weft run, lab, vm and demo use it\n\n\
                  This machine's own kernel, for weft up and --clock real:",
                 it.file.display(),
                 it.origin,

@@ -135,15 +135,26 @@ pub(crate) fn valid(path: &Path) -> Result<Recorded> {
     Ok(run)
 }
 
+/// What `weft doctor` has looked for on this machine.
+///
+/// # Errors
+///
+/// If it prints something else.
+pub(crate) fn checks() -> Result<Vec<Value>> {
+    // Its exit status is about the stock schemes.
+    let output = command("doctor --json").output().context("weft doctor")?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("weft doctor")?;
+    let checks = report["checks"].as_array();
+    checks.cloned().context("weft doctor has no checks")
+}
+
 /// For a test of a scheme with tags.
 ///
 /// # Errors
 ///
 /// [`Skip`] where `weft` has no eBPF programs: not every suite can build them.
 pub(crate) fn require_programs() -> Result<()> {
-    // Its exit status is about the stock schemes.
-    let output = command("doctor --json").output().context("weft doctor")?;
-    let checks: Vec<Value> = serde_json::from_slice(&output.stdout).context("weft doctor")?;
+    let checks = checks()?;
     let check = checks.iter().find(|check| check["what"] == "eBPF programs");
     let check = check.context("weft doctor does not look for programs")?;
     if check["ok"] != true {

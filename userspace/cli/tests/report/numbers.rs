@@ -136,8 +136,8 @@ pub(crate) fn are_those_of(tables: &[Table], samples: &[Sample]) {
             }
         }
     }
-    // 5 buckets with 5 slowdowns and 2 times each, and 6 figures of the whole run.
-    assert_eq!(seen, 3 * (5 * (5 + 2) + 6));
+    // 5 buckets with 5 slowdowns and 2 times each, and 7 figures of the whole run.
+    assert_eq!(seen, 3 * (5 * (5 + 2) + 7));
 }
 
 /// The flows of a row's bucket that were measured.

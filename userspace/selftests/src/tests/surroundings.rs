@@ -10,7 +10,7 @@ use weft_load::record::Recorded;
 
 use crate::folder::Folder;
 use crate::machine::{Machine, shell};
-use crate::weft::{Up, command, refusal, refused_by, succeed, weft};
+use crate::weft::{Up, checks, command, refusal, refused_by, succeed, weft};
 
 tests![
     a_fabric_is_woven_beside_tunnel_modules_devices,
@@ -101,7 +101,7 @@ fn is_woven(cx: &Context, module: &str) -> Result<()> {
     shell(&format!("sh {}", script.display())).with_context(|| module.to_owned())?;
     shell("ip netns exec weft-script-h0 ping -c 1 -W 3 10.0.0.3")?;
     weft("down script")?;
-    for check in doctor()? {
+    for check in checks()? {
         let ok = check["ok"] == true;
         ensure!(
             ok || check["what"] != "virtual Ethernet",
@@ -109,11 +109,6 @@ fn is_woven(cx: &Context, module: &str) -> Result<()> {
         );
     }
     before.ensure_unchanged()
-}
-
-fn doctor() -> Result<Vec<Value>> {
-    let output = command("doctor --json").output().context("weft doctor")?;
-    serde_json::from_slice(&output.stdout).context("weft doctor --json")
 }
 
 /// Variables of this machine's first namespace, which are put back when it goes.
@@ -231,7 +226,7 @@ fn nodes_do_not_inherit_what_a_machine_is_tuned_to(cx: &Context) -> Result<()> {
 fn what_cannot_be_undone_makes_a_run_invalid(cx: &Context) -> Result<()> {
     let tuned = Tuned::to(&[("net.core.netdev_max_backlog", "1234")])?;
     let run = run()?;
-    let lacking: Vec<Value> = doctor()?
+    let lacking: Vec<Value> = checks()?
         .into_iter()
         .filter(|it| it["ok"] == false)
         .collect();
