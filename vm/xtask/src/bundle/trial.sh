@@ -54,9 +54,8 @@ grep -q 'XDG_CACHE_HOME names another folder' "$folder/said" || { cat "$folder/s
 # With the files of this machine: its programs run on a fabric, twice the same, and change nothing.
 echo "this machine's programs"
 export XDG_CACHE_HOME=$root/tmp/own
-serve='perl -MIO::Socket::INET -e "my \$s = IO::Socket::INET->new(Listen => 1, LocalPort => 8000) or die; \
-	while (my \$c = \$s->accept) { print \$c qq(from \$ENV{WEFT_TESTBED}\\n); close \$c }"'
-ask='touch /etc/changed; tc qdisc show dev eth0; date +%T.%N; perl -MIO::Socket::INET -e "print IO::Socket::INET->new(qq(h0:8000))->getlines"; date +%T.%N'
+serve='perl -MIO::Socket::INET -e "my \$s = IO::Socket::INET->new(Listen => 1, LocalPort => 8000) or die; while (my \$c = \$s->accept) { print \$c qq(from h0\\n); close \$c }"'
+ask='touch /etc/changed; tc qdisc show dev tor0; date +%T.%N; perl -MIO::Socket::INET -e "print IO::Socket::INET->new(qq(h0:8000))->getlines"; date +%T.%N'
 for time in 1 2; do
 	"$root/weft" lab rack:hosts=2 --dilation 1000 --scheme pfabric --quiet --on h0 "$serve" --wait-for h0:8000 \
 		--from h1 sh -c "$ask" >"$folder/lab-$time" 2>&1 || { cat "$folder/lab-$time" && exit 1; }
