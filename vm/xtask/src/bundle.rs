@@ -18,6 +18,7 @@ use crate::cache::Cache;
 use crate::cli::Bundle;
 use crate::enter;
 use crate::failure::Failure;
+use crate::host;
 use crate::image::{self, Compression};
 use crate::interrupt::Temporary;
 use crate::output;
@@ -85,6 +86,7 @@ pub(crate) fn test(cache: &Cache, executable: &Path, kills: u32) -> Result<()> {
     if !enter::is_root() {
         return Err(Failure::setup("--test makes roots for another user: run it as root").into());
     }
+    host::provide(cache, &host::TRIAL)?;
     let place = cache.file(format!("run/{}.bundle", std::process::id()));
     let folder = Temporary::new(place)?;
     progress::step("the executable where nothing else is", || {

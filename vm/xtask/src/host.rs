@@ -57,6 +57,14 @@ pub(crate) const WEAVING: [Need; 4] = [
     need("setpriv", "util-linux"),
 ];
 
+/// What tries the one program: it looks for processes that are left, and runs a program of the
+/// host.
+pub(crate) const TRIAL: [Need; 3] = [
+    need("pgrep", "procps"),
+    need("perl", "perl-base"),
+    need("setpriv", "util-linux"),
+];
+
 /// What the host's tests need: what `weft report` writes is looked at in a browser.
 pub(crate) const TESTS: [Need; 1] = [need("chromium", "chromium")];
 
