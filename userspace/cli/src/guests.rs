@@ -153,15 +153,11 @@ pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Pa
 
 /// The clock that results must have been made under, if only one counts.
 pub(crate) fn clock_of_results(options: &Args, guests: Option<&Guests>) -> Option<String> {
-    let asked = options.clock.map(|clock| match clock {
-        Clock::Model => "model",
-        Clock::Instructions => "virtual",
-        Clock::Real => "real",
-    });
-    let chosen = guests.map(Guests::clock).or(asked);
+    let chosen = guests.map(|guests| guests.clock).or(options.clock);
     // Results of this machine's own kernel name no clock.
-    let chosen = chosen.filter(|&clock| clock != "real");
-    chosen.map(str::to_owned).or_else(weft_lab::run::clock)
+    let chosen = chosen.filter(|&clock| clock != Clock::Real);
+    let named = chosen.map(|clock| clock.in_results().to_owned());
+    named.or_else(weft_lab::run::clock)
 }
 
 impl Guests {
@@ -209,11 +205,7 @@ impl Guests {
 
     /// The clock, as results have it.
     pub(crate) fn clock(&self) -> &'static str {
-        match self.clock {
-            Clock::Model => "model",
-            Clock::Instructions => "virtual",
-            Clock::Real => "real",
-        }
+        self.clock.in_results()
     }
 
     /// The image's hash, as results have it.
@@ -337,12 +329,12 @@ impl Guests {
                 last_lines(&said.join("\n"), 30)
             );
         };
-        write(&run.file, &left)?;
+        transfer::write_whole(&run.file, &left)?;
         let made = Made {
             machine: Some(self.hash()),
             ..Made::new(&left, run.fingerprint.as_ref(), took)
         };
-        write(&Made::path(&run.file), &serde_json::to_vec(&made)?)
+        transfer::write_whole(&Made::path(&run.file), &serde_json::to_vec(&made)?)
     }
 }
 
@@ -352,17 +344,6 @@ fn at_a_time(memory: u32) -> usize {
     let room = mib_available(&available).map(|mib| mib / u64::from(memory));
     let room = room.map_or(usize::MAX, |room| room.max(1) as usize);
     parallel::processors().min(room)
-}
-
-/// Writes a file that is whole or not there, whenever this process ends.
-fn write(path: &Path, content: &[u8]) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    }
-    let mut half = path.as_os_str().to_owned();
-    half.push(".tmp");
-    let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
-    written.with_context(|| format!("writing {}", path.display()))
 }
 
 /// `MemAvailable` of /proc/meminfo, in MiB.

@@ -120,23 +120,12 @@ impl Args {
 
 /// `HOST[:GUEST]`.
 fn file(text: &str) -> Result<(PathBuf, String)> {
-    let (host, guest) = text
-        .rsplit_once(':')
-        .map_or((text, None), |(host, guest)| (host, Some(guest)));
-    let host = PathBuf::from(host);
+    let (host, guest) = place::handed(text);
     if !host.exists() {
         return usage(format!("--file {text}: there is no {}", host.display()));
     }
-    let name = host
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let name = name.with_context(|| format!("--file {text}: give it a name, HOST:GUEST"));
-    let guest = match guest {
-        Some(guest) if guest.ends_with('/') => Path::new(guest).join(name?).display().to_string(),
-        Some(guest) => guest.to_owned(),
-        None => format!("root/{}", name?),
-    };
-    Ok((host, place::merged(&guest)))
+    let guest = guest.with_context(|| format!("--file {text}: give it a name, HOST:GUEST"))?;
+    Ok((host, guest))
 }
 
 #[cfg(test)]

@@ -42,6 +42,26 @@ pub fn in_guest(path: &Path) -> Result<String> {
     Ok(merged(&place.to_string_lossy()))
 }
 
+/// A file or folder of the host and its place in the guest, of the text `HOST[:GUEST]`. A GUEST
+/// that ends in `/` is the folder that it goes to; without one, that is the guest's home. `None`:
+/// HOST has no name to take there.
+pub fn handed(text: &str) -> (PathBuf, Option<String>) {
+    let (host, guest) = text
+        .rsplit_once(':')
+        .map_or((text, None), |(host, guest)| (host, Some(guest)));
+    let host = PathBuf::from(host);
+    let in_folder = |folder: &str| {
+        let place = Path::new(folder).join(host.file_name()?);
+        Some(place.to_string_lossy().into_owned())
+    };
+    let place = match guest {
+        Some(folder) if folder.ends_with('/') => in_folder(folder),
+        Some(place) => Some(place.to_owned()),
+        None => in_folder(HOME),
+    };
+    (host, place.map(|place| merged(&place)))
+}
+
 /// The real place of a path in the guest: a directory entry in the initramfs would replace the
 /// links.
 pub fn merged(guest: &str) -> String {

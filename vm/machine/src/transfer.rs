@@ -3,7 +3,7 @@
 //! The host's half of [`weft_guest::transfer`]: reads what the guest left in the shared memory.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -132,6 +132,20 @@ pub fn unpack_below(tar: &[u8], folder: &str, directory: &Path) -> Result<()> {
             .with_context(|| format!("unpacking {}", place.display()))?;
     }
     Ok(())
+}
+
+/// Writes a file that is whole or not there, whenever this process ends, and makes its folder.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    let mut half = path.as_os_str().to_owned();
+    half.push(".tmp");
+    let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]

@@ -6,21 +6,21 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use walkdir::WalkDir;
 use weft_machine::image::{Origin, Packed};
 
 use crate::build::{self, Built, Kernel};
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::cli::Bundle;
 use crate::enter;
 use crate::failure::Failure;
 use crate::host;
 use crate::image::{self, Compression};
 use crate::interrupt::Temporary;
+use crate::modules;
 use crate::output;
 use crate::progress;
 
@@ -39,13 +39,9 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     let built = build::in_place(cache, &options.target.request(), &[Kernel::Model])?;
     let entry = image::ensure(&built, Compression::Small)?;
     let workspace = build::workspace();
-    fs::create_dir_all(&options.out)
-        .with_context(|| format!("making {}", options.out.display()))?;
     let name = format!("weft-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
     let executable = options.out.join(&name);
-    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
-    write(&built.programs.weft, &packed, &executable)
-        .with_context(|| format!("writing {}", executable.display()))?;
+    let packed = write(&built, &entry, &executable)?;
     let sources = options.out.join(format!("{name}.sources.tar"));
     fs::write(&sources, archive(&workspace, &about(&built))?)
         .with_context(|| format!("writing {}", sources.display()))?;
@@ -65,17 +61,26 @@ pub(crate) fn run(cache: &Cache, options: &Bundle) -> Result<u8> {
     Ok(0)
 }
 
-/// Writes `weft` with the image behind it. Whoever runs the old one goes on with it.
+/// Writes `weft` with an image behind it, and makes the folder for it. A process that runs an older
+/// file at this path keeps running it.
 ///
 /// # Errors
-/// Those of the file system.
-pub(crate) fn write(weft: &Path, packed: &Packed, path: &Path) -> Result<()> {
-    let half = path.with_extension("tmp");
-    fs::copy(weft, &half)?;
-    let mut out = File::options().append(true).open(&half)?;
-    io::copy(&mut packed.read()?, &mut out)?;
-    fs::set_permissions(&half, fs::Permissions::from_mode(0o755))?;
-    Ok(fs::rename(&half, path)?)
+/// If the image is none, or those of the file system.
+pub(crate) fn write(built: &Built<'_>, image: &Entry, path: &Path) -> Result<Packed> {
+    let packed = Packed::open(&image::file(image), Origin::Built)?.context("the image is none")?;
+    let written = || -> Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let half = path.with_extension("tmp");
+        fs::copy(&built.programs.weft, &half)?;
+        let mut out = File::options().append(true).open(&half)?;
+        io::copy(&mut packed.read()?, &mut out)?;
+        fs::set_permissions(&half, fs::Permissions::from_mode(0o755))?;
+        Ok(fs::rename(&half, path)?)
+    };
+    written().with_context(|| format!("writing {}", path.display()))?;
+    Ok(packed)
 }
 
 /// Tries the executable where nothing else is, and kills it at random moments.
@@ -129,28 +134,11 @@ fn archive(workspace: &Path, about: &str) -> Result<Vec<u8>> {
     };
     add(Path::new("README"), about.as_bytes())?;
     for source in SOURCES {
-        for path in files(&workspace.join(source))? {
-            add(path.strip_prefix(workspace)?, &fs::read(&path)?)?;
+        for (name, path) in modules::files_but(&workspace.join(source), &LEFT_OUT)? {
+            add(&Path::new(source).join(name), &fs::read(&path)?)?;
         }
     }
     Ok(archive.into_inner()?)
-}
-
-/// All files below a folder, sorted.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let walk = WalkDir::new(folder).sort_by_file_name().into_iter();
-    let walk = walk.filter_entry(|entry| {
-        let name = entry.file_name().to_string_lossy();
-        !name.starts_with('.') && !LEFT_OUT.contains(&name.as_ref())
-    });
-    let mut files = Vec::new();
-    for entry in walk {
-        let entry = entry?;
-        if entry.file_type().is_file() {
-            files.push(entry.into_path());
-        }
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -161,6 +161,12 @@ fn result(text: &str) -> Option<Outcome<'_>> {
     })
 }
 
+/// Whether `--filter` selects a test by its name; without a filter all tests are selected.
+pub(crate) fn selects(filter: Option<&str>, name: &str) -> bool {
+    let asked = |pattern: &str| !pattern.is_empty() && name.contains(pattern);
+    filter.is_none_or(|filter| filter.split(',').any(asked))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -94,7 +94,11 @@ const HARMLESS: [&str; 2] = [
 
 /// Files of a folder that go into a build, as (path in the folder, path on the host), sorted.
 pub(crate) fn sources(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let skipped = ["target", "tests", "fuzz", "benches"];
+    files_but(folder, &["target", "tests", "fuzz", "benches"])
+}
+
+/// Files of a folder, as [`sources`] gives them, but for those in folders with these names.
+pub(crate) fn files_but(folder: &Path, skipped: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let walk = WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()

@@ -9,7 +9,7 @@ use crate::build::{self, Built};
 use crate::cli::{ClockKind, Hardware};
 use crate::determinism::Trace;
 use crate::guest;
-use crate::ktap::Tally;
+use crate::ktap::{self, Tally};
 use crate::progress;
 use crate::vm;
 use weft_machine::{Guest, last_lines};
@@ -31,8 +31,7 @@ const OFF: [&str; 4] = [
 
 /// Whether the test runs: with all tests, or if it is asked for.
 pub(crate) fn is_selected(filter: Option<&str>) -> bool {
-    let asked = |pattern: &str| !pattern.is_empty() && NAME.contains(pattern);
-    filter.is_none_or(|filter| filter.split(',').any(asked))
+    ktap::selects(filter, NAME)
 }
 
 /// The kernel parameters of each run: the first has all shortcuts, the second none, each other one

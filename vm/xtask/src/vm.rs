@@ -3,7 +3,7 @@
 //! `cargo xtask vm`: a shell in the guest, or one command.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -179,30 +179,16 @@ fn check_memory(mib: u32, meminfo: &str) -> Result<()> {
 
 /// `HOST[:GUEST]`.
 fn file(text: &str) -> Result<(PathBuf, String)> {
-    let (host, guest) = text
-        .rsplit_once(':')
-        .map_or((text, None), |(host, guest)| (host, Some(guest)));
-    let host = PathBuf::from(host);
+    let (host, guest) = weft_machine::place::handed(text);
     anyhow::ensure!(
         host.exists(),
         "--file {text}: {} does not exist",
         host.display()
     );
-    let default = || {
-        let name = host
-            .file_name()
-            .context("--file needs a name in the guest: HOST:GUEST")?;
-        Ok::<_, anyhow::Error>(format!("root/{}", name.to_string_lossy()))
-    };
-    let guest = match guest {
-        Some(guest) if guest.ends_with('/') => Path::new(guest)
-            .join(host.file_name().context("--file names no file")?)
-            .to_string_lossy()
-            .into_owned(),
-        Some(guest) => guest.to_owned(),
-        None => default()?,
-    };
-    Ok((host, weft_machine::place::merged(&guest)))
+    Ok((
+        host,
+        guest.context("--file needs a name in the guest: HOST:GUEST")?,
+    ))
 }
 
 /// Rows and columns of our terminal, 0 if unknown.

@@ -3,11 +3,9 @@
 //! `cargo xtask demo` and `cargo xtask experiment`: `weft demo` and `weft run`, of these sources.
 //! What they take is built first, and stays as one executable.
 
-use std::fs;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
-use weft_machine::image::{Origin, Packed};
+use anyhow::Result;
 
 use crate::build;
 use crate::bundle;
@@ -27,12 +25,7 @@ const EXECUTABLE: &str = "target/weft";
 pub(crate) fn run(cache: &Cache, command: &str, options: &Weft) -> Result<u8> {
     let (built, entry) = image::built(cache, &options.target.request())?;
     let executable = build::workspace().join(EXECUTABLE);
-    if let Some(folder) = executable.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
-    bundle::write(&built.programs.weft, &packed, &executable)
-        .with_context(|| format!("writing {}", executable.display()))?;
+    bundle::write(&built, &entry, &executable)?;
     progress::note(&format!(
         "{EXECUTABLE} is all of weft, for any x86-64 Linux: copy it to where your programs are"
     ));

@@ -39,22 +39,8 @@ impl Left {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        }
-        write(path, &self.file)
+        transfer::write_whole(path, &self.file)
     }
-}
-
-/// Writes a file that is whole or not there, whenever this process ends.
-///
-/// # Errors
-/// If it cannot be written.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
-    let mut half = path.as_os_str().to_owned();
-    half.push(".tmp");
-    let written = fs::write(&half, content).and_then(|()| fs::rename(&half, path));
-    written.with_context(|| format!("writing {}", path.display()))
 }
 
 /// `weft run` on a topology, with options and their values.

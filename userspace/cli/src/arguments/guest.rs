@@ -20,6 +20,17 @@ pub(crate) enum Clock {
     Instructions,
 }
 
+impl Clock {
+    /// Its name in results.
+    pub(crate) fn in_results(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Instructions => "virtual",
+            Self::Real => "real",
+        }
+    }
+}
+
 /// How guests are run.
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]

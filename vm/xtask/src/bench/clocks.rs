@@ -104,7 +104,7 @@ impl Planned<'_> {
             _ => {}
         }
         left.write(&self.path(options))?;
-        weft_run::write(&recipe, self.recipe(options)?.as_bytes())
+        weft_machine::transfer::write_whole(&recipe, self.recipe(options)?.as_bytes())
     }
 
     /// The same under both clocks.

@@ -3,15 +3,14 @@
 //! `weft` as users have it: one executable, in a root that has nothing else, as an unprivileged
 //! user, with little of everything, killed at any moment; and with the host's own programs.
 
-use anyhow::{Context as _, Result};
-use weft_machine::image::{Origin, Packed};
+use anyhow::Result;
 
 use crate::build::Built;
 use crate::bundle;
 use crate::enter;
 use crate::image::{self, Compression};
 use crate::interrupt::Temporary;
-use crate::ktap::Tally;
+use crate::ktap::{self, Tally};
 use crate::progress;
 
 /// What `--filter` selects the test by.
@@ -21,8 +20,7 @@ const KILLS: u32 = 10;
 
 /// Whether the test runs: with all tests, or if it is asked for.
 pub(super) fn is_selected(filter: Option<&str>) -> bool {
-    let asked = |pattern: &str| !pattern.is_empty() && NAME.contains(pattern);
-    filter.is_none_or(|filter| filter.split(',').any(asked))
+    ktap::selects(filter, NAME)
 }
 
 /// Builds the executable and tries it.
@@ -37,11 +35,10 @@ pub(super) fn run(built: &Built<'_>) -> Result<Tally> {
         return Ok(tally);
     }
     let entry = image::ensure(built, Compression::Fast)?;
-    let packed = Packed::open(&image::file(&entry), Origin::Built)?.context("the image is none")?;
     let place = format!("run/{}.executable", std::process::id());
     let folder = Temporary::new(built.cache.file(place))?;
     let executable = folder.path().join("weft");
-    bundle::write(&built.programs.weft, &packed, &executable)?;
+    bundle::write(built, &entry, &executable)?;
     match bundle::test(built.cache, &executable, KILLS) {
         Ok(()) => tally.pass(),
         Err(error) => tally.fail(format!("{NAME}: {error:#}")),
