@@ -82,6 +82,9 @@ pub(crate) fn send(
 }
 
 /// A datagram gets from here to there; afterwards both know their neighbours.
+///
+/// A link that has just come up loses packets for a second or more (`linkwatch` batches its events by
+/// the second), and a lost solicitation is repeated after another.
 pub(crate) fn reach(from: &Namespace, to: &Namespace, address: IpAddr) -> Result<()> {
     let receiver = to.enter(|| UdpSocket::bind((address, 0)))??;
     receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
@@ -91,7 +94,7 @@ pub(crate) fn reach(from: &Namespace, to: &Namespace, address: IpAddr) -> Result
         "[::]:0"
     };
     let sender = from.enter(|| UdpSocket::bind(any))??;
-    for _ in 0..10 {
+    for _ in 0..100 {
         sender.send_to(b"hello", receiver.local_addr()?)?;
         let mut buffer = [0; 9];
         if receiver

@@ -11,7 +11,7 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
-    /// Names of failed tests and of whatever else went wrong.
+    /// Names of failed tests, with the first thing that each said, and of whatever else went wrong.
     pub(crate) failures: Vec<String>,
 }
 
@@ -44,6 +44,8 @@ struct Level {
     /// Results of the subtests seen since this level's last line.
     children: usize,
     failed_children: usize,
+    /// What the next result has said first.
+    note: Option<String>,
 }
 
 /// The tally of a test program's output.
@@ -62,8 +64,12 @@ pub(crate) fn parse(output: &str) -> Tally {
         if depth >= levels.len() {
             continue;
         }
-        if let Some(count) = plan(text) {
+        if let Some(note) = text.strip_prefix("# ") {
+            levels[depth].note.get_or_insert_with(|| note.to_owned());
+        } else if let Some(count) = plan(text) {
             levels[depth].planned = Some(count);
+            // What stood before is the list's heading.
+            levels[depth].note = None;
         } else if text.starts_with("Bail out!") {
             tally.fail(text);
         } else if let Some(result) = result(text) {
@@ -83,12 +89,16 @@ fn report(levels: &mut [Level], depth: usize, result: &Outcome<'_>, tally: &mut 
     level.reported += 1;
     let (children, failed_children) = (level.children, level.failed_children);
     (level.children, level.failed_children) = (0, 0);
+    let note = level.note.take();
     match result {
         // Its children have been counted; a parent that fails for a reason of its own counts too.
         Outcome::Passed if children > 0 => {}
         Outcome::Failed(_) if failed_children > 0 => {}
         Outcome::Passed => tally.pass(),
-        Outcome::Failed(name) => tally.fail(*name),
+        Outcome::Failed(name) => tally.fail(match note {
+            Some(note) => format!("{name}: {note}"),
+            None => (*name).to_owned(),
+        }),
         Outcome::Skipped => tally.skipped += 1,
     }
     let failed = matches!(result, Outcome::Failed(_));
@@ -182,7 +192,7 @@ mod tests {
         let output = "KTAP version 1\n1..4\nok 1 a\n# note\nnot ok 2 - b # broken\nok 3 c # SKIP no kvm\nok 4 d\n";
         let tally = parse(output);
         assert_eq!((tally.passed, tally.failed, tally.skipped), (2, 1, 1));
-        assert_eq!(tally.failures, ["b"]);
+        assert_eq!(tally.failures, ["b: note"]);
     }
 
     #[test]
@@ -202,6 +212,26 @@ not ok 1 one
 ok 2 two
 ";
         assert_eq!(counts(output), (2, 1, 0));
+    }
+
+    #[test]
+    fn a_failure_comes_with_the_first_thing_that_it_said() {
+        let output = "\
+KTAP version 1
+1..1
+  KTAP version 1
+  # Subtest: all
+  1..3
+    # 7 packets
+  # 7 packets
+  ok 1 a
+  # [2, 1]: counted twice
+  # and more
+  not ok 2 b # 0.1 s
+  not ok 3 c
+not ok 1 all
+";
+        assert_eq!(parse(output).failures, ["b: [2, 1]: counted twice", "c"]);
     }
 
     #[test]

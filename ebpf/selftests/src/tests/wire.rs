@@ -552,7 +552,7 @@ pub(super) fn untagged_traffic_passes_untouched() -> Result<String> {
     Ok(String::new())
 }
 
-/// Packets of a port that were sent by its upper and by its lower band.
+/// Packets of a port's upper and lower band.
 fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
     let text = switch.command("tc", &format!("-s -j qdisc show dev {device}"))?;
     let all: Vec<serde_json::Value> = serde_json::from_str(&text).context("tc's JSON")?;
@@ -560,7 +560,7 @@ fn bands(switch: &Namespace, device: &str) -> Result<[u64; 2]> {
         let found = all.iter().find(|it| it["handle"] == handle);
         found
             .and_then(|it| it["packets"].as_u64())
-            .context("no band")
+            .with_context(|| format!("no band {handle} in {text}"))
     };
     Ok([band("11:")?, band("12:")?])
 }
@@ -593,7 +593,9 @@ pub(super) fn data_without_a_tag_goes_last_at_a_switch() -> Result<String> {
                 let before = bands(&path.first, "right2")?;
                 sender.send(&vec![0; payload])?;
                 // A packet that has arrived is a packet that its port has counted.
-                ensure!(receiver.recv(&mut [0; 2000])? == payload);
+                let arrived = receiver.recv(&mut [0; 2000]);
+                let arrived = arrived.with_context(|| format!("{payload} bytes under way"))?;
+                ensure!(arrived == payload, "{arrived} of {payload} bytes");
                 let after = bands(&path.first, "right2")?;
                 Ok([after[0] - before[0], after[1] - before[1]])
             };
