@@ -57,7 +57,8 @@ use kapi::{
     clock::random,
     flow::Flows,
     namespace::Arriving,
-    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    qdisc::{Qdisc, Rtnl, Sch, Setup},
+    registration::Registration,
     skb::{Fifo, Packet, Purge, Skb},
     store::KernelStore,
 };

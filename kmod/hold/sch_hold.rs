@@ -23,7 +23,8 @@ use crate::common::xorshift::Xorshift32;
 use crate::hold::options::Config;
 use kapi::{
     admission::{Admission, Verdict},
-    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    qdisc::{Qdisc, Rtnl, Sch, Setup},
+    registration::Registration,
     skb::{Purge, Skb},
 };
 

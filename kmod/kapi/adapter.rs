@@ -22,6 +22,7 @@ use super::{
     device::{Group, Tap},
     namespace::private::Sharing as _,
     netlink::{dump_options, ExtAck, Nest},
+    private::Private,
     qdisc::{id, Qdisc, QueueView},
     scope::{Rtnl, Sch, Setup},
     skb::{Purge, Skb},
@@ -29,26 +30,6 @@ use super::{
 };
 use crate::common::discipline::Next;
 use crate::common::options::Configuration as _;
-
-/// A qdisc's state, and what the adapter has for it, inside `struct Qdisc`. The kernel zeroes it
-/// before init, and calls destroy even where init failed.
-///
-/// From when it is `ready` all of it is initialised: the child where [`Qdisc::CHILD`] says so, the
-/// namespace where there is something shared, the timer where [`Qdisc::WATCHDOG`] says so.
-///
-/// What each packet needs comes first, in the cache lines that follow the kernel's own part.
-#[repr(C)]
-pub(super) struct Private<T> {
-    pub(super) child: Option<Child>,
-    pub(super) namespace: *mut c_void,
-    /// Of a qdisc with a child: a packet is being taken.
-    taking: bool,
-    ready: bool,
-    state: MaybeUninit<T>,
-    pub(super) watchdog: MaybeUninit<Watchdog>,
-    group: Option<Group>,
-    tap: Option<Tap>,
-}
 
 /// The kernel's callbacks for a [`Qdisc`].
 ///
@@ -118,17 +99,6 @@ impl<T: Qdisc> Adapter<T> {
         }
     }
 
-    /// Where in `struct Qdisc` the state is.
-    ///
-    /// # Safety
-    ///
-    /// `sch` is valid.
-    #[inline]
-    pub(super) unsafe fn private(sch: *mut bindings::Qdisc) -> *mut Private<T> {
-        // SAFETY: `sch` is valid, and its private area follows it.
-        unsafe { addr_of_mut!((*sch).privdata).cast() }
-    }
-
     /// The module's state.
     ///
     /// # Safety
@@ -139,7 +109,7 @@ impl<T: Qdisc> Adapter<T> {
     unsafe fn state<'a>(sch: *mut bindings::Qdisc) -> &'a mut T {
         // SAFETY: The private area holds a `Private<T>` (priv_size) that init filled. Its other
         // parts are borrowed each for itself.
-        unsafe { &mut *addr_of_mut!((*Self::private(sch)).state).cast::<T>() }
+        unsafe { &mut *addr_of_mut!((*Private::<T>::of(sch)).state).cast::<T>() }
     }
 
     /// A qdisc in its reset or destroy callback.
@@ -150,7 +120,7 @@ impl<T: Qdisc> Adapter<T> {
     unsafe fn rtnl<'a>(sch: *mut bindings::Qdisc) -> Rtnl<'a, T> {
         // SAFETY: As the caller promises, valid and ready.
         unsafe {
-            let namespace = addr_of!((*Self::private(sch)).namespace).read();
+            let namespace = addr_of!((*Private::<T>::of(sch)).namespace).read();
             Rtnl::new(NonNull::new_unchecked(sch), namespace)
         }
     }
@@ -209,7 +179,7 @@ impl<T: Qdisc> Adapter<T> {
             // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where
             // it is until the qdisc is freed, after destroy. What is overwritten is zero.
             unsafe {
-                let private = Self::private(sch);
+                let private = Private::<T>::of(sch);
                 if T::WATCHDOG {
                     Watchdog::init(addr_of_mut!((*private).watchdog).cast(), sch);
                 }
@@ -231,7 +201,7 @@ impl<T: Qdisc> Adapter<T> {
         // SAFETY: The last callback: exclusive access, and `ready` tells whether init succeeded.
         // The timer is stopped, and nobody sets it again, before anything goes.
         unsafe {
-            let private = Self::private(sch);
+            let private = Private::<T>::of(sch);
             if !addr_of!((*private).ready).read() {
                 return;
             }
@@ -255,7 +225,7 @@ impl<T: Qdisc> Adapter<T> {
     unsafe fn cancel(sch: *mut bindings::Qdisc) {
         if T::WATCHDOG {
             // SAFETY: As the caller promises, it was initialised.
-            unsafe { Watchdog::cancel(addr_of!((*Self::private(sch)).watchdog).cast()) }
+            unsafe { Watchdog::cancel(addr_of!((*Private::<T>::of(sch)).watchdog).cast()) }
         }
     }
 
@@ -301,7 +271,7 @@ impl<T: Qdisc> Adapter<T> {
             // to the tree's root, which is this qdisc or has it below, while this one hands netem
             // the packet. Neither the state nor a `Sch` may be borrowed twice, so that packet is
             // dropped before either is.
-            let taking = addr_of_mut!((*Self::private(sch)).taking);
+            let taking = addr_of_mut!((*Private::<T>::of(sch)).taking);
             if T::CHILD {
                 if *taking {
                     bindings::weft_qdisc_drop(skb, sch, to_free);
@@ -329,7 +299,7 @@ impl<T: Qdisc> Adapter<T> {
             let mut context = Sch::new(sch);
             match Self::state(sch).dequeue(&mut context) {
                 Next::Packet(skb) => {
-                    admission::dequeued::<T>(sch, &skb);
+                    admission::dequeued(sch, &skb, T::CHILD);
                     skb.leave(sch);
                     return skb.into_raw();
                 }
@@ -361,7 +331,7 @@ impl<T: Qdisc> Adapter<T> {
         // SAFETY: Under RTNL, and under the qdisc lock or after the qdisc left the tree. A default
         // qdisc (`net.core.default_qdisc`) whose init failed is reset, too.
         unsafe {
-            let private = Self::private(sch);
+            let private = Private::<T>::of(sch);
             if !addr_of!((*private).ready).read() {
                 return;
             }
@@ -398,7 +368,7 @@ impl<T: Qdisc> Adapter<T> {
         unsafe {
             Self::locked(sch, |state, sch| {
                 state.catch_up(sch);
-                let child = addr_of!((*Self::private(sch.as_ptr())).child);
+                let child = addr_of!((*Private::<T>::of(sch.as_ptr())).child);
                 (*child).as_ref().map_or(null_mut(), Child::as_ptr)
             })
         }
@@ -416,7 +386,7 @@ impl<T: Qdisc> Adapter<T> {
         unsafe {
             *old = Self::locked(sch, |state, sch| {
                 state.catch_up(sch);
-                match &mut *addr_of_mut!((*Self::private(sch.as_ptr())).child) {
+                match &mut *addr_of_mut!((*Private::<T>::of(sch.as_ptr())).child) {
                     Some(child) => child.replace(new),
                     None => new,
                 }

@@ -30,8 +30,7 @@ use super::{
         WEFT_NET_XMIT_STOLEN,
     },
     clock::now,
-    namespace::{hand_over, Shared},
-    qdisc::{Qdisc, Sch},
+    scope::Sch,
     skb::Skb,
 };
 use crate::common::discipline::{Discipline, Fate};
@@ -78,29 +77,15 @@ impl<'a> Admission<'a> {
 
     /// The packet is inside.
     #[inline]
-    pub fn queued<T: Qdisc>(self, sch: &mut Sch<'_, T>) -> Verdict<'a> {
+    pub fn queued<T>(self, sch: &mut Sch<'_, T>) -> Verdict<'a> {
         self.answer(sch, NET_XMIT_SUCCESS as c_int)
     }
 
     /// The packet is dropped for want of room.
     #[inline]
-    pub fn refuse<T: Qdisc>(mut self, sch: &mut Sch<'_, T>, skb: Skb) -> Verdict<'a> {
+    pub fn refuse<T>(mut self, sch: &mut Sch<'_, T>, skb: Skb) -> Verdict<'a> {
         self.drop(sch, skb);
         self.answer(sch, NET_XMIT_DROP as c_int)
-    }
-
-    /// The packet goes by another port, that of the number: what is shared is asked for its device
-    /// when it is about to go ([`embark`](crate::common::shared::Shared::embark)). Nobody counts it
-    /// here, nor sees a loss.
-    #[inline]
-    pub fn detour<T: Qdisc>(self, sch: &mut Sch<'_, T>, skb: Skb, port: u16) -> Verdict<'a>
-    where
-        T::Shared: Shared,
-    {
-        // SAFETY: Locked (invariant of Sch), so bottom halves are off; the namespace was found for
-        // what T shares.
-        unsafe { hand_over(sch.namespace(), sch.as_ptr(), skb, port) };
-        self.answer(sch, (NET_XMIT_SUCCESS | WEFT_NET_XMIT_STOLEN) as c_int)
     }
 
     /// What a discipline says is done, with the packets that it gives back.
@@ -113,7 +98,6 @@ impl<'a> Admission<'a> {
         arrival: &D::Arrival,
     ) -> Verdict<'a>
     where
-        T: Qdisc,
         D: Discipline<Packet = Skb, Shared = ()>,
     {
         match discipline.enqueue(&mut (), skb, arrival, now, |skb| self.evict(sch, skb)) {
@@ -123,7 +107,7 @@ impl<'a> Admission<'a> {
     }
 
     /// A packet that was inside is dropped to make room.
-    pub fn evict<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
+    pub fn evict<T>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
         self.evicted = self.evicted.wrapping_add(1);
         self.evicted_bytes = self.evicted_bytes.wrapping_add(skb.packet().len);
         self.drop(sch, skb);
@@ -131,7 +115,7 @@ impl<'a> Admission<'a> {
 
     /// Counts in `dropped`.
     #[inline]
-    fn drop<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
+    fn drop<T>(&mut self, sch: &mut Sch<'_, T>, skb: Skb) {
         // SAFETY: The packet is ours and on no list (Skb's invariant), `to_free` is the kernel's
         // (new), and `sch` proves that the qdisc lock is held.
         unsafe { weft_qdisc_drop(skb.into_raw(), sch.as_ptr(), self.to_free) };
@@ -139,7 +123,7 @@ impl<'a> Admission<'a> {
 
     /// Counts what happened. Packets are evicted only for one that is then queued.
     #[inline]
-    pub(super) fn answer<T: Qdisc>(self, sch: &mut Sch<'_, T>, mut code: c_int) -> Verdict<'a> {
+    pub(super) fn answer<T>(self, sch: &mut Sch<'_, T>, mut code: c_int) -> Verdict<'a> {
         if code == NET_XMIT_SUCCESS as c_int {
             // SAFETY: Valid and locked (invariant of Sch).
             unsafe { queued(sch.as_ptr(), self.len) };
@@ -156,7 +140,7 @@ impl<'a> Admission<'a> {
     /// Tells the parents of the arriving packet, if that is inside, and of those that were evicted,
     /// in this order. Returns the answer after which they do not count the arriving packet again.
     #[cold]
-    fn evicted<T: Qdisc>(&self, sch: &mut Sch<'_, T>, code: c_int) -> c_int {
+    fn evicted<T>(&self, sch: &mut Sch<'_, T>, code: c_int) -> c_int {
         let is_inside = code == NET_XMIT_SUCCESS as c_int;
         // SAFETY: Valid and locked (invariant of Sch). The parents are of the same tree, hence
         // under the same lock.
@@ -204,9 +188,9 @@ unsafe fn queued(sch: *mut bindings::Qdisc, bytes: u32) {
 ///
 /// # Safety
 ///
-/// `sch` is valid, of kind `T` and locked, and has counted a packet since the lock was taken.
+/// `sch` is valid, locked, `has_child` says whether it has a child, and it has counted a packet since the lock was taken.
 #[inline]
-pub(super) unsafe fn dequeued<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) {
+pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb, has_child: bool) {
     const { assert!(usize::BITS == 64, "u64_stats_t has a sequence number") };
     let packet = skb.packet();
     // SAFETY: As above. u64_stats_t is one word, which dumps read without the lock.
@@ -219,7 +203,7 @@ pub(super) unsafe fn dequeued<T: Qdisc>(sch: *mut bindings::Qdisc, skb: &Skb) {
         packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
         let qlen = addr_of_mut!((*sch).q.qlen);
         // A qdisc that counts no packet is not asked for one. While it is, a child may drop some.
-        qlen.write_volatile(match T::CHILD {
+        qlen.write_volatile(match has_child {
             true => (*qlen).saturating_sub(1),
             false => (*qlen).wrapping_sub(1),
         });

@@ -6,14 +6,9 @@ use core::ptr::NonNull;
 
 use kernel::prelude::*;
 
-use super::{
-    admission::{dropped, Admission, Verdict},
-    bindings::{
-        netlink_ext_ack, noop_qdisc, pfifo_qdisc_ops, qdisc_create_dflt, qdisc_hash_add, qdisc_put,
-        qdisc_reset, weft_net_xmit_is_drop, weft_qdisc_purge, Qdisc, NET_XMIT_SUCCESS,
-    },
-    qdisc::{self, Sch},
-    skb::Skb,
+use super::bindings::{
+    netlink_ext_ack, noop_qdisc, pfifo_qdisc_ops, qdisc_create_dflt, qdisc_hash_add, qdisc_put,
+    qdisc_reset, weft_qdisc_purge, Qdisc,
 };
 
 /// A child qdisc, class `:1` of its parent. The adapter owns it, and lends it with the qdisc lock:
@@ -24,7 +19,7 @@ use super::{
 /// `qdisc` is valid and this value holds one reference to it (`noop_qdisc` counts none).
 pub(super) struct Child {
     qdisc: NonNull<Qdisc>,
-    timeless: bool,
+    pub(super) timeless: bool,
 }
 
 /// Kinds that give the same packet whenever they are asked.
@@ -113,56 +108,5 @@ impl Drop for Child {
     fn drop(&mut self) {
         // SAFETY: The reference is ours (invariant); a qdisc is destroyed under RTNL.
         unsafe { qdisc_put(self.qdisc.as_ptr()) }
-    }
-}
-
-/// The child of a qdisc that has one ([`qdisc::Qdisc::CHILD`]).
-impl<T: qdisc::Qdisc> Sch<'_, T> {
-    /// Whether the child is of a kind that reads no clock and withholds nothing: it gives the same
-    /// packet whenever it is asked.
-    #[inline]
-    pub fn child_is_timeless(&self) -> bool {
-        self.child().timeless
-    }
-
-    /// Packets in the child.
-    #[inline]
-    pub fn child_len(&self) -> u32 {
-        // SAFETY: Valid (invariant of Child).
-        unsafe { (*self.child().as_ptr()).q.qlen }
-    }
-
-    /// Hands the arriving packet to the child, whose answer is that of its parent.
-    #[inline]
-    pub fn child_enqueue<'a>(&mut self, skb: Skb, mut admission: Admission<'a>) -> Verdict<'a> {
-        let child = self.child().as_ptr();
-        // SAFETY: `child` is valid (invariant of Child) and `self` proves that the qdisc lock is
-        // held. Every qdisc has an enqueue function, as the kernel's own parents rely on. The
-        // packet, which has the device of the tree from now on, passes to the child, or by it to
-        // `to_free`.
-        let code = unsafe {
-            let enqueue = (*child).enqueue.unwrap_unchecked();
-            skb.leave(self.as_ptr());
-            enqueue(skb.into_raw(), child, admission.to_free())
-        };
-        // SAFETY: A C function without preconditions; the qdisc is valid and locked.
-        unsafe {
-            if code != NET_XMIT_SUCCESS as c_int && weft_net_xmit_is_drop(code) {
-                dropped(self.as_ptr(), 1);
-            }
-        }
-        admission.answer(self, code)
-    }
-
-    /// Takes the child's next packet, which counts as being in this qdisc until it leaves that.
-    #[inline]
-    pub fn child_dequeue(&mut self) -> Option<Skb> {
-        let child = self.child().as_ptr();
-        // Nobody but the parent peeks, and this one never does: nothing is kept aside in gso_skb.
-        // SAFETY: Valid (invariant of Child), and `self` proves that the qdisc lock is held. Every
-        // qdisc has a dequeue function, as above.
-        let skb = NonNull::new(unsafe { (*child).dequeue.unwrap_unchecked()(child) })?;
-        // SAFETY: A dequeued packet is on no list and the caller's.
-        Some(unsafe { Skb::from_raw(skb) })
     }
 }

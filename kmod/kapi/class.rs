@@ -8,7 +8,7 @@
 
 use super::{
     bindings::{weft_sk_dscp, weft_sk_priority, weft_sk_set_class},
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// A class.

@@ -41,32 +41,29 @@
 //! (`ss -ti`) does not lock the socket.
 
 use core::{
-    any::TypeId,
     marker::{PhantomData, PhantomPinned},
     mem::MaybeUninit,
     num::NonZeroU32,
-    ptr::NonNull,
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},
 };
 
 use kernel::{error::to_result, prelude::*, InPlaceModule};
 
+pub use super::socket::Socket;
 use super::{
     bindings::{
         rate_sample, sock, tcp_ca_event, tcp_ca_state_TCP_CA_Loss, tcp_cc_info, tcp_congestion_ops,
-        tcp_register_congestion_control, tcp_reno_cong_avoid, tcp_reno_ssthresh,
-        tcp_reno_undo_cwnd, tcp_unregister_congestion_control, weft_ca_info, weft_ca_initialized,
-        weft_ca_ops, weft_ca_room, weft_ca_with_ecn, weft_ca_without_ecn, weft_rate_acked,
-        weft_rate_rtt_us, weft_sock_net, weft_tcp_all_acked, weft_tcp_connected,
-        weft_tcp_ends_handshake, weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn,
-        weft_tcp_min_tso_segs, weft_tcp_set_snd_cwnd, weft_tcp_set_snd_ssthresh, weft_tcp_snd_cwnd,
-        weft_tcp_snd_ssthresh, weft_tcp_snd_wnd, weft_tcp_timed_out, weft_tcp_unpaced,
-        weft_within_module, WEFT_CA_PRIV_SIZE, WEFT_CONG_NEEDS_ECN,
+        tcp_register_congestion_control, tcp_unregister_congestion_control, weft_ca_info,
+        weft_ca_initialized, weft_ca_ops, weft_ca_room, weft_ca_with_ecn, weft_ca_without_ecn,
+        weft_rate_acked, weft_rate_rtt_us, weft_tcp_connected, weft_tcp_ends_handshake,
+        weft_tcp_is_cwnd_limited, weft_tcp_may_have_ecn, weft_tcp_min_tso_segs, weft_tcp_snd_cwnd,
+        weft_tcp_snd_ssthresh, weft_tcp_timed_out, weft_within_module, WEFT_CA_PRIV_SIZE,
+        WEFT_CONG_NEEDS_ECN,
     },
     ecn, layout,
-    namespace::{self, private::Sharing as _, Shared, Sharing},
+    namespace::{self, private::Sharing as _, Sharing},
     probe,
-    settings::{self, Namespaces, Settings},
+    settings::{Namespaces, Settings},
 };
 use crate::common::window::Ack;
 
@@ -168,132 +165,6 @@ pub struct Info {
     pub state: u16,
     /// `ss` calls them `alpha`, `ab_ecn` and `ab_tot`.
     pub numbers: [u32; 3],
-}
-
-/// A TCP socket that is locked by the running callback.
-///
-/// # Invariants
-///
-/// Valid and locked as long as this value lives. What the flows of its congestion control share is
-/// of the type `shared`, and registered.
-pub struct Socket<'a> {
-    sk: NonNull<sock>,
-    shared: TypeId,
-    _locked: PhantomData<&'a mut sock>,
-}
-
-impl Socket<'_> {
-    /// # Safety
-    ///
-    /// `sk` is valid, locked and uses the congestion control `T` for as long as the result lives.
-    unsafe fn new<T: CongestionControl>(sk: *mut sock) -> Self {
-        // INVARIANT: As the caller promises; `Registration` keeps what is shared for longer than
-        // `T`.
-        Self {
-            // SAFETY: A valid pointer is not null.
-            sk: unsafe { NonNull::new_unchecked(sk) },
-            shared: TypeId::of::<T::Shared>(),
-            _locked: PhantomData,
-        }
-    }
-
-    /// Valid and locked (invariant).
-    pub(super) fn as_ptr(&self) -> *mut sock {
-        self.sk.as_ptr()
-    }
-
-    /// The congestion window, in packets.
-    pub fn snd_cwnd(&self) -> u32 {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_snd_cwnd(self.sk.as_ptr()) }
-    }
-
-    /// Sets the congestion window, in packets, at least 1 and at most what the route allows.
-    pub fn set_snd_cwnd(&mut self, packets: u32) {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_set_snd_cwnd(self.sk.as_ptr(), packets) }
-    }
-
-    /// The slow start threshold, in packets.
-    pub fn snd_ssthresh(&self) -> u32 {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_snd_ssthresh(self.sk.as_ptr()) }
-    }
-
-    /// Sets the slow start threshold, in packets.
-    pub fn set_snd_ssthresh(&mut self, packets: u32) {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_set_snd_ssthresh(self.sk.as_ptr(), packets) }
-    }
-
-    /// Whether all that was to be sent was, and is acknowledged.
-    pub fn all_acked(&self) -> bool {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_all_acked(self.sk.as_ptr()) }
-    }
-
-    /// Whether marks come back: whether the other end has agreed to tell of them.
-    pub fn has_ecn(&self) -> bool {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_may_have_ecn(self.sk.as_ptr()) }
-    }
-
-    /// Whether the peer takes no data at all: what times out meanwhile asks whether it does.
-    pub fn peer_window_closed(&self) -> bool {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_snd_wnd(self.sk.as_ptr()) == 0 }
-    }
-
-    /// A setting of the socket's network namespace, by its place in the list of settings.
-    pub fn setting<S: Settings>(&self, place: usize) -> u32 {
-        // SAFETY: Valid and locked (invariant), and of a congestion control whose registration
-        // keeps the settings: they go after its last socket. A socket's namespace is not taken
-        // down before the socket.
-        unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
-    }
-
-    /// What the flows of the socket's network namespace share, locked for the length of `f`; `None`
-    /// if it is of another type. `f` must not sleep, allocate, or loop without a bound. `&mut
-    /// self`: `f` cannot ask again, see [`Rtnl::shared`](super::scope::Rtnl::shared).
-    pub fn shared<S: Shared, R>(&mut self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
-        if self.shared != TypeId::of::<S>() {
-            return None;
-        }
-        // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose
-        // state is there as long as the namespace, which is not taken down before the socket. The
-        // lock is not held: callbacks of a socket do not nest (see the module), other sockets' run
-        // on other threads, and `f` cannot come back here, as this socket is borrowed for it and is
-        // the only one that a callback has.
-        unsafe {
-            let net = weft_sock_net(self.sk.as_ptr());
-            Some(namespace::with(S::find_in(net), f))
-        }
-    }
-
-    /// The flow may send as fast as the application allows (`SO_MAX_PACING_RATE`); where there is
-    /// `delivered`, the kernel does not pace it anew.
-    pub fn unpace(&mut self) {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { weft_tcp_unpaced(self.sk.as_ptr()) }
-    }
-
-    /// Reno's growth of the window.
-    pub fn reno_cong_avoid(&mut self, ack: u32, acked: u32) {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { tcp_reno_cong_avoid(self.sk.as_ptr(), ack, acked) }
-    }
-
-    /// Reno's threshold: half the window, at least 2.
-    pub fn reno_ssthresh(&mut self) -> u32 {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { tcp_reno_ssthresh(self.sk.as_ptr()) }
-    }
-
-    /// Reno's window after a loss that was none.
-    pub fn reno_undo_cwnd(&mut self) -> u32 {
-        // SAFETY: Valid and locked (invariant).
-        unsafe { tcp_reno_undo_cwnd(self.sk.as_ptr()) }
-    }
 }
 
 /// The kernel's table of a congestion control, and another one of the same that needs no ECN. As
@@ -464,7 +335,7 @@ impl<T: CongestionControl> Adapter<T> {
         // SAFETY: As the caller promises; the state fits (STATE_FITS).
         unsafe {
             Self::settle_ecn(sk);
-            let state = T::new(&mut Socket::new::<T>(sk));
+            let state = T::new(&mut Socket::new::<T::Shared>(sk));
             Self::store(sk, weft_ca_room(sk).cast::<T>(), state);
             // After what it publishes.
             Self::mark(sk).store(weft_ca_ops(sk) as usize, Ordering::Release);
@@ -503,7 +374,7 @@ impl<T: CongestionControl> Adapter<T> {
         unsafe {
             let room = weft_ca_room(sk).cast::<T>();
             let mut state = room.read();
-            let result = f(&mut state, &mut Socket::new::<T>(sk));
+            let result = f(&mut state, &mut Socket::new::<T::Shared>(sk));
             Self::store(sk, room, state);
             result
         }

@@ -17,7 +17,7 @@ use super::{
         weft_described, weft_sk_described, weft_tcp_bytes_acked, weft_tcp_has_unsent,
         weft_tcp_settled, weft_tcp_unacked_bytes,
     },
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// `Flow::BASE_KNOWN` of the eBPF programs.

@@ -14,7 +14,7 @@ use super::{
         sock, tcp_ca_event, tcp_ca_event_CA_EVENT_ECN_IS_CE, tcp_ca_event_CA_EVENT_ECN_NO_CE,
         weft_tcp_ce_arrived, weft_tcp_delivered_ce, weft_tcp_rcv_nxt,
     },
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// The marks of one socket.

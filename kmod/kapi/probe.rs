@@ -31,7 +31,7 @@ use super::{
     bindings::{
         weft_tcp_nothing_resent, weft_tcp_probe_instead, weft_tcp_probe_over, weft_tcp_probes_end,
     },
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// In the callback of a timeout: a header goes out in place of the first packet.

@@ -8,7 +8,7 @@ use super::{
         weft_tcp_arrived, weft_tcp_mss, weft_tcp_round_over, weft_tcp_smoothed_rtt_us,
         weft_tcp_snd_nxt,
     },
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// One socket's.

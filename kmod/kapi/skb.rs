@@ -29,14 +29,14 @@ use super::{
     bindings::{
         rtnl_kfree_skbs, sk_buff, skb_copy_bits, weft_skb_dissected_hash, weft_skb_due,
         weft_skb_free, weft_skb_hash_bit, weft_skb_make_writable, weft_skb_sent, weft_skb_set_due,
-        weft_skb_set_pacing_shift, weft_skb_set_txtime, Qdisc as CQdisc, WEFT_CB_DATA,
-        WEFT_CB_DATA_SIZE, WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA,
-        WEFT_SKB_DATA_LEN, WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_FLAGS, WEFT_SKB_HASH,
-        WEFT_SKB_HEAD, WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT,
-        WEFT_SKB_PRIORITY, WEFT_SKB_PROTOCOL,
+        weft_skb_set_pacing_shift, weft_skb_set_txtime, Qdisc, WEFT_CB_DATA, WEFT_CB_DATA_SIZE,
+        WEFT_CB_PKT_LEN, WEFT_CB_PKT_SEGS, WEFT_NETDEV_QUEUE_DEV, WEFT_SKB_DATA, WEFT_SKB_DATA_LEN,
+        WEFT_SKB_DESTRUCTOR, WEFT_SKB_DEV, WEFT_SKB_FLAGS, WEFT_SKB_HASH, WEFT_SKB_HEAD,
+        WEFT_SKB_IIF, WEFT_SKB_LEN, WEFT_SKB_NETWORK_HEADER, WEFT_SKB_NEXT, WEFT_SKB_PRIORITY,
+        WEFT_SKB_PROTOCOL,
     },
     clock,
-    qdisc::{Qdisc, Sch},
+    scope::Sch,
 };
 use crate::common::header;
 
@@ -102,7 +102,7 @@ impl Skb {
     ///
     /// `sch` is valid.
     #[inline]
-    pub(super) unsafe fn leave(&self, sch: *mut CQdisc) {
+    pub(super) unsafe fn leave(&self, sch: *mut Qdisc) {
         // SAFETY: As the caller promises: a qdisc has a queue and that a device. The packet is
         // valid (invariant), and nobody else reads its device while it is ours.
         unsafe {
@@ -168,7 +168,7 @@ impl Skb {
     }
 
     /// The flow hash, by the flow dissector if the packet has none. It has one from then on.
-    pub fn dissected_hash<T: Qdisc>(&mut self, sch: &mut Sch<'_, T>) -> u32 {
+    pub fn dissected_hash<T>(&mut self, sch: &mut Sch<'_, T>) -> u32 {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. The
         // dissector asks the device's namespace for programs; a qdisc's device is alive.
         unsafe {
@@ -407,7 +407,7 @@ pub struct Purge<'a> {
     pub(super) packets: u32,
     pub(super) bytes: u32,
     // RTNL is this thread's.
-    _rtnl: PhantomData<&'a mut *mut CQdisc>,
+    _rtnl: PhantomData<&'a mut *mut Qdisc>,
 }
 
 impl Purge<'_> {

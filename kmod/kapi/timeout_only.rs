@@ -95,7 +95,7 @@ use super::{
         weft_tcp_set_snd_wnd, weft_tcp_snd_wnd, weft_tcp_timeout_only, weft_tcp_unmark_lost,
         weft_tcp_unpaced,
     },
-    congestion::Socket,
+    socket::Socket,
 };
 
 /// The longest timeout: the kernel's, in µs.

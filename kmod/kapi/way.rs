@@ -2,7 +2,7 @@
 
 //! Where a socket's packets go.
 
-use super::{bindings::weft_sk_way, congestion::Socket};
+use super::{bindings::weft_sk_way, socket::Socket};
 
 /// The device by which the socket's packets leave, and its peer's address: of IPv6, or of IPv4
 /// mapped. `None`: it has no route.

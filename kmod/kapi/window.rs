@@ -2,7 +2,7 @@
 
 //! A socket that obeys a window law: what its congestion control does on each callback.
 
-use super::congestion::Socket;
+use super::socket::Socket;
 use crate::common::window::{Ack, Resend, WindowLaw};
 
 /// Tells the socket what the law says.

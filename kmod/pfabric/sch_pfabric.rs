@@ -26,7 +26,8 @@ use kapi::{
     admission::{Admission, Verdict},
     clock::now,
     flow::Flows,
-    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    qdisc::{Qdisc, Rtnl, Sch, Setup},
+    registration::Registration,
     skb::{Purge, Skb},
     store::KernelStore,
 };

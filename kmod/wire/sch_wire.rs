@@ -28,7 +28,8 @@ use crate::wire::stats::Stats;
 use kapi::{
     admission::{Admission, Verdict},
     clock::now,
-    qdisc::{Qdisc, Registration, Rtnl, Sch, Setup},
+    qdisc::{Qdisc, Rtnl, Sch, Setup},
+    registration::Registration,
     skb::{Fifo, Purge, Skb},
 };
 

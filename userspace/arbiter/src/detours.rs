@@ -13,9 +13,8 @@
 use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::Allocation;
-use crate::fabric::Component;
+use crate::fabric::{Component, Ways};
 use crate::free::groups;
-use crate::routes::Ways;
 
 /// Paths around what has failed.
 #[derive(Clone, Debug)]

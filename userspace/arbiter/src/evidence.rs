@@ -9,7 +9,12 @@
 //! an endpoint's own link explains, is done a part at a time.
 
 use crate::fabric::{Component, Direction, Fabric};
-use crate::faults::{FEW, Key};
+
+/// So many packets at least a cell must have lost.
+pub const FEW: u64 = 3;
+
+/// A pair of endpoints and a path.
+pub(crate) type Key = (u16, u16, u8);
 
 /// What [`FEW`] packets that should have been lost and were not have against a component, in lossy
 /// cells.
@@ -428,7 +433,7 @@ mod tests {
     use weft_mechanisms::fastpass::address::Addresses;
 
     use super::*;
-    use crate::routes::Ways;
+    use crate::fabric::Ways;
 
     fn fabric([hosts, racks, pods]: [u32; 3], edge: usize, core: usize) -> Fabric {
         let addresses = Addresses {

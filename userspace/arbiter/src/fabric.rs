@@ -11,7 +11,14 @@ use std::fmt;
 
 use weft_mechanisms::fastpass::address::Addresses;
 
-use crate::routes::Ways;
+/// How many ways up there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// From a host's switch.
+    pub edge: usize,
+    /// From the switches above it.
+    pub core: usize,
+}
 
 /// A link or a switch. In the order in which one is named where the evidence is the same: links
 /// first.

@@ -47,11 +47,9 @@ use std::ops::Bound;
 
 use weft_mechanisms::fastpass::frame::Entry;
 
-use crate::evidence::{Evidence, Verdict};
+pub use crate::evidence::FEW;
+use crate::evidence::{Evidence, Key, Verdict};
 use crate::fabric::{Component, Fabric};
-
-/// So many packets at least a cell must have lost.
-pub const FEW: u64 = 3;
 
 /// Cells that are known at most, and those of one sender: who says that it has sent by all paths to
 /// all leaves room for others.
@@ -70,9 +68,6 @@ const SWEPT: usize = 4;
 /// What an inquiry may cost at a time, in suspects looked at: some 25 us, which is less than an
 /// arbiter may be late.
 const COST: usize = 2048;
-
-/// A pair of endpoints and a path.
-pub(crate) type Key = (u16, u16, u8);
 
 /// What is known of a pair of endpoints, by a path. Totals are modulo 2^16.
 #[derive(Clone, Copy, Debug, Default)]

@@ -63,6 +63,7 @@ mod quota;
 pub mod routes;
 pub mod service;
 mod sessions;
+mod settings;
 pub mod stages;
 pub mod watch;
 

@@ -18,20 +18,11 @@
 use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::detours::Detours;
-use crate::fabric::Component;
+use crate::fabric::{Component, Ways};
 use crate::free::groups;
 use crate::meetings::Meetings;
 use crate::paths::{MAX_COLOURS, MAX_RACKS, Paths};
 use crate::{Allocation, Invalid, Lags};
-
-/// How many ways up there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ways {
-    /// From a host's switch.
-    pub edge: usize,
-    /// From the switches above it.
-    pub core: usize,
-}
 
 /// Chooses paths.
 #[derive(Clone, Debug)]

@@ -30,7 +30,7 @@ use crate::fabric::{Component, Fabric};
 use crate::faults::{Fault, Faults, Times};
 use crate::own::{self, Debt};
 use crate::quota::Quota;
-use crate::service::Settings;
+use crate::settings::Settings;
 use crate::stages::{Order, Reserved, Stages, Timeslot};
 
 /// Timeouts that a trial takes at least: some of endpoints' reports.

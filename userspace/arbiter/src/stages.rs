@@ -8,7 +8,7 @@
 
 use crate::fabric::Component;
 use crate::routes::Routes;
-use crate::service::{Policy, Settings};
+use crate::settings::{Policy, Settings};
 use crate::{Allocation, Allocator, Free, Invalid, MAX_CLASSES, max_min::MaxMin, min_fct::MinFct};
 
 /// Which batch is to be allocated.

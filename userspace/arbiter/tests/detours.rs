@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use proptest::prelude::*;
+use weft_arbiter::fabric::Ways;
 use weft_arbiter::fabric::{Component, Direction, Fabric};
 use weft_arbiter::faults::Fault;
 use weft_arbiter::max_min::MaxMin;
-use weft_arbiter::routes::{Routes, Ways};
+use weft_arbiter::routes::Routes;
 use weft_arbiter::service::{Secret, Service, Settings};
 use weft_arbiter::{Allocation, Allocator as _, Free, Lags};
 use weft_mechanisms::fastpass::address::Addresses;

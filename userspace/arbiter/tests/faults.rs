@@ -9,9 +9,9 @@ mod random;
 use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;
+use weft_arbiter::fabric::Ways;
 use weft_arbiter::fabric::{Component, Direction, Fabric};
 use weft_arbiter::faults::{Fault, Faults, Times};
-use weft_arbiter::routes::Ways;
 use weft_mechanisms::fastpass::address::Addresses;
 use weft_mechanisms::fastpass::frame::{ENTRIES, Entry};
 use weft_mechanisms::fastpass::ledger::Ledger;

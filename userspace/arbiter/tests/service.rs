@@ -8,7 +8,8 @@ mod random;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_arbiter::routes::{Routes, Ways};
+use weft_arbiter::fabric::Ways;
+use weft_arbiter::routes::Routes;
 use weft_arbiter::service::{Policy, Secret, Service, Settings};
 use weft_arbiter::{Invalid, Lags};
 use weft_mechanisms::fastpass::address::Addresses;

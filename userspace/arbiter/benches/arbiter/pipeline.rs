@@ -8,8 +8,8 @@
 use std::thread;
 
 use weft_arbiter::Lags;
+use weft_arbiter::fabric::Ways;
 use weft_arbiter::pipeline::{Capacities, Pipeline};
-use weft_arbiter::routes::Ways;
 use weft_arbiter::service::{Policy, Settings};
 use weft_arbiter::stages::{OneThread, Order, Stages};
 use weft_mechanisms::fastpass::address::Addresses;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
-use weft_arbiter::routes::Ways;
+use weft_arbiter::fabric::Ways;
 use weft_arbiter::service::{Policy, Settings};
 use weft_arbiter::{Lags, MAX_BATCH, MAX_CLASSES};
 use weft_mechanisms::fastpass::address::{Addresses, MAX_ENDPOINTS};

@@ -14,7 +14,6 @@ use serde::Serialize;
 use weft_arbiter::faults::Fault;
 use weft_arbiter::service::Counters;
 
-use super::arbiter::Arbiter;
 use super::arguments::ns;
 use super::clock::now;
 use super::log::say;
@@ -87,11 +86,11 @@ impl Figures {
 
     /// Writes a line. If that fails, [`end`](Self::end) tells: hosts need timeslots, whatever
     /// becomes of figures.
-    pub(crate) fn write(&mut self, now: u64, arbiter: &Arbiter<'_>) {
+    pub(crate) fn write(&mut self, line: impl FnOnce() -> Line) {
         let Some(file) = &mut self.file else {
             return;
         };
-        let line = serde_json::to_string(&arbiter.line(now)).map_err(io::Error::from);
+        let line = serde_json::to_string(&line()).map_err(io::Error::from);
         // In one piece, so that others who append to the file do not come between.
         let written = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
         if let Err(error) = written {
@@ -103,10 +102,10 @@ impl Figures {
         }
     }
 
-    pub(crate) fn tick(&mut self, now: u64, arbiter: &Arbiter<'_>) {
+    pub(crate) fn tick(&mut self, now: u64, line: impl FnOnce() -> Line) {
         if self.next <= now {
             self.next = now.saturating_add(self.every);
-            self.write(now, arbiter);
+            self.write(line);
         }
     }
 

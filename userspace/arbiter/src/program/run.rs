@@ -116,7 +116,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             match signal.is_some_and(|it| it.ssi_signo == Signal::SIGUSR1 as u32) {
                 true => arbiter.clear_faults(),
                 false => {
-                    figures.write(now()?, &arbiter);
+                    let clock = now()?;
+                    figures.write(|| arbiter.line(clock));
                     return figures.end();
                 }
             }
@@ -131,8 +132,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         is_behind = turn(&mut arbiter, beats.as_mut(), &mut datagrams, until, now)?;
         let clock = now()?;
         if arbiter.say_faults() {
-            figures.write(clock, &arbiter);
+            figures.write(|| arbiter.line(clock));
         }
-        figures.tick(clock, &arbiter);
+        figures.tick(clock, || arbiter.line(clock));
     }
 }

@@ -3,7 +3,7 @@
 //! A fat-tree with switches of four ports, and the settings of its arbiter.
 
 use weft_arbiter::Lags;
-use weft_arbiter::routes::Ways;
+use weft_arbiter::fabric::Ways;
 use weft_arbiter::service::{Policy, Settings};
 use weft_mechanisms::fastpass::address::Addresses;
 
