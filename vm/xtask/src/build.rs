@@ -211,7 +211,8 @@ pub(crate) fn programs(
         Some(tools) => Some(ebpf::ensure(cache, &base.rootfs, &tools, workspace)?),
         None => None,
     };
-    let object = ebpf.as_ref().map(ebpf::object);
+    let object = ebpf.as_ref().map(|it| ebpf::in_target(it, workspace));
+    let object = object.transpose()?;
     let programs = programs::build(workspace, object.as_deref(), &cache.log("programs")?)?;
     Ok((ebpf, programs))
 }

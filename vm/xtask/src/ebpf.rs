@@ -2,15 +2,17 @@
 
 //! The eBPF programs in `ebpf/programs`: one object for all kernels, which the loader embeds.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::bpf_linker;
 use crate::cache::{Cache, Entry, Key, Stage};
 use crate::crates;
 use crate::enter::{self, Enter};
 use crate::modules;
+use crate::transfer;
 
 pub(crate) const STAGE: Stage = Stage {
     name: "ebpf",
@@ -22,6 +24,9 @@ const OBJECT: &str = "weft.o";
 
 /// Folders that the programs are compiled from.
 const SOURCES: [&str; 3] = ["ebpf/programs", "ebpf/common", "kmod"];
+
+/// Folders in these that the programs are not compiled from.
+const SKIPPED: [&str; 6] = ["target", "tests", "fuzz", "benches", "examples", "kapi"];
 
 /// eBPF is a target without guarantees, and its intrinsics are unstable: RUSTC_BOOTSTRAP.
 const SCRIPT: &str = r#"
@@ -52,7 +57,7 @@ pub(crate) fn ensure(
 ) -> Result<Entry> {
     let mut key = Key::new(SCRIPT).with_all(RUSTFLAGS).with(tools.hash());
     for folder in SOURCES {
-        for (name, path) in modules::sources(&workspace.join(folder))? {
+        for (name, path) in modules::files_but(&workspace.join(folder), &SKIPPED)? {
             key = key.with_file(&format!("{folder}/{name}"), &path)?;
         }
     }
@@ -78,4 +83,20 @@ pub(crate) fn ensure(
 /// The object itself.
 pub(crate) fn object(stage: &Entry) -> PathBuf {
     stage.path().join(OBJECT)
+}
+
+/// A copy of the object in cargo's target folder, for crates that embed it. Its path is always the
+/// same and it is written only if it changes, so that cargo compiles these crates only then.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub(crate) fn in_target(stage: &Entry, workspace: &Path) -> Result<PathBuf> {
+    let object = object(stage);
+    let content = fs::read(&object).with_context(|| format!("reading {}", object.display()))?;
+    let copy = workspace.join("target/ebpf").join(OBJECT);
+    if fs::read(&copy).is_ok_and(|old| old == content) {
+        return Ok(copy);
+    }
+    transfer::write_whole(&copy, &content)?;
+    Ok(copy)
 }
