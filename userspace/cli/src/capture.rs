@@ -14,12 +14,12 @@ use weft_net::Testbed;
 
 use crate::exec;
 
-/// Shows or writes the packets at a port
+/// Print or save the packets at a port
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-It is tcpdump on the node. A qdisc is before it: a packet that leaves is seen when it has crossed its wire, so \
-at both ends at the same time, and one that is dropped at a port is not seen there. Times are this machine's: \
-divided by the dilation they are the fabric's.
+weft runs tcpdump on the node. tcpdump sees a departing packet after the qdisc: when the packet has crossed
+its wire, hence at both ends at the same time. It does not see packets that the qdisc drops. Timestamps are
+this machine's; divide by the dilation for fabric time.
 
 Exit status: tcpdump's.
 
@@ -29,19 +29,19 @@ Examples:
   weft capture agg0 -c 10                       all ports of a node; ten packets, then end
   weft capture h3 -w h3.pcap & … ; kill -INT $!   in a script")]
 pub(crate) struct Args {
-    /// The port, or a node: all its ports
+    /// A port, or a node for all of its ports
     #[arg(value_name = "NODE[:PORT]")]
     place: Place,
-    /// The testbed (default: as of weft exec)
+    /// Name of the testbed (default: as for weft exec)
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
-    /// Write a pcap file, with times in ns, instead of printing
+    /// Write a pcap file with timestamps in ns instead of printing
     #[arg(long, short, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// End after so many packets
+    /// Exit after N packets
     #[arg(long, short, value_name = "N")]
     count: Option<u64>,
-    /// Which packets, in the words of pcap-filter(7) (default: all)
+    /// Expression that selects packets, see pcap-filter(7) (default: all)
     #[arg(trailing_var_arg = true, value_name = "FILTER")]
     filter: Vec<OsString>,
 }
@@ -72,9 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let testbed = testbed::open(args.testbed.as_deref())?;
     check(&testbed, &args.place)?;
     if !is_installed("tcpdump") {
-        return usage(
-            "there is no tcpdump: `apt install tcpdump`; in the guest, `cargo xtask vm --package tcpdump`",
-        );
+        return usage("tcpdump is not installed: `apt install tcpdump`");
     }
     exec::on_node(
         &testbed,

@@ -15,12 +15,12 @@ use crate::inputs::Inputs;
 use crate::output;
 use weft_lab::results::{self, Agreement, Estimate, Figure, Group, What};
 
-/// Results side by side; runs that differ only in the seed become one column, with the 95 %
-/// confidence interval of the mean
+/// Print results side by side; runs that differ only in the seed share a column, with a 95 %
+/// confidence interval
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A ± B: over seeds, the mean and half of its 95 % confidence interval (Student's t).
-A [L, H]: a percentile of all seeds' flows together, and the 95 % interval of a bootstrap of their blocks.
+A ± B: mean over seeds and half of its 95 % confidence interval (Student's t).
+A [L, H]: percentile of the flows of all seeds, and its 95 % interval (block bootstrap).
 
 Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
@@ -30,11 +30,11 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Whose times: the fabric's, or the machine's that ran it so many times slower (JSON has both)
+    /// Unit of times: fabric time, or time of the guest that ran the fabric slower (JSON has both)
     #[arg(long, value_enum, default_value_t = Times::Fabric)]
     times: Times,
-    /// Each flow beside itself, in runs that differ in the clock only: whether the clocks agree.
-    /// Exit status 1 if they do not
+    /// Compare runs that differ only in the clock flow by flow. Exit status 1 if the clocks
+    /// disagree
     #[arg(long, conflicts_with = "times")]
     by_flow: bool,
     /// Print JSON

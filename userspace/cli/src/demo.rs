@@ -11,18 +11,18 @@ use crate::arguments::run;
 /// The experiment that it is.
 const EXPERIMENT: &str = "demo";
 
-/// A first result: one workload on a fat-tree under three schemes, compared, in a minute
+/// Compare three schemes on a fat-tree: a first result in a minute
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-It is weft run demo: runs whose results are there are not made again, and --again makes them. weft experiments show \
-demo says what is run; weft experiments export demo mine.toml makes one to change.
+Equivalent to weft run demo. Runs whose results exist are skipped; --again repeats them. weft experiments show
+demo prints the experiment; weft experiments export demo mine.toml makes a copy to edit.
 
 Examples:
   weft demo
   weft demo --page demo.html
   weft demo --again -j 1")]
 pub(crate) struct Args {
-    /// Options of `weft run` that go with an experiment
+    /// Options of `weft run` for experiments
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

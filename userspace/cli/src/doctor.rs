@@ -24,14 +24,13 @@ use crate::output;
 /// What carries every scheme, and is weft's own.
 const WIRE: &str = "wire";
 
-/// What this machine has and lacks, with the cure for each
+/// Report what this machine has and lacks, with a cure for each
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What is looked for is what the schemes that weft brings take, and what makes results believable. A cure
-is a command; `cargo xtask` is run in weft's source.
+weft doctor checks the needs of its schemes and of valid measurements. Most cures are commands to run.
 
-Exit status: 0 if weft has its machine, or all schemes of Linux's own qdiscs and congestion controls can run (bbr, cubic-codel,
-dctcp, droptail, droptail-infinite, fq_codel), 1 if not.
+Exit status: 0 if weft has its guest image, or if this machine's kernel can run all schemes with stock qdiscs
+and congestion controls (bbr, cubic-codel, dctcp, droptail, droptail-infinite, fq_codel); 1 otherwise.
 
 Example:
   weft doctor --json")]
@@ -41,8 +40,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Where weft's modules and programs are.
-const GUEST: &str = "cargo xtask vm";
+/// Guests have everything; `weft lab` and `weft vm` have the same option.
+const GUEST: &str = "weft run --clock model";
 
 /// Where a machine has weft of its Debian package.
 const PACKAGED: &str = "/usr/bin/weft";
@@ -150,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         match &machine {
             Some(it) => output::print(format!(
-                "ok    weft's machine: {} ({}), Linux {}, {}; weft run, lab, vm and demo use it\n\n\
+                "ok    guest image: {} ({}), Linux {}, {}; used by weft run, lab, vm and demo\n\n\
                  This machine's own kernel, for weft up and --clock real:",
                 it.file.display(),
                 it.origin,
@@ -158,8 +157,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 it.hash
             ))?,
             None => output::print(
-                "no weft's machine: weft run and lab take this machine's kernel; cargo xtask bundle makes a \
-                 weft that carries one\n",
+                "no guest image: weft run and lab use this machine's kernel; `cargo xtask bundle` builds a weft \
+                 with a guest image\n",
             )?,
         }
         for it in &checks {
@@ -168,7 +167,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             if !it.ok {
                 let needed = match &it.needed_for {
                     Needed::All => "all".to_owned(),
-                    Needed::Results => "results that can be believed".to_owned(),
+                    Needed::Results => "valid results".to_owned(),
                     Needed::Ipv6 => "weft run --ipv6".to_owned(),
                     Needed::Schemes(names) => names.join(", "),
                 };
@@ -296,7 +295,7 @@ fn checks(schemes: &[Takes]) -> Vec<Check> {
             "modprobe -a sch_ingress cls_bpf",
         ),
         check(
-            "a hash of each switch's own, so that ECMP takes all ways (Linux 6.11)",
+            "a hash seed for each switch, so that ECMP uses all paths (Linux 6.11)",
             Needed::Results,
             exists("/proc/sys/net/ipv4/fib_multipath_hash_seed"),
             GUEST,
@@ -455,7 +454,7 @@ mod tests {
             assert!(parses.success(), "{}", check.cure);
             let first = check.cure.split(' ').next().unwrap();
             let known = [
-                "apt-get", "cargo", "modprobe", "mount", "sudo", "sysctl", "ulimit",
+                "apt-get", "cargo", "modprobe", "mount", "sudo", "sysctl", "ulimit", "weft",
             ];
             assert!(known.contains(&first), "{}: {}", check.what, check.cure);
         }

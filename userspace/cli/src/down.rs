@@ -10,11 +10,11 @@ use weft_net::Testbed;
 use crate::output;
 use weft_lab::testbed;
 
-/// Removes a testbed, whatever there is of it
+/// Remove a testbed, even one that is incomplete
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing that weft did not make is touched. A namespace in which a process still is goes when that ends; \
---kill ends them first: it asks each, and makes those that are there after 2 s.
+weft removes only what it created. A namespace with a running process disappears when the process ends. --kill
+sends SIGTERM to these processes, and SIGKILL after 2 s.
 
 Examples:
   weft down
@@ -22,12 +22,12 @@ Examples:
   weft down --kill
   weft down --all")]
 pub(crate) struct Args {
-    /// Its name (default: the only one there is)
+    /// Name of the testbed (default: the only one)
     testbed: Option<String>,
-    /// All of them
+    /// Remove all testbeds
     #[arg(long, conflicts_with = "testbed")]
     all: bool,
-    /// End all processes on its nodes first, whoever started them
+    /// End all processes on the nodes first, including those that weft did not start
     #[arg(long)]
     kill: bool,
 }

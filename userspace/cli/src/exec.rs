@@ -12,13 +12,13 @@ use weft_net::Testbed;
 use weft_lab::session;
 use weft_lab::testbed::{self, ControlGroup};
 
-/// Runs a command on a node
+/// Run a command on a node
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nodes know each other by name. What the command sends may say its flows' sizes, if the scheme has tags. weft \
-becomes the command: there is no process between who calls it and it.
+Nodes resolve each other's names. If the scheme has tags, the command can state the size of its flows. weft
+replaces itself by the command (execve).
 
-Exit status: the command's; 127 if there is no such command, 126 if it cannot be run.
+Exit status: the command's; 127 if the command does not exist, 126 if it cannot be executed.
 
 Examples:
   weft exec h3 ping -c 3 h7
@@ -26,13 +26,13 @@ Examples:
   weft exec --testbed mine h0 iperf3 -s
   weft exec h0 -- sh -c 'echo $0' -- -x        all that follows the first -- is the command's")]
 pub(crate) struct Args {
-    /// The node
+    /// Name of the node
     node: String,
-    /// The testbed (default: the one that weft lab has made for this command, else the only one
-    /// there is)
+    /// Name of the testbed (default: the one that weft lab created for this command, else the only
+    /// one)
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
-    /// The command and its arguments; options of weft's own come before it
+    /// Command and arguments; weft's own options come before it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -187,7 +187,7 @@ fn beside(beside: &Beside, experiment: &str) -> String {
     let Beside { same, others, new } = beside;
     let all = same + others.len();
     let mut line = format!(
-        "{same} of {all} results are the same to the byte as those of `weft run {experiment} --kept`"
+        "{same} of {all} results are byte-identical to those of `weft run {experiment} --kept`"
     );
     if let Some(first) = others.first() {
         line += &format!("; {first} is the first that is not");

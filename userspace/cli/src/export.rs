@@ -9,10 +9,10 @@ use anyhow::Result;
 use weft_lab::results;
 use weft_load::record::{Class, Flow};
 
-/// Results' flows as a table on standard output: one line a flow, with its run
+/// Print the flows of results as a table, one line per flow
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What is not known is empty. Flows that are not measured are there, too, with measured = 0.
+Unknown values are empty. Flows of the warm-up and cool-down are included, with measured = 0.
 
 Example:
   weft export --csv results/*.jsonl > flows.csv")]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Result files of `weft run`; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// Comma-separated values, which is all there is so far
+    /// Comma-separated values, the only format so far
     #[arg(long, required = true)]
     csv: bool,
 }

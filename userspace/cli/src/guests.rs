@@ -144,8 +144,8 @@ pub(crate) fn choose(options: &Args, rootless: bool) -> Result<(Clock, Option<Pa
         (clock, Some(found)) => Ok((clock.unwrap_or(Clock::Model), Some(found))),
         (None, None) => Ok((Clock::Real, None)),
         (Some(_), None) => usage(format!(
-            "there is no image of weft's machine: `cargo xtask bundle` makes a weft that has one, --machine \
-             or WEFT_MACHINE names the file {}",
+            "this weft has no guest image: name one with --machine or WEFT_MACHINE ({}), or build a weft that \
+             has one with `cargo xtask bundle`",
             weft_machine::image::FILE
         )),
     }
@@ -189,7 +189,7 @@ impl Guests {
         }
         if packed.origin == Origin::Built && image.manifest.weft != env!("CARGO_PKG_VERSION") {
             bail!(
-                "{} is of weft {}, this is {}: cargo xtask build makes it anew",
+                "{} is of weft {}, but this is weft {}: rebuild it with `cargo xtask build`",
                 packed.path.display(),
                 image.manifest.weft,
                 env!("CARGO_PKG_VERSION")

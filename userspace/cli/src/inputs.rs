@@ -12,7 +12,7 @@ pub(crate) struct Inputs {
     /// Result files of `weft run`; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// Accept results of different topologies; slowdowns are then relative to different ideals
+    /// Accept results of different topologies, whose slowdowns refer to different ideals
     #[arg(long)]
     mixed: bool,
 }

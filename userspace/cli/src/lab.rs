@@ -21,26 +21,25 @@ use crate::output;
 use crate::session;
 use crate::up;
 
-/// Runs a person's own programs on a fabric: weaves it, runs a command, takes it down whatever
-/// happens
+/// Run your own programs on a fabric: create it, run a command, remove it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The command runs where weft does, and calls `weft exec`, `weft top` or `weft capture` for what happens on nodes; \
-with --from it runs on that node. What --on names runs meanwhile: servers, other clients. It is started first, has \
-100 ms to fail, and is ended when the command has; so is whatever else runs on the nodes. In the command line \
-of --on, $node is the node's name, $dilation the dilation, and $bdp, $rtt and others are as in a scheme's files.
+The command runs outside of the fabric and uses `weft exec`, `weft top` or `weft capture` to reach nodes. With
+--from it runs on a node. --on starts background programs first (servers, other clients): weft lab fails if
+one of them fails within 100 ms. When the command ends, weft ends every process on the nodes. In a command
+line of --on, $node is the node's name, $dilation the dilation, and $bdp, $rtt and others have their values as
+in a scheme's files.
 
-The command finds the testbed's name in WEFT_TESTBED, so that `weft exec` needs no --testbed, and the dilation in \
-WEFT_DILATION. Its clock is the machine's: what takes 1 s there takes 1 ms of a fabric that is 1000 times slower. \
-How long it took is printed on standard error, in both.
+WEFT_TESTBED holds the testbed's name, so that `weft exec` needs no --testbed; WEFT_DILATION holds the
+dilation. The command sees the machine's clock: at a dilation of 1000, 1 s of the command is 1 ms of the
+fabric. weft prints the elapsed time in both on standard error.
 
-Where weft has its machine, all of it runs in a guest, in virtual time: the same words and --guest-seed give the \
-same output to the byte. The guest has the files that --file hands over. --clock real is this machine's kernel. \
-A command that only \
-computes while it waits for something else to happen, without ever sleeping, waits forever there.
+If weft has its guest image, all of this runs in a guest in virtual time: the same command line and
+--guest-seed give byte-identical output. --clock real uses this machine's kernel instead. Under the model
+clock a command that polls without ever sleeping waits forever.
 
-Exit status: the command's; 128 and its number if a signal ended it; 127 if there is no such command, 126 if it \
-cannot be run; 1 or 2 if weft failed.
+Exit status: the command's; 128 plus the signal's number if a signal ended it; 127 if the command does not
+exist, 126 if it cannot be executed; 1 or 2 if weft failed.
 
 Examples:
   weft lab fat-tree:k=4 --dilation 1000 --on h3 'iperf3 -s' --from h7 iperf3 -c h3 -t 5
@@ -53,44 +52,44 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     fabric: fabric::Args,
-    /// What ports, hosts and routing get: a name of `weft schemes`, or a folder
+    /// Scheme: a name from `weft schemes`, or a folder
     #[arg(long, default_value = "droptail")]
     scheme: String,
-    /// The testbed's name: letters, digits and _
+    /// Name of the testbed: letters, digits and _
     #[arg(long, value_name = "NAME", default_value = "lab")]
     testbed: String,
-    /// Run this there meanwhile, in the background (repeatable); NODES is a node, hosts, switches,
-    /// first-host or a layer
+    /// Run COMMAND in the background on NODES: a node, hosts, switches, first-host or a layer
+    /// (repeatable)
     #[arg(long, num_args = 2, value_names = ["NODES", "COMMAND"])]
     on: Vec<String>,
-    /// Begin when something listens there, at a TCP or UDP port, after 30 s at most (repeatable)
+    /// Start the command when a program listens on this TCP or UDP port; fail after 30 s
+    /// (repeatable)
     #[arg(long, value_name = "NODE:PORT")]
     wait_for: Vec<Listener>,
-    /// The node that the command runs on (default: none)
+    /// Run the command on this node (default: outside of the fabric)
     #[arg(long, value_name = "NODE")]
     from: Option<String>,
-    /// Keep what the processes of --on and of the scheme say in files there
+    /// Write the output of --on commands and of the scheme's daemons to files in FOLDER
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
     #[command(flatten)]
     guests: guest::Args,
     #[command(flatten)]
     session: session::Args,
-    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine
-    /// has loaded; no tags, which take root. The command, too, is root of that namespace, and sees
-    /// no other network
+    /// Run without root, in a user namespace. Only loaded qdiscs and congestion controls are
+    /// available, and no tags. The command is root in that namespace and sees no other network
     #[arg(long)]
     pub(crate) rootless: bool,
-    /// Print commands that do the same, and do nothing
+    /// Print the equivalent commands and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON: exit status, times, and what the command and the processes printed
+    /// Print JSON: exit status, times, and the output of the command and the background processes
     #[arg(long, conflicts_with = "dry_run")]
     json: bool,
-    /// Do not print how long it took
+    /// Do not print the elapsed time
     #[arg(long, short)]
     quiet: bool,
-    /// The command and its arguments; options of weft's own come before it
+    /// Command and arguments; weft's own options come before it
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// What was said of all this, for a guest.

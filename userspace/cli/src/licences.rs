@@ -10,10 +10,10 @@ use weft_machine::image::{Packed, prepare_cache};
 
 use crate::output;
 
-/// Licences of weft and of the machine that it carries, and where the sources are
+/// Print the licences of weft and its guest image, and where their sources are
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The image of weft's machine (default: as weft run)
+    /// Guest image (default: as for weft run)
     #[arg(long, value_name = "FILE")]
     machine: Option<std::path::PathBuf>,
 }

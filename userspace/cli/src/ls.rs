@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::output;
 use weft_lab::testbed;
 
-/// Which testbeds there are
+/// List testbeds
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -43,7 +43,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use weft_lab::error;
 
-/// A datacenter fabric of network namespaces: weave it, load it, read flow completion times.
+/// Run datacenter transports on a fabric of network namespaces and measure flow completion times.
 #[derive(Debug, Parser)]
 #[command(
     name = "weft",
@@ -61,7 +61,7 @@ Examples:
   weft compare droptail.jsonl dctcp.jsonl pfabric.jsonl
   weft report *.jsonl --out report.html
 
-Exit status: 0 done, 1 it failed, 2 wrong usage; exec, shell, lab and vm: the command's."
+Exit status: 0 success, 1 failure, 2 wrong usage; for exec, shell, lab and vm: the command's."
 )]
 struct Cli {
     #[command(subcommand)]

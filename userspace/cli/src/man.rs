@@ -12,23 +12,23 @@ use clap_complete::Shell;
 
 use crate::{Cli, names};
 
-/// Writes the man pages into a folder
+/// Write the man pages to a folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: weft man /usr/local/share/man/man1 && man weft-run")]
 pub(crate) struct Args {
-    /// The folder
+    /// Folder, created if necessary
     folder: PathBuf,
 }
 
-/// Prints a shell's completions
+/// Print completions for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-bash completes names, too, of schemes, workloads, topologies, experiments, testbeds and their nodes, as
-they are when the key is pressed.
+In bash, names of schemes, workloads, topologies, experiments, testbeds and nodes are completed too, as they
+exist at that moment.
 
 Example: weft completions bash > /etc/bash_completion.d/weft")]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Shell
     shell: Shell,
 }
 

@@ -25,11 +25,11 @@ use weft_lab::results::Sweep;
 pub(crate) use dots::picture;
 pub(crate) use judged::page as of_experiment;
 
-/// One self-contained HTML file: tables and plots
+/// Write a self-contained HTML report with tables and plots
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file needs nothing else and no network. The same results give the same bytes. Results of a sweep are drawn over
-what it varied, a line for each scheme.
+The file needs no network and no other file. The same results give a byte-identical file. For a sweep, plots
+have the varied value on the horizontal axis and one line per scheme.
 
 Examples:
   weft report droptail.jsonl dctcp.jsonl pfabric.jsonl --out report.html
@@ -37,10 +37,10 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     inputs: Inputs,
-    /// Where to write it; - is standard output
+    /// Output file; - is standard output
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
-    /// Its title
+    /// Title of the report
     #[arg(long, default_value = "Flow completion times")]
     title: String,
 }

@@ -18,7 +18,7 @@ use weft_lab::parameter::FabricFigures;
 use weft_lab::scheme::{self, Description, FILES, Scheme};
 use weft_lab::variables::Variables;
 
-/// What ports, hosts and routing get under each scheme
+/// List schemes: the configuration of ports, hosts and routing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,18 +36,18 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// A scheme's files; with variables, the batch of a switch's port as `tc -b` takes it
+    /// Print a scheme's files, or with variables the `tc -b` batch of one switch port
     Show {
         /// Name or folder
         scheme: String,
         /// dev=NAME rate=RATE delay=TIME, and fabric variables: bdp=PACKETS
         #[arg(value_name = "NAME=VALUE")]
         variables: Vec<String>,
-        /// The batch of a host's port
+        /// Print the batch of a host port instead
         #[arg(long)]
         host: bool,
     },
-    /// Writes a scheme's files into a new folder, to change them; it extends no other then
+    /// Write a scheme's files to a new folder as the start of your own; the copy is complete
     Export {
         /// Name or folder
         scheme: String,
@@ -102,19 +102,9 @@ fn list(json: bool) -> Result<()> {
         };
         return output::json(&schemes.into_iter().map(entry).collect::<Vec<_>>());
     }
-    let rows = schemes.into_iter().map(|scheme| {
-        let parameters: Vec<String> = scheme.description.parameters.into_keys().collect();
-        vec![
-            scheme.name,
-            scheme.description.extends.unwrap_or_default(),
-            parameters.join(" "),
-            scheme.description.about,
-        ]
-    });
-    output::print(output::list(
-        ["scheme", "extends", "parameters", "what it is"],
-        rows,
-    ))
+    let rows = schemes.into_iter();
+    let rows = rows.map(|scheme| vec![scheme.name, scheme.description.about]);
+    output::print(output::list(["scheme", "description"], rows))
 }
 
 fn show(scheme: &Scheme, variables: &[String], host: bool, json: bool) -> Result<()> {

@@ -20,18 +20,18 @@ use crate::guests::Guests;
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
 pub(crate) struct Args {
-    /// Seed of the guest's randomness: another one is another sample
+    /// Seed of the guest's random numbers
     #[arg(long = "guest-seed", value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Root directory of the command: `/` (default) shows this machine's files, a folder with an
-    /// unpacked system or container shows that system, `none` shows only weft's own programs. The
-    /// guest never changes these files: what it writes stays in its memory
+    /// Root directory of the command: `/` (default) for this machine's files, a folder with an
+    /// unpacked system or container image, or `none` for weft's own programs only. The guest never
+    /// changes these files; its writes stay in memory
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// Hand a file or folder to the guest (repeatable; default place: /root)
+    /// Copy a file or folder to the guest (repeatable; default destination: /root)
     #[arg(long, value_name = "HOST[:GUEST]")]
     file: Vec<String>,
-    /// Unpack there what the command leaves in the guest's /out, which is also $OUT
+    /// Copy the guest's /out (also $OUT) to FOLDER when the command has ended
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }

@@ -10,16 +10,16 @@ use anyhow::Result;
 use crate::exec;
 use weft_lab::testbed;
 
-/// A shell on a node
+/// Open a shell on a node
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft shell h3
   weft shell core0 --testbed mine")]
 pub(crate) struct Args {
-    /// The node
+    /// Name of the node
     node: String,
-    /// The testbed (default: the only one there is)
+    /// Name of the testbed (default: the only one)
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
 }

@@ -18,12 +18,12 @@ use weft_lab::words::quoted;
 use crate::arguments::run as arguments;
 use crate::output;
 
-/// Runs of a sweep for other machines: independent of each other, and the same bytes wherever they
-/// are run
+/// Plan the runs of a sweep for make or Slurm
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Several values make a sweep: --load 0.2,0.4, --set buffer=24,48, several --scheme and --seed, and --also TOPOLOGY. An
-experiment is one, too, and judged where its results have been gathered.
+Runs are independent, and byte-identical on any machine. Several values make a sweep: --load 0.2,0.4, --set
+buffer=24,48, several --scheme and --seed, --also TOPOLOGY. An experiment is a sweep too: gather its results,
+then judge them.
 
 Examples:
   weft sweep plan fat-tree:k=4 --dilation 1000 --scheme dctcp,pfabric --load 0.2,0.4,0.6 --seed 1,2,3,4,5 > Makefile
@@ -37,12 +37,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Writes a Makefile or a Slurm array job
+    /// Write a Makefile or a Slurm array job
     Plan {
-        /// What it is for
+        /// Output format
         #[arg(long, value_enum, default_value_t = Format::Make)]
         format: Format,
-        /// The words after `weft run`
+        /// Arguments of `weft run`
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },

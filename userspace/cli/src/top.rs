@@ -17,14 +17,14 @@ use crate::output;
 /// To the beginning of an empty screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// What ports do now: rates, queues, drops, marks, pauses, detours, flows
+/// Show what ports are doing: rates, queues, drops, marks, pauses, detours, flows
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ports that do nothing are left out. Rates are the fabric's, as its qdiscs count bytes; how much is in a queue, \
-and in how many flows, is of the moment; drops and marks are since the last look. `pausing` is how many queues \
-of its neighbours a port keeps paused, `paused` how many of its own are; `detoured` are its packets that went by another port since the last look, \
-`received` those of others that came to it. What a port's qdisc does not tell is \
-empty. Ctrl-C ends it.
+Idle ports are omitted. Rates are in fabric time, from the qdiscs' byte counters. Queue lengths and numbers of
+flows are current values; drops, marks and detours are since the last update. `pausing` counts the neighbours'
+queues that a port keeps paused, `paused` its own queues that are paused. `detoured` counts packets that left
+by another port instead of this one, `received` the packets that were detoured to it. A cell is empty if the
+port's qdisc has no such statistic. Ctrl-C exits.
 
 Examples:
   weft top
@@ -32,21 +32,21 @@ Examples:
   weft top --once --json
   weft lab rack:hosts=3 --dilation 1000 --on h1 'iperf3 -s' --on h2 'iperf3 -t 60 -c h1' weft top --once")]
 pub(crate) struct Args {
-    /// Only these nodes (default: all)
+    /// Nodes to show (default: all)
     node: Vec<String>,
-    /// The testbed (default: as of weft exec)
+    /// Name of the testbed (default: as for weft exec)
     #[arg(long, value_name = "NAME")]
     testbed: Option<String>,
-    /// Look so often, in time of the fabric (default: once in a second of this machine)
+    /// Interval between updates, in fabric time (default: 1 s of this machine)
     #[arg(long, value_name = "TIME")]
     interval: Option<Delay>,
-    /// Look once, after one interval
+    /// Update once, after one interval, and exit
     #[arg(long)]
     once: bool,
-    /// Also ports that do nothing
+    /// Show idle ports too
     #[arg(long, short)]
     all: bool,
-    /// Print JSON, a line for each look: all ports
+    /// Print JSON, one line per update with all ports
     #[arg(long)]
     json: bool,
 }

@@ -13,7 +13,7 @@ use weft_topo::{Kind, Topology};
 
 use crate::output;
 
-/// What a topology is made of: nodes, links, addresses, routes
+/// Describe a topology: nodes, links, addresses, routes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Kinds: fat-tree, leaf-spine, rack, dumbbell, bfc-testbed, or a TOML file's path.
@@ -27,13 +27,13 @@ Examples:
 pub(crate) struct Args {
     /// KIND[:OPTION=VALUE,…], or a TOML file
     topology: String,
-    /// Instead: the shortest paths between two hosts
+    /// Print the shortest paths between two hosts instead
     #[arg(long, value_name = "FROM,TO")]
     paths: Option<String>,
-    /// Instead: a picture of it, as SVG
+    /// Print a picture as SVG instead
     #[arg(long, conflicts_with_all = ["paths", "dot"])]
     svg: bool,
-    /// Instead: a graph for Graphviz's dot
+    /// Print a graph for Graphviz's dot instead
     #[arg(long, conflicts_with = "paths")]
     dot: bool,
     /// Print JSON

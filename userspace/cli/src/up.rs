@@ -20,17 +20,17 @@ use crate::arguments::fabric;
 use crate::output;
 use weft_lab::testbed::{self, Attachment, ControlGroup, Programs};
 
-/// Weaves a fabric: network namespaces, links, routes, qdiscs, programs
+/// Create a fabric: network namespaces, links, routes, qdiscs, programs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Either all of it is there afterwards, or nothing. `weft down` removes it, also after a crash.
+If a step fails, weft up removes what it has created. `weft down` removes the fabric, also after a crash.
 
-A host that is a machine of its own (--host h3=tap) has its port, wire and qdiscs in the fabric, and no addresses there:
-these are for the VM that opens the tap device beside the port. What else the VM has to have is a script, whose file is
-told. Packets are to be single there: no segmentation offload (vnet_hdr=off, for QEMU).
+With --host h3=tap, host h3 is a machine of its own. Its port, wire and qdiscs are in the fabric; its
+addresses belong to the VM that opens the tap device beside the port. weft prints the path of a script that
+configures the VM. Turn segmentation offload off in the VM (vnet_hdr=off for QEMU).
 
-A fabric can be over several machines: each weaves its part (--part 2 --parts ADDRESS,ADDRESS) of the same topology, and
-links between parts are VXLAN tunnels between these addresses. Racks stay whole.
+A fabric can span several machines. Each creates its part of the same topology (--part 2 --parts
+ADDRESS,ADDRESS). Links between parts are VXLAN tunnels between these addresses. A rack is never split.
 
 Examples:
   weft up fat-tree:k=4 --scheme dctcp --dilation 1000
@@ -42,16 +42,16 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     fabric: fabric::Args,
-    /// What ports, hosts and routing get: a name of `weft schemes`, or a folder
+    /// Scheme: a name from `weft schemes`, or a folder
     #[arg(long, default_value = "droptail")]
     scheme: String,
-    /// The testbed's name: letters, digits and _
+    /// Name of the testbed: letters, digits and _
     #[arg(long, value_name = "NAME", default_value = "fabric")]
     testbed: String,
-    /// A host that is a machine of its own (repeatable)
+    /// Make this host a machine of its own (repeatable)
     #[arg(long = "host", value_name = "NAME=tap", value_parser = machine)]
     machines: Vec<String>,
-    /// The addresses of the machines that the fabric is over, in their order
+    /// Addresses of the machines that share the fabric, in order
     #[arg(
         long,
         value_name = "ADDRESS,…",
@@ -59,10 +59,10 @@ pub(crate) struct Args {
         requires = "part"
     )]
     parts: Vec<IpAddr>,
-    /// Which of them this machine is, from 1
+    /// Which of --parts this machine is, from 1
     #[arg(long, value_name = "N", requires = "parts")]
     part: Option<NonZeroUsize>,
-    /// Print ip, tc, sysctl and weft-tag commands that do the same, and do nothing
+    /// Print the equivalent ip, tc, sysctl and weft-tag commands and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         for Machine { host, taps, script } in &woven.machines {
             output::print(format!(
-                "{host}: a machine of its own, by {} in its namespace (weft exec {host} …); what it is to run is in {}",
+                "{host}: attach its machine to {} in its namespace (weft exec {host} …), and run {} in the machine",
                 taps.join(" and "),
                 script.display()
             ))?;

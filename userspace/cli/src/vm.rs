@@ -12,14 +12,13 @@ use crate::arguments::guest;
 use crate::guests::Guests;
 use crate::session;
 
-/// Runs a command in a guest of weft's own machine, as root of a kernel that has all of weft's
-/// modules
+/// Run a command as root in a guest whose kernel has all of weft's modules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Under the model clock the same command and --guest-seed give the same output to the byte. A command that loops \
-until something else happens, without ever sleeping, loops forever there.
+Under the model clock the same command and --guest-seed give byte-identical output. A command that polls
+without ever sleeping never ends there.
 
-Exit status: the command's; 124 if the guest hangs, 125 if its kernel reports trouble, 1 or 2 if it cannot be run.
+Exit status: the command's; 124 if the guest hangs; 125 if its kernel reports an error; 1 or 2 if weft failed.
 
 Examples:
   weft vm -- tc qdisc show
@@ -30,7 +29,7 @@ pub(crate) struct Args {
     guests: guest::Args,
     #[command(flatten)]
     session: session::Args,
-    /// The command and its arguments
+    /// Command and arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -10,7 +10,7 @@ use weft_load::sizes::{Sizes, TABLES};
 
 use crate::output;
 
-/// Published flow-size distributions
+/// List published flow-size distributions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
   weft workloads web-search            its table, to plot or to change
   weft run --workload ./my.cdf …       a table of your own")]
 pub(crate) struct Args {
-    /// Prints this one's table
+    /// Print the table of this workload
     workload: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -15,20 +15,20 @@ use weft_topo::Delay;
 pub(crate) struct Args {
     /// KIND[:OPTION=VALUE,…] or a TOML file; see `weft topology --help`
     pub(crate) topology: String,
-    /// The fabric runs so many times slower: rates are divided, delays and the scheme's times
-    /// multiplied, and results are given in the fabric's own time
+    /// Run the fabric N times slower: rates are divided by N, delays and the scheme's times
+    /// multiplied. Results are in the fabric's own time
     #[arg(long, value_name = "N", default_value = "1")]
     dilation: NonZeroU32,
-    /// How late the timer of a wire may be, in time of the fabric, so that several fire together: a
-    /// run in a VM is faster, and each packet up to so much late where it leaves the fabric
+    /// Let a wire's timer fire up to TIME late (fabric time), so that several fire together. Runs
+    /// in a VM are faster; a packet leaves the fabric up to TIME late
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = time)]
     slack: Duration,
-    /// Sets one of the scheme's parameters (repeatable); `weft schemes` names them; `weft run`
-    /// takes several values, separated by commas
+    /// Set a parameter of the scheme (repeatable; `weft schemes show` lists them). `weft run` takes
+    /// several values, separated by commas
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// Loads a kernel module by its file first, such as a qdisc's of your own (repeatable, in this
-    /// order); it stays loaded
+    /// Load a kernel module first, such as a qdisc of your own (repeatable, in this order). It
+    /// stays loaded
     #[arg(long = "module", value_name = "FILE.ko")]
     modules: Vec<PathBuf>,
 }

@@ -11,12 +11,12 @@ use clap::ValueEnum;
 /// What drives time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Clock {
-    /// weft's own kernel as a program: computing takes no time, idle time is skipped, and a run is
-    /// the same to the byte each time, on any machine. No privilege is needed
+    /// A guest with weft's own kernel: computation takes no time, idle time is skipped, and a run
+    /// is byte-identical on any machine. Needs no privileges
     Model,
-    /// This machine's kernel, with root and weft's modules
+    /// This machine's kernel. Needs root and weft's modules
     Real,
-    /// Instructions that QEMU counts, on the stock kernel, with an image for it (--machine)
+    /// A stock kernel in QEMU, whose clock counts instructions. Needs an image (--machine)
     Instructions,
 }
 
@@ -36,17 +36,17 @@ impl Clock {
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
 pub(crate) struct Args {
-    /// What drives time (default: model where weft has its machine, else real)
+    /// Clock that drives the run (default: model if weft has its guest image, else real)
     #[arg(long, value_enum)]
     pub(crate) clock: Option<Clock>,
-    /// The image of weft's machine (default: WEFT_MACHINE, or the one in or beside this program;
-    /// weft doctor says which)
+    /// Guest image (default: WEFT_MACHINE, else the one in or beside this program; weft doctor
+    /// prints its path)
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Memory of a guest in MiB: large fabrics take more
+    /// Memory of a guest, in MiB; large fabrics need more
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory: u32,
-    /// End a guest that has printed nothing for so long
+    /// End a guest that has printed nothing for this time
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
 }
@@ -63,10 +63,10 @@ impl Args {
 #[group(skip)]
 #[command(next_help_heading = "Guests")]
 pub(crate) struct Jobs {
-    /// Guests at the same time (default: as many as processors, and as there is memory for)
+    /// Number of guests at a time (default: one per processor, as far as memory allows)
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// How progress is shown on standard error
+    /// Format of progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Text)]
     pub(crate) progress: Progress,
 }
@@ -74,8 +74,8 @@ pub(crate) struct Jobs {
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
-    /// Bars on a terminal, lines elsewhere
+    /// Bars on a terminal, lines otherwise
     Text,
-    /// A line of JSON for each step
+    /// One JSON object per line
     Json,
 }

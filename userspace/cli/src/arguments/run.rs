@@ -18,15 +18,15 @@ use weft_topo::Delay;
 use super::variants::{Variant, variants};
 use super::{fabric, guest, traffic};
 
-/// Weaves a fabric, runs a workload on it, and measures flow completion times; or an experiment, by
-/// name
+/// Run a workload on a fabric and measure flow completion times, or run an experiment by name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each run is a JSON Lines file: a header, a line for each flow and port sample, a summary. A run whose summary says
-INVALID is not to be believed: a timer was late, the processor busy, a buffer too small; the summary says which.
+Each run writes a JSON Lines file: a header, one line per flow and port sample, a summary. Do not use a run
+whose summary says INVALID: a timer was late, the processor was busy, a buffer was too small, or similar. The
+summary gives the reason.
 
-In place of the topology, the name of an experiment (weft experiments) or its file: what a paper measured is run
-and compared with what the paper says. Exit status 1: a claim does not hold.
+Instead of a topology, name an experiment (weft experiments) or its file: weft runs it and judges the paper's
+claims. Exit status 1: a claim does not hold.
 
 Examples:
   weft run pfabric-fig4a
@@ -39,71 +39,70 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) fabric: fabric::Args,
-    /// Names of `weft schemes` or folders, one run each, separated by commas
+    /// Schemes: names from `weft schemes` or folders, separated by commas; one run each
     #[arg(long, value_delimiter = ',', default_value = "droptail")]
     pub(crate) scheme: Vec<String>,
-    /// The same on another topology, too (repeatable)
+    /// Run the same on another topology too (repeatable)
     #[arg(long, value_name = "TOPOLOGY")]
     also: Vec<String>,
     #[command(flatten)]
     traffic: traffic::Args,
-    /// Seeds of the workload, one run each, separated by commas
+    /// Seeds of the workload, separated by commas; one run each
     #[arg(long, value_delimiter = ',', default_value = "1")]
     pub(crate) seed: Vec<u64>,
-    /// Which connection a flow takes: `flow`, a new one; `pair`, one that its pair of hosts has
-    /// open, and a new one if all are busy; `pair:N`, the same, with N for each pair open before
-    /// the run (pair: 1)
+    /// Connection of a flow: `flow` opens a new one; `pair` reuses an idle connection of its pair
+    /// of hosts, or opens one if all are busy; `pair:N` opens N per pair before the run (pair: 1)
     #[arg(long, value_name = "flow|pair[:N]", value_parser = connection, default_value = "flow")]
     connection: Connections,
-    /// From when a flow's time runs
+    /// Start of a flow's completion time
     #[arg(long, value_enum, default_value_t = From::FirstByte)]
     time_from: From,
-    /// How often ports are sampled, in time of the fabric (default: once in 100 packets of a
-    /// host's link, in long runs less often: some 500 times; 0ns: never)
+    /// Interval between samples of ports, in fabric time (default: 100 packet times of a host link,
+    /// or more in long runs, for about 500 samples; 0ns: none)
     #[arg(long, value_name = "TIME", value_parser = time)]
     sample: Option<Duration>,
-    /// Sample every port each time, not only those where something waits: how much each sends, over
-    /// time
+    /// Include every port in each sample, not only ports with a backlog, to record the rate of each
+    /// over time
     #[arg(long)]
     sample_all: bool,
-    /// Count each flow's packets, and those of them that took more hops than a shortest path has
-    /// (not of flows that take a connection of others)
+    /// Count each flow's packets, and the packets that took more hops than a shortest path (not for
+    /// flows on a reused connection)
     #[arg(long)]
     hops: bool,
-    /// Follow the packets to a host: results have where the one came by that took the most hops,
-    /// and how many took more than a shortest path has
+    /// Follow the packets to a host: record the path of the packet with the most hops, and the
+    /// number of packets that took more than a shortest path
     #[arg(long, value_name = "HOST")]
     follow: Option<String>,
-    /// How long to wait for flows after the last one has begun, in time of the fabric (default: 100
-    /// times what the host link takes for the largest flow, at least 10 s of this machine)
+    /// Longest wait for flows after the last one has started, in fabric time (default: 100 times
+    /// the largest flow's time at the rate of a host link, at least 10 s of this machine)
     #[arg(long, value_name = "TIME", value_parser = time)]
     patience: Option<Duration>,
-    /// What goes wrong on a node at a time of the fabric since the run's beginning (repeatable):
-    /// 'TIME NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME
-    /// NODE run COMMAND'; at 0ns it is done before the first flow starts
+    /// Inject a fault on a node, TIME after the start of the run in fabric time (repeatable): 'TIME
+    /// NODE down PORT TIME', 'TIME NODE restart TIME', 'TIME NODE lose-pauses 5%' or 'TIME NODE run
+    /// COMMAND'. At 0ns it happens before the first flow starts
     #[arg(long, value_name = "TIME NODE WHAT")]
     fault: Vec<Fault>,
-    /// Hosts use IPv6
+    /// Use IPv6 between hosts
     #[arg(long)]
     ipv6: bool,
-    /// Without root: in a user namespace, with the qdiscs and congestion controls that this machine
-    /// has loaded; no tags, which take root
+    /// Run without root, in a user namespace. Only loaded qdiscs and congestion controls are
+    /// available, and no tags
     #[arg(long)]
     pub(crate) rootless: bool,
-    /// The folder for results: SCHEME-seedN.jsonl, of an experiment or several values (--load
-    /// 0.2,0.4) in folders of their own
+    /// Folder for results, SCHEME-seedN.jsonl. An experiment, and each of several values (--load
+    /// 0.2,0.4), has a folder of its own
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     pub(crate) out: PathBuf,
-    /// Name of the testbeds that are made and removed
+    /// Name of the temporary testbeds
     #[arg(long, value_name = "NAME", default_value = "run")]
     pub(crate) testbed: String,
-    /// Print what would be run
+    /// Print the commands and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print JSON: the summaries; with --dry-run the commands
+    /// Print summaries as JSON; with --dry-run the commands
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress
+    /// Print no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -277,9 +276,9 @@ fn words(matches: &ArgMatches) -> Vec<String> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum From {
-    /// The first byte is handed to the kernel: opening a connection is not part of it
+    /// When the first byte is passed to the kernel: excludes opening a connection
     FirstByte,
-    /// The flow's start: it is
+    /// When the flow starts: includes opening a connection
     Start,
 }
 
@@ -312,22 +311,22 @@ fn time(text: &str) -> Result<Duration, String> {
 #[group(skip)]
 #[command(next_help_heading = "Experiments")]
 pub(crate) struct Options {
-    /// So many times the flows (not all experiments have a number of flows to scale)
+    /// Multiply the number of flows by FACTOR (if the experiment has a number of flows)
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
-    /// Run again what has results of the same run (without it, guests do not)
+    /// Repeat runs whose results exist (default: skip them)
     #[arg(long)]
     pub(crate) again: bool,
-    /// Run nothing: judge the results that there are
+    /// Run nothing; judge the existing results
     #[arg(long, conflicts_with_all = ["again", "dry_run"])]
     pub(crate) judge: bool,
-    /// Run nothing: what weft's own runs gave, of which each run's hash is kept
+    /// Run nothing; print weft's own kept results, which have the hash of each run
     #[arg(long, conflicts_with_all = ["again", "dry_run", "judge", "scale", "seed", "out"])]
     pub(crate) kept: bool,
-    /// Write what weft brings of it into DIR/kept and DIR/fingerprints, and print nothing
+    /// Write the results that weft keeps to DIR/kept and DIR/fingerprints, and print nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "kept", "json", "pictures", "page"])]
     pub(crate) keep: Option<PathBuf>,
-    /// Draw each table as a picture, too: DIR/NAME-1.svg and so on
+    /// Draw each table as a picture: DIR/NAME-1.svg and so on
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     pub(crate) pictures: Option<PathBuf>,
     /// Write a page with findings, figures, claims and commands: HTML, or Markdown if FILE ends in
@@ -344,7 +343,7 @@ pub(crate) fn check_words(experiment: &Experiment, args: &Args) -> Result<()> {
     };
     let option = if id == "settings" { "set" } else { id };
     usage(format!(
-        "--{}: the experiment says itself what is run; weft experiments export {} mine.toml makes one to change",
+        "--{}: the experiment sets this itself; `weft experiments export {} mine.toml` writes a copy to edit",
         option.replace('_', "-"),
         experiment.name
     ))

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Flow sizes: a name of `weft workloads`, fixed:SIZE, uniform:MIN-MAX, or a CDF file
     #[arg(long, value_name = "SIZES", default_value = "web-search")]
     workload: String,
-    /// Offered load, above 0 to 1; several, separated by commas, are a sweep
+    /// Offered load, above 0 and up to 1; several values, separated by commas, make a sweep
     #[arg(
         long,
         value_name = "FRACTION",
@@ -29,76 +29,74 @@ pub(crate) struct Args {
         default_value = "0.6"
     )]
     load: Vec<f64>,
-    /// What the load is a fraction of
+    /// Capacity that the load is a fraction of
     #[arg(long, value_enum, default_value_t = Of::Host)]
     load_of: Of,
-    /// Which bytes the load counts: the wire's, with every header, or the flows'
+    /// Bytes that the load counts: on the wire with every header, or the flows' payload
     #[arg(long, value_enum, default_value_t = Count::Wire)]
     count: Count,
-    /// poisson, lognormal[:SIGMA], or closed[:N]: N flows at a time per pair, the end of one
-    /// begins the next
+    /// Arrivals: poisson, lognormal[:SIGMA], or closed[:N], which keeps N flows per pair running
     #[arg(long, default_value = "poisson")]
     arrivals: String,
-    /// Who sends to whom: uniform, permutation, all-to-one[:hN], without:hN (uniform, and hN has no
-    /// flows), intra-rack, FROM-TO of two hosts or groups (left-right), or a file of lines SRC DST:
-    /// hosts by name or by number from 0
+    /// Traffic matrix: uniform, permutation, all-to-one[:hN], without:hN (uniform among the other
+    /// hosts), intra-rack, FROM-TO for two hosts or groups (left-right), or a file with lines SRC
+    /// DST (host names, or numbers from 0)
     #[arg(long, default_value = "uniform")]
     pairs: String,
-    /// Flows from a file of lines START_NS SRC DST SIZE (hosts by name or by number from 0) instead
-    /// of all of the above
+    /// Read flows from a file with lines START_NS SRC DST SIZE (host names, or numbers from 0),
+    /// instead of all options above
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "load", "arrivals", "pairs"])]
     trace: Option<String>,
-    /// Rounds of a collective instead of all of the above: ring or tree (all-reduce) or all-to-all
-    /// with the bytes at each host, ring:64MB, or at each of the first eight, ring:8x64MB;
-    /// replicate:4MB writes blocks, each to three hosts, the first of which copies it to the
-    /// others; a flow begins when what it sends is there
+    /// Run rounds of a collective, instead of all options above: ring, tree (all-reduce) or
+    /// all-to-all with the bytes at each host (ring:64MB), or at each of the first eight
+    /// (ring:8x64MB). replicate:4MB writes each block to three hosts: the first one copies it to
+    /// the others. A flow starts when its data is available
     #[arg(long, value_name = "KIND:SIZE", conflicts_with_all = ["workload", "load", "arrivals", "pairs", "trace", "incast", "flows", "time"])]
     collective: Option<Collective>,
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, value_name = "N", requires = "collective", default_value_t = 20)]
     rounds: u64,
-    /// Incasts on top: 40x20kB@300 is 40 senders of 20 kB each, 300 times a second of the fabric;
-    /// 100:20MB@5 is 20 MB in all
+    /// Add incasts: 40x20kB@300 is 40 senders of 20 kB each, 300 times per second of fabric time;
+    /// 100:20MB@5 is 20 MB in total from 100 senders
     #[arg(long, value_name = "N×SIZE@RATE")]
     incast: Option<String>,
-    /// Receiver of all incasts (default: a new one each time)
+    /// Receiver of all incasts (default: a random host for each)
     #[arg(long, value_name = "HOST", requires = "incast")]
     incast_to: Option<String>,
-    /// Hosts that send an incast's flows, where they are to be fewer than its flows: in turn
-    /// (default: each flow is from another host)
+    /// Number of hosts that send an incast's flows, in turn (default: one host per flow)
     #[arg(long, value_name = "N", requires = "incast")]
     incast_senders: Option<NonZeroU32>,
-    /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is always the same time
+    /// Times between incasts: poisson or lognormal[:SIGMA]; lognormal:0 is periodic
     #[arg(long, value_name = "ARRIVALS", default_value = "poisson")]
     incast_arrivals: String,
-    /// Nothing but the incasts
+    /// Run only the incasts
     #[arg(long, requires = "incast", conflicts_with = "trace")]
     only_incast: bool,
-    /// A flow on top (repeatable): h1-h0:30MB is 30 MB from h1 to h0 from the beginning on,
-    /// h1-h0:30MB@2ms from 2 ms of the fabric on, h1-h0:20x30MB are twenty of them, rack0-h9:30MB
-    /// is one from each host of that group
+    /// Add a flow (repeatable): h1-h0:30MB sends 30 MB from h1 to h0 at the start, h1-h0:30MB@2ms
+    /// at 2 ms of fabric time, h1-h0:20x30MB sends twenty of them, rack0-h9:30MB sends one from
+    /// each host of the group
     #[arg(long, value_name = "FROM-TO:SIZE")]
     add: Vec<String>,
-    /// Nothing but the flows of --add
+    /// Run only the flows of --add
     #[arg(long, requires = "add", conflicts_with_all = ["trace", "incast", "collective"])]
     only_added: bool,
-    /// In how much time flows have to be done, in time of the fabric: fixed:TIME or
-    /// uniform:MIN-MAX, such as uniform:5ms-25ms; flows of --add have no deadline
+    /// Deadlines of flows after their start, in fabric time: fixed:TIME or uniform:MIN-MAX, such as
+    /// uniform:5ms-25ms. Flows of --add have none
     #[arg(long, value_name = "TIMES", conflicts_with = "only_added")]
     deadline: Option<Deadlines>,
-    /// How many flows (default 1000); while they last, flows that are not measured keep up the load
+    /// Number of measured flows (default 1000). Further flows keep up the load until the last of
+    /// them ends
     #[arg(long, value_name = "N", conflicts_with = "time")]
     flows: Option<u64>,
-    /// For how long flows start, in time of the fabric: 50ms
+    /// Start flows for TIME (fabric time), such as 50ms, instead of a number of flows
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// The fraction that comes first and is not measured (default: where there is a load, on top of
-    /// --flows or --time as many as the link needs to forget that it was empty, but no more than
-    /// are measured; else a tenth)
+    /// Fraction of flows that start first and are not measured (default: with a load, additional
+    /// flows until the link reaches steady state, at most as many as are measured; else a tenth)
     #[arg(long, value_name = "FRACTION")]
     warm_up: Option<f64>,
-    /// Nothing but the flows that are asked for: none keeps up the load while the last of them end,
-    /// which meet fewer others than the first
+    /// Run no flows after the measured ones. The last measured flows then meet less load than the
+    /// first
     #[arg(long)]
     no_cool_down: bool,
 }

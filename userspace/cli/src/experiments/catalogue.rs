@@ -15,7 +15,7 @@ use weft_lab::experiment::{Experiment, names};
 use super::{renew, stale};
 use crate::output;
 
-/// Figures of the papers that can be run by name
+/// List experiments: the papers' figures that weft can run by name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,12 +34,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// An experiment's file
+    /// Print an experiment's file
     Show {
         /// Name or file
         experiment: String,
     },
-    /// Writes an experiment's file, to change it
+    /// Write an experiment's file as the start of your own
     Export {
         /// Name or file
         experiment: String,
@@ -52,7 +52,7 @@ enum Action {
         /// The folder of experiments in the source
         folder: PathBuf,
     },
-    /// Which kept results are not known to be those of today's source, and what has changed
+    /// List kept results that may be out of date, and what changed since
     Stale {
         /// Names; none: all of which something is kept
         experiment: Vec<String>,
@@ -118,8 +118,5 @@ fn list(json: bool) -> Result<()> {
     let rows = entries
         .into_iter()
         .map(|entry| vec![entry.name, entry.claims.len().to_string(), entry.title]);
-    output::print(output::list(
-        ["experiment", "claims", "what it shows"],
-        rows,
-    ))
+    output::print(output::list(["experiment", "claims", "description"], rows))
 }

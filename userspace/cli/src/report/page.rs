@@ -156,7 +156,7 @@ fn said(what: &str, value: &str) -> String {
     match what {
         "dilation" if value == "1" => "none: real time".to_owned(),
         "dilation" => format!(
-            "{value}: the fabric ran {value} times slower; times and rates are those of the fabric that is meant"
+            "{value}: the fabric ran {value} times slower; times and rates are the fabric's own"
         ),
         "warm-up" => format!("the first {value} of the flows are not measured"),
         "kernel" if value.starts_with(|c: char| c.is_ascii_digit()) => format!("Linux {value}"),
@@ -191,7 +191,7 @@ fn comparison(groups: &[Group]) -> Markup {
             div .tables { @for section in &sections { (figures_table(section, groups)) } }
             p .quiet {
                 "Slowdown: completion time over the best possible for that size on the idle fabric. "
-                "Rates and the fabric's times are those of the fabric that is meant. "
+                "Rates and times are the fabric's own. "
                 @if groups.iter().any(|group| group.runs.len() > 1) {
                     "A ± B: over seeds, the mean and half of its 95 % confidence interval (Student’s t). "
                     "A [L, H]: of all seeds’ flows together, and the 95 % interval of a bootstrap of their blocks. "

@@ -235,10 +235,7 @@ fn options_out_of_range_are_refused() {
         (["--scale", "0"], "--scale 0: expected a factor"),
         (["--scale", "-1"], "-1"),
         (["--seed", "3,3"], "--seed: 3 is there twice"),
-        (
-            ["--load", "0.3"],
-            "--load: the experiment says itself what is run",
-        ),
+        (["--load", "0.3"], "--load: the experiment sets this itself"),
     ] {
         let (status, said) = run("options", SOUND, &words);
         assert_eq!(status, Some(2), "{said}");

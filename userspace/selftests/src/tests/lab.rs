@@ -239,7 +239,7 @@ fn a_capture_says_what_it_lacks(_: &Context) -> Result<()> {
     ensure!(refusal("capture h9")?.contains("has no node `h9`"));
     if shell("command -v tcpdump || true")?.is_empty() {
         let said = refusal("capture h0:tor0")?;
-        ensure!(said.contains("cargo xtask vm --package tcpdump"), "{said}");
+        ensure!(said.contains("apt install tcpdump"), "{said}");
     }
     Ok(())
 }
