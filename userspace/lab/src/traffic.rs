@@ -87,8 +87,8 @@ pub struct Drawn {
     pub pairs: Pattern,
 }
 
-/// When flows begin. It is read from `poisson`, `lognormal[:SIGMA]` or `closed[:N]`, and results
-/// repeat what was written.
+/// When flows begin. It is read from `poisson`, `balanced`, `lognormal[:SIGMA]` or `closed[:N]`, and
+/// results repeat what was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     text: String,
@@ -549,11 +549,14 @@ impl FromStr for Arrivals {
                     ));
                 }
             }
-        } else if text.starts_with("poisson") || text.starts_with("lognormal") {
+        } else if ["poisson", "balanced", "lognormal"]
+            .iter()
+            .any(|it| text.starts_with(it))
+        {
             When::Open(refuse(text.parse())?)
         } else {
             return usage(format!(
-                "--arrivals {text}: expected poisson, lognormal[:SIGMA] or closed[:N]"
+                "--arrivals {text}: expected poisson, balanced, lognormal[:SIGMA] or closed[:N]"
             ));
         };
         Ok(Self {
@@ -1016,6 +1019,7 @@ mod tests {
     fn arrivals_are_open_or_closed() {
         let of = |text: &str| text.parse::<Arrivals>().map(|it| it.when);
         assert_eq!(of("poisson").unwrap(), When::Open(Process::Poisson));
+        assert_eq!(of("balanced").unwrap(), When::Open(Process::Balanced));
         let lognormal = When::Open(Process::LogNormal { sigma: 1.5 });
         assert_eq!(of("lognormal:1.5").unwrap(), lognormal);
         assert_eq!(of("closed").unwrap(), When::Closed(NonZeroU32::MIN));

@@ -15,6 +15,11 @@ use crate::random;
 pub enum Process {
     /// Exponential times (pFabric, PASE).
     Poisson,
+    /// Exponential times whose sum, and that of the flows' sizes, is near its mean even in a short
+    /// run: both are stratified (Cochran, Sampling Techniques, chapter 5). Of `n` measured flows one
+    /// has a size between the quantiles 0 and 1/n of its distribution, one between 1/n and 2/n, and
+    /// so on, in random order. The papers have none of it; [`generate`](crate::generate) does it.
+    Balanced,
     /// Log-normal times (BFC, NSDI 2022, section 6: sigma 2): the normal beneath has mean
     /// ln(mean) - sigma²/2, which leaves the mean as it is whatever sigma.
     LogNormal {
@@ -33,7 +38,7 @@ impl Process {
     /// The time to the next arrival, in units of the mean.
     pub fn sample(&self, rng: &mut impl Rng) -> f64 {
         match *self {
-            Self::Poisson => random::exponential(rng),
+            Self::Poisson | Self::Balanced => random::exponential(rng),
             Self::LogNormal { sigma } => {
                 libm::exp(sigma * random::normal(rng) - sigma * sigma / 2.0)
             }
@@ -53,10 +58,11 @@ impl Process {
 impl FromStr for Process {
     type Err = Error;
 
-    /// `poisson`, `lognormal` or `lognormal:SIGMA`.
+    /// `poisson`, `balanced`, `lognormal` or `lognormal:SIGMA`.
     fn from_str(text: &str) -> Result<Self> {
         let process = match text.split_once(':') {
             None if text == "poisson" => Self::Poisson,
+            None if text == "balanced" => Self::Balanced,
             None if text == "lognormal" => Self::LogNormal {
                 sigma: DEFAULT_SIGMA,
             },
@@ -66,7 +72,7 @@ impl FromStr for Process {
             },
             _ => {
                 return invalid(format!(
-                    "unknown arrivals `{text}`: expected poisson, lognormal or lognormal:SIGMA"
+                    "unknown arrivals `{text}`: expected poisson, balanced, lognormal or lognormal:SIGMA"
                 ));
             }
         };
@@ -79,6 +85,7 @@ impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Poisson => f.write_str("poisson"),
+            Self::Balanced => f.write_str("balanced"),
             Self::LogNormal { sigma } => write!(f, "lognormal:{sigma}"),
         }
     }

@@ -249,7 +249,11 @@ impl Workload {
                 return invalid("without a trace, say a number of flows or a time");
             }
         };
-        let flows = background.map(|background| BackgroundFlows::new(self, background));
+        let before = match warm_up {
+            WarmUp::Flows(flows) => flows,
+            WarmUp::Time(_) => 0,
+        };
+        let flows = background.map(|background| BackgroundFlows::new(self, background, before));
         let incasts = incast.map(|incast| incast.events(self.hosts, self.seed));
         Ok(Flows {
             warm_up,

@@ -96,6 +96,9 @@ impl Incast {
         if self.size(fan_in - 1) == 0 {
             return invalid("each flow of an incast has at least 1 byte");
         }
+        if self.process == Process::Balanced {
+            return invalid("incasts have no balanced arrivals: take poisson or lognormal");
+        }
         let clock = random::stream(seed, Stream::IncastArrivals);
         Ok(Events {
             incast: self.clone(),

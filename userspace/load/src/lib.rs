@@ -43,6 +43,7 @@ pub mod record;
 pub mod sizes;
 pub mod slowdown;
 pub mod statistics;
+mod strata;
 pub mod trace;
 
 pub use error::{Error, Result};

@@ -313,3 +313,89 @@ fn malformed_traces_are_refused_with_the_line() {
         );
     }
 }
+
+/// Each of `n` flows has a size, and each has a gap before it, of a stratum of its own: sorted, the
+/// i-th of them is between the quantiles i/n and (i + 1)/n. So it is in the warm-up, in what is
+/// measured and in what keeps up the load afterwards.
+#[test]
+fn balanced_flows_have_a_size_and_a_gap_of_each_stratum() {
+    let sizes: Sizes = "web-search".parse().unwrap();
+    let mut orders = Vec::new();
+    for seed in 1..=5 {
+        let workload = Workload {
+            hosts: HOSTS,
+            background: Some(Background::Open {
+                sizes: sizes.clone(),
+                pairs: Pairs::uniform(HOSTS).unwrap(),
+                process: Process::Balanced,
+                rate: 1000.0,
+            }),
+            incast: None,
+            added: Vec::new(),
+            until: Until::Flows(250),
+            warm_up: 0.2,
+            deadlines: None,
+            seed,
+        };
+        let mut flows = workload.flows().unwrap();
+        flows.go_on();
+        let all: Vec<_> = flows.take(450).collect();
+        orders.push(all.iter().map(|it| it.size).collect::<Vec<_>>());
+        let starts = std::iter::once(0).chain(all.iter().map(|it| it.start_ns));
+        let gaps: Vec<_> = starts
+            .zip(&all)
+            .map(|(before, it)| it.start_ns - before)
+            .collect();
+        let blocks = [0..50, 50..250, 250..450];
+        for block in blocks {
+            let n = block.len() as f64;
+            let mut sorted: Vec<_> = all[block.clone()].iter().map(|it| it.size as f64).collect();
+            sorted.sort_by(f64::total_cmp);
+            for (i, size) in sorted.iter().enumerate() {
+                let (low, high) = (i as f64 / n, (i + 1) as f64 / n);
+                let within = sizes.quantile(low) - 1.0..=sizes.quantile(high) + 1.0;
+                assert!(within.contains(size), "{seed}: {size} is not in {within:?}");
+            }
+            let mut sorted = gaps[block].to_vec();
+            sorted.sort_unstable();
+            for (i, gap) in sorted.iter().enumerate() {
+                let quantile = |p: f64| -1e6 * (1.0 - p).ln();
+                let within = quantile(i as f64 / n) - 2.0..=quantile((i + 1) as f64 / n) + 2.0;
+                assert!(
+                    within.contains(&(*gap as f64)),
+                    "{seed}: {gap} is not in {within:?}"
+                );
+            }
+        }
+    }
+    // In random order: neighbours rise as often as they fall.
+    let rises = |sizes: &[u64]| sizes.windows(2).filter(|it| it[0] < it[1]).count();
+    let rises: usize = orders.iter().map(|it| rises(it)).sum();
+    assert!((1000..1250).contains(&rises), "{rises}");
+    assert!((1..5).all(|it| orders[it] != orders[0]));
+}
+
+#[test]
+fn balanced_arrivals_take_a_number_of_flows() {
+    let workload = |until| Workload {
+        hosts: HOSTS,
+        background: Some(Background::Open {
+            sizes: "fixed:1000".parse().unwrap(),
+            pairs: Pairs::uniform(HOSTS).unwrap(),
+            process: Process::Balanced,
+            rate: 1000.0,
+        }),
+        incast: None,
+        added: Vec::new(),
+        until,
+        warm_up: 0.0,
+        deadlines: None,
+        seed: 1,
+    };
+    assert!(workload(Until::Flows(10)).flows().is_ok());
+    let refused = workload(Until::Time(1_000_000)).flows().unwrap_err();
+    assert!(
+        refused.to_string().contains("a number of flows"),
+        "{refused}"
+    );
+}

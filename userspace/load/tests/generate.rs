@@ -46,6 +46,24 @@ fn dibs() -> Incast {
     }
 }
 
+#[test]
+fn incasts_have_no_balanced_arrivals() {
+    let incast = Incast {
+        process: Process::Balanced,
+        ..dibs()
+    };
+    let workload = Workload {
+        background: None,
+        incast: Some(incast),
+        ..open("fixed:1000", 1000.0)
+    };
+    let error = workload.flows().unwrap_err();
+    assert!(
+        error.to_string().contains("poisson or lognormal"),
+        "{error}"
+    );
+}
+
 fn flows(workload: &Workload) -> Vec<Flow> {
     workload.flows().unwrap().collect()
 }

@@ -35,7 +35,8 @@ pub(crate) struct Args {
     /// Bytes that the load counts: on the wire with every header, or the flows' payload
     #[arg(long, value_enum, default_value_t = Count::Wire)]
     count: Count,
-    /// Arrivals: poisson, lognormal[:SIGMA], or closed[:N], which keeps N flows per pair running
+    /// Arrivals: poisson, lognormal[:SIGMA], or closed[:N], which keeps N flows per pair running;
+    /// balanced is poisson with stratified sizes and times, so that short runs offer the load too
     #[arg(long, default_value = "poisson")]
     arrivals: String,
     /// Traffic matrix: uniform, permutation, all-to-one[:hN], without:hN (uniform among the other

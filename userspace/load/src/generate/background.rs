@@ -5,12 +5,13 @@
 use chacha20::ChaCha8Rng;
 
 use super::{After, Background, Class, Until, Workload};
-use crate::arrivals::Clock;
+use crate::arrivals::{Clock, Process};
 use crate::collective::{Part, Rounds};
 use crate::error::{Result, invalid};
 use crate::pairs::Pairs;
 use crate::random::{self, Stream};
 use crate::sizes::Sizes;
+use crate::strata::{Draws, Strata};
 use crate::trace::TraceFlow;
 
 #[derive(Debug)]
@@ -54,9 +55,9 @@ enum Source {
 
 #[derive(Debug)]
 struct Open {
-    clock: Clock<ChaCha8Rng>,
+    clock: Clock<Draws>,
     sizes: Sizes,
-    size_rng: ChaCha8Rng,
+    size_rng: Draws,
     pairs: Pairs,
     pair_rng: ChaCha8Rng,
 }
@@ -70,7 +71,8 @@ struct Closed {
 }
 
 impl BackgroundFlows {
-    pub(super) fn new(workload: &Workload, background: &Background) -> Result<Self> {
+    /// `before`: flows of the warm-up, if it has a number of flows.
+    pub(super) fn new(workload: &Workload, background: &Background, before: u64) -> Result<Self> {
         let rng = |stream| random::stream(workload.seed, stream);
         let source = match background {
             Background::Open {
@@ -78,13 +80,22 @@ impl BackgroundFlows {
                 pairs,
                 process,
                 rate,
-            } => Source::Open(Box::new(Open {
-                clock: Clock::new(*process, *rate, rng(Stream::Arrivals))?,
-                sizes: sizes.clone(),
-                size_rng: rng(Stream::Sizes),
-                pairs: check(pairs, workload.hosts)?.clone(),
-                pair_rng: rng(Stream::Pairs),
-            })),
+            } => {
+                let draws = |stream| -> Result<Draws> {
+                    let rng = rng(stream);
+                    Ok(match process {
+                        Process::Balanced => strata(workload, before, rng)?,
+                        _ => Draws::Independent(rng),
+                    })
+                };
+                Source::Open(Box::new(Open {
+                    clock: Clock::new(*process, *rate, draws(Stream::Arrivals)?)?,
+                    sizes: sizes.clone(),
+                    size_rng: draws(Stream::Sizes)?,
+                    pairs: check(pairs, workload.hosts)?.clone(),
+                    pair_rng: rng(Stream::Pairs),
+                }))
+            }
             Background::Closed {
                 sizes,
                 pairs,
@@ -220,6 +231,19 @@ fn from_the_beginning(src: u32, dst: u32, size: u64) -> TraceFlow {
         src,
         dst,
         size,
+    }
+}
+
+/// The warm-up is a block, and so is what is measured.
+fn strata(workload: &Workload, before: u64, rng: ChaCha8Rng) -> Result<Draws> {
+    let block = |flows: u64| u32::try_from(flows).ok();
+    let blocks = match workload.until {
+        Until::Flows(n) => block(before).zip(block(n.saturating_sub(before))),
+        _ => None,
+    };
+    match blocks {
+        Some((first, later)) => Ok(Draws::Stratified(Strata::new(rng, first, later))),
+        None => invalid("balanced arrivals need a number of flows, not a time"),
     }
 }
 
