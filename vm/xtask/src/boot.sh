@@ -67,7 +67,7 @@ modules=$tree/usr/lib/modules/$release
 mkdir -p "$modules"
 cp "/usr/lib/modules/$release"/modules.builtin "/usr/lib/modules/$release"/modules.builtin.modinfo \
 	"/usr/lib/modules/$release"/modules.order "$modules"
-wanted='veth dummy ifb bridge vrf tun vxlan virtio_pci virtio_net
+wanted='veth dummy ifb bridge vrf 8021q tun vxlan virtio_pci virtio_net
 	sit ipip ip_gre ip_vti ip6_tunnel ip6_gre ip6_vti
 	sch_tbf sch_htb sch_drr sch_hfsc sch_qfq sch_prio sch_mqprio sch_multiq sch_fq sch_fq_codel sch_skbprio
 	sch_etf sch_ets sch_red sch_netem sch_pie sch_codel sch_cake sch_ingress sch_plug sch_sfq sch_choke sch_sfb

@@ -729,6 +729,8 @@ nix::ioctl_readwrite_bad!(
 
 /// A device of layer 3 (tun), as long as the result is open.
 fn tunnel(name: &str) -> Result<std::fs::File> {
+    // Where it is a module, nothing else loads it. Where it is built in, modprobe may find none.
+    let _ = std::process::Command::new("modprobe").arg("tun").output();
     let file = std::fs::File::options()
         .read(true)
         .write(true)
