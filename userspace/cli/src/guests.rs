@@ -22,8 +22,6 @@ use weft_machine::{interrupt, last_lines, parallel};
 use crate::arguments::guest::{Args, Clock, Jobs};
 use crate::progress::{Message, ShownRuns};
 
-/// The exit status of a run that is not to be believed.
-const INVALID: u8 = 1;
 /// That of a process that SIGKILL ended.
 const KILLED: u8 = 128 + 9;
 /// Of a guest's `/out`, which grows where it has to.
@@ -309,18 +307,17 @@ impl Guests {
         Ok(statuses.iter().all(|&status| status == 0))
     }
 
-    /// Writes what a run left that came to its end. One that did not may leave a file, too, in
-    /// which anything may be missing.
+    /// Writes the results of a run that came to its end.
     fn keep(&self, run: &PlannedRun, outcome: &Outcome, took: Duration) -> Result<()> {
         let left = transfer::file(&outcome.tar, &run.name())?;
-        let Some(left) = left.filter(|_| outcome.status <= INVALID) else {
+        let Some(left) = transfer::whole_results(outcome.status, left) else {
             let output = String::from_utf8_lossy(&outcome.console);
             let said: Vec<&str> = output
                 .lines()
                 .filter(|line| Message::parse(line).is_none())
                 .collect();
             let cure = match outcome.status {
-                KILLED => "; it was killed, most likely for want of memory: --memory gives more",
+                KILLED => "; it was killed, probably because memory ran out: try a larger --memory",
                 _ => "",
             };
             bail!(

@@ -148,11 +148,46 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     written.with_context(|| format!("writing {}", path.display()))
 }
 
+/// The results that a run in a guest left, if they are complete. A run that failed may leave a file
+/// that lacks anything, and its exit status may be the one of a run whose results are not valid. So
+/// the last line has to be the summary.
+pub fn whole_results(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    /// The exit status of `weft run` where results are not valid.
+    const INVALID: u8 = 1;
+    #[derive(serde::Deserialize)]
+    struct Line {
+        record: String,
+    }
+    let left = left.filter(|_| status <= INVALID)?;
+    let last = left.trim_ascii_end().rsplit(|&byte| byte == b'\n').next()?;
+    let line: Line = serde_json::from_slice(last).ok()?;
+    (line.record == "summary").then_some(left)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::interrupt::Temporary;
     use std::os::unix::fs::FileExt as _;
+
+    #[test]
+    fn results_without_a_summary_are_not_whole() {
+        const WHOLE: &str = "{\"record\":\"header\"}\n{\"record\":\"summary\",\"valid\":false}\n";
+        let whole = |status, text: &str| whole_results(status, Some(text.into())).is_some();
+        assert!(whole(0, WHOLE) && whole(1, WHOLE));
+        for status in [2, 124, 137] {
+            assert!(!whole(status, WHOLE), "{status}");
+        }
+        for text in [
+            "",
+            "\n",
+            "{\"record\":\"header\"}\n",
+            &WHOLE[..WHOLE.len() - 3],
+        ] {
+            assert!(!whole(0, text) && !whole(1, text), "{text}");
+        }
+        assert_eq!(whole_results(0, None), None);
+    }
 
     /// What is read of a file of 1 MiB that a guest has written, which says that its tar is so
     /// long.

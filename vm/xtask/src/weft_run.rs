@@ -23,8 +23,6 @@ use crate::transfer;
 use crate::vm;
 use weft_machine::Guest;
 
-/// The exit status of `weft run` whose results are not to be believed.
-const NOT_BELIEVED: u8 = 1;
 /// That of a process that was ended by SIGKILL.
 const KILLED: u8 = 128 + 9;
 
@@ -260,7 +258,7 @@ pub(crate) fn run(
     } = wanted;
     let outcome = guest::run(built, &run, seen).with_context(|| (*name).to_owned())?;
     let left = transfer::file(&outcome.tar, file)?;
-    match whole(outcome.status, left) {
+    match transfer::whole_results(outcome.status, left) {
         Some(file) => Ok(Left { file }),
         None => {
             let output = String::from_utf8_lossy(&outcome.console);
@@ -277,12 +275,6 @@ pub(crate) fn run(
     }
 }
 
-/// What a run left that came to its end. One that did not may leave a file, too, in which anything
-/// may be missing.
-fn whole(status: u8, left: Option<Vec<u8>>) -> Option<Vec<u8>> {
-    left.filter(|_| status <= NOT_BELIEVED)
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -293,16 +285,6 @@ mod tests {
     use super::*;
     use crate::cli::{self, Cli};
     use crate::interrupt::Temporary;
-
-    #[test]
-    fn what_a_killed_run_left_is_no_result() {
-        let left = || Some(b"{}".to_vec());
-        assert_eq!(whole(0, left()), left());
-        assert_eq!(whole(1, left()), left());
-        assert_eq!(whole(KILLED, left()), None);
-        assert_eq!(whole(2, left()), None);
-        assert_eq!(whole(0, None), None);
-    }
 
     /// The words that a shell makes of a line, after `cargo`.
     fn typed(line: &str) -> Vec<String> {

@@ -44,6 +44,15 @@ unshare --user --map-root-user sh -euc '
 ' sh "$root" $run >"$folder/no-namespaces.out" 2>&1 || { cat "$folder/no-namespaces.out" && exit 1; }
 cmp "$root/tmp/plain/pfabric-seed1.jsonl" "$root/tmp/no-namespaces/pfabric-seed1.jsonl"
 
+# A run that fails in its guest says why, and leaves no results.
+echo failing
+if env -i PATH="$PATH" chroot --userspec=65534:65534 "$root" /weft $run --fault '0ns h1 run echo broken >&2; false' \
+	--out /tmp/failing >"$folder/said" 2>&1; then
+	echo 'a run that failed did not' && exit 1
+fi
+grep -q 'a fault of h1.*broken' "$folder/said" || { cat "$folder/said" && exit 1; }
+[ ! -e "$root/tmp/failing/pfabric-seed1.jsonl" ] || { echo 'a run that failed left results' && exit 1; }
+
 # A cache that cannot be written is told in a sentence.
 echo read-only
 if env -i PATH="$PATH" XDG_CACHE_HOME=/proc chroot --userspec=65534:65534 "$root" /weft $run --out /tmp/none >"$folder/said" 2>&1; then
