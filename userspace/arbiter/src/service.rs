@@ -27,12 +27,12 @@ use std::net::SocketAddrV4;
 
 pub use weft_mechanisms::fastpass::session::Secret;
 
+use crate::Invalid;
 use crate::faults::Fault;
 pub use crate::sessions::Counters;
 use crate::sessions::Sessions;
-pub use crate::settings::{Policy, Settings};
+pub use crate::settings::{Policy, Settings, UNPRIVILEGED};
 use crate::stages::{OneThread, Stages};
-use crate::Invalid;
 
 /// An arbiter.
 pub struct Service {

@@ -30,14 +30,11 @@ use crate::fabric::{Component, Fabric};
 use crate::faults::{Fault, Faults, Times};
 use crate::own::{self, Debt};
 use crate::quota::Quota;
-use crate::settings::Settings;
+use crate::settings::{Settings, UNPRIVILEGED};
 use crate::stages::{Order, Reserved, Stages, Timeslot};
 
 /// Timeouts that a trial takes at least: some of endpoints' reports.
 const TRIAL: u64 = 8;
-
-/// Ports below this one need a privilege.
-const UNPRIVILEGED: u16 = 1024;
 
 /// Of an endpoint, in the time of a timeout: datagrams from another port than its session's that
 /// are hashed.

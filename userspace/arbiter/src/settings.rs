@@ -7,6 +7,9 @@ use weft_mechanisms::fastpass::address::Addresses;
 use crate::Lags;
 use crate::fabric::Ways;
 
+/// Ports below this one need a privilege.
+pub const UNPRIVILEGED: u16 = 1024;
+
 /// Who gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {

@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
     pub(crate) threads: Threads,
     /// Accept endpoints at ports from 1024 on too, which any process can use
     #[arg(long)]
-    any_port: bool,
+    pub(crate) any_port: bool,
     /// Appends figures to a file, a line of JSON each time
     #[arg(long, value_name = "FILE")]
     pub(crate) statistics: Option<PathBuf>,

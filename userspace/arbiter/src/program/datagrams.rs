@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg};
+use socket2::{SockFilter, SockRef};
 
 use super::turn::Socket;
 
@@ -31,6 +33,30 @@ pub(crate) struct Datagrams {
     /// One behind the other, and how long each is.
     bytes: Vec<u8>,
     lengths: Vec<usize>,
+}
+
+/// Has the kernel drop datagrams from ports of `first` and above, except those from port `also`,
+/// before they take room in the socket's buffer: a flood from such ports then pushes no genuine
+/// datagram out of it, and wakes nobody.
+///
+/// # Errors
+///
+/// If the kernel refuses the filter.
+pub(crate) fn drop_from(socket: &UdpSocket, first: u16, also: Option<u16>) -> Result<()> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+    const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let filter = [
+        // A UDP socket's filter begins at the UDP header, and that with the source port.
+        SockFilter::new(LOAD, 0, 0, 0),
+        SockFilter::new(IF_AT_LEAST, 0, 1, first.into()),
+        SockFilter::new(IF_EQUAL, 0, 1, also.map_or(u32::MAX, u32::from)),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ];
+    let socket = SockRef::from(socket);
+    socket.attach_filter(&filter).context("SO_ATTACH_FILTER")
 }
 
 impl AsFd for Datagrams {
@@ -180,6 +206,29 @@ mod tests {
             let sent = datagram(number);
             assert!(*bytes == sent[..sent.len().min(LONGEST)], "{number}");
         }
+    }
+
+    #[test]
+    fn datagrams_from_high_ports_take_no_room_in_the_buffer() {
+        let (socket, address) = socket();
+        let mut senders: Vec<_> = (0..3).map(|_| self::socket()).collect();
+        senders.sort_by_key(|(_, from)| from.port());
+        let [low, middle, high] = &senders[..] else {
+            panic!("three sockets")
+        };
+        drop_from(&socket, middle.1.port(), Some(high.1.port())).unwrap();
+        // More than a buffer holds.
+        for _ in 0..5000 {
+            let _ = middle.0.send_to(&[0; LONGEST], address);
+        }
+        low.0.send_to(b"low", address).unwrap();
+        high.0.send_to(b"high", address).unwrap();
+        let mut datagrams = Datagrams::new(socket).unwrap();
+        for (sender, expected) in [(low, "low"), (high, "high")] {
+            let (from, bytes) = datagrams.next().unwrap().unwrap();
+            assert_eq!((from, bytes), (sender.1, expected.as_bytes()));
+        }
+        assert!(datagrams.next().unwrap().is_none());
     }
 
     #[test]

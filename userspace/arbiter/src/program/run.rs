@@ -25,11 +25,13 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
+use weft_arbiter::service::UNPRIVILEGED;
+
 use super::arbiter::Arbiter;
 use super::arguments::{Arguments, Threads};
 use super::bell::bell;
 use super::clock::now;
-use super::datagrams::Datagrams;
+use super::datagrams::{Datagrams, drop_from};
 use super::figures::Figures;
 use super::log::say;
 use super::turn::turn;
@@ -84,6 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut arbiter = Arbiter::new(arguments, bell.as_ref(), now()?)?;
     let socket = listen(arguments.listen)?;
+    if !arguments.any_port {
+        let peer = arbiter.peer().map(|it| it.port());
+        drop_from(&socket, UNPRIVILEGED, peer)?;
+    }
     let mut beats = None;
     if let Some(peer) = arbiter.peer() {
         match connected(&socket, arguments.listen, peer) {
