@@ -216,17 +216,18 @@ impl Guests {
         &self.image.manifest.release
     }
 
-    fn machine(&self, seed: u64, memory: Option<u32>) -> Machine {
+    fn machine(&self, seed: u64, memory: Option<u32>, terminal: Terminal) -> Machine {
         Machine {
-            clock: match self.clock {
-                Clock::Instructions => weft_machine::Clock::Virtual { shift: SHIFT, seed },
-                Clock::Model | Clock::Real => weft_machine::Clock::Model { seed },
+            clock: match (self.clock, terminal) {
+                (Clock::Instructions, _) => weft_machine::Clock::Virtual { shift: SHIFT, seed },
+                (_, Terminal::File) => weft_machine::Clock::Model { seed },
+                (_, Terminal::Interactive) => weft_machine::Clock::Wall,
             },
             cpus: 1,
             memory_mib: self.memory(memory),
             out_mib: OUT_MIB,
             append: Vec::new(),
-            terminal: Terminal::File,
+            terminal,
             taps: Vec::new(),
         }
     }
@@ -236,7 +237,8 @@ impl Guests {
         self.options.memory.max(needed.unwrap_or(0))
     }
 
-    /// Runs a command in a guest. `seen` is given what it prints as it comes.
+    /// Runs a command in a guest, or a shell on the user's terminal if there is none. `seen` is given
+    /// what a command prints as it comes.
     ///
     /// # Errors
     ///
@@ -250,11 +252,16 @@ impl Guests {
         seen: &mut dyn FnMut(&[u8]),
     ) -> Result<Outcome> {
         let none: [OsString; 0] = [];
+        let terminal = match request.command.is_empty() {
+            true => Terminal::Interactive,
+            false => Terminal::File,
+        };
+        let machine = self.machine(seed, memory, terminal);
         let asked = Guest {
             request,
             files,
             cancel: cancel.cloned(),
-            ..Guest::new(self.machine(seed, memory), none, self.options.timeout())
+            ..Guest::new(machine, none, self.options.timeout())
         };
         guest::run(&self.image.boot(&self.cache), &asked, seen)
     }

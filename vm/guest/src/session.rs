@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -18,6 +18,8 @@ use crate::foreign;
 use crate::mounts::OUT;
 
 const TERMINAL: &str = "/dev/ttyS1";
+/// Runs bash where there is one. `$0`: an option for the shell, or nothing.
+const SHELL: &str = "command -v bash >/dev/null && exec bash $0; exec sh $0";
 /// What a shell answers when it cannot find or start a command.
 const NOT_FOUND: u32 = 127;
 const NOT_STARTED: u32 = 126;
@@ -101,8 +103,14 @@ fn make_raw(terminal: &File) -> Result<()> {
     Ok(())
 }
 
-/// A login shell in a session of its own, with the serial line as its controlling terminal, so that
-/// job control and ^C work.
+nix::ioctl_write_int_bad!(
+    /// Makes the terminal the session's.
+    take_terminal,
+    nix::libc::TIOCSCTTY
+);
+
+/// A shell in a session of its own, with the serial line as its controlling terminal, so that job
+/// control and ^C work.
 fn shell(request: &Request, terminal: &File) -> Result<Command> {
     if request.rows > 0 && request.columns > 0 {
         let status = Command::new("/usr/bin/busybox")
@@ -117,13 +125,18 @@ fn shell(request: &Request, terminal: &File) -> Result<Command> {
             .status()?;
         anyhow::ensure!(status.success(), "stty: {status}");
     }
-    let mut command = Command::new("/usr/bin/busybox");
-    command.args(["setsid", "-c"]);
-    let bash = "/usr/bin/bash";
-    match Path::new(bash).exists() {
-        true => command.args([bash, "--login"]),
-        false => command.args(["/usr/bin/dash", "-l"]),
+    let mut command = Command::new("/bin/sh");
+    // No login shell where the tree is another system's: its profile would change PATH.
+    let login = if request.foreign.is_none() { "-l" } else { "" };
+    command.args(["-c", SHELL, login]);
+    let begin = || {
+        nix::unistd::setsid()?;
+        // SAFETY: an ioctl without a pointer, on standard input.
+        unsafe { take_terminal(0, 0) }?;
+        Ok(())
     };
+    // SAFETY: between fork and exec there are two system calls, which touch no memory.
+    unsafe { command.pre_exec(begin) };
     Ok(command)
 }
 

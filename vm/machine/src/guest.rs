@@ -146,12 +146,18 @@ pub fn run(boot: &Boot<'_>, guest: &Guest, seen: &mut dyn FnMut(&[u8])) -> Resul
     attributes.processor = held.as_ref().map(|held| held.number);
     let mut silent = Vec::new();
     if machine.clock.is_program() {
-        // Not /dev/null: where nothing else is, there is none.
-        let (read, write) = silence()?;
-        command.stdin(read);
-        silent.push(write);
-        command.stdout(output(&place(KERNEL_LOG))?);
-        attributes.file(output(&place(CONSOLE))?, um::CONSOLE);
+        let file = match interactive {
+            true => KERNEL_LOG,
+            false => {
+                // Not /dev/null: where nothing else is, there is none.
+                let (read, write) = silence()?;
+                command.stdin(read);
+                silent.push(write);
+                command.stdout(output(&place(KERNEL_LOG))?);
+                CONSOLE
+            }
+        };
+        attributes.file(output(&place(file))?, um::CONSOLE);
         for number in um::INPUTS {
             let (read, write) = silence()?;
             attributes.file(read, number);

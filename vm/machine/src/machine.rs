@@ -21,6 +21,9 @@ pub enum Clock {
         /// The seed of the guest's randomness.
         seed: u64,
     },
+    /// The same kernel on the host's clock, for a person at a terminal: no time passes in the model
+    /// clock while somebody types.
+    Wall,
     /// A kernel that is a program, on the host's clock and processors: the debug kernel.
     Debug,
 }
@@ -31,13 +34,13 @@ impl Clock {
         match self {
             Self::Virtual { .. } => "virtual",
             Self::Model { .. } => "model",
-            Self::Kvm | Self::Tcg | Self::Debug => "real",
+            Self::Kvm | Self::Tcg | Self::Wall | Self::Debug => "real",
         }
     }
 
     /// Whether the kernel is a program, not something that QEMU boots.
     pub fn is_program(self) -> bool {
-        matches!(self, Self::Model { .. } | Self::Debug)
+        matches!(self, Self::Model { .. } | Self::Wall | Self::Debug)
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn arguments(machine: &Machine, kernel: &Path, directory: &Path) -> V
             push("-rtc base=2026-01-01T00:00:00,clock=vm");
         }
         Clock::Kvm => push("-accel kvm -cpu host"),
-        Clock::Model { .. } | Clock::Debug => unreachable!("no machine of QEMU's"),
+        Clock::Model { .. } | Clock::Wall | Clock::Debug => unreachable!("no machine of QEMU's"),
         Clock::Tcg => push("-accel tcg,thread=multi,tb-size=512 -cpu max,-erms,-fsrm"),
     }
     push(&format!("-smp {} -m {}M", machine.cpus, machine.memory_mib));

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use crate::machine::{Clock, Machine};
+use crate::machine::{Clock, Machine, Terminal};
 
 /// Files of a run in its directory.
 pub(crate) const INITRAMFS: &str = "initramfs";
@@ -18,19 +18,28 @@ pub(crate) const INITRAMFS: &str = "initramfs";
 /// When the clock starts: 2026-01-01, as in QEMU, in ns.
 const START: &str = "1767225600000000000";
 
-/// The file that the kernel writes its log to, and those of its two serial lines: the first leads
-/// to the kernel's log, the second is the command's terminal. What comes out goes to files: the
-/// kernel waits until it is written, in no time of its own. Nothing ever comes in, but the kernel
-/// wants something to wait for.
+/// Descriptors of the kernel beside standard input and output: a file for output, and inputs of the
+/// two serial lines. The first line leads to the kernel's log, the second is the command's terminal.
+/// Output goes to files: the kernel waits until it is written, in no time of its own. No input ever
+/// comes, but the kernel wants something to wait for. If a user is at the terminal, the second line
+/// is standard input and output, and the log goes to the file.
 pub(crate) const CONSOLE: i32 = 3;
 pub(crate) const INPUTS: [i32; 2] = [4, 5];
 
 /// The kernel's command line, see [`crate::qemu`].
-const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null ssl0=fd:4,fd:1 ssl1=fd:5,fd:3 \
-                                console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0";
+const KERNEL_ARGUMENTS: &str = "con=null con0=null ssl=null console=ttyS0 panic=-1 oops=panic \
+                                loglevel=5 net.ifnames=0";
+
+/// The serial lines, to files.
+const FILES: &str = "ssl0=fd:4,fd:1 ssl1=fd:5,fd:3";
+/// The serial lines where the second is the user's terminal.
+const TERMINAL: &str = "ssl0=fd:4,fd:3 ssl1=fd:0,fd:1";
 
 /// The model clock's.
 const MODEL_ARGUMENTS: &str = "time-travel=inf-cpu seccomp=auto";
+
+/// Those of the same kernel on the host's clock.
+const WALL_ARGUMENTS: &str = "seccomp=auto";
 
 /// The debug kernel's. Several processors take seccomp; KASAN is to report more than the first
 /// error. Allocators that check themselves keep no stacks of free objects for each processor, in
@@ -46,10 +55,16 @@ pub(crate) fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
         Clock::Model { seed } => {
             format!("{MODEL_ARGUMENTS} time-travel-start={START} random-seed={seed}")
         }
+        Clock::Wall => WALL_ARGUMENTS.to_owned(),
         _ => format!("{DEBUG_ARGUMENTS} ncpus={}", machine.cpus),
+    };
+    let lines = match machine.terminal {
+        Terminal::File => FILES,
+        Terminal::Interactive => TERMINAL,
     };
     let words = own
         .split_whitespace()
+        .chain(lines.split_whitespace())
         .chain(KERNEL_ARGUMENTS.split_whitespace());
     let mut words: Vec<String> = words.map(str::to_owned).collect();
     words.extend([
@@ -66,7 +81,6 @@ pub(crate) fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Terminal;
 
     fn line(clock: Clock, cpus: u32) -> String {
         let machine = Machine {

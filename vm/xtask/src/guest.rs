@@ -50,7 +50,7 @@ impl Launcher for Inside {
 pub(crate) fn kernel(clock: Clock) -> Kernel {
     match clock {
         Clock::Virtual { .. } | Clock::Kvm | Clock::Tcg => Kernel::Stock,
-        Clock::Model { .. } => Kernel::Model,
+        Clock::Model { .. } | Clock::Wall => Kernel::Model,
         Clock::Debug => Kernel::Debug,
     }
 }
