@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel's callbacks for a qdisc, and all that a qdisc has beside its own state.
+//! The kernel's callbacks for a qdisc, and everything that a qdisc has besides its own state.
 
 use core::{
     marker::PhantomData,
@@ -35,9 +35,9 @@ use crate::common::options::Configuration as _;
 ///
 /// # Safety
 ///
-/// All `unsafe extern` functions in here are to be called by the kernel only, through the tables
-/// below: their pointers are valid, of a qdisc of this kind, and the locks of `super::qdisc`'s head
-/// are held.
+/// Only the kernel may call the `unsafe extern` functions here, through the tables below. Their
+/// pointers are then valid and of a qdisc of this kind, and the locks listed at the head of
+/// `super::qdisc` are held.
 pub(super) struct Adapter<T: Qdisc>(PhantomData<T>);
 
 impl<T: Qdisc> Adapter<T> {
@@ -57,7 +57,7 @@ impl<T: Qdisc> Adapter<T> {
         ..unsafe { MaybeUninit::zeroed().assume_init() }
     };
 
-    /// Queues as classes: there is nothing but to look at them.
+    /// Queues as classes: they can only be inspected.
     const QUEUE_OPS: &'static bindings::Qdisc_class_ops = &bindings::Qdisc_class_ops {
         leaf: Some(Self::no_leaf),
         find: Some(Self::no_class),
@@ -104,11 +104,11 @@ impl<T: Qdisc> Adapter<T> {
     /// # Safety
     ///
     /// `sch` is valid and of this kind, its init succeeded, and the caller has exclusive access
-    /// (qdisc lock, or init/destroy) for the lifetime it chooses.
+    /// (qdisc lock, or init/destroy) for the lifetime that it chooses.
     #[inline]
     unsafe fn state<'a>(sch: *mut bindings::Qdisc) -> &'a mut T {
-        // SAFETY: The private area holds a `Private<T>` (priv_size) that init filled. Its other
-        // parts are borrowed each for itself.
+        // SAFETY: The private area holds a `Private<T>` (priv_size), which init filled. Its other
+        // parts are borrowed separately.
         unsafe { &mut *addr_of_mut!((*Private::<T>::of(sch)).state).cast::<T>() }
     }
 
@@ -155,10 +155,10 @@ impl<T: Qdisc> Adapter<T> {
             let config = T::Config::requested(None, nest.payload());
             let config = config.map_err(|r| ack.refuse(&r, &nest))?;
             let prepared = T::prepare(None, &config)?;
-            // SAFETY: The qdisc is in its init callback, under RTNL, and nobody else knows it yet.
+            // SAFETY: The qdisc is in its init callback, under RTNL, and nothing else knows it yet.
             // Child, group and tap are dropped here or in its destroy callback. The namespace of
-            // its device lives as long as its devices do, and its state, which the tap's handler
-            // finds, is there: `Registration` sees to that first.
+            // its device lives as long as its devices do. Its state, which the tap's handler looks
+            // up, exists: `Registration` registers that first.
             let (child, group, tap, namespace, mut setup) = unsafe {
                 let child = T::CHILD
                     .then(|| Child::new(sch, ack.as_ptr()))
@@ -176,8 +176,9 @@ impl<T: Qdisc> Adapter<T> {
                 (child, group, tap, namespace, setup)
             };
             let state = T::new(config, prepared, &mut setup)?;
-            // SAFETY: The private area has room for `Private<T>`, is nobody else's, and stays where
-            // it is until the qdisc is freed, after destroy. What is overwritten is zero.
+            // SAFETY: The private area has room for `Private<T>`, belongs to this qdisc alone, and
+            // stays in place until the qdisc is freed, after destroy. The overwritten bytes are
+            // zero.
             unsafe {
                 let private = Private::<T>::of(sch);
                 if T::WATCHDOG {
@@ -198,8 +199,8 @@ impl<T: Qdisc> Adapter<T> {
     }
 
     unsafe extern "C" fn destroy(sch: *mut bindings::Qdisc) {
-        // SAFETY: The last callback: exclusive access, and `ready` tells whether init succeeded.
-        // The timer is stopped, and nobody sets it again, before anything goes.
+        // SAFETY: The last callback: access is exclusive, and `ready` tells whether init succeeded.
+        // The timer is stopped, and nothing sets it again, before anything is freed.
         unsafe {
             let private = Private::<T>::of(sch);
             if !addr_of!((*private).ready).read() {
@@ -237,7 +238,7 @@ impl<T: Qdisc> Adapter<T> {
         from_result(|| {
             // SAFETY: The kernel's arguments are valid for the call.
             let (nest, mut ack) = unsafe { (Nest::from_raw(opt), ExtAck::from_raw(extack)) };
-            // SAFETY: change is called under RTNL, so nobody else changes the configuration
+            // SAFETY: change is called under RTNL, so nothing else changes the configuration
             // between here and `apply`.
             let current = unsafe { Self::locked(sch, |state, _| state.config()) };
             let config = T::Config::requested(Some(current), nest.payload());
@@ -265,10 +266,10 @@ impl<T: Qdisc> Adapter<T> {
         sch: *mut bindings::Qdisc,
         to_free: *mut *mut sk_buff,
     ) -> c_int {
-        // SAFETY: Under the qdisc lock; the packet passes to us, on no list.
+        // SAFETY: Under the qdisc lock; this callback owns the packet, which is on no list.
         unsafe {
-            // The lock does not keep whoever has it from coming again: netem gives each duplicate
-            // to the tree's root, which is this qdisc or has it below, while this one hands netem
+            // The lock does not keep its holder from entering again: netem enqueues each duplicate
+            // at the tree's root, which is this qdisc or has it below, while this qdisc hands netem
             // the packet. Neither the state nor a `Sch` may be borrowed twice, so that packet is
             // dropped before either is.
             let taking = addr_of_mut!((*Private::<T>::of(sch)).taking);
@@ -292,7 +293,7 @@ impl<T: Qdisc> Adapter<T> {
     unsafe extern "C" fn dequeue(sch: *mut bindings::Qdisc) -> *mut sk_buff {
         // SAFETY: Under the qdisc lock.
         unsafe {
-            // The device asks until it gets nothing: once too often each time.
+            // The device asks until it gets nothing, so each run ends with one call too many.
             if (*sch).q.qlen == 0 {
                 return null_mut();
             }
@@ -328,8 +329,8 @@ impl<T: Qdisc> Adapter<T> {
     }
 
     unsafe extern "C" fn reset(sch: *mut bindings::Qdisc) {
-        // SAFETY: Under RTNL, and under the qdisc lock or after the qdisc left the tree. A default
-        // qdisc (`net.core.default_qdisc`) whose init failed is reset, too.
+        // SAFETY: Under RTNL, and under the qdisc lock or after the qdisc left the tree. The kernel
+        // also resets a default qdisc (`net.core.default_qdisc`) whose init failed.
         unsafe {
             let private = Private::<T>::of(sch);
             if !addr_of!((*private).ready).read() {
@@ -357,8 +358,8 @@ impl<T: Qdisc> Adapter<T> {
         unsafe { copy_app(d, stats.as_ref()) }
     }
 
-    /// The child, for as long as RTNL is held. What was due has been done: the child holds no
-    /// packet that it should have given before.
+    /// The child, for as long as RTNL is held. The qdisc catches up first, so the child holds no
+    /// packet that should have left it before.
     ///
     /// # Safety
     ///
@@ -395,14 +396,14 @@ impl<T: Qdisc> Adapter<T> {
         0
     }
 
-    /// The kernel asks for it before it changes the child of a class.
+    /// The kernel calls this before it changes the child of a class.
     unsafe extern "C" fn leaf(sch: *mut bindings::Qdisc, _class: c_ulong) -> *mut bindings::Qdisc {
         // SAFETY: Under RTNL, without the qdisc lock.
         unsafe { Self::child(sch) }
     }
 
-    /// The child tells that it became empty without being asked for a packet. Its backlog is
-    /// looked at whenever it is asked, so there is nothing to put right.
+    /// The child reports that it became empty without a dequeue. Nothing needs correcting, as this
+    /// qdisc reads the child's backlog whenever it needs it.
     unsafe extern "C" fn qlen_notify(_sch: *mut bindings::Qdisc, _class: c_ulong) {}
 
     unsafe extern "C" fn find(_sch: *mut bindings::Qdisc, _classid: u32) -> c_ulong {
@@ -451,7 +452,7 @@ impl<T: Qdisc> Adapter<T> {
     }
 }
 
-/// Queues as classes. A class is the queue's number and 1: 0 is none.
+/// Queues as classes. A class is the queue's number plus 1, because 0 means no class.
 impl<T: Qdisc> Adapter<T> {
     unsafe extern "C" fn no_leaf(
         _sch: *mut bindings::Qdisc,
@@ -499,8 +500,8 @@ impl<T: Qdisc> Adapter<T> {
         _skb: *mut sk_buff,
         tcm: *mut tcmsg,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `tcm` is the message's head. What was of
-        // interest when the walk met it is shown, if only as its number.
+        // SAFETY: Under RTNL, without the qdisc lock; `tcm` is the message's head. A queue that the
+        // walk found worth showing is shown, if only as its number.
         unsafe {
             let minor = Self::view(sch, class).map_or(0, |queue| queue.minor);
             (*tcm).tcm_handle |= u32::from(minor);
@@ -513,8 +514,8 @@ impl<T: Qdisc> Adapter<T> {
         class: c_ulong,
         d: *mut gnet_dump,
     ) -> c_int {
-        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and what is copied to it
-        // is not written to.
+        // SAFETY: Under RTNL, without the qdisc lock; `d` is the dump's, and the sources copied to
+        // it are not written to.
         unsafe {
             let Some(queue) = Self::view(sch, class) else {
                 return 0;
@@ -539,7 +540,7 @@ impl<T: Qdisc> Adapter<T> {
     }
 }
 
-/// Copies statistics of a qdisc's own to a dump.
+/// Copies statistics of the qdisc itself to a dump.
 ///
 /// # Safety
 ///
@@ -548,7 +549,7 @@ unsafe fn copy_app(d: *mut gnet_dump, stats: &[u8]) -> c_int {
     let Ok(len) = c_int::try_from(stats.len()) else {
         return -1;
     };
-    // SAFETY: As the caller promises. gnet_stats_copy_app() copies and does not write to its
-    // source, `void *` though it takes.
+    // SAFETY: As the caller promises. gnet_stats_copy_app() takes a `void *`, but copies from its
+    // source and does not write to it.
     unsafe { gnet_stats_copy_app(d, stats.as_ptr().cast_mut().cast(), len) }
 }

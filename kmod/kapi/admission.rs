@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What becomes of an arriving packet, and the counters that follow from it.
+//! The fate of an arriving packet, and the counters that follow from it.
 //!
-//! A parent trusts its child's counters and its answers: a packet too many in `qlen`, or an answer
-//! that does not fit it, has been a use after free in hfsc, drr and qfq more than once. So a module
-//! says what happens to packets, and what is counted follows from that in here.
+//! A parent trusts its child's counters and return codes. A packet too many in `qlen`, or a return
+//! code that does not match, has caused a use after free in hfsc, drr and qfq more than once. So a
+//! module states what happens to packets, and this file derives the counters from that.
 //!
 //! # Eviction
 //!
-//! Parents count an arriving packet when its enqueue has returned, some of them much later: tbf,
-//! which cuts a packet into segments, counts these once all are inside. If the packets that were
-//! evicted for it were taken off their counts first, a parent could count nothing while a packet is
-//! inside. hfsc stops a class that counts nothing, and starts it again only for a packet that finds
-//! it empty.
+//! A parent counts an arriving packet when its enqueue has returned. Some do so much later: tbf,
+//! which cuts a packet into segments, counts the segments once all are inside. If the packets
+//! evicted for the arriving one were subtracted first, a parent could count zero while a packet is
+//! inside. hfsc stops a class whose count is zero, and restarts it only for a packet that finds it
+//! empty.
 //!
-//! So the arriving packet is counted at the parents here, before the evicted ones are taken off,
-//! and the answer is `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`: they count nothing then. A qdisc with
-//! an eviction was not empty, and neither were its parents, so their classes are active already. No
-//! count falls below 1: of packets that a parent has not counted yet, the segments of one packet,
-//! none is evicted for another, as they have one rank.
+//! So the arriving packet is added to the parents' counts here, before the evicted ones are
+//! subtracted, and the return code is `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, for which parents
+//! count nothing. A qdisc that evicts was not empty, and neither were its parents, so their classes
+//! are already active. No count falls below 1: the packets that a parent has not counted yet are
+//! segments of one packet, and no segment is evicted for another, as they have the same rank.
 
 use core::{marker::PhantomData, ptr::addr_of_mut};
 
@@ -35,9 +35,9 @@ use super::{
 };
 use crate::common::discipline::{Discipline, Fate};
 
-/// The arrival of one packet: what becomes of it is said once, by what gives the [`Verdict`]; and
-/// where packets go that are dropped meanwhile, for the kernel to free them when it has released
-/// the qdisc lock.
+/// The arrival of one packet. Its fate is stated once, by the method that returns the [`Verdict`].
+/// Packets dropped meanwhile are collected here; the kernel frees them when it has released the
+/// qdisc lock.
 pub struct Admission<'a> {
     to_free: *mut *mut sk_buff,
     /// Bytes of the arriving packet.
@@ -47,7 +47,7 @@ pub struct Admission<'a> {
     _scope: PhantomData<&'a mut *mut sk_buff>,
 }
 
-/// What a qdisc answers for an arriving packet. There is one for each [`Admission`].
+/// A qdisc's return code for an arriving packet. There is one for each [`Admission`].
 #[must_use]
 pub struct Verdict<'a> {
     code: c_int,
@@ -81,14 +81,14 @@ impl<'a> Admission<'a> {
         self.answer(sch, NET_XMIT_SUCCESS as c_int)
     }
 
-    /// The packet is dropped for want of room.
+    /// The packet is dropped for lack of room.
     #[inline]
     pub fn refuse<T>(mut self, sch: &mut Sch<'_, T>, skb: Skb) -> Verdict<'a> {
         self.drop(sch, skb);
         self.answer(sch, NET_XMIT_DROP as c_int)
     }
 
-    /// What a discipline says is done, with the packets that it gives back.
+    /// Carries out a discipline's decision, with the packets that it returns.
     #[inline(always)] // into the module's enqueue
     pub fn by<T, D>(
         mut self,
@@ -137,8 +137,9 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Tells the parents of the arriving packet, if that is inside, and of those that were evicted,
-    /// in this order. Returns the answer after which they do not count the arriving packet again.
+    /// Adds the arriving packet, if it is inside, to the parents' counts, and then subtracts the
+    /// evicted ones. Returns the code after which the parents do not count the arriving packet a
+    /// second time.
     #[cold]
     fn evicted<T>(&self, sch: &mut Sch<'_, T>, code: c_int) -> c_int {
         let is_inside = code == NET_XMIT_SUCCESS as c_int;
@@ -146,7 +147,7 @@ impl<'a> Admission<'a> {
         // under the same lock.
         unsafe {
             if is_inside {
-                // A negative number of packets, and of bytes, is added.
+                // Adds to the counts, because both numbers are negative.
                 let bytes = (self.len as c_int).wrapping_neg();
                 qdisc_tree_reduce_backlog(sch.as_ptr(), -1, bytes);
             }
@@ -166,15 +167,15 @@ impl Verdict<'_> {
     }
 }
 
-/// One packet more.
+/// Counts one packet more.
 ///
 /// # Safety
 ///
 /// `sch` is valid and locked.
 #[inline]
 unsafe fn queued(sch: *mut bindings::Qdisc, bytes: u32) {
-    // SAFETY: As the caller promises. Volatile, as dumps read without the lock (WRITE_ONCE in C).
-    // Bytes wrap as in C.
+    // SAFETY: As the caller promises. Volatile, because dumps read without the lock (WRITE_ONCE in
+    // C). Bytes wrap as in C.
     unsafe {
         let qlen = addr_of_mut!((*sch).q.qlen);
         qlen.write_volatile((*qlen).wrapping_add(1));
@@ -183,12 +184,14 @@ unsafe fn queued(sch: *mut bindings::Qdisc, bytes: u32) {
     }
 }
 
-/// A packet leaves by dequeue: one less inside, one more sent. As `qdisc_update_stats_at_dequeue()`
-/// for a qdisc without counters for each CPU, in the place of a call.
+/// Counts a packet that leaves by dequeue: one less inside, one more sent. Like
+/// `qdisc_update_stats_at_dequeue()` for a qdisc without per-CPU counters, but without a call into
+/// C.
 ///
 /// # Safety
 ///
-/// `sch` is valid, locked, `has_child` says whether it has a child, and it has counted a packet since the lock was taken.
+/// `sch` is valid and locked, `has_child` says whether it has a child, and it has counted a packet
+/// since the lock was taken.
 #[inline]
 pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb, has_child: bool) {
     const { assert!(usize::BITS == 64, "u64_stats_t has a sequence number") };
@@ -202,7 +205,8 @@ pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb, has_child: b
         let packets = addr_of_mut!((*sch).bstats.packets).cast::<u64>();
         packets.write_volatile((*packets).wrapping_add(packet.segments.into()));
         let qlen = addr_of_mut!((*sch).q.qlen);
-        // A qdisc that counts no packet is not asked for one. While it is, a child may drop some.
+        // A qdisc that counts no packet is not asked for one. During a dequeue a child may drop
+        // some.
         qlen.write_volatile(match has_child {
             true => (*qlen).saturating_sub(1),
             false => (*qlen).wrapping_sub(1),
@@ -210,7 +214,7 @@ pub(super) unsafe fn dequeued(sch: *mut bindings::Qdisc, skb: &Skb, has_child: b
     }
 }
 
-/// Packets were dropped from inside, after they were accepted: all parents are told.
+/// Packets were dropped from inside, after they were accepted: adjusts all parents.
 ///
 /// # Safety
 ///
@@ -220,7 +224,7 @@ pub(super) unsafe fn evicted(sch: *mut bindings::Qdisc, packets: u32, bytes: u32
     // SAFETY: As above. The parents are of the same tree, hence under the same lock.
     unsafe {
         let qlen = addr_of_mut!((*sch).q.qlen);
-        // No more than are inside, whatever the module says.
+        // Never more than are inside, whatever the module reports.
         let packets = packets.min(*qlen);
         qlen.write_volatile((*qlen).wrapping_sub(packets));
         let backlog = addr_of_mut!((*sch).qstats.backlog);
@@ -229,7 +233,7 @@ pub(super) unsafe fn evicted(sch: *mut bindings::Qdisc, packets: u32, bytes: u32
     }
 }
 
-/// Packets were dropped, on arrival or later.
+/// Counts packets as dropped, on arrival or later.
 ///
 /// # Safety
 ///

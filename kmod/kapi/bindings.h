@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What weft's kernel code needs of C, for bindgen and for helpers.c.
+ * The parts of C that weft's kernel code needs, for bindgen and for helpers.c.
  *
  * The kernel's own `bindings` crate has neither the qdisc nor the congestion
  * control interface, so the modules bring their own: the headers below, and
@@ -40,9 +40,8 @@ enum {
 };
 
 /*
- * Where in a packet the fields are that the packet path reads: a call into C
- * for each would cost more than the rest of it. kapi/layout.rs compares them
- * with what the kernel's compiler says.
+ * Offsets of the packet fields that the packet path reads: a call into C for each would cost more
+ * than the rest. kapi/layout.rs compares them with those of the kernel's compiler.
  */
 #define WEFT_SKB(field) offsetof(struct sk_buff, field)
 #define WEFT_CB(field) (WEFT_SKB(cb) + offsetof(struct qdisc_skb_cb, field))
@@ -52,7 +51,7 @@ enum {
 	WEFT_SKB_PRIORITY = WEFT_SKB(priority),
 	WEFT_SKB_PROTOCOL = WEFT_SKB(protocol),
 	WEFT_SKB_IIF = WEFT_SKB(skb_iif),
-	/* From here on there are bit-fields. */
+	/* Bit-fields begin here. */
 	WEFT_SKB_FLAGS = WEFT_SKB(__mono_tc_offset),
 	WEFT_SKB_HASH = WEFT_SKB(hash),
 	WEFT_SKB_LEN = WEFT_SKB(len),
@@ -101,7 +100,7 @@ int weft_qdisc_copy_queue_stats(struct gnet_dump *d, struct Qdisc *sch);
 void weft_basic_stats(struct gnet_stats_basic_sync *basic, u64 bytes,
 		      u64 packets);
 
-/* What the devices of a namespace share */
+/* State shared by the devices of a namespace */
 void weft_lock_init(spinlock_t *lock);
 void weft_lock(spinlock_t *lock);
 void weft_unlock(spinlock_t *lock);
@@ -112,7 +111,7 @@ struct net *weft_dev_net(const struct net_device *dev);
 u32 weft_dev_index(const struct net_device *dev);
 void weft_dev_schedule(struct net_device *dev);
 
-/* Ethernet frames of one's own */
+/* The modules' own Ethernet frames */
 bool weft_dev_is_running(const struct net_device *dev);
 u16 weft_dev_type(const struct net_device *dev);
 int weft_dev_hard_header(struct sk_buff *skb, struct net_device *dev, u16 type,
@@ -136,9 +135,9 @@ void weft_leaving_init(weft_leave_fn leave);
 void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp);
 void weft_leaving_flush(void);
 
-/* Datagrams of one's own */
+/* The modules' own datagrams */
 enum {
-	/* Bytes of the longest: DATAGRAM of common/shared.rs. */
+	/* The longest, in bytes: DATAGRAM of common/shared.rs. */
 	WEFT_DATAGRAM = 608,
 };
 struct weft_socket;
@@ -153,7 +152,7 @@ void weft_socket_deafen(struct weft_socket *it);
 void weft_socket_close(struct weft_socket *it);
 void weft_dev_schedule_by_index(struct net *net, u32 index);
 
-/* Where we are */
+/* Context */
 bool weft_may_sleep(void);
 bool weft_within_module(const void *place, struct module *module);
 
@@ -212,10 +211,10 @@ u8 weft_sk_dscp(const struct sock *sk);
 u32 weft_sk_priority(const struct sock *sk);
 void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority);
 
-/* Where a socket's packets go, see way.rs */
+/* The next hop of a socket's packets, see way.rs */
 u32 weft_sk_way(struct sock *sk, u8 *to);
 
-/* What is known of a flow, see described.rs */
+/* The description of a flow, see described.rs */
 enum {
 	/* Flow::KEY of ebpf/common: "weft", and the version of the layout. */
 	WEFT_DESCRIBED_MAGIC = 0x74666577,

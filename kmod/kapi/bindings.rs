@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Declarations that bindgen makes of `bindings.h` at build time (see `Kbuild`).
+//! Declarations that bindgen generates from `bindings.h` at build time (see `Kbuild`).
 
 // Generated code follows C's names and bindgen's habits, not ours.
 #![allow(
@@ -13,7 +13,7 @@
     non_upper_case_globals,
     unreachable_pub,
     unsafe_op_in_unsafe_fn,
-    // Not known to the compilers of all kernels.
+    // Some kernels' compilers do not know these.
     unknown_lints,
     unnecessary_transmutes,
     unused_imports,

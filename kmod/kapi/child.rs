@@ -11,18 +11,18 @@ use super::bindings::{
     qdisc_reset, weft_qdisc_purge, Qdisc,
 };
 
-/// A child qdisc, class `:1` of its parent. The adapter owns it, and lends it with the qdisc lock:
-/// see [`Sch`].
+/// A child qdisc, class `:1` of its parent. The adapter owns it and lends it together with the
+/// qdisc lock: see [`Sch`].
 ///
 /// # Invariants
 ///
-/// `qdisc` is valid and this value holds one reference to it (`noop_qdisc` counts none).
+/// `qdisc` is valid, and this value holds one reference to it (`noop_qdisc` is not counted).
 pub(super) struct Child {
     qdisc: NonNull<Qdisc>,
     pub(super) timeless: bool,
 }
 
-/// Kinds that give the same packet whenever they are asked.
+/// Kinds whose next packet does not depend on the time of the call.
 const TIMELESS: [&[u8]; 4] = [b"pfifo", b"bfifo", b"pfifo_head_drop", b"pfabric"];
 
 /// # Safety
@@ -84,8 +84,8 @@ impl Child {
         self.qdisc.as_ptr()
     }
 
-    /// Puts `new` (null: nothing, `noop_qdisc`) in the child's place; its packets are purged,
-    /// and the parents told. Returns the old child with its reference.
+    /// Puts `new` in the child's place (null stands for `noop_qdisc`). The old child's packets are
+    /// purged, and the parents' counts adjusted. Returns the old child with its reference.
     ///
     /// # Safety
     ///

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! In which of a port's queues a socket's packets wait.
+//! The queue of a port in which a socket's packets wait.
 //!
-//! A class is a priority and a code point (DSCP): the first becomes each packet's `skb->priority`,
-//! by which the host's own qdisc can tell it, the second is in its header, for filters at switches.
-//! Both are the socket's, and each packet gets them when it is sent, or sent again.
+//! A class is a priority and a code point (DSCP). The priority becomes each packet's
+//! `skb->priority`, by which the host's own qdisc classifies it; the DSCP is in its header, for
+//! filters at switches. Both belong to the socket, and each packet gets them whenever it is sent or
+//! retransmitted.
 
 use super::{
     bindings::{weft_sk_dscp, weft_sk_priority, weft_sk_set_class},
@@ -21,7 +22,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// The socket's.
+    /// The socket's class.
     pub fn of(socket: &Socket<'_>) -> Self {
         let sk = socket.as_ptr();
         // SAFETY: Valid and locked (invariant of Socket).
@@ -33,7 +34,7 @@ impl Class {
         }
     }
 
-    /// Makes it the socket's from the next packet on.
+    /// Gives the socket this class, from the next packet on.
     pub fn apply(self, socket: &mut Socket<'_>) {
         // SAFETY: As in of().
         unsafe { weft_sk_set_class(socket.as_ptr(), self.dscp & 0x3f, self.priority) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a module takes from outside for the algorithms: time and chance.
+//! The inputs of the algorithms that come from outside: time and randomness.
 
 use kernel::time::{ClockSource, RealTime, Tai};
 
@@ -8,7 +8,7 @@ use super::bindings::{get_random_u32, ktime_get};
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 ///
-/// `kernel::time::Monotonic` would be a call more, several times for each packet.
+/// `kernel::time::Monotonic` would cost another call, several times per packet.
 #[inline]
 pub fn now() -> u64 {
     // SAFETY: A C function without preconditions outside of early boot and suspend. The clock is
@@ -28,7 +28,7 @@ pub(super) fn tai() -> u64 {
     Tai::ktime_get() as u64
 }
 
-/// A number that nobody can guess.
+/// An unpredictable number.
 pub fn random() -> u32 {
     // SAFETY: A C function without preconditions.
     unsafe { get_random_u32() }

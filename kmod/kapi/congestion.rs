@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A TCP congestion control as a trait; the adapter between it and the kernel's callbacks.
+//! A TCP congestion control as a trait, and the adapter between it and the kernel's callbacks.
 //!
 //! All callbacks run with the socket locked, in process or softirq context: they must not sleep,
-//! allocate or panic. A flow's state lives in the socket (`icsk_ca_priv`, 104 bytes); that it fits
-//! is checked when the module is compiled.
+//! allocate or panic. A flow's state lives in the socket (`icsk_ca_priv`, 104 bytes); a
+//! compile-time assertion checks that it fits.
 //!
 //! # Order of the callbacks
 //!
@@ -16,29 +16,32 @@
 //! end              release
 //! ```
 //!
-//! Callbacks of one socket do not nest: while one runs, no method of [`Socket`], nor of the types
-//! that take one, calls a function of the kernel that can call back. What would is returned to the
-//! adapter, which does it when the flow's state is stored: see [`CongestionControl::cwnd_event`].
+//! Callbacks of one socket do not nest. While one runs, no method of [`Socket`], nor of the types
+//! that take one, calls a kernel function that can call back. Such work is returned to the adapter,
+//! which does it when the flow's state is stored: see [`CongestionControl::cwnd_event`].
 //!
-//! # The handshake is the kernel's
+//! # The handshake belongs to the kernel
 //!
-//! The kernel calls `init` at the handshake's end (`tcp_init_transfer`); but of a socket that
-//! chooses its congestion control while it connects at once (`setsockopt` after `connect` or
-//! before its SYN-ACK comes, a sock_ops program at `connect`), and of a child that a SYN with data
-//! makes (fast open) when it makes it. Some callbacks come even without `init`. What a flow's state
-//! would write then (a timeout, a window) the handshake would use, or overwrite. So there is a
-//! state, [`CongestionControl::new`] is called, and all other callbacks are, only from the
-//! handshake's end on: if not in `init`, in the first callback that finds the connection
-//! established, which is before its first packet is sent. Until then nothing is written, and the
-//! connection is as the kernel would have it with a congestion control that never decides anything:
-//! what a fast-open child says before its SYN-ACK is acknowledged goes by the route's window.
+//! The kernel usually calls `init` at the handshake's end (`tcp_init_transfer`). It calls it
+//! earlier in two cases: for a socket that chooses its congestion control while it connects
+//! (`setsockopt` after `connect` or before its SYN-ACK arrives, or a sock_ops program at
+//! `connect`), and for a child that a SYN with data creates (fast open). Some callbacks come even
+//! without `init`. If the flow wrote a timeout or a window during the handshake, the handshake
+//! would use or overwrite it.
 //!
-//! Whether there is a state says a mark behind it, the address of the congestion control's table,
-//! which nobody else writes there: the kernel may hand over a socket that another congestion
-//! control has begun with (`tcp_ca_dst_init`, where a route has its own).
+//! So a state exists, [`CongestionControl::new`] is called, and all other callbacks are, only from
+//! the handshake's end on. The state is made in `init` or, if that was too early, in the first
+//! callback that finds the connection established, which is before its first packet is sent. Until
+//! then nothing is written, and the kernel treats the connection as if its congestion control never
+//! decided anything. The window of a fast-open child before its SYN-ACK is acknowledged is the
+//! route's.
 //!
-//! What [`CongestionControl::info`] says is kept beside the state, as atomics: a process that asks
-//! (`ss -ti`) does not lock the socket.
+//! A mark behind the state says whether there is one. It is the address of the congestion control's
+//! table, which nothing else writes there: the kernel may hand over a socket that another
+//! congestion control has begun with (`tcp_ca_dst_init`, where a route has its own).
+//!
+//! The values of [`CongestionControl::info`] are kept beside the state, as atomics, because a
+//! process that asks (`ss -ti`) does not lock the socket.
 
 use core::{
     marker::{PhantomData, PhantomPinned},
@@ -74,46 +77,47 @@ pub trait CongestionControl: Copy + Send + 'static {
     /// The name, as in `sysctl net.ipv4.tcp_congestion_control`; at most 15 bytes.
     const NAME: &'static str;
 
-    /// Whether it needs marks of congestion (ECN): its connections ask for them in the handshake,
-    /// and all of their packets can be marked. Those of a connection whose other end refuses
-    /// cannot, as nobody would tell of the mark: see [`Socket::has_ecn`].
+    /// Whether it needs congestion marks (ECN). Its connections then request ECN in the handshake,
+    /// and all their packets can be marked. If the other end refuses ECN, the connection's packets
+    /// cannot be marked, because the mark would not be echoed: see [`Socket::has_ecn`].
     const ECN: bool = false;
 
-    /// What can be set in each network namespace; `()` for nothing.
+    /// The settings of each network namespace; `()` for none.
     type Settings: Settings;
 
-    /// What the flows of a network namespace share, see [`Socket::shared`]; `()` for nothing.
+    /// The state that the flows of a network namespace share, see [`Socket::shared`]; `()` for
+    /// none.
     type Shared: Sharing + 'static;
 
-    /// A flow's state when the handshake has ended, or the connection changes to this later.
+    /// A flow's state when the handshake has ended, or when the connection switches to this
+    /// congestion control later.
     fn new(socket: &mut Socket<'_>) -> Self;
 
     /// The slow start threshold, in packets, after the kernel concludes that there is congestion.
     fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32;
 
-    /// The window, in packets, to return to when a loss turns out to be none.
+    /// The window, in packets, to return to when a loss turns out to be spurious.
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32;
 
-    /// An ACK newly acknowledges `acked` packets up to `ack`; the kernel reduces the window after
+    /// An ACK newly acknowledges `acked` packets up to `ack`. The kernel reduces the window after
     /// losses, and paces.
     fn cong_avoid(&mut self, _socket: &mut Socket<'_>, _ack: u32, _acked: u32) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// An ACK was dealt with, and packets may be sent next. The window is all this one's: the
-    /// kernel changes it at a timeout only.
+    /// An ACK was processed, and packets may be sent next. This congestion control alone sets the
+    /// window; the kernel changes it only at a timeout.
     fn delivered(&mut self, _socket: &mut Socket<'_>, _ack: Ack) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// An ACK was taken apart, and nothing was concluded from it yet. Not called for an ACK older
-    /// than one before.
+    /// An ACK was parsed, and nothing has been concluded from it yet. Not called for an ACK older
+    /// than a previous one.
     fn in_ack_event(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Packets may be sent next, for the first time or, but for the first one after a timeout,
-    /// again.
+    /// Packets may be sent next: new ones, or retransmissions except the first one after a timeout.
     fn before_transmit(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -123,9 +127,9 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// A retransmission timeout of an established connection, by the timer or clocked out by an
-    /// ICMP message (RFC 6069): what is in flight is marked lost, the window is one packet more
-    /// than what still is in flight, and the first packet is about to be sent again.
+    /// A retransmission timeout of an established connection, by the timer or triggered by an ICMP
+    /// message (RFC 6069). The packets in flight are marked lost, the window is one packet more
+    /// than still is in flight, and the first packet is about to be retransmitted.
     fn timeout(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
@@ -135,9 +139,9 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// Something happened to the window, or a packet arrived that can be marked. The socket tells
-    /// the other end what [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) returned; callbacks may
-    /// follow from that.
+    /// An event of the window, or a packet arrived that can be marked. The socket reports the
+    /// returned [`Ecn::cwnd_event`](super::ecn::Ecn::cwnd_event) to the other end, which may trigger
+    /// further callbacks.
     fn cwnd_event(
         &mut self,
         _socket: &mut Socket<'_>,
@@ -146,19 +150,19 @@ pub trait CongestionControl: Copy + Send + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// What `ss -ti` and `getsockopt(TCP_CC_INFO)` are told. It takes 16 bytes of the flow's room.
+    /// The output of `ss -ti` and `getsockopt(TCP_CC_INFO)`. It takes 16 bytes of the flow's room.
     fn info(&self) -> Info {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// The socket takes another congestion control, or goes.
+    /// The socket switches to another congestion control, or is destroyed.
     fn release(&mut self, _socket: &mut Socket<'_>) {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 }
 
-/// What a congestion control tells of a flow: a state and three numbers, told as dctcp's
-/// (`INET_DIAG_DCTCPINFO`), the only ones of that form that programs know.
+/// A congestion control's report on a flow: a state and three numbers, in the form of dctcp's
+/// report (`INET_DIAG_DCTCPINFO`), the only such form that programs know.
 #[derive(Clone, Copy, Default)]
 pub struct Info {
     /// `ss` calls it `ce_state`.
@@ -167,20 +171,21 @@ pub struct Info {
     pub numbers: [u32; 3],
 }
 
-/// The kernel's table of a congestion control, and another one of the same that needs no ECN. As
-/// with the kernel's dctcp, a connection whose other end refuses ECN has that: by the first one's
-/// flag the kernel would send packets that can be marked.
+/// The kernel's table of a congestion control, and a second one that does not require ECN. As with
+/// the kernel's dctcp, a connection whose other end refuses ECN uses the second: with the first
+/// one's flag the kernel would send packets that can be marked.
 ///
 /// # Invariants
 ///
-/// The second is behind the first, and of one that needs ECN only the first has the flag.
+/// The second table follows the first. Only the first one of a congestion control that needs ECN
+/// has the flag.
 #[repr(C)]
 struct Tables {
     registered: tcp_congestion_ops,
     without_ecn: tcp_congestion_ops,
 }
 
-/// The last bytes of a flow's room: what [`CongestionControl::info`] said.
+/// The last bytes of a flow's room: the published values of [`CongestionControl::info`].
 #[repr(C)]
 struct Published {
     state: AtomicU32,
@@ -191,13 +196,12 @@ struct Published {
 ///
 /// # Safety
 ///
-/// All `unsafe extern` functions in here are to be called by the kernel only, through the table
-/// below: with a valid socket that uses this congestion control, which is locked but for
-/// `get_info`.
+/// Only the kernel may call the `unsafe extern` functions here, through the table below: with a
+/// valid socket that uses this congestion control and that is locked, except in `get_info`.
 struct Adapter<T: CongestionControl>(PhantomData<T>);
 
 impl<T: CongestionControl> Adapter<T> {
-    /// Where [`Published`] begins, if it is there at all.
+    /// Where [`Published`] begins, if it exists.
     const PUBLISHED_AT: usize = WEFT_CA_PRIV_SIZE as usize
         - if T::HAS_INFO {
             size_of::<Published>()
@@ -205,7 +209,7 @@ impl<T: CongestionControl> Adapter<T> {
             0
         };
 
-    /// Where the mark is that there is a state.
+    /// Where the mark of an existing state is.
     const MARK_AT: usize = Self::PUBLISHED_AT - size_of::<AtomicUsize>();
 
     /// The kernel's room for a flow's state, and its alignment.
@@ -222,7 +226,7 @@ impl<T: CongestionControl> Adapter<T> {
     );
 
     fn tables(module: &'static ThisModule) -> Tables {
-        // INVARIANT: The flags are as asked for.
+        // INVARIANT: The flags are as required.
         Tables {
             registered: Self::ops(module, if T::ECN { WEFT_CONG_NEEDS_ECN } else { 0 }),
             without_ecn: Self::ops(module, 0),
@@ -241,15 +245,16 @@ impl<T: CongestionControl> Adapter<T> {
             cwnd_event: T::HAS_CWND_EVENT.then_some(Self::cwnd_event),
             cwnd_event_tx_start: T::HAS_TRANSMIT_START.then_some(Self::cwnd_event_tx_start),
             in_ack_event: T::HAS_IN_ACK_EVENT.then_some(Self::in_ack_event),
-            // Always: here a flow begins that could not in init, before it sends anything.
+            // Always present: a flow that could not begin in init begins here, before it sends
+            // anything.
             min_tso_segs: Some(Self::min_tso_segs),
             get_info: T::HAS_INFO.then_some(Self::get_info),
             init: Some(Self::init),
             release: (T::HAS_RELEASE || T::ECN).then_some(Self::release),
             name: super::qdisc::id(T::NAME),
             owner: module.as_ptr().cast(),
-            // Restricted: who may not administer the network chooses it only if the machine's
-            // administrator says so (net.ipv4.tcp_allowed_congestion_control).
+            // Restricted: a user who may not administer the network can choose it only if the
+            // machine's administrator allows it (net.ipv4.tcp_allowed_congestion_control).
             flags,
             // SAFETY: All other fields are optional pointers, integers or a list head that the
             // registration fills, for all of which zero is valid.
@@ -257,15 +262,15 @@ impl<T: CongestionControl> Adapter<T> {
         }
     }
 
-    /// What was published of a flow.
+    /// The published values of a flow.
     ///
     /// # Safety
     ///
     /// `sk` is valid for as long as the result is used, and T has info.
     unsafe fn published<'a>(sk: *mut sock) -> &'a Published {
-        // SAFETY: The bytes are in the room, aligned as its size is a multiple of theirs, and
-        // no part of the state (STATE_FITS). Any bytes are a value, and nobody writes them but as
-        // atomics while the socket is this congestion control's.
+        // SAFETY: The bytes are in the room, aligned because its size is a multiple of their
+        // alignment, and not part of the state (STATE_FITS). Any bytes are a valid value, and while
+        // the socket uses this congestion control they are written only as atomics.
         unsafe {
             &*weft_ca_room(sk)
                 .cast::<u8>()
@@ -310,7 +315,7 @@ impl<T: CongestionControl> Adapter<T> {
         T::ECN && unsafe { (*weft_ca_ops(sk).cast::<tcp_congestion_ops>()).flags == 0 }
     }
 
-    /// Takes the table without ECN where the other end has refused it.
+    /// Switches to the table without ECN if the other end has refused ECN.
     ///
     /// # Safety
     ///
@@ -342,7 +347,7 @@ impl<T: CongestionControl> Adapter<T> {
         }
     }
 
-    /// Stores the flow's state, and publishes what it says.
+    /// Stores the flow's state, and publishes its info.
     ///
     /// # Safety
     ///
@@ -369,7 +374,7 @@ impl<T: CongestionControl> Adapter<T> {
     #[inline]
     unsafe fn run<R>(sk: *mut sock, f: impl FnOnce(&mut T, &mut Socket<'_>) -> R) -> R {
         // SAFETY: As the caller promises; begin() wrote the state. It is copied in and out, so that
-        // a reference to it never lives beside the socket that holds it. Nobody else writes it in
+        // no reference to it lives beside the socket that holds it. Nothing else writes it in
         // between: the socket is locked, and callbacks do not nest (see the module).
         unsafe {
             let room = weft_ca_room(sk).cast::<T>();
@@ -381,7 +386,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     /// Runs `f` on the flow's state and its socket; first makes the state if the handshake has
-    /// ended since init. `None`: it has not.
+    /// ended since init. `None`: the handshake has not ended.
     ///
     /// # Safety
     ///
@@ -403,7 +408,7 @@ impl<T: CongestionControl> Adapter<T> {
     unsafe extern "C" fn init(sk: *mut sock) {
         // SAFETY: The kernel's argument.
         unsafe {
-            // The kernel looks at the table's flag when this has returned.
+            // The kernel reads the table's flag when this has returned.
             Self::settle_ecn(sk);
             if weft_tcp_connected(sk) || weft_tcp_ends_handshake(sk) {
                 Self::begin(sk);
@@ -420,7 +425,7 @@ impl<T: CongestionControl> Adapter<T> {
                 }
                 Self::mark(sk).store(0, Ordering::Relaxed);
             }
-            // The socket may connect anew (`tcp_disconnect`).
+            // The socket may be reused for another connection (`tcp_disconnect`).
             if Self::is_without_ecn(sk) {
                 let second = weft_ca_ops(sk).cast::<tcp_congestion_ops>();
                 weft_ca_with_ecn(sk, second.sub(1));
@@ -457,7 +462,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn min_tso_segs(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument. The number is what it would use by itself.
+        // SAFETY: The kernel's argument. The returned number is the kernel's own default.
         unsafe {
             Self::with(sk, |state, socket| {
                 if T::HAS_BEFORE_TRANSMIT {
@@ -474,7 +479,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn ssthresh(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument. In the handshake the threshold stays.
+        // SAFETY: The kernel's argument. In the handshake the threshold does not change.
         unsafe {
             Self::with(sk, |state, socket| state.ssthresh(socket))
                 .unwrap_or_else(|| weft_tcp_snd_ssthresh(sk))
@@ -482,7 +487,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn undo_cwnd(sk: *mut sock) -> u32 {
-        // SAFETY: The kernel's argument. In the handshake the window stays.
+        // SAFETY: The kernel's argument. In the handshake the window does not change.
         unsafe {
             Self::with(sk, |state, socket| state.undo_cwnd(socket))
                 .unwrap_or_else(|| weft_tcp_snd_cwnd(sk))
@@ -493,7 +498,7 @@ impl<T: CongestionControl> Adapter<T> {
         // SAFETY: The kernel's argument.
         unsafe {
             Self::with(sk, |state, socket| {
-                // A changed path MTU leads into this state, too.
+                // A changed path MTU also leads into this state.
                 if T::HAS_TIMEOUT
                     && u32::from(new) == tcp_ca_state_TCP_CA_Loss
                     && weft_tcp_timed_out(sk)
@@ -508,7 +513,7 @@ impl<T: CongestionControl> Adapter<T> {
     }
 
     unsafe extern "C" fn cwnd_event(sk: *mut sock, event: tcp_ca_event) {
-        // SAFETY: The kernel's argument. The flow's state is stored again before anything is told.
+        // SAFETY: The kernel's argument. The flow's state is stored before anything is sent.
         unsafe {
             let arrival = Self::with(sk, |state, socket| state.cwnd_event(socket, event));
             if let Some(arrival) = arrival.flatten() {
@@ -536,38 +541,38 @@ impl<T: CongestionControl> Adapter<T> {
     }
 }
 
-/// A registered congestion control; dropping it takes it away. The kernel keeps the module loaded
+/// A registered congestion control; dropping it unregisters it. The kernel keeps the module loaded
 /// as long as a socket uses it.
 ///
-/// It is a module: `module! { type: Registration<…>, … }`. Were it forgotten, the kernel would call
-/// into a module that is gone; so it is pinned, and where it is pinned goes with the module.
+/// It is a module: `module! { type: Registration<…>, … }`. If the value were forgotten, the kernel
+/// would call into an unloaded module. So it is pinned, in memory that lives as long as the module.
 ///
 /// # Invariants
 ///
-/// The first of `tables` is registered, and both stay where they are.
+/// The first of `tables` is registered, and neither moves.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: CongestionControl> {
     tables: KBox<Tables>,
-    /// Both are dropped after this one's `drop`: sockets read them.
+    /// Both are dropped after this value's `drop`, because sockets read them.
     _settings: Option<Namespaces<T::Settings>>,
     _shared: Option<namespace::Registration>,
     #[pin]
     _pinned: PhantomPinned,
 }
 
-// SAFETY: Taking it away is possible from any thread.
+// SAFETY: It can be unregistered from any thread.
 unsafe impl<T: CongestionControl> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared registration.
+// SAFETY: A shared registration has no operations.
 unsafe impl<T: CongestionControl> Sync for Registration<T> {}
 
 impl<T: CongestionControl> Registration<T> {
-    /// Makes the congestion control known.
+    /// Registers the congestion control.
     ///
     /// # Errors
     ///
-    /// `EEXIST` where there is one of that name, `EBUSY` where the module has settings, `EINVAL`
-    /// where Rust and C disagree on a layout (see the kernel log) or the registration is not in the
-    /// module's static memory, `ENOMEM`.
+    /// `EEXIST` if the name is taken, `EBUSY` if the module already has settings, `EINVAL` if Rust
+    /// and C disagree on a layout (see the kernel log) or the registration is not in the module's
+    /// static memory, `ENOMEM`.
     pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             _settings: {
@@ -577,7 +582,7 @@ impl<T: CongestionControl> Registration<T> {
                 }
                 layout::check()?;
                 // SAFETY: It becomes part of a pinned value in the module's static memory, which is
-                // dropped when the module goes.
+                // dropped when the module is unloaded.
                 unsafe { Namespaces::register()? }
             },
             // SAFETY: As for the settings.
@@ -585,7 +590,7 @@ impl<T: CongestionControl> Registration<T> {
             // INVARIANT: Registered here.
             tables: {
                 let mut tables = KBox::new(Adapter::<T>::tables(module), GFP_KERNEL)?;
-                // SAFETY: The table is complete and, in its box, stays where it is until drop.
+                // SAFETY: The table is complete and, in its box, does not move until drop.
                 to_result(unsafe { tcp_register_congestion_control(&raw mut tables.registered) })?;
                 tables
             },
@@ -603,8 +608,8 @@ impl<T: CongestionControl> InPlaceModule for Registration<T> {
 #[pinned_drop]
 impl<T: CongestionControl> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Registered (invariant), and the table is not moved; waits for readers of the list
-        // itself.
+        // SAFETY: Registered (invariant), and the table is not moved. The function itself waits for
+        // readers of the list.
         unsafe {
             tcp_unregister_congestion_control(&raw mut self.get_unchecked_mut().tables.registered)
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is known of the flow that a socket is sending: what its application said, by the socket
-//! options of weft's own level, and what it has written.
+//! What is known of the flow that a socket is sending: what the application declared through socket
+//! options of weft's own level, and the data that it has written.
 //!
-//! The options are kept by an eBPF program (`ebpf/programs`, map `WEFT_FLOWS`) in the socket's
-//! storage. It runs with the socket locked, as callbacks do. The value is found by what it begins
-//! with, since not every kernel is given the map's name: aya gives none where it cannot read the
-//! kernel's release, as `7.3-amd64`. A value of another version of weft is not read, and the
-//! kernel's log says so once. Where the program is not attached, or nothing was said, what is
-//! written and not yet acknowledged is all that is known.
+//! An eBPF program (`ebpf/programs`, map `WEFT_FLOWS`) keeps the options in the socket's storage.
+//! It runs with the socket locked, as callbacks do. The value is recognised by its first bytes,
+//! since not every kernel is given the map's name: aya gives none if it cannot parse the kernel's
+//! release, such as `7.3-amd64`. A value of another version of weft is not read, and the kernel's
+//! log says so once. Without the program, or without options, only the data written and not yet
+//! acknowledged is known.
 
 use core::mem::MaybeUninit;
 
@@ -26,9 +26,10 @@ const BASE_KNOWN: u32 = 1;
 /// A flow, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Described {
-    /// Bytes that are not yet acknowledged.
+    /// Bytes not yet acknowledged.
     pub remaining: u64,
-    /// Whether the application said so; else it is what it has written.
+    /// Whether the application declared the size; otherwise `remaining` counts the data that it has
+    /// written.
     pub sized: bool,
     /// In ns of `CLOCK_MONOTONIC`; 0: none.
     pub deadline: u64,
@@ -37,7 +38,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// The socket's.
+    /// The socket's flow.
     pub fn of(socket: &Socket<'_>) -> Self {
         let sk = socket.as_ptr();
         let mut said = MaybeUninit::<weft_described>::zeroed();
@@ -57,13 +58,13 @@ impl Described {
                 ..Self::default()
             };
         }
-        // A flow that was described before the connection was there begins with its first byte.
+        // A flow declared before the connection was established begins with its first byte.
         let base = if said.flags & BASE_KNOWN != 0 {
             said.base
         } else {
             0
         };
-        // Of an earlier flow, or of none, is what comes before its first byte and behind its last.
+        // Bytes before the flow's first and after its last belong to an earlier flow, or to none.
         let sent = acked.saturating_sub(base);
         let (remaining, sized) = match said.size.checked_sub(sent) {
             None | Some(0) => (queued, false),
@@ -79,13 +80,13 @@ impl Described {
 }
 
 impl Socket<'_> {
-    /// Whether something was written that was not yet sent.
+    /// Whether there is written data that has not been sent.
     pub fn has_unsent(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_has_unsent(self.as_ptr()) }
     }
 
-    /// Whether all that was sent is acknowledged.
+    /// Whether all data that was sent is acknowledged.
     pub fn settled(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_settled(self.as_ptr()) }

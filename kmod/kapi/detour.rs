@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A packet that leaves by another device than the one it was routed to.
+//! A packet that leaves by a device other than the one it was routed to.
 //!
-//! Its header of layer 2 is replaced. Who is at the other end of the other link the kernel knows
-//! from its neighbour tables, which have an entry for whoever the link was ever used to send to:
-//! IPv4's or IPv6's, as both name the same station. No address of layer 3 is needed, for the packet
-//! is not sent to anybody there: he is to forward it, by its destination. It is as any packet that
-//! this switch forwards: its hop was counted when it was forwarded to the first port, and the next
-//! is counted there.
+//! Its layer 2 header is replaced. The kernel knows the station at the other end of the other link
+//! from its neighbour tables, which have an entry for every station that the link was ever used to
+//! send to: IPv4's or IPv6's, as both name the same station. No layer 3 address is needed, because
+//! the packet is not addressed to that station: the station forwards it by its destination. The
+//! packet is like any other that this switch forwards: its hop was counted when it was forwarded to
+//! the first port, and the next station counts the next one.
 //!
-//! It stays in its own network: it goes by devices of the same VRF only, and not at all if the
-//! namespace did not route it ([`is_routed`]).
+//! It stays in its own network: it goes only by devices of the same VRF, and it is not detoured if
+//! the namespace did not route it ([`is_routed`]).
 
 use kernel::{prelude::*, sync::rcu};
 
@@ -24,7 +24,7 @@ use super::{
     skb::Skb,
 };
 
-/// As long as the longest hardware address (`MAX_ADDR_LEN`).
+/// The length of the longest hardware address (`MAX_ADDR_LEN`).
 type Address = [u8; 32];
 
 /// The VRF of a device; 0 for none.
@@ -38,7 +38,8 @@ pub(super) unsafe fn vrf(device: *const net_device) -> u32 {
     unsafe { weft_dev_vrf(device) }
 }
 
-/// Whether the device's namespace has routed a packet that is about to leave by it, to one station.
+/// Whether the device's namespace has routed a packet that is about to leave by it, to a single
+/// station.
 ///
 /// # Safety
 ///
@@ -49,8 +50,8 @@ pub(super) unsafe fn is_routed(device: *mut net_device, skb: &Skb) -> bool {
     unsafe { weft_skb_is_routed(skb.as_ptr(), device) }
 }
 
-/// The device, and who is at the other end of its link: an Ethernet device of a VRF that is up, has
-/// a carrier and a neighbour that is known, and for which the packet is not too long.
+/// The device, and the address at the other end of its link. It must be an Ethernet device of the
+/// VRF that is up, has a carrier and a known neighbour, and whose MTU fits the packet.
 ///
 /// # Safety
 ///
@@ -78,7 +79,7 @@ unsafe fn find(
     }
 }
 
-/// Whether a device can send a packet of a VRF, now.
+/// Whether a device can currently send a packet of a VRF.
 ///
 /// # Safety
 ///
@@ -89,8 +90,8 @@ pub(super) unsafe fn takes(net: *mut net, vrf: u32, index: u32, skb: &Skb) -> bo
     unsafe { find(net, vrf, index, skb) }.is_some()
 }
 
-/// Sends a packet of a VRF by a device, or drops it where that cannot. Whether the device's qdiscs
-/// have had it.
+/// Sends a packet of a VRF by a device, or drops it if the device cannot send it. Returns whether
+/// the packet reached the device's qdiscs.
 ///
 /// # Safety
 ///
@@ -99,7 +100,7 @@ pub(super) unsafe fn send(net: *mut net, vrf: u32, index: u32, skb: Skb) -> bool
     let _rcu = rcu::read_lock();
     let protocol = skb.protocol();
     // SAFETY: As the caller promises, under RCU: the device is valid until the packet is sent. The
-    // packet is ours; it has room for the device's header, and passes to the device's qdisc, or is
+    // packet is ours and has room for the device's header. It passes to the device's qdisc, or is
     // dropped.
     unsafe {
         let Some((device, address)) = find(net, vrf, index, &skb) else {

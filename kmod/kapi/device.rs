@@ -23,7 +23,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Makes the device of a qdisc receive frames to `address`.
+    /// Makes a qdisc's device receive frames to `address`.
     ///
     /// # Errors
     ///
@@ -35,8 +35,9 @@ impl Group {
     pub(super) unsafe fn join(sch: *mut Qdisc, address: [u8; 6]) -> Result<Self> {
         // SAFETY: As the caller promises.
         let device = NonNull::new(unsafe { weft_qdisc_dev(sch) }).ok_or(ENODEV)?;
-        // SAFETY: The device is valid. Of the address as many bytes are read as the device's have:
-        // 6 for Ethernet, more for some that have no use of it; hence the longer array.
+        // SAFETY: The device is valid. As many bytes of the address are read as the device's
+        // addresses have: 6 for Ethernet, more for some devices that have no use for it; hence the
+        // longer array.
         to_result(unsafe { dev_mc_add(device.as_ptr(), padded(address).as_ptr()) })?;
         // INVARIANT: Added just now.
         Ok(Self { device, address })
@@ -54,30 +55,29 @@ fn padded([a, b, c, d, e, f]: [u8; 6]) -> [u8; 32] {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // SAFETY: Valid (invariant), the address as in `join`. Whether it was still in the list is
-        // of no interest: a device that goes away has flushed it.
+        // SAFETY: Valid (invariant), the address as in `join`. It does not matter whether the
+        // address was still in the list: a device that goes away has flushed it.
         unsafe { dev_mc_del(self.device.as_ptr(), padded(self.address).as_ptr()) };
     }
 }
 
-/// Packets of all EtherTypes (`ETH_P_ALL`): those who are told of these come before the device's
-/// filters.
+/// Packets of all EtherTypes (`ETH_P_ALL`): their handlers run before the device's filters.
 const ALL: u16 = 3;
 
-/// Who is called with each packet that comes to a device.
+/// A function called with each packet that arrives on a device.
 pub(super) type Handler =
     unsafe extern "C" fn(*mut sk_buff, *mut net_device, *mut packet_type, *mut net_device) -> c_int;
 
-/// A handler that sees each packet that comes to a device, before all others do, and none that
-/// leaves; until dropped.
+/// A handler that sees each packet arriving on a device before all others do, and no outgoing
+/// packets; until dropped.
 ///
 /// # Invariants
 ///
-/// The structure is registered and, in its box, stays where it is.
+/// The structure is registered and, in its box, does not move.
 pub(super) struct Tap(KBox<packet_type>);
 
 impl Tap {
-    /// Has the device of a qdisc call the handler.
+    /// Makes a qdisc's device call the handler.
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ impl Tap {
     ///
     /// # Safety
     ///
-    /// As for [`Group::join`]. The handler can be called with any packet of the device until the
+    /// As for [`Group::join`]. The handler may be called with any packet of the device until the
     /// value is dropped.
     pub(super) unsafe fn new(sch: *mut Qdisc, handler: Handler) -> Result<Self> {
         let tap = packet_type {
             type_: ALL.to_be(),
-            // Otherwise each packet that leaves would be cloned.
+            // Otherwise each outgoing packet would be cloned.
             ignore_outgoing: true,
             // SAFETY: As the caller promises.
             dev: unsafe { weft_qdisc_dev(sch) },
@@ -98,9 +98,9 @@ impl Tap {
             // SAFETY: All other fields are pointers or integers, for which zero is valid.
             ..unsafe { MaybeUninit::zeroed().assume_init() }
         };
-        // As of [`KernelStore`](super::store::KernelStore).
+        // Accounted as in [`KernelStore`](super::store::KernelStore).
         let mut tap = KBox::new(tap, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: The structure is complete, and stays where it is. The device is valid.
+        // SAFETY: The structure is complete and does not move. The device is valid.
         unsafe { dev_add_pack(&raw mut *tap) };
         // INVARIANT: Registered just now.
         Ok(Self(tap))
@@ -109,8 +109,8 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // SAFETY: Registered (invariant), on a device that is there as long as its qdisc. It waits
-        // for packets that are being handled.
+        // SAFETY: Registered (invariant), on a device that lives as long as its qdisc. The call
+        // waits for packets that are being handled.
         unsafe { dev_remove_pack(&raw mut *self.0) };
     }
 }

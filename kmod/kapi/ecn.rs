@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Exact counts of congestion marks: the sender's half, and what DCTCP's receiver does (RFC 8257,
-//! §3.2), which the kernel leaves to the receiver's congestion control.
+//! Exact counts of congestion marks: the sender's half, and the duties of DCTCP's receiver (RFC
+//! 8257, §3.2), which the kernel leaves to the receiver's congestion control.
 //!
-//! The receiver acknowledges at once when marks begin or end, and before that sends an
-//! acknowledgement that it holds back. A local qdisc can answer that packet with `NET_XMIT_CN`; the
-//! kernel then enters `TCP_CA_CWR` and calls back into this congestion control on the same socket.
-//! So a callback only says what to send ([`Arrival`]), and the adapter sends it when the flow's
+//! The receiver acknowledges at once when marks begin or end, and before that sends any delayed
+//! acknowledgement. A local qdisc can answer that packet with `NET_XMIT_CN`; the kernel then enters
+//! `TCP_CA_CWR` and calls back into this congestion control on the same socket. So a callback only
+//! returns what to send ([`Arrival`]), and the adapter sends it when the flow's state is stored.
 //! state is stored.
 
 use super::{
@@ -20,21 +20,21 @@ use super::{
 /// The marks of one socket.
 #[derive(Clone, Copy)]
 pub struct Ecn {
-    /// Packets that arrived marked, when that was last asked for; wraps.
+    /// Packets that had arrived marked at the last query; wraps.
     marked: u32,
-    /// What was to be received next when the last packet had arrived.
+    /// `rcv_nxt` after the last packet arrived.
     prior_rcv_nxt: u32,
     /// Whether that packet was marked.
     ce: bool,
 }
 
-/// A packet has arrived: what the other end is told of its mark.
+/// A packet has arrived: the report on its mark to the other end.
 #[must_use = "the other end has to be told of marks"]
 pub struct Arrival {
     /// Whether it was marked, and whether the packet before it was.
     ce: bool,
     prior_ce: bool,
-    /// What was to be received next before it.
+    /// `rcv_nxt` before it.
     prior_rcv_nxt: u32,
 }
 
@@ -50,7 +50,7 @@ impl Ecn {
         }
     }
 
-    /// How many packets arrived marked at the other end since this was last asked.
+    /// How many packets arrived marked at the other end since the last call.
     pub fn marked(&mut self, socket: &mut Socket<'_>) -> u32 {
         // SAFETY: As in new().
         let marked = unsafe { weft_tcp_delivered_ce(socket.as_ptr()) };
@@ -60,7 +60,7 @@ impl Ecn {
     }
 
     /// For [`cwnd_event`](super::congestion::CongestionControl::cwnd_event): whether a packet has
-    /// arrived here, and what the other end is told of it.
+    /// arrived here, and the report on it to the other end.
     pub fn cwnd_event(&mut self, socket: &mut Socket<'_>, event: tcp_ca_event) -> Option<Arrival> {
         let ce = event == tcp_ca_event_CA_EVENT_ECN_IS_CE;
         if !ce && event != tcp_ca_event_CA_EVENT_ECN_NO_CE {
@@ -79,7 +79,7 @@ impl Ecn {
 }
 
 impl Arrival {
-    /// Tells the other end, at once if marks begin or end.
+    /// Reports to the other end, at once if marks begin or end.
     ///
     /// # Safety
     ///

@@ -7,34 +7,34 @@
 //! A packet's flow is, in this order:
 //!
 //! 1. the hash that its socket or its device gave it;
-//! 2. [`Key`]'s, computed from the headers, wherever in the packet's memory they are;
-//! 3. that of the kernel's flow dissector, for what `Key` does not know.
+//! 2. [`Key`]'s hash, computed from the headers, wherever they are in the packet's memory;
+//! 3. the hash of the kernel's flow dissector, for packets that `Key` cannot parse.
 //!
-//! Which of the last two it is depends on the bytes of the headers alone. So these are one flow,
-//! where their addresses, ports and protocol are the same:
+//! The bytes of the headers alone decide between the last two. So the following are one flow, if
+//! their addresses, ports and protocol are the same:
 //!
 //! - packets whose headers are in one piece, in several, or shared with other packets;
-//! - packets with and without segmentation offload, cut before this qdisc or behind it, for a
+//! - packets with and without segmentation offload, cut before this qdisc or behind it, because a
 //!   segment has the headers, and the hash, of the packet that it was cut from;
 //! - packets with and without weft's tag, and with any IPv4 options;
-//! - packets that something before has hashed in software, to steer, to spray or to choose a queue
-//!   (RPS, a device with several queues, a filter, `fq_codel`), and those that nobody has: such a
-//!   hash is not looked at.
+//! - packets with a software hash that an earlier stage computed to steer, spray or choose a queue
+//!   (RPS, a device with several queues, a filter, `fq_codel`), and packets without one: such a
+//!   hash is ignored.
 //!
-//! These are several flows:
+//! The following are separate flows:
 //!
-//! - Packets with the hash of their socket beside those that have none, or another socket's. A TCP
-//!   socket gives all its packets the same, from the SYN on, and forwarding within one host keeps
-//!   it. It draws another where it wants another path, after a timeout; `tcp_pfabric` and `tcp_bfc`
-//!   do not. A UDP socket gives one from `connect` on, and none before: it cannot be known what was
-//!   meant with it.
-//! - Packets that came by devices which hash alike addresses and ports in different ways. Those of
-//!   one device are one flow.
+//! - Packets with the hash of their socket, and packets that have none or another socket's. A TCP
+//!   socket gives all its packets the same hash, from the SYN on, and forwarding within one host
+//!   keeps it. The socket draws another hash when it wants another path, after a timeout;
+//!   `tcp_pfabric` and `tcp_bfc` do not. A UDP socket provides a hash from `connect` on, and none
+//!   before, so its packets before and after `connect` are separate flows.
+//! - Packets that arrived on devices which hash the same addresses and ports in different ways.
+//!   Packets of one device are one flow.
 //! - Fragments: those of all packets between two addresses are one flow, and whole packets others.
-//!   Only the first one has the ports. (Not so for the fragments that a connected socket's packet
-//!   became on this host: they keep its hash.)
-//! - IPv6 packets with extension headers other than the tag, or with a VLAN tag in the frame,
-//!   beside those without: the dissector has another number for them.
+//!   Only the first one has the ports. (This does not apply to fragments of a connected socket's
+//!   packet on this host: they keep its hash.)
+//! - IPv6 packets with extension headers other than the tag, or with a VLAN tag in the frame, and
+//!   those without: the dissector's hash differs for them.
 
 use super::{
     clock::random,
@@ -43,14 +43,14 @@ use super::{
 };
 use crate::common::flow::{Key, HEADERS};
 
-/// Tells a qdisc's flows apart.
+/// Identifies a qdisc's flows.
 pub struct Flows {
     /// Made when it is first needed.
     key: Option<Key>,
 }
 
 impl Flows {
-    /// With a key of its own.
+    /// With a separate key.
     pub const fn new() -> Self {
         Self { key: None }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Ethernet frames of one's own, to a group address.
+//! The modules' own Ethernet frames, to a group address.
 
 use core::slice;
 
@@ -15,8 +15,8 @@ use super::bindings::{
 };
 use crate::common::shared::Frames;
 
-/// Sends a frame through a device's own qdiscs. Returns whether it is on its way: not where there
-/// is no such Ethernet device, it is down, or there is no memory or no room.
+/// Sends a frame through a device's own qdiscs. Returns whether it was sent: not if there is no
+/// such Ethernet device, it is down, or there is no memory or no room.
 ///
 /// # Safety
 ///
@@ -27,8 +27,8 @@ pub(super) unsafe fn send(net: *mut net, index: u32, frames: &Frames, payload: &
         return false;
     };
     let _rcu = rcu::read_lock();
-    // SAFETY: `net` is valid. The device is as long as the RCU lock is held, the packet until it is
-    // freed or sent; it has room for its headers and `len` bytes.
+    // SAFETY: `net` is valid. The device exists as long as the RCU lock is held, the packet until
+    // it is freed or sent; it has room for its headers and `len` bytes.
     unsafe {
         let device = dev_get_by_index_rcu(net, index);
         if device.is_null()
@@ -51,14 +51,15 @@ pub(super) unsafe fn send(net: *mut net, index: u32, frames: &Frames, payload: &
             weft_skb_free(skb);
             return false;
         }
-        // A qdisc that is congested has taken it.
+        // With NET_XMIT_CN a congested qdisc has accepted the frame.
         let code = weft_dev_queue_xmit(skb);
         code == NET_XMIT_SUCCESS as c_int || code == NET_XMIT_CN as c_int
     }
 }
 
-/// Reads a frame that a device received: from whom, and how many bytes it put into `payload`.
-/// `None` for one that is not to the group, came by a device on top of another, or is too long.
+/// Reads a frame that a device received: the sender, and how many bytes it put into `payload`.
+/// `None` for a frame that is not to the group, arrived through a device on top of another, or is
+/// too long.
 ///
 /// # Safety
 ///

@@ -2,14 +2,14 @@
 /*
  * Inline functions and macros of the kernel's headers, made callable from Rust.
  *
- * Nothing is decided here: each function is the C expression its name says,
- * or says itself why it is more. Those on the packet path do in one call what
- * would else be several, as a call from Rust into C cannot be inlined.
+ * These functions decide nothing: each is the C expression that its name says, or has a comment
+ * that gives the reason for more. Functions on the packet path combine several expressions, because
+ * a call from Rust into C cannot be inlined.
  *
- * In the place of the kernel's own Rust:
- * - weft_lock*(): kernel::sync::SpinLock does not turn bottom halves off, and
- *   its guard asks lockdep by a call of its own.
- * - the hrtimer of what a namespace shares, see kapi/namespace.rs.
+ * They replace the kernel's own Rust in two places:
+ * - weft_lock*(): kernel::sync::SpinLock does not turn bottom halves off, and its guard asks
+ *   lockdep by a separate call.
+ * - the hrtimer of a namespace's shared state, see kapi/namespace.rs.
  */
 #include "bindings.h"
 
@@ -20,7 +20,7 @@
 #include <net/sock.h>
 
 /*
- * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash is of all of its flow, or
+ * Of the word at WEFT_SKB_FLAGS, the bit that says that a packet's hash covers its whole flow, or
  * the one that says that software computed it. Bit-fields have no address. 0: the bit is elsewhere.
  */
 u32 weft_skb_hash_bit(bool software)
@@ -54,14 +54,13 @@ static bool weft_skb_needs_socket(const struct sk_buff *skb)
 }
 
 /*
- * The packet no longer counts against its socket, so that this can send more,
- * but keeps a reference to it, as netem's packets do (skb_orphan_partial()). Two
- * kinds differ:
- * - A packet that the device has yet to encrypt goes on to count. Its
- *   orphan, also a partial one, has no socket, and is dropped.
- * - A segment of TCP loses a socket that no layer below needs. TCP takes a
- *   clone with a socket for one that waits in the host (skb_fclone_busy()), and
- *   would not retransmit what is lost on a long wire.
+ * The packet no longer counts against its socket, so the socket can send more, but it keeps a
+ * reference to the socket, as netem's packets do (skb_orphan_partial()). Two kinds differ:
+ * - A packet that the device has yet to encrypt continues to count. If it were orphaned, even
+ *   partially, it would have no socket and be dropped.
+ * - A TCP segment loses a socket that no layer below needs. TCP takes a clone with a socket for one
+ *   that waits in the host (skb_fclone_busy()), and would not retransmit packets lost on a long
+ *   wire.
  */
 void weft_skb_sent(struct sk_buff *skb)
 {
@@ -73,7 +72,7 @@ void weft_skb_sent(struct sk_buff *skb)
 		skb_orphan_partial(skb);
 }
 
-/* It looks at whole sockets only: not at a request's, nor at one in TIME-WAIT. */
+/* It updates whole sockets only, not a request's or one in TIME-WAIT. */
 void weft_skb_set_pacing_shift(struct sk_buff *skb, u32 shift)
 {
 	sk_pacing_shift_update(skb->sk, shift);
@@ -89,7 +88,7 @@ void weft_skb_set_due(struct sk_buff *skb, u64 ns)
 	skb_set_delivery_time(skb, ns, SKB_CLOCK_MONOTONIC);
 }
 
-/* Bit-fields have no address. U64_MAX: there is none, or one of another clock. */
+/* Bit-fields have no address. U64_MAX: there is no time, or one of another clock. */
 u64 weft_skb_due(const struct sk_buff *skb)
 {
 	return skb->tstamp_type == SKB_CLOCK_MONOTONIC ? skb->tstamp : U64_MAX;
@@ -106,8 +105,8 @@ void weft_skb_consume(struct sk_buff *skb)
 }
 
 /*
- * A checksum over the whole packet, computed by the device, no longer holds
- * when the packet is written to: both in one call, for each packet.
+ * A checksum over the whole packet, computed by the device, no longer holds when the packet is
+ * written to. One call does both, for each packet.
  */
 bool weft_skb_make_writable(struct sk_buff *skb, u32 len)
 {
@@ -242,7 +241,7 @@ int weft_dev_queue_xmit(struct sk_buff *skb)
 	return dev_queue_xmit(skb);
 }
 
-/* An empty packet with the room that a device's frame of len bytes takes. */
+/* An empty packet with room for a device's frame of len bytes. */
 struct sk_buff *weft_frame_alloc(struct net_device *dev, u32 len)
 {
 	u32 head = LL_RESERVED_SPACE(dev);
@@ -283,8 +282,8 @@ bool weft_dev_has_carrier(const struct net_device *dev)
 }
 
 /*
- * As ip_exceeds_mtu(), of what is above layer 2: its header is another device's. A packet that is
- * to be cut into segments fits if each of these does.
+ * Like ip_exceeds_mtu(), for the part above layer 2, because the header is another device's. A
+ * packet that has yet to be segmented fits if each of its segments fits.
  */
 bool weft_dev_fits(const struct net_device *dev, const struct sk_buff *skb)
 {
@@ -301,10 +300,10 @@ u32 weft_dev_vrf(const struct net_device *dev)
 }
 
 /*
- * Whether a packet that leaves by the device is of the network that the device's
- * namespace routes, to one station: not a VLAN's or another namespace's
- * (macvlan) on top of the device, nor one that a bridge or the like sends, whose
- * port the device is. Under RCU.
+ * Whether a packet that leaves by the device belongs to the network that the device's namespace
+ * routes, and goes to a single station. It does not if it comes from a VLAN or another namespace
+ * (macvlan) on top of the device, or from a bridge or the like that has the device as a port. Under
+ * RCU.
  */
 bool weft_skb_is_routed(const struct sk_buff *skb, struct net_device *dev)
 {
@@ -315,20 +314,19 @@ bool weft_skb_is_routed(const struct sk_buff *skb, struct net_device *dev)
 	if (skb->sk && sk_fullsock(skb->sk) &&
 	    !net_eq(sock_net(skb->sk), dev_net(dev)))
 		return false;
-	/* Only there does a packet begin with an Ethernet header. */
+	/* Only on these devices does a packet begin with an Ethernet header. */
 	return dev->type != ARPHRD_ETHER || skb_headlen(skb) < ETH_HLEN ||
 	       !is_multicast_ether_addr(skb->data);
 }
 
 /*
- * The address of a neighbour of the device that is known, in whatever family:
- * one station's, and not the device's own. On a link of two that is who is at
- * the other end. Not by n->type, which is RTN_BROADCAST where a namespace has
- * no address. Under RCU.
+ * The address of a known neighbour of the device, in whatever family: one station's, and not the
+ * device's own. On a link of two stations this is the other end. n->type is not used, because it is
+ * RTN_BROADCAST if a namespace has no address. Under RCU.
  */
 bool weft_dev_neighbour(struct net_device *dev, u8 *address)
 {
-	/* It is asked under locks: on a link of two there are no more. */
+	/* A bound, because this runs under locks; a link of two has no more. */
 	int table, left = 16;
 	struct neighbour *n;
 
@@ -348,8 +346,8 @@ bool weft_dev_neighbour(struct net_device *dev, u8 *address)
 }
 
 /*
- * Takes off what is of the link that a packet was to leave by, and makes room
- * for the header of another device, by which it is to leave.
+ * Removes the header of the link that the packet was to leave by, and makes room for the header of
+ * the device by which it will leave.
  */
 bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
 {
@@ -366,11 +364,10 @@ bool weft_skb_leave_link(struct sk_buff *skb, struct net_device *dev)
 }
 
 /*
- * Packets that go by another device, of each processor. Whoever enqueued such a
- * packet still reads it after the qdisc has taken it, where qdisc_enqueue is
- * traced: until bottom halves are on again. So another processor is not to have
- * it before that. The work runs on the processor on which it was queued, and
- * there not before bottom halves are on.
+ * Packets that go by another device, for each processor. The code that enqueued such a packet still
+ * reads it after the qdisc has taken it, if qdisc_enqueue is traced: until bottom halves are on
+ * again. Another processor must not have the packet before that. The work runs on the processor on
+ * which it was queued, and not before bottom halves are on there.
  */
 struct weft_leaving {
 	struct work_struct work;
@@ -400,7 +397,7 @@ static void weft_leaving_work(struct work_struct *work)
 	}
 }
 
-/* Once, before the first packet. */
+/* Call once, before the first packet. */
 void weft_leaving_init(weft_leave_fn leave)
 {
 	int cpu;
@@ -414,7 +411,7 @@ void weft_leaving_init(weft_leave_fn leave)
 	}
 }
 
-/* Schedules the function above for when the enqueuing code is done. Bottom halves are off. */
+/* Schedules that function for when the enqueuing code is done. Bottom halves are off. */
 void weft_skb_leave(struct sk_buff *skb, void *to, u64 stamp)
 {
 	struct weft_leaving *it = this_cpu_ptr(&weft_leaving);
@@ -436,11 +433,11 @@ void weft_leaving_flush(void)
 		flush_work(&per_cpu_ptr(&weft_leaving, cpu)->work);
 }
 
-/* Ports that a process needs a privilege for, and that hardly any service has. */
+/* Ports that a process needs a privilege for, and that few services use. */
 #define WEFT_FIRST_PORT 512
 #define WEFT_LAST_PORT 1023
 
-/* A kernel's UDP socket, and whom it tells what comes. */
+/* A UDP socket of the kernel, and the owner that receives its datagrams. */
 struct weft_socket {
 	struct socket *socket;
 	void *owner;
@@ -449,8 +446,8 @@ struct weft_socket {
 };
 
 /*
- * In softirq, under RCU: a datagram whose checksum is right, from its UDP
- * header on. One that is too long comes as one without content.
+ * In softirq, under RCU: a datagram with a correct checksum, from its UDP header on. One that is
+ * too long is passed on without content.
  */
 static int weft_socket_receive(struct sock *sk, struct sk_buff *skb)
 {
@@ -470,9 +467,9 @@ static int weft_socket_receive(struct sock *sk, struct sk_buff *skb)
 }
 
 /*
- * At a free port that a process needs CAP_NET_BIND_SERVICE for, as the first
- * qdisc's owner does: who receives its datagrams can tell them from a process's.
- * An error pointer is what it fails with.
+ * Binds to a free port that a process needs CAP_NET_BIND_SERVICE for, as the first qdisc's owner
+ * has it: the receiver of its datagrams can then tell them from a process's. Returns an error
+ * pointer on failure.
  */
 struct weft_socket *weft_socket_open(struct net *net, void *owner,
 				     weft_datagram_fn receive)
@@ -491,7 +488,7 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	if (error)
 		goto free;
 	sk = it->socket->sk;
-	/* Network control, by which a switch may tell them. */
+	/* Network control, by which a switch can classify them. */
 	ip_sock_set_tos(sk, IPTOS_PREC_INTERNETCONTROL);
 	sk->sk_priority = TC_PRIO_CONTROL;
 	rcu_assign_sk_user_data(sk, it);
@@ -500,8 +497,8 @@ struct weft_socket *weft_socket_open(struct net *net, void *owner,
 	if (!udp_test_and_set_bit(ENCAP_ENABLED, sk))
 		udp_encap_enable();
 	/*
-	 * A port that is asked for by its number is locked: it stays also where
-	 * somebody has the socket aborted.
+	 * A port requested by its number is locked: it stays bound even if somebody has the socket
+	 * aborted.
 	 */
 	for (port = WEFT_LAST_PORT; port >= WEFT_FIRST_PORT; port--) {
 		any.sin_port = htons(port);
@@ -523,14 +520,13 @@ free:
 }
 
 /*
- * One datagram, from softirq; false where it did not go.
+ * Sends one datagram, from softirq; false if it was not sent.
  *
- * Not by kernel_sendmsg(): udp_sendmsg() may take the socket's lock, for which
- * it may sleep, where the socket has no port (as whoever administers the
- * namespace can bring about) and where some cgroup on the machine has a program
- * for where datagrams go. This is what it does otherwise for a socket that is
- * connected to nobody, and takes no lock; but there are no fragments, so what is
- * longer than the MTU does not go.
+ * This does not use kernel_sendmsg(): udp_sendmsg() may take the socket's lock, for which it may
+ * sleep, if the socket has no port (which the namespace's administrator can cause) and some cgroup
+ * on the machine has a program for the destinations of datagrams. Otherwise this does the same as
+ * udp_sendmsg() for an unconnected socket, and takes no lock. It does not fragment, so a datagram
+ * longer than the MTU is not sent.
  */
 bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 		      const u8 *data, u32 len)
@@ -546,7 +542,7 @@ bool weft_socket_send(const struct weft_socket *it, u32 address, u16 port,
 	struct iphdr *ip;
 	int error;
 
-	/* A socket's share of memory, as for who sends from a process. */
+	/* The socket's share of memory, as for a process that sends. */
 	if (refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf)) {
 		UDP_INC_STATS(net, UDP_MIB_SNDBUFERRORS);
 		return false;
@@ -606,13 +602,13 @@ drop_route:
 	return false;
 }
 
-/* A packet that is on its way out; false for one that has lost its socket. */
+/* Whether the socket sent this outgoing packet; false if the packet has lost its socket. */
 bool weft_socket_sent(const struct weft_socket *it, const struct sk_buff *skb)
 {
 	return skb->sk == it->socket->sk;
 }
 
-/* Nobody is told of datagrams any more, nor is being told. May sleep. */
+/* Stops passing on datagrams, and waits for callbacks under way. May sleep. */
 void weft_socket_deafen(struct weft_socket *it)
 {
 	rcu_assign_sk_user_data(it->socket->sk, NULL);
@@ -626,7 +622,7 @@ void weft_socket_close(struct weft_socket *it)
 	kfree(it);
 }
 
-/* Nothing where there is no such device. Under RCU. */
+/* Does nothing if there is no such device. Under RCU. */
 void weft_dev_schedule_by_index(struct net *net, u32 index)
 {
 	struct net_device *dev = dev_get_by_index_rcu(net, index);
@@ -689,27 +685,27 @@ const void *weft_ca_ops(const struct sock *sk)
 	return READ_ONCE(inet_csk(sk)->icsk_ca_ops);
 }
 
-/* Whether the ends have agreed on marks, or may yet. */
+/* Whether the two ends have agreed on marks, or may yet. */
 bool weft_tcp_may_have_ecn(const struct sock *sk)
 {
 	return tcp_ecn_mode_any(tcp_sk(sk)) ||
 	       BIT(sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT);
 }
 
-/* Another table of the same congestion control, which needs no marks. */
+/* Switches to another table of the same congestion control, which needs no marks. */
 void weft_ca_without_ecn(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
 	INET_ECN_dontxmit(sk);
 }
 
-/* The table that needs them again, for the next connection. */
+/* Switches back to the table that needs marks, for the next connection. */
 void weft_ca_with_ecn(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, ops);
 }
 
-/* The handshake has ended: a fast-open child's when its SYN-ACK is acknowledged. */
+/* The handshake has ended; for a fast-open child, its SYN-ACK is acknowledged. */
 bool weft_tcp_connected(const struct sock *sk)
 {
 	return !(BIT(sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN | TCPF_SYN_SENT |
@@ -718,8 +714,8 @@ bool weft_tcp_connected(const struct sock *sk)
 }
 
 /*
- * In init(): tcp_init_transfer() calls it just before the passive side is
- * established. Where SYNs crossed, a SYN-ACK of this state may still be out.
+ * In init(): tcp_init_transfer() calls it just before the passive side is established. If SYNs
+ * crossed, a SYN-ACK of this state may still be out.
  */
 bool weft_tcp_ends_handshake(const struct sock *sk)
 {
@@ -727,7 +723,7 @@ bool weft_tcp_ends_handshake(const struct sock *sk)
 	       !rcu_access_pointer(tcp_sk(sk)->fastopen_rsk);
 }
 
-/* Asked for as dctcp's, or as vegas's: a request has no bit for more. */
+/* Requested in the form of dctcp's or vegas's: a request has no bit for others. */
 size_t weft_ca_info(u32 ext, int *attr, union tcp_cc_info *info, u16 state,
 		    u32 first, u32 second, u32 third)
 {
@@ -793,15 +789,15 @@ u32 weft_tcp_min_tso_segs(const struct sock *sk)
 }
 
 /*
- * In set_state(TCP_CA_Loss): whether it is a timeout, and not for the handshake. Two functions
+ * In set_state(TCP_CA_Loss): whether the cause is a timeout outside of the handshake. Two functions
  * enter that state:
  *
  * - tcp_enter_loss(), in a timeout. The timer's handler has cleared icsk_pending. But an ICMP
- *   message that the peer cannot be reached may find the next timeout overdue and clock it out
+ *   message that reports the peer unreachable may find the next timeout overdue and trigger it
  *   (tcp_ld_RTO_revert(), RFC 6069), while the timer is pending. It does so only after another
  *   timeout without progress since: from this same state.
- * - tcp_simple_retransmit(), where the path MTU has become smaller: the timer is pending, as data
- *   is out, and never from this same state.
+ * - tcp_simple_retransmit(), if the path MTU has become smaller: the timer is pending, as data is
+ *   out, and never from this same state.
  */
 bool weft_tcp_timed_out(const struct sock *sk)
 {
@@ -823,8 +819,8 @@ u32 weft_rate_acked(const struct rate_sample *rs)
 }
 
 /*
- * 0: there is none. That of a packet that was sent more than once would be by
- * timestamps, which are of milliseconds.
+ * 0: there is none. For a packet sent more than once it would come from timestamps, which have
+ * millisecond resolution.
  */
 u32 weft_rate_rtt_us(const struct rate_sample *rs)
 {
@@ -850,8 +846,8 @@ u32 weft_jiffy_us(void)
 }
 
 /*
- * Packets that were acknowledged: tp->delivered has those that arrived in
- * vain, too, being retransmissions of what was there (tcp_dsack_seen()).
+ * Packets that were acknowledged. tp->delivered also counts unnecessary retransmissions
+ * (tcp_dsack_seen()).
  */
 u32 weft_tcp_delivered(const struct sock *sk)
 {
@@ -884,7 +880,7 @@ void weft_tcp_set_snd_wnd(struct sock *sk, u32 bytes)
 	tcp_sk(sk)->snd_wnd = bytes;
 }
 
-/* A byte, which more timeouts in a row than it can count do not make wrap. */
+/* Keeps the byte from wrapping if there are more consecutive timeouts than it can count. */
 void weft_tcp_count_timeouts(struct sock *sk)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -895,8 +891,8 @@ void weft_tcp_count_timeouts(struct sock *sk)
 }
 
 /*
- * When the next packet leaves the host's queues, tcp_wfree() has tcp_tsq_write()
- * called, as tcp_small_queue_check() would.
+ * When the next packet leaves the host's queues, tcp_wfree() will have tcp_tsq_write() called, as
+ * for tcp_small_queue_check().
  */
 void weft_tcp_call_when_sent(struct sock *sk)
 {
@@ -910,9 +906,9 @@ static void weft_tcp_timer_within(struct sock *sk, int what, u32 jiffies_away)
 }
 
 /*
- * If a packet that was sent with no other in flight was refused by the host's
- * own queue: nothing is in flight, and the timer is the one for that. Returns
- * whether it is new, which the kernel does not count as sent.
+ * Whether the host's own queue refused a packet that was sent with no other in flight: nothing is
+ * in flight, and the timer is the one for that case. Returns whether the packet is new, which the
+ * kernel does not count as sent.
  */
 bool weft_tcp_refused(struct sock *sk, u32 rto)
 {
@@ -956,24 +952,24 @@ void weft_tcp_timeout_only(struct sock *sk, u32 rto)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* No packet sent later was acknowledged: none is lost. */
+	/* No packet sent later was acknowledged, so RACK finds no loss. */
 	tp->rack.advanced = 0;
-	/* At a timeout, all that is out was sent longer ago than this. */
+	/* At a timeout, all packets out were sent longer ago than this. */
 	tp->rack.rtt_us = 0;
-	/* No timeout is to be found wrong. */
+	/* Prevents the kernel from finding a timeout spurious. */
 	tp->frto = 0;
 	tp->undo_marker = 0;
-	/* A tail loss probe is out, and will not be acknowledged. Not 0. */
+	/* Pretends that a tail loss probe is out; it will not be acknowledged. Not 0. */
 	tp->tlp_high_seq = (tp->snd_una + BIT(30)) | 1;
 	tp->tlp_retrans = 0;
-	/* To ask whether a closed window still is has the kernel's backoff. */
+	/* Probes of a closed window keep the kernel's backoff. */
 	if (tp->snd_wnd)
 		inet_csk(sk)->icsk_rto = rto;
 }
 
 /*
- * Takes back the marks of loss of packets that were sent, or sent again, at
- * `since_us` of tcp_mstamp or later: the reverse of tcp_mark_skb_lost().
+ * Reverts the loss marks of packets that were sent or retransmitted at `since_us` of tcp_mstamp or
+ * later: the reverse of tcp_mark_skb_lost().
  */
 void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
 {
@@ -987,7 +983,7 @@ void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
 		    tcp_skb_timestamp_us(skb) < since_us)
 			continue;
 		if (cb->sacked & TCPCB_EVER_RETRANS) {
-			/* Lost before, as a timeout said, and sent again since. */
+			/* Lost before, by a timeout, and retransmitted since. */
 			cb->sacked |= TCPCB_SACKED_RETRANS;
 			tp->retrans_out += tcp_skb_pcount(skb);
 		} else {
@@ -999,8 +995,8 @@ void weft_tcp_unmark_lost(struct sock *sk, u64 since_us)
 }
 
 /*
- * The device by which a socket's packets leave, 0 where it has no route, and its
- * peer's address, IPv4's mapped. The socket is locked.
+ * The device by which a socket's packets leave, 0 if it has no route, and its peer's address, IPv4
+ * as a mapped one. The socket is locked.
  */
 u32 weft_sk_way(struct sock *sk, u8 *to)
 {
@@ -1037,8 +1033,8 @@ u32 weft_sk_priority(const struct sock *sk)
 }
 
 /*
- * As setsockopt() with IP_TOS or IPV6_TCLASS, and SO_PRIORITY, of a stream
- * does, but that the route stays: where packets go does not depend on it.
+ * Like setsockopt() of a stream with IP_TOS or IPV6_TCLASS, and SO_PRIORITY, but the route stays:
+ * the packets' path does not depend on it.
  */
 void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority)
 {
@@ -1056,9 +1052,9 @@ void weft_sk_set_class(struct sock *sk, u8 dscp, u32 priority)
 }
 
 /*
- * What weft's eBPF programs keep in a socket's storage. A module has no way to a map, and a map may
- * have no name: so the value says itself what it is, in its first bytes. What is there before the
- * application has said anything begins with 0.
+ * The data that weft's eBPF programs keep in a socket's storage. A module has no access to a map,
+ * and a map may have no name, so the value identifies itself in its first bytes. Before the
+ * application has declared anything, it begins with 0.
  */
 bool weft_sk_described(struct sock *sk, struct weft_described *flow)
 {
@@ -1120,7 +1116,7 @@ u32 weft_tcp_snd_nxt(const struct sock *sk)
 	return tcp_sk(sk)->snd_nxt;
 }
 
-/* As dctcp counts them: of all copies. */
+/* Counts all copies, as dctcp does. */
 u32 weft_tcp_arrived(const struct sock *sk)
 {
 	return tcp_sk(sk)->delivered;
@@ -1157,8 +1153,8 @@ u32 weft_tcp_rcv_nxt(const struct sock *sk)
 }
 
 /*
- * dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is no public header. Not from a callback:
- * where a local qdisc answers the acknowledgement with NET_XMIT_CN, tcp_enter_cwr() calls
+ * dctcp_ece_ack_update() of net/ipv4/tcp_dctcp.h, which is not a public header. Do not call it from
+ * a callback: if a local qdisc answers the acknowledgement with NET_XMIT_CN, tcp_enter_cwr() calls
  * ssthresh() and set_state() of this congestion control.
  */
 void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
@@ -1184,8 +1180,8 @@ void weft_tcp_ce_arrived(struct sock *sk, bool ce, bool prior_ce,
 }
 
 /*
- * The operations of an address family, but for one, and whose they are: of
- * IPv4, IPv6, mapped addresses, and one to spare.
+ * The operations of an address family, except one, and their origin: IPv4, IPv6, mapped addresses,
+ * and a spare one.
  */
 static struct weft_probe_ops {
 	struct inet_connection_sock_af_ops ops;
@@ -1194,10 +1190,9 @@ static struct weft_probe_ops {
 static DEFINE_SPINLOCK(weft_probe_lock);
 
 /*
- * In __tcp_retransmit_skb(), which gives up: the timer is set and doubled as
- * after any retransmission that failed. In its place a header goes out whose
- * sequence number is one before the first that is not acknowledged, as that
- * of a keepalive probe is: the peer answers with what it has.
+ * In __tcp_retransmit_skb(), which then gives up: the timer is set and doubled as after any failed
+ * retransmission. Instead, a header goes out whose sequence number is one before the first
+ * unacknowledged byte, as in a keepalive probe: the peer answers with its state.
  */
 static int weft_probe_rebuild_header(struct sock *sk)
 {
@@ -1205,7 +1200,7 @@ static int weft_probe_rebuild_header(struct sock *sk)
 	u32 snd_nxt = tp->snd_nxt;
 
 	weft_tcp_probe_over(sk);
-	/* Nobody is to find that the timeout was none by sending new data. */
+	/* New data must not make the kernel find the timeout spurious. */
 	tp->frto = 0;
 	WRITE_ONCE(tp->snd_nxt, tp->snd_una - 1);
 	__tcp_send_ack(sk, tp->rcv_nxt, 0);
@@ -1237,8 +1232,8 @@ void weft_tcp_probe_instead(struct sock *sk)
 	}
 	spin_unlock_bh(&weft_probe_lock);
 	/*
-	 * Else the packet is sent again. tcp_setsockopt() and tcp_getsockopt() read the pointer without
-	 * the socket's lock, and are to find the whole table behind it.
+	 * Otherwise the packet is retransmitted. tcp_setsockopt() and tcp_getsockopt() read the pointer
+	 * without the socket's lock, and must find the whole table behind it.
 	 */
 	if (free)
 		smp_store_release(&inet_csk(sk)->icsk_af_ops, &free->ops);
@@ -1252,16 +1247,16 @@ void weft_tcp_probe_over(struct sock *sk)
 	if (icsk->icsk_af_ops->rebuild_header != weft_probe_rebuild_header)
 		return;
 	mine = container_of_const(icsk->icsk_af_ops, struct weft_probe_ops, ops);
-	/* Paired with READ_ONCE() in tcp_(get|set)sockopt(), as the kernel's own writers. */
+	/* Paired with READ_ONCE() in tcp_(get|set)sockopt(), like the kernel's own writes. */
 	WRITE_ONCE(icsk->icsk_af_ops, mine->of);
 }
 
 /*
- * Before the module's memory goes, when no socket has one of these tables: tcp_(get|set)sockopt()
- * may have read the pointer before the socket got its own table again, and been preempted before
- * using it. They do not sleep in between, so each is done when every task has left the processor of
- * its own accord once. synchronize_rcu() does not wait for a preempted task outside of a reader's
- * section.
+ * Called before the module's memory is freed, when no socket has one of these tables.
+ * tcp_(get|set)sockopt() may have read the pointer before the socket got its own table back, and
+ * been preempted before using it. They do not sleep in between, so each is done once every task has
+ * voluntarily left the processor once. synchronize_rcu() does not wait for a preempted task outside
+ * of a reader's section.
  */
 void weft_tcp_probes_end(void)
 {
@@ -1274,7 +1269,7 @@ void weft_tcp_probes_end(void)
 		synchronize_rcu_tasks();
 }
 
-/* What is acknowledged now had not been sent again: the timeout was none. */
+/* The data acknowledged now was not retransmitted: the timeout was spurious. */
 void weft_tcp_nothing_resent(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -1283,7 +1278,7 @@ void weft_tcp_nothing_resent(struct sock *sk)
 		tp->undo_retrans = 0;
 }
 
-/* Under the names that kapi/layout.rs gives them. */
+/* Under the names in kapi/layout.rs. */
 #define WEFT_SIZE(structure, type) { #structure, sizeof(type) }
 #define WEFT_FIELD(structure, field) \
 	{ #structure "." #field, offsetof(struct structure, field) }
@@ -1356,7 +1351,7 @@ static const struct {
 	WEFT_SIZE(spinlock_t, spinlock_t),
 	WEFT_SIZE(hrtimer, struct hrtimer),
 	WEFT_SIZE(packet_type, struct packet_type),
-	/* A word of Rust's. */
+	/* A Rust keyword. */
 	{ "packet_type.type_", offsetof(struct packet_type, type) },
 	WEFT_FIELD(packet_type, ignore_outgoing),
 	WEFT_FIELD(packet_type, dev),
@@ -1418,7 +1413,7 @@ static const struct {
 	WEFT_CONSTANT(WEFT_CA_PRIV_SIZE),
 };
 
-/* SIZE_MAX for a name that is not known. */
+/* SIZE_MAX for an unknown name. */
 size_t weft_layout(const char *name)
 {
 	int i;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Refuses to load where Rust and C disagree on a structure both touch.
+//! Refuses to load if Rust and C disagree on the layout of a structure that both access.
 //!
-//! bindgen reads the headers with libclang, the kernel was compiled by GCC: flags that one of them
-//! does not know could move a field. Each registration compares before anything is shared, every
+//! bindgen reads the headers with libclang, but GCC compiled the kernel: a flag that one of them
+//! does not know could move a field. Each registration compares before anything is shared: every
 //! field that Rust reads or writes, by its name.
 
 use core::mem::{offset_of, size_of};
@@ -23,8 +23,8 @@ use super::{
     skb,
 };
 
-/// A size or an offset, its name, and the same name for `weft_layout()` in `helpers.c`, which a
-/// zero ends. Both are constants: to cut the zero off takes code that may panic.
+/// A size or an offset, its name, and the same name with a terminating zero for `weft_layout()` in
+/// `helpers.c`. Both are constants, because code that removes the zero could panic.
 type Place = (&'static str, &'static str, usize);
 
 /// The sizes of structures and the offsets of fields, and the values of constants.
@@ -93,8 +93,8 @@ const PLACES: &[Place] = places! {
     weft_described { base, size, deadline, sent, class, flags }
 };
 
-/// Compares all places; logs each that differs and returns `EINVAL` if one does. Finds out what has
-/// no offset.
+/// Compares all places; logs each that differs and returns `EINVAL` if one does. Also locates the
+/// bit-fields, which have no offset.
 pub(super) fn check() -> Result {
     let mut agreed = true;
     for &(name, ended_name, rust) in PLACES {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the qdiscs of one network namespace share, or its sockets, frames of their own to their
-//! neighbours, datagrams to somebody farther away, and packets that go from one of them to another.
+//! State shared by the qdiscs, or the sockets, of one network namespace: frames of their own to
+//! their neighbours, datagrams to a more distant host, and packets that move from one qdisc to
+//! another.
 //!
 //! ```text
 //!   qdisc of device a ──┐ shared()                      ┌── work, queued when shared() left news
@@ -13,52 +14,52 @@
 //!   qdisc of device a ── hand_over() ──▶ [ list ] ── work, embark()
 //! ```
 //!
-//! A frame is never sent from where the news came up, which is under a qdisc lock: two devices
+//! A frame is never sent by the code that has the news, which runs under a qdisc lock: two devices
 //! whose qdiscs send to each other's would deadlock. The work sends it, in softirq and without any
-//! lock, as soon as the softirq or the lock section in which it was queued is over. Nobody else
-//! does: a work runs on one CPU at a time, so frames leave in the order in which they were taken.
-//! The timer only queues the work.
+//! lock, as soon as the softirq or the lock section in which it was queued is over. Only the work
+//! sends: it runs on one CPU at a time, so frames leave in the order in which they were taken. The
+//! timer only queues the work.
 //!
 //! # Datagrams
 //!
-//! They are a UDP socket's of the kernel, which the first qdisc of a namespace opens that speaks,
-//! and which is closed with the namespace. What comes is handed over in softirq; what is to be sent
-//! the work sends, as it does frames. So a datagram is sent with no lock held, and routed as any
-//! packet of this host.
+//! Datagrams belong to a UDP socket of the kernel. The first qdisc of a namespace that communicates
+//! opens it, and it is closed with the namespace. Received datagrams are handed over in softirq;
+//! outgoing ones are sent by the work, like frames. So a datagram is sent with no lock held, and
+//! routed like any packet of this host.
 //!
 //! # A packet that goes by another port
 //!
 //! DIBS (EuroSys 2014) sends a packet that finds its port full by another port of the switch. Port
-//! a decides under its own qdisc lock, and the packet is to wait at port b, behind another qdisc's.
-//! It cannot be put there on the spot: two ports that detour to each other would each wait for the
-//! other's lock, and a qdisc in the middle of a tree cannot be entered from its side. So:
+//! a decides under its own qdisc lock, and the packet must then wait at port b, behind another
+//! qdisc's lock. It cannot be enqueued there directly: two ports that detour to each other would
+//! each wait for the other's lock, and a qdisc in the middle of a tree cannot be entered from the
+//! side. So:
 //!
-//! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that
-//!    nobody else gets. a's parents are answered `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a
-//!    packet that a filter took: they count nothing, and the sender sees no loss. The packet goes
-//!    to the end of the namespace's list once bottom halves are on again on this processor: until
-//!    then whoever enqueued it reads it, if `qdisc_enqueue` is traced.
-//! 2. The work, in softirq and without a qdisc lock, takes the first of the list. It asks once
-//!    more: a device may have gone, or its carrier, and then the module names another, or none, and
-//!    the packet is dropped. Then the packet gets the header of that link and goes through
-//!    `dev_queue_xmit()`, as if it had been routed there.
-//! 3. On its way through b's qdiscs it is recognised by its address, and by no other sign: it is
-//!    the one that the work is carrying now. Once that call has returned the place is free again,
-//!    if the packet did not get there: a filter or a parent of b's may have thought otherwise; or
-//!    another CPU, which was about to enqueue to b and takes the packet along, was later than that.
-//!    It is then a packet like any other at b.
+//! 1. Under the qdisc lock of a and this lock, the module decides, and counts a place at b that no
+//!    other packet gets. a's parents receive `NET_XMIT_SUCCESS | __NET_XMIT_STOLEN`, as for a
+//!    packet that a filter took: they count nothing, and the sender sees no loss. The packet joins
+//!    the end of the namespace's list once bottom halves are on again on this processor: until then
+//!    the enqueuing code still reads it, if `qdisc_enqueue` is traced.
+//! 2. The work, in softirq and without a qdisc lock, takes the first packet of the list. It asks
+//!    the module once more, because a device or its carrier may have gone. The module then names
+//!    another device, or none, in which case the packet is dropped. Otherwise the packet gets the
+//!    header of that link and goes through `dev_queue_xmit()`, as if it had been routed there.
+//! 3. On its way through b's qdiscs the packet is recognised by its address alone: it is the one
+//!    that the work is carrying now. Once that call has returned, the place is free again if the
+//!    packet did not reach b. A filter or a parent of b may have taken it; or another CPU, which
+//!    was about to enqueue to b and takes the packet along, was later than that. It is then a
+//!    packet like any other at b.
 //!
 //! *It cannot deadlock*: this lock is the innermost, and while the work is in `dev_queue_xmit()` it
-//! holds no lock. *It cannot lose or duplicate*: a packet is at each time with one owner, port a,
-//! the list, the work, or b's qdiscs, and what the list has when the namespace ends is freed with
-//! it. *A port cannot hold more than it may*: it takes no packet that was not counted under this
-//! lock first. *The list is bounded*, as each packet on it has a place. *Nobody is kept*: the work
-//! carries at most [`BUDGET`] at a time, and a packet that comes to b with its place does not come
-//! back to the list.
+//! holds no lock. *It cannot lose or duplicate packets*: a packet has one owner at each time (port
+//! a, the list, the work, or b's qdiscs), and packets still on the list when the namespace ends are
+//! freed with it. *A port cannot exceed its limit*: it takes no packet that was not first counted
+//! under this lock. *The list is bounded*, as each packet on it has a place. *No CPU is kept busy*:
+//! the work carries at most [`BUDGET`] packets at a time, and a packet that reaches b with its
+//! place does not return to the list.
 //!
 //! Packets of one flow keep their order on the list. The softirq follows as soon as the lock
-//! section is over, mostly on the same CPU: how long a packet is between two ports is some
-//! microseconds.
+//! section is over, mostly on the same CPU, so a packet is between two ports for some microseconds.
 //!
 //! # Lock order
 //!
@@ -111,7 +112,7 @@ use super::{
 };
 use crate::common::shared::{self, Frames, Peer, DATAGRAM, FRAME};
 
-/// Frames that are sent, and packets that are carried, in one go: bounds the time in one softirq.
+/// Frames sent, and packets carried, in one run of the work: bounds the time in one softirq.
 const BUDGET: u32 = 64;
 
 /// The state that the qdiscs of a namespace share.
@@ -122,7 +123,7 @@ pub trait Shared: shared::Shared<Error = Error> + Send + 'static {}
 
 impl<T: shared::Shared<Error = Error> + Send + 'static> Shared for T {}
 
-/// What a kind of qdisc shares: nothing, `()`, or something [`Shared`].
+/// The shared state of a kind of qdisc: nothing, `()`, or something [`Shared`].
 pub trait Sharing: private::Sharing {}
 
 impl<T: private::Sharing> Sharing for T {}
@@ -135,28 +136,28 @@ pub(super) mod private {
         /// The group address that the devices receive.
         const GROUP: Option<[u8; 6]>;
 
-        /// Who sees each packet that comes to a device, if somebody does.
+        /// The handler of each packet that arrives on a device, if there is one.
         const TAP: Option<Handler>;
 
-        /// Where the state is for a qdisc; null for none.
+        /// The address of the state for a qdisc; null for none.
         ///
         /// # Safety
         ///
-        /// `sch` is a valid qdisc, of a kind that is registered, and what it shares too.
+        /// `sch` is a valid qdisc of a registered kind, and its shared state is registered too.
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void;
 
-        /// The same for a namespace.
+        /// The address of the state for a namespace.
         ///
         /// # Safety
         ///
-        /// `net` is valid, and what is shared is registered.
+        /// `net` is valid, and the shared state is registered.
         unsafe fn find_in(net: *const net) -> *mut c_void;
 
-        /// Makes a state for each namespace there is and will be.
+        /// Makes a state for each present and future namespace.
         ///
         /// # Safety
         ///
-        /// What is returned is dropped before the module goes.
+        /// The returned value is dropped before the module is unloaded.
         unsafe fn register() -> Result<Option<Registration>>;
     }
 
@@ -188,8 +189,8 @@ pub(super) mod private {
         };
 
         unsafe fn find(sch: *mut Qdisc) -> *mut c_void {
-            // SAFETY: As the caller promises: a qdisc has a device, that a namespace, and that a
-            // state.
+            // SAFETY: As the caller promises: a qdisc has a device, which has a namespace, which
+            // has a state.
             unsafe { Self::find_in(weft_dev_net(weft_qdisc_dev(sch))) }
         }
 
@@ -205,17 +206,18 @@ pub(super) mod private {
 }
 
 /// The number under which the kernel keeps the state of each namespace (`net_generic()`). kapi is
-/// compiled into every module: it is the module's.
+/// compiled into every module, so each module has its own.
 static ID: AtomicU32 = AtomicU32::new(0);
 
-/// Whether [`ID`] is some [`Registration`]'s: a module has one, so the number stands for one type.
+/// Whether a [`Registration`] holds [`ID`]: a module has at most one, so the number stands for one
+/// type.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Where a packet goes that goes by another port, in a stamp.
+/// The destination of a packet that goes by another port, as kept in a stamp.
 #[derive(Clone, Copy)]
 struct Detour {
     port: u16,
-    /// That of the device by which the packet was to go.
+    /// The VRF of the device by which the packet was to leave.
     vrf: u32,
 }
 
@@ -232,45 +234,45 @@ impl Detour {
     }
 }
 
-/// What the lock guards.
+/// The fields that the lock guards.
 struct Guarded<T> {
     state: T,
-    /// Not after exit has begun.
+    /// False once exit has begun.
     live: bool,
     /// Packets that go by another port; a packet's stamp is a [`Detour`].
     detoured: Fifo,
-    /// The packet that the work is carrying: to be compared, not to be looked at.
+    /// The packet that the work is carrying; only compared, never dereferenced.
     carried: *const sk_buff,
 }
 
 impl<T: Shared> Guarded<T> {
-    /// Whether the work is to be queued. Nobody else is to queue it, nor once exit has begun.
+    /// Whether to queue the work. Nothing else queues it, and nothing once exit has begun.
     #[inline]
     fn has_news(&self) -> bool {
         self.state.has_news() && self.live
     }
 }
 
-/// One namespace's state, in memory that the kernel allocates with the namespace, zeroed.
+/// One namespace's state, in memory that the kernel allocates, zeroed, with the namespace.
 ///
 /// # Invariants
 ///
-/// From init to exit all fields are initialised and `net` is valid. What is `guarded` is accessed
-/// under `lock` only.
+/// From init to exit all fields are initialised and `net` is valid. `guarded` is accessed only
+/// under `lock`.
 struct Namespace<T: Shared> {
     lock: Opaque<spinlock_t>,
     work: Work<Self>,
-    // Not kernel::time::hrtimer's: that is told a time as an `Instant`, which only `Instant::now()`
+    // Not kernel::time::hrtimer's: that takes a time as an `Instant`, which only `Instant::now()`
     // makes, and it starts timers in a Box, an Arc or on the stack.
     timer: Opaque<hrtimer>,
     net: *mut net,
-    /// Null until it is opened. It is opened once, under RTNL, and closed in exit.
+    /// Null until the socket is opened, once, under RTNL. It is closed in exit.
     socket: AtomicPtr<weft_socket>,
     guarded: UnsafeCell<MaybeUninit<Guarded<T>>>,
 }
 
 impl<T: Shared> Namespace<T> {
-    /// Where a namespace's state is.
+    /// The address of a namespace's state.
     ///
     /// # Safety
     ///
@@ -296,7 +298,8 @@ impl<T: Shared> Namespace<T> {
         workqueue::system_bh().enqueue(Pump(self));
     }
 
-    /// Sends what there is to send, and sets the timer for what will be. Called by the work only.
+    /// Sends everything that is due, and sets the timer for the next event. Called by the work
+    /// only.
     fn pump(&self) {
         if let Some(frames) = T::FRAMES {
             self.send_frames(&frames);
@@ -353,13 +356,14 @@ impl<T: Shared> Namespace<T> {
                 break;
             };
             let data = data.get(..len).unwrap_or_default();
-            // SAFETY: The socket is closed when the work has ended. No lock is held, and `data` has
-            // as many bytes. One that could not be sent is lost, as it could be on its way.
+            // SAFETY: The socket is closed only after the work has ended. No lock is held, and
+            // `data` has that many bytes. A datagram that cannot be sent is lost, as it could be on
+            // its path.
             unsafe { weft_socket_send(socket, address, port, data.as_ptr(), data.len() as u32) };
         }
     }
 
-    /// Opens the socket for datagrams, unless that was done.
+    /// Opens the socket for datagrams, unless it is open.
     ///
     /// # Safety
     ///
@@ -369,8 +373,8 @@ impl<T: Shared> Namespace<T> {
             return Ok(());
         }
         let owner: *const Self = self;
-        // SAFETY: `net` is valid (invariant). What is called back is this namespace, which is deaf
-        // before it ends.
+        // SAFETY: `net` is valid (invariant). The callbacks get this namespace, whose socket is
+        // deafened before it ends.
         let socket = unsafe {
             weft_socket_open(
                 self.net,
@@ -409,8 +413,8 @@ impl<T: Shared> Namespace<T> {
         }
     }
 
-    /// Carries the first of the packets that go by another port. Whether there was one. Called by
-    /// the work only, one at a time.
+    /// Carries the first of the packets that go by another port, and returns whether there was one.
+    /// Called by the work only, one at a time.
     fn carry(&self) -> bool {
         let taken = self.locked(|inside| {
             let Detour { port, vrf } = Detour::from_stamp(inside.detoured.first_stamp()?);
@@ -439,8 +443,8 @@ impl<T: Shared> Namespace<T> {
     unsafe extern "C" fn init(net: *mut net) -> c_int {
         from_result(|| {
             let state = T::new()?;
-            // SAFETY: The kernel's argument; the memory is ours and zeroed, and nobody else knows
-            // of it yet. It stays where it is.
+            // SAFETY: The kernel's argument; the memory is ours and zeroed, and nothing else knows
+            // of it yet. It does not move.
             unsafe {
                 let this = Self::of(net);
                 weft_lock_init(Opaque::cast_into(addr_of!((*this).lock)));
@@ -464,17 +468,17 @@ impl<T: Shared> Namespace<T> {
 
     unsafe extern "C" fn exit(net: *mut net) {
         // SAFETY: The kernel's argument; init has run, and succeeded. The devices are gone, so
-        // nobody holds a reference.
+        // there are no other references.
         unsafe {
             let this = &*Self::of(net);
             this.locked(|inside| inside.live = false);
-            // What comes to the list is freed with it.
+            // Packets that still reach the list are freed with it.
             weft_leaving_flush();
             let socket = this.socket.swap(null_mut(), Ordering::AcqRel);
             if !socket.is_null() {
                 weft_socket_deafen(socket);
             }
-            // Whoever began before that may still queue the work or start the timer, once.
+            // Callers that began before that may still queue the work or start the timer, once.
             cancel_work_sync(Work::raw_get(&raw const this.work));
             hrtimer_cancel(this.timer.get());
             cancel_work_sync(Work::raw_get(&raw const this.work));
@@ -485,10 +489,10 @@ impl<T: Shared> Namespace<T> {
         }
     }
 
-    /// A packet that goes by another port has left the port that it was to go by.
+    /// A packet that goes by another port has left its original port.
     unsafe extern "C" fn left(this: *mut c_void, skb: *mut sk_buff, stamp: u64) {
-        // SAFETY: What `hand_over` was given: a packet that is ours, on no list, and a namespace,
-        // whose exit waits for this.
+        // SAFETY: The arguments of `hand_over`: a packet that is ours and on no list, and a
+        // namespace, whose exit waits for this.
         unsafe {
             let this = &*this.cast::<Self>();
             let skb = Skb::from_raw(NonNull::new_unchecked(skb));
@@ -504,8 +508,8 @@ impl<T: Shared> Namespace<T> {
 
     unsafe extern "C" fn timer(timer: *mut hrtimer) -> bindings::hrtimer_restart {
         let this = timer.wrapping_byte_sub(offset_of!(Self, timer));
-        // SAFETY: The timer is part of a namespace's state, whose exit waits for it.
-        // What is due is sent by the work, lest two CPUs send in no order.
+        // SAFETY: The timer is part of a namespace's state, whose exit waits for it. Only the work
+        // sends, because two CPUs would send in no defined order.
         unsafe { (*this.cast::<Self>()).queue_work() }
         bindings::hrtimer_restart_HRTIMER_NORESTART
     }
@@ -519,8 +523,8 @@ impl<T: Shared> Namespace<T> {
         let mut payload = [0; FRAME];
         let group = T::FRAMES.map_or([0; 6], |frames| frames.group);
         // SAFETY: The kernel's arguments, under RCU: packet and devices are valid, and the packet's
-        // reference is ours. A device's namespace is alive as long as it is, and since its init has
-        // run before frames were registered for, there is state.
+        // reference is ours. A device's namespace lives as long as the device, and its state
+        // exists, because its init has run before frames were registered for.
         unsafe {
             let read = frame::read(skb, device, origin, &group, &mut payload);
             weft_skb_consume(skb);
@@ -546,8 +550,8 @@ impl<T: Shared> Namespace<T> {
         _origin: *mut net_device,
     ) -> c_int {
         // SAFETY: The kernel's arguments, under RCU and with bottom halves off: packet and device
-        // are valid, and one reference to the packet is ours. It may be shared: it is read only.
-        // The state is there, as in `receive`; the device has a qdisc of this kind, or had one.
+        // are valid, and one reference to the packet is ours. It may be shared, so it is only read.
+        // The state exists, as in `receive`; the device has a qdisc of this kind, or had one.
         unsafe {
             let Some(skb) = NonNull::new(skb) else {
                 return 0;
@@ -570,14 +574,14 @@ impl<T: Shared> Namespace<T> {
 /// Absolute times, and the callback in softirq.
 const MODE: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
 
-/// A namespace whose work is queued, or runs: between init and exit, which waits for it.
+/// A namespace whose work is queued or running: between init and exit, which waits for it.
 struct Pump<T: Shared>(*const Namespace<T>);
 
-// SAFETY: A namespace's state is accessed under its lock only.
+// SAFETY: A namespace's state is accessed only under its lock.
 unsafe impl<T: Shared> Send for Pump<T> {}
 
-// SAFETY: The work is part of the namespace's state, in which it stays valid until exit, and that
-// waits until it is not queued and has run.
+// SAFETY: The work is part of the namespace's state. It stays valid there until exit, which waits
+// until the work is not queued and has run.
 unsafe impl<T: Shared> RawWorkItem<0> for Pump<T> {
     type EnqueueOutput = ();
 
@@ -585,7 +589,7 @@ unsafe impl<T: Shared> RawWorkItem<0> for Pump<T> {
     where
         F: FnOnce(*mut work_struct) -> bool,
     {
-        // SAFETY: Valid and initialised, as whoever queues it is between init and exit.
+        // SAFETY: Valid and initialised, because the work is queued only between init and exit.
         queue_work_on(unsafe { Work::raw_get(addr_of!((*self.0).work)) });
     }
 }
@@ -602,17 +606,17 @@ impl<T: Shared> WorkItem<0> for Namespace<T> {
     type Pointer = Pump<T>;
 
     fn run(pump: Pump<T>) {
-        // SAFETY: As the type says.
+        // SAFETY: By the type's definition, the namespace is between init and exit.
         unsafe { (*pump.0).pump() }
     }
 }
 
-/// Runs `f` on what is shared, with its lock held, and sees to the frames that are to be sent after
-/// it.
+/// Runs `f` on the shared state, with its lock held, and queues the work if frames are to be sent
+/// afterwards.
 ///
 /// # Safety
 ///
-/// `namespace` was found for `T`, and is used between init and exit: a device that changes its
+/// `namespace` was looked up for `T`, and is used between init and exit: a device that changes its
 /// namespace, or whose namespace ends, loses its qdiscs first. The lock is not held.
 pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&mut T) -> R) -> R {
     // SAFETY: As the caller promises.
@@ -627,7 +631,8 @@ pub(super) unsafe fn with<T: Shared, R>(namespace: *mut c_void, f: impl FnOnce(&
     result
 }
 
-/// The same for whoever has bottom halves off already, as a qdisc lock's holder has.
+/// Like `with`, for callers that already have bottom halves off, such as the holder of a qdisc
+/// lock.
 ///
 /// # Safety
 ///
@@ -652,11 +657,11 @@ pub(super) unsafe fn with_bh_off<T: Shared, R>(
     }
 }
 
-/// A packet that arrives at a device's qdisc, for what is shared.
+/// A packet that arrives at a device's qdisc, as the shared state sees it.
 ///
 /// # Invariants
 ///
-/// `net` and `sch` are valid, and the qdisc's device is of that namespace.
+/// `net` and `sch` are valid, and the qdisc's device is in that namespace.
 pub struct Arriving<'a> {
     net: *mut net,
     sch: *mut Qdisc,
@@ -665,20 +670,20 @@ pub struct Arriving<'a> {
 }
 
 impl Arriving<'_> {
-    /// Whether it is the packet that is carried now, see
+    /// Whether it is the packet being carried now, see
     /// [`Admission::detour`](super::admission::Admission::detour).
     #[inline]
     pub fn is_carried(&self) -> bool {
         self.is_carried
     }
 
-    /// Whether this namespace has routed it, to one station.
+    /// Whether this namespace has routed it, to a single station.
     pub fn is_routed(&self) -> bool {
         // SAFETY: Valid (invariant), and so is a qdisc's device.
         unsafe { detour::is_routed(weft_qdisc_dev(self.sch), self.skb) }
     }
 
-    /// Whether another device can send it, now.
+    /// Whether another device can currently send it.
     pub fn is_taken_by(&self, device: u32) -> bool {
         // SAFETY: As above.
         unsafe {
@@ -688,11 +693,11 @@ impl Arriving<'_> {
     }
 }
 
-/// The same for a packet that arrives at a qdisc.
+/// Like `with_bh_off`, for a packet that arrives at a qdisc.
 ///
 /// # Safety
 ///
-/// As for `with_bh_off`; `sch` is valid, of that namespace.
+/// As for `with_bh_off`; `sch` is valid and in that namespace.
 #[inline(always)] // once per packet
 pub(super) unsafe fn with_arrival<T: Shared, R>(
     namespace: *mut c_void,
@@ -718,14 +723,14 @@ pub(super) unsafe fn with_arrival<T: Shared, R>(
     }
 }
 
-/// Takes a packet from a qdisc that goes by the port of that number, to carry it there.
+/// Takes from a qdisc a packet that goes by the port of that number, to carry it there.
 ///
 /// # Safety
 ///
 /// As for `with_arrival`.
 pub(super) unsafe fn hand_over(namespace: *mut c_void, sch: *mut Qdisc, skb: Skb, port: u16) {
-    // SAFETY: As the caller promises. The packet is ours; where it goes is a namespace, of the type
-    // for which `left` was registered.
+    // SAFETY: As the caller promises. The packet is ours; its destination is a namespace of the
+    // type for which `left` was registered.
     unsafe {
         let vrf = detour::vrf(weft_qdisc_dev(sch));
         let stamp = Detour { port, vrf }.to_stamp();
@@ -733,11 +738,11 @@ pub(super) unsafe fn hand_over(namespace: *mut c_void, sch: *mut Qdisc, skb: Skb
     }
 }
 
-/// Opens the socket for datagrams, unless that was done.
+/// Opens the socket for datagrams, unless it is open.
 ///
 /// # Errors
 ///
-/// What the kernel refuses.
+/// Errors that the kernel returns.
 ///
 /// # Safety
 ///
@@ -747,13 +752,13 @@ pub(super) unsafe fn listen<T: Shared>(namespace: *mut c_void) -> Result {
     unsafe { (*namespace.cast::<Namespace<T>>()).listen() }
 }
 
-/// Whether the socket for datagrams, if it is open, has sent a packet.
+/// Whether the socket for datagrams, if it is open, sent the packet.
 ///
 /// # Safety
 ///
 /// As for `with`.
 pub(super) unsafe fn has_sent<T: Shared>(namespace: *const c_void, skb: &Skb) -> bool {
-    // SAFETY: As the caller promises. A socket is closed after the namespace's qdiscs are gone;
+    // SAFETY: As the caller promises. The socket is closed after the namespace's qdiscs are gone;
     // only its address is compared.
     unsafe {
         let socket = (*namespace.cast::<Namespace<T>>())
@@ -763,13 +768,13 @@ pub(super) unsafe fn has_sent<T: Shared>(namespace: *const c_void, skb: &Skb) ->
     }
 }
 
-/// A registered kind of state, and its frames. To be dropped after the registration of the qdiscs
-/// that use it.
+/// A registered type of state, and its frames. It must be dropped after the registration of the
+/// qdiscs that use it.
 ///
 /// # Invariants
 ///
-/// Both structures are registered and stay where they are; [`ID`] is the number of the type that
-/// they were registered for.
+/// Both structures are registered and do not move; [`ID`] is the number of the type for which they
+/// were registered.
 pub struct Registration {
     operations: KBox<pernet_operations>,
     frames: Option<KBox<packet_type>>,
@@ -777,7 +782,7 @@ pub struct Registration {
     _id: Taken,
 }
 
-/// Who may have [`ID`].
+/// The right to hold [`ID`].
 struct Taken;
 
 impl Taken {
@@ -796,12 +801,12 @@ impl Drop for Taken {
 }
 
 impl Registration {
-    /// Makes a state for each namespace there is and will be, and starts to receive frames.
+    /// Makes a state for each present and future namespace, and starts to receive frames.
     ///
     /// # Errors
     ///
-    /// `EBUSY` where the module has one, `ENOMEM`, `EINVAL` where Rust and C disagree on a layout
-    /// (see the kernel log), or what the state of a namespace fails with.
+    /// `EBUSY` if the module already has one, `ENOMEM`, `EINVAL` if Rust and C disagree on a layout
+    /// (see the kernel log), or the error of the state of a namespace.
     fn new<T: Shared>() -> Result<Self> {
         layout::check()?;
         let id = Taken::new()?;
@@ -823,8 +828,8 @@ impl Registration {
         let mut frames = frames
             .map(|frames| KBox::new(frames, GFP_KERNEL))
             .transpose()?;
-        // SAFETY: Both structures are complete and, in their boxes, stay where they are until drop.
-        // No packet leaves before there is a namespace.
+        // SAFETY: Both structures are complete and, in their boxes, do not move until drop. No
+        // packet leaves before there is a namespace.
         unsafe {
             weft_leaving_init(Some(Namespace::<T>::left));
             to_result(register_pernet_subsys(&raw mut *operations))?;

@@ -2,8 +2,8 @@
 
 //! Options in, refusals and dumps out.
 //!
-//! What attributes mean, and which are refused with which sentence, is each mechanism's `options`;
-//! here their bytes cross the border between the kernel's structures and Rust slices.
+//! Each mechanism's `options` defines the attributes' meanings and the refusals' sentences. This
+//! module moves their bytes between the kernel's structures and Rust slices.
 
 use core::ptr::NonNull;
 
@@ -15,7 +15,7 @@ use super::bindings::{
 };
 use crate::common::nla::{NoRoom, Refusal, RefusalKind, Sink};
 
-/// The nest of options that came with a request; none at all is an empty nest.
+/// The nest of options of a request; a request without one has an empty nest.
 #[derive(Clone, Copy)]
 pub(super) struct Nest {
     attr: Option<NonNull<nlattr>>,
@@ -45,7 +45,7 @@ impl Nest {
     }
 }
 
-/// Where a request's answer gets its sentence: `Error: …` in tc.
+/// The place for a reply's sentence: `Error: …` in tc.
 pub(super) struct ExtAck(*mut netlink_ext_ack);
 
 impl ExtAck {
@@ -60,7 +60,7 @@ impl ExtAck {
         self.0
     }
 
-    /// Puts a sentence into the answer.
+    /// Puts a sentence into the reply.
     pub(super) fn explain(&mut self, sentence: &'static core::ffi::CStr) {
         if !self.0.is_null() {
             // SAFETY: Valid (from_raw); the sentence is static.
@@ -68,20 +68,20 @@ impl ExtAck {
         }
     }
 
-    /// Puts the refusal's sentence, and the attribute at fault, into the answer; returns the
-    /// errno that goes with it.
+    /// Puts the refusal's sentence, and the attribute at fault, into the reply; returns the
+    /// matching errno.
     pub(super) fn refuse(&mut self, refusal: &Refusal, nest: &Nest) -> Error {
         let bad_attr = match (refusal.attr, nest.attr) {
             (Some(attr), Some(nest)) => {
-                // SAFETY: A whole attribute (Nest::from_raw), which nla_find() walks with its
-                // own checks.
+                // SAFETY: A whole attribute (Nest::from_raw), which nla_find() walks with its own
+                // checks.
                 unsafe { weft_nla_find(nest.as_ptr(), attr.into()) }
             }
             _ => core::ptr::null(),
         };
         self.explain(refusal.message);
         if !self.0.is_null() && !bad_attr.is_null() {
-            // SAFETY: Valid (from_raw); the attribute is the request's.
+            // SAFETY: Valid (from_raw); the attribute is part of the request.
             unsafe { (*self.0).bad_attr = bad_attr }
         }
         match refusal.kind {
@@ -91,7 +91,7 @@ impl ExtAck {
     }
 }
 
-/// An answer under construction, inside its nest of options.
+/// A reply under construction, inside its nest of options.
 pub struct Dump(*mut sk_buff);
 
 impl Sink for Dump {
@@ -107,7 +107,8 @@ impl Sink for Dump {
     }
 }
 
-/// Writes a nest `TCA_OPTIONS` that `fill` fills; returns what a dump callback returns.
+/// Writes a nest `TCA_OPTIONS` with the contents from `fill`; returns a dump callback's return
+/// value.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a qdisc has inside the kernel's structure of it.
+//! A qdisc's private part of the kernel's structure.
 
 use core::{mem::MaybeUninit, ptr::addr_of_mut};
 
@@ -13,18 +13,19 @@ use super::{
     watchdog::Watchdog,
 };
 
-/// A qdisc's state, and what the adapter has for it, inside `struct Qdisc`. The kernel zeroes it
-/// before init, and calls destroy even where init failed.
+/// A qdisc's state and the adapter's data for it, inside `struct Qdisc`. The kernel zeroes it
+/// before init, and calls destroy even if init failed.
 ///
-/// From when it is `ready` all of it is initialised: the child where `Qdisc::CHILD` says so, the
-/// namespace where there is something shared, the timer where `Qdisc::WATCHDOG` says so.
+/// Once it is `ready`, all of it is initialised: the child if `Qdisc::CHILD` is set, the namespace
+/// if there is shared state, the timer if `Qdisc::WATCHDOG` is set.
 ///
-/// What each packet needs comes first, in the cache lines that follow the kernel's own part.
+/// The fields used for each packet come first, in the cache lines that follow the kernel's own
+/// part.
 #[repr(C)]
 pub(super) struct Private<T> {
     pub(super) child: Option<Child>,
     pub(super) namespace: *mut c_void,
-    /// Of a qdisc with a child: a packet is being taken.
+    /// For a qdisc with a child: a packet is being taken.
     pub(super) taking: bool,
     pub(super) ready: bool,
     pub(super) state: MaybeUninit<T>,
@@ -34,7 +35,7 @@ pub(super) struct Private<T> {
 }
 
 impl<T> Private<T> {
-    /// Where in `struct Qdisc` it is.
+    /// Its address in `struct Qdisc`.
     ///
     /// # Safety
     ///

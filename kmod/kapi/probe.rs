@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A header without data in place of what a timeout would send again.
+//! A header without data in place of a timeout's retransmission.
 //!
-//! A congestion control is told of a timeout, but what the kernel does next, to send the first
-//! packet again, it cannot decline. What it can, without a change to the kernel: before a packet is
-//! sent again, `__tcp_retransmit_skb` has the socket's address family rebuild the header, and gives
-//! up if that fails, as where there is no route. So the table of the family's operations is
-//! replaced, for one socket and from the timeout to that call, by a copy that differs in this one:
-//! it puts the table back, sends the header, and fails. The kernel then has the retransmission for
-//! one that failed: nothing is in flight, the timer is set, and doubled.
+//! A congestion control is called on a timeout, but it cannot prevent the kernel's next action, the
+//! retransmission of the first packet. It can do this without a change to the kernel: before a
+//! retransmission, `__tcp_retransmit_skb` has the socket's address family rebuild the header, and
+//! gives up if that fails, for example if there is no route. So the table of the family's
+//! operations is replaced, for one socket and from the timeout to that call, by a copy that differs
+//! in this one operation: it puts the original table back, sends the header, and fails. The kernel
+//! then treats the retransmission as failed: nothing is in flight, and the timer is set and
+//! doubled.
 //!
-//! The header's sequence number is one before the first byte that is not acknowledged, as a
-//! keepalive probe's is. The peer answers what is out of its window with an acknowledgement, at
-//! most every `net.ipv4.tcp_invalid_ratelimit` ms, 500 by default: 0 for one each time. What comes
-//! of the answer is the kernel's doing:
+//! The header's sequence number is one before the first unacknowledged byte, as in a keepalive
+//! probe. The peer answers a segment outside its window with an acknowledgement, at most once every
+//! `net.ipv4.tcp_invalid_ratelimit` ms, 500 by default: 0 means one each time. The kernel decides
+//! on the answer:
 //!
-//! - *It acknowledges nothing new.* The first packet, which the timeout has marked as lost, is sent
-//!   again.
-//! - *The packet's own acknowledgement came first.* It had only waited. As nothing was sent again
-//!   ([`nothing_resent`]) the kernel finds that the timeout was none, and takes back what it
-//!   marked.
+//! - *It acknowledges nothing new.* The first packet, which the timeout has marked as lost, is
+//!   retransmitted.
+//! - *The packet's own acknowledgement came first.* The packet was only delayed. As nothing was
+//!   retransmitted ([`nothing_resent`]), the kernel finds the timeout spurious and reverts its
+//!   marks.
 //!
-//! A packet that is still in the host's own queue is not sent again by the kernel, and gets no
+//! A packet that is still in the host's own queue is not retransmitted by the kernel, and gets no
 //! probe.
 //!
-//! `setsockopt` and `getsockopt` read the pointer to the table without the socket's lock, so it is
+//! `setsockopt` and `getsockopt` read the pointer to the table without the socket's lock. So it is
+//! written as the kernel writes it, and the tables stay until such readers are done ([`end`]).
 //! written as the kernel writes it, and the tables stay until such readers are done ([`end`]).
 
 use super::{
@@ -34,28 +36,28 @@ use super::{
     socket::Socket,
 };
 
-/// In the callback of a timeout: a header goes out in place of the first packet.
+/// In a timeout's callback: sends a header in place of the first packet.
 pub fn instead(socket: &mut Socket<'_>) {
     // SAFETY: Valid and locked (invariant of Socket).
     unsafe { weft_tcp_probe_instead(socket.as_ptr()) }
 }
 
-/// Nothing is replaced any more: to be called from each callback that may come between a timeout
-/// and the next packet that is sent again, and before the socket goes.
+/// Ends the replacement. Call it from each callback that may come between a timeout and the next
+/// retransmission, and before the socket is destroyed.
 pub fn over(socket: &mut Socket<'_>) {
     // SAFETY: As in instead().
     unsafe { weft_tcp_probe_over(socket.as_ptr()) }
 }
 
-/// Before the module goes, when no socket uses its congestion control any more: nobody uses a
-/// replaced table any more. May sleep.
+/// Waits for readers of replaced tables, before the module is unloaded and when no socket uses its
+/// congestion control any more. May sleep.
 pub(super) fn end() {
     // SAFETY: A C function without pointers; a module's exit may sleep.
     unsafe { weft_tcp_probes_end() }
 }
 
-/// An acknowledgement arrived after a probe, and nothing was sent again since: before the kernel
-/// concludes anything from it.
+/// An acknowledgement arrived after a probe, and nothing was retransmitted since. Call it before
+/// the kernel concludes anything from the acknowledgement.
 pub fn nothing_resent(socket: &mut Socket<'_>) {
     // SAFETY: As in instead().
     unsafe { weft_tcp_nothing_resent(socket.as_ptr()) }

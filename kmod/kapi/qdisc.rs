@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A queueing discipline as a trait. The adapter between it and the kernel is in `adapter`; what
-//! makes it a module, in [`registration`](super::registration).
+//! A queueing discipline as a trait. `adapter` connects it to the kernel;
+//! [`registration`](super::registration) makes it a module.
 //!
 //! ```text
 //!            requested → prepare → new           requested → prepare → apply → drop what is left
@@ -11,15 +11,15 @@
 //!   qdisc lock:  enqueue, dequeue, peek, reset;  config and stats (copied out for dumps)
 //! ```
 //!
-//! The adapter owns what a qdisc has beside its own state: its child, its timer, its place in what
-//! the qdiscs of a namespace share, and its counters. It lends them for the length of a callback,
-//! through a value that proves what is held then:
+//! The adapter owns the parts of a qdisc other than its own state: its child, its timer, its place
+//! in the state shared by the qdiscs of a namespace, and its counters. It lends them for the length
+//! of a callback, through a value that proves which locks are held:
 //!
 //! | lends | in | held |
 //! |---|---|---|
-//! | [`Setup`] | `new` | RTNL; nobody else knows the qdisc |
+//! | [`Setup`] | `new` | RTNL; nothing else knows the qdisc |
 //! | [`Sch`] | enqueue, dequeue, apply, stats, queue | the qdisc lock, bottom halves off |
-//! | [`Rtnl`] | reset, destroy | nobody else uses the qdisc |
+//! | [`Rtnl`] | reset, destroy | nothing else uses the qdisc |
 //!
 //! Memory is reserved in [`Qdisc::prepare`] and returned by [`Qdisc::apply`], both outside of the
 //! lock: nothing is allocated or freed under it.
@@ -45,41 +45,40 @@ pub trait Qdisc: Sized + Send + 'static {
     /// `net-sch-KIND`.
     const KIND: &'static str;
 
-    /// Whether a packet may pass by an empty queue straight to an idle device.
+    /// Whether a packet may bypass an empty queue, straight to an idle device.
     const CAN_BYPASS: bool;
 
-    /// Whether it has a child, class `:1`: a pfifo, until another is put in its place.
+    /// Whether it has a child, class `:1`: a pfifo by default, which can be replaced.
     const CHILD: bool = false;
 
     /// Whether it has a timer, for [`Next::Wait`] and [`Sch::wake_at`].
     const WATCHDOG: bool = false;
 
-    /// What it shares with the other qdiscs of its namespace, `()` for nothing. Its device receives
-    /// the frames of that.
+    /// The state that it shares with the other qdiscs of its namespace, `()` for none. Its device
+    /// receives that state's frames.
     type Shared: Sharing;
 
-    /// Everything the options say.
+    /// The complete configuration from the options.
     type Config: Configuration;
 
-    /// What a configuration needs and cannot be had under the lock: memory.
+    /// The resources of a configuration that cannot be obtained under the lock: memory.
     type Prepared;
 
     /// The statistics as they are dumped (`TCA_STATS_APP`).
     type Stats: AsRef<[u8]>;
 
-    /// The statistics of a queue that is shown as a class; `[u8; 0]` where there are none.
+    /// The statistics of a queue shown as a class; `[u8; 0]` if there are none.
     type QueueStats: AsRef<[u8]>;
 
-    /// Reserves what `config` needs, in place of `current` for a change; may sleep.
+    /// Reserves the resources of `config`, which replaces `current` in a change; may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     fn prepare(current: Option<&Self::Config>, config: &Self::Config) -> Result<Self::Prepared>;
 
-    /// Whether its device's packets are shown to what it shares, if that is to see any that come
-    /// (`ARRIVALS`). It is asked when the qdisc is added, and what a `change` may change says
-    /// nothing about it.
+    /// Whether its device's packets are shown to the shared state, if that state sees arriving
+    /// packets (`ARRIVALS`). This is read when the qdisc is added; a `change` does not affect it.
     fn sees_arrivals(_config: &Self::Config) -> bool {
         true
     }
@@ -88,15 +87,15 @@ pub trait Qdisc: Sized + Send + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever it lacks.
+    /// Whatever prevents its creation.
     fn new(
         config: Self::Config,
         prepared: Self::Prepared,
         setup: &mut Setup<'_, Self>,
     ) -> Result<Self>;
 
-    /// Puts a new configuration in force; returns what is no longer needed, to be freed outside
-    /// of the lock.
+    /// Puts a new configuration in force; returns the old resources, to be freed outside of the
+    /// lock.
     fn apply(
         &mut self,
         sch: &mut Sch<'_, Self>,
@@ -111,10 +110,11 @@ pub trait Qdisc: Sized + Send + 'static {
     /// The statistics now.
     fn stats(&mut self, sch: &mut Sch<'_, Self>) -> Self::Stats;
 
-    /// Does what was due before now. It is called before the child is replaced, changed or shown.
+    /// Catches up with everything due before now. Called before the child is replaced, changed or
+    /// shown.
     fn catch_up(&mut self, _sch: &mut Sch<'_, Self>) {}
 
-    /// A packet arrives. What becomes of it is said by what gives the verdict.
+    /// A packet arrives. The returned verdict states its fate.
     fn enqueue<'a>(
         &mut self,
         sch: &mut Sch<'_, Self>,
@@ -125,14 +125,14 @@ pub trait Qdisc: Sized + Send + 'static {
     /// The device, or the parent, asks for a packet, and there is one inside.
     fn dequeue(&mut self, sch: &mut Sch<'_, Self>) -> Next<Skb>;
 
-    /// The packet that dequeue would return now. Where a qdisc cannot tell without dequeuing,
-    /// leave it out: the packet is then dequeued and kept for the dequeue to come.
+    /// The packet that dequeue would return now. Omit it if the qdisc cannot tell without
+    /// dequeuing: the packet is then dequeued and kept for the next dequeue.
     fn peek(&self) -> Option<&Skb> {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Back to empty. The child is empty and the timer stopped; the counters of packets and bytes
-    /// inside follow.
+    /// Resets to empty. The child is empty and the timer stopped; the counters of packets and bytes
+    /// inside are adjusted afterwards.
     fn reset(&mut self, rtnl: &mut Rtnl<'_, Self>, purge: &mut Purge<'_>);
 
     /// The last callback, after a reset.
@@ -140,13 +140,13 @@ pub trait Qdisc: Sized + Send + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// How many queues there are that are shown as classes (`tc class show`), if the qdisc has
-    /// such. It has no child then.
+    /// The number of queues shown as classes (`tc class show`), for a qdisc with such queues. It
+    /// then has no child.
     fn queues(&self) -> u32 {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// One of them; `None` for one that is of no interest now.
+    /// One of those queues; `None` if it is not worth showing now.
     fn queue(
         &mut self,
         _sch: &mut Sch<'_, Self>,
@@ -156,7 +156,7 @@ pub trait Qdisc: Sized + Send + 'static {
     }
 }
 
-/// A queue that is shown as a class.
+/// A queue shown as a class.
 pub struct QueueView<S> {
     /// The minor number of the class, 1 to 65,535.
     pub minor: u16,
@@ -168,11 +168,11 @@ pub struct QueueView<S> {
     pub sent: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// What else there is to tell of it (`TCA_STATS_APP`).
+    /// Further statistics of the queue (`TCA_STATS_APP`).
     pub stats: S,
 }
 
-/// A kind as the kernel wants it: 16 bytes, zero-terminated.
+/// A kind in the kernel's format: 16 bytes, zero-terminated.
 pub(super) const fn id(kind: &str) -> [c_char; 16] {
     let mut id = [0; 16];
     let mut rest = kind.as_bytes();

@@ -14,39 +14,38 @@ use super::{
     qdisc::Qdisc,
 };
 
-/// A registered kind of qdisc, and what its qdiscs share; dropping it takes the kind away. The
-/// kernel keeps the module loaded as long as a qdisc of the kind exists.
+/// A registered kind of qdisc, and the state that its qdiscs share; dropping it unregisters the
+/// kind. The kernel keeps the module loaded as long as a qdisc of the kind exists.
 ///
-/// It is a module: `module! { type: Registration<…>, … }`. Were it forgotten, the kernel would call
-/// into a module that is gone; so it is pinned, and where it is pinned goes with the module.
+/// It is a module: `module! { type: Registration<…>, … }`. If the value were forgotten, the kernel
+/// would call into an unloaded module. So it is pinned, in memory that lives as long as the module.
 ///
 /// # Invariants
 ///
-/// `ops` is registered and stays where it is.
+/// `ops` is registered and does not move.
 #[pin_data(PinnedDrop)]
 pub struct Registration<T: Qdisc> {
     ops: KBox<bindings::Qdisc_ops>,
-    /// Dropped after this one's `drop`: qdiscs refer to namespaces.
+    /// Dropped after this value's `drop`, because qdiscs refer to namespaces.
     _shared: Option<namespace::Registration>,
     _kind: PhantomData<T>,
     #[pin]
     _pinned: PhantomPinned,
 }
 
-// SAFETY: Taking the kind away is possible from any thread.
+// SAFETY: The kind can be unregistered from any thread.
 unsafe impl<T: Qdisc> Send for Registration<T> {}
-// SAFETY: There is nothing to do with a shared registration.
+// SAFETY: A shared registration has no operations.
 unsafe impl<T: Qdisc> Sync for Registration<T> {}
 
 impl<T: Qdisc> Registration<T> {
-    /// Makes the kind known.
+    /// Registers the kind.
     ///
     /// # Errors
     ///
-    /// `EEXIST` where there is such a kind, `EBUSY` where the module has another kind of qdisc that
-    /// shares something, `EINVAL` where Rust and C disagree on a layout (see the kernel log) or the
-    /// registration is not in the module's static memory, `ENOMEM`, or what the state of a
-    /// namespace fails with.
+    /// `EEXIST` if the kind is taken, `EBUSY` if the module has another kind of qdisc that shares
+    /// state, `EINVAL` if Rust and C disagree on a layout (see the kernel log) or the registration
+    /// is not in the module's static memory, `ENOMEM`, or the error of the state of a namespace.
     pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(&this in Self {
             _shared: {
@@ -56,13 +55,13 @@ impl<T: Qdisc> Registration<T> {
                 }
                 layout::check()?;
                 // SAFETY: It becomes part of a pinned value in the module's static memory, which is
-                // dropped when the module goes.
+                // dropped when the module is unloaded.
                 unsafe { T::Shared::register()? }
             },
             // INVARIANT: Registered here.
             ops: {
                 let mut ops = KBox::new(Adapter::<T>::ops(module), GFP_KERNEL)?;
-                // SAFETY: The table is complete and, in its box, stays where it is until drop.
+                // SAFETY: The table is complete and, in its box, does not move until drop.
                 to_result(unsafe { register_qdisc(&raw mut *ops) })?;
                 ops
             },

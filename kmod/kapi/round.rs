@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Windows of data, one after the other, as Linux's DCTCP tells them apart: the next begins when
-//! all is acknowledged that was sent when this one began.
+//! Consecutive windows of data, as Linux's DCTCP delimits them: the next window begins when all
+//! data sent by the beginning of this one is acknowledged.
 
 use super::{
     bindings::{
@@ -11,12 +11,12 @@ use super::{
     socket::Socket,
 };
 
-/// One socket's.
+/// The window of one socket.
 #[derive(Clone, Copy)]
 pub struct Round {
     /// Where the window ends, as a sequence number.
     end: u32,
-    /// Packets that had arrived when that was last asked for; wraps.
+    /// Packets that had arrived at the last query; wraps.
     arrived: u32,
 }
 
@@ -33,8 +33,7 @@ impl Round {
         Self { end, arrived }
     }
 
-    /// How many packets have arrived at the other end since this was last asked, those that were
-    /// sent in vain among them.
+    /// How many packets have arrived at the other end since the last call, including duplicates.
     pub fn arrived(&mut self, socket: &mut Socket<'_>) -> u32 {
         // SAFETY: As in new().
         let arrived = unsafe { weft_tcp_arrived(socket.as_ptr()) };
@@ -45,7 +44,7 @@ impl Round {
 
     /// Whether the window is acknowledged; then the next one begins.
     pub fn over(&mut self, socket: &mut Socket<'_>) -> bool {
-        // SAFETY: As in new(); the place is ours.
+        // SAFETY: As in new(); `end` is a valid place.
         unsafe { weft_tcp_round_over(socket.as_ptr(), &mut self.end) }
     }
 }
@@ -57,7 +56,7 @@ impl Socket<'_> {
         unsafe { weft_tcp_mss(self.as_ptr()) }
     }
 
-    /// The smoothed round-trip time (RFC 6298), in µs; 0: none was measured.
+    /// The smoothed round-trip time (RFC 6298), in µs; 0 if none was measured.
     pub fn smoothed_rtt_us(&self) -> u32 {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_smoothed_rtt_us(self.as_ptr()) }

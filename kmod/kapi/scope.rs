@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the adapter lends to a qdisc for the length of a callback, and what that proves. What a
-//! qdisc may do with it that depends on its kind is in `lent`.
+//! The parts of a qdisc that the adapter lends it for the length of a callback, with proof of the
+//! locks held. The operations that depend on the qdisc's kind are in `lent`.
 
 use core::{
     marker::PhantomData,
@@ -23,13 +23,12 @@ use super::{
 ///
 /// # Invariants
 ///
-/// Valid, of kind `T`, its init succeeded, and the qdisc lock is held by this thread for as long as
-/// `'a`. There is one such value at a time for a qdisc (which the lock alone does not make true: a
-/// child may call its parent's enqueue, see the adapter's), and none beside a [`Rtnl`] or
-/// [`Setup`].
+/// Valid, of kind `T`, its init succeeded, and this thread holds the qdisc lock for all of `'a`.
+/// There is one such value at a time for a qdisc, and none beside a [`Rtnl`] or [`Setup`]. The lock
+/// alone does not ensure this, because a child may call its parent's enqueue; see the adapter's.
 pub struct Sch<'a, T> {
     sch: NonNull<bindings::Qdisc>,
-    // Invariant in 'a: the time in which this lock is held.
+    // Invariant in 'a: the time for which this lock is held.
     _locked: PhantomData<(&'a mut T, fn(&'a ()) -> &'a ())>,
 }
 
@@ -59,11 +58,11 @@ impl<T> Sch<'_, T> {
         unsafe { (*self.as_ptr()).q.qlen }
     }
 
-    /// Counts a time when the qdisc had packets but the rate or a timer held them back.
+    /// Counts a time when the qdisc had packets but its rate or timer held them back.
     #[inline]
     pub(super) fn overlimit(&mut self) {
         let sch = self.as_ptr();
-        // SAFETY: Valid and locked (invariant). Volatile, as dumps read without the lock
+        // SAFETY: Valid and locked (invariant). Volatile, because dumps read without the lock
         // (WRITE_ONCE in C).
         unsafe {
             let overlimits = addr_of_mut!((*sch).qstats.overlimits);
@@ -72,11 +71,11 @@ impl<T> Sch<'_, T> {
     }
 }
 
-/// A qdisc that nobody else uses: in its reset or destroy callback.
+/// A qdisc with no other users: in its reset or destroy callback.
 ///
 /// # Invariants
 ///
-/// Valid, `namespace` is that of its device or null, and access is exclusive for as long as `'a`.
+/// Valid, `namespace` is that of its device or null, and access is exclusive for all of `'a`.
 pub struct Rtnl<'a, T> {
     sch: NonNull<bindings::Qdisc>,
     pub(super) namespace: *mut c_void,
@@ -133,7 +132,7 @@ impl<'a, T> DerefMut for Setup<'a, T> {
 }
 
 impl<T> Setup<'_, T> {
-    /// The longest packet of the device, in bytes, its layer 2 header included.
+    /// The longest packet of the device, in bytes, including its layer 2 header.
     pub fn mtu(&self) -> u32 {
         // SAFETY: Valid (invariant).
         unsafe { weft_qdisc_mtu(self.sch.as_ptr()) }
@@ -145,7 +144,7 @@ impl<T> Setup<'_, T> {
         unsafe { weft_dev_index(weft_qdisc_dev(self.sch.as_ptr())) }
     }
 
-    /// Gives the user a sentence to read with the error that is returned.
+    /// Gives the user a sentence with the returned error.
     pub fn explain(&self, sentence: &'static core::ffi::CStr) {
         // SAFETY: Null or valid (invariant).
         unsafe { ExtAck::from_raw(self.extack) }.explain(sentence);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Settings of a module, a set for each network namespace: files below `/proc/sys/net`, for
+//! A module's settings, one set for each network namespace: files below `/proc/sys/net`, for
 //! `sysctl`.
 //!
-//! The kernel makes and frees a namespace's set with the namespace (`register_pernet_subsys`) and
-//! finds it by a number that it gives each registration. kapi is compiled into every module, so
+//! The kernel creates and frees a namespace's set with the namespace (`register_pernet_subsys`),
+//! and finds it by a number that it gives each registration. kapi is compiled into every module, so
 //! that number is a static of the module, and a module has one registration.
 
 use core::{
@@ -26,63 +26,63 @@ use super::{
     layout,
 };
 
-/// The most settings of a module.
+/// The most settings that a module can have.
 pub const MOST: usize = 9;
 
-/// One setting: a file with a number.
+/// One setting: a file that holds a number.
 pub struct Setting {
     /// The file's name.
     pub name: &'static CStr,
-    /// What it is in a new namespace.
+    /// Its value in a new namespace.
     pub default: u32,
-    /// The least number it takes.
+    /// The smallest number that it accepts.
     pub min: u32,
-    /// The largest.
+    /// The largest number that it accepts.
     pub max: u32,
 }
 
 /// The settings of a module.
 pub trait Settings: 'static {
-    /// Where their files are, below `/proc/sys`.
+    /// The directory of their files, below `/proc/sys`.
     const PATH: &'static CStr;
     /// At most [`MOST`].
     const SETTINGS: &'static [Setting];
 }
 
-/// None.
+/// No settings.
 impl Settings for () {
     const PATH: &'static CStr = c"";
     const SETTINGS: &'static [Setting] = &[];
 }
 
-/// What the kernel keeps for each namespace; zeroed when it is made.
+/// The kernel's data for each namespace; zeroed when it is created.
 #[repr(C)]
 struct Set {
     header: *mut ctl_table_header,
     table: [ctl_table; MOST],
-    /// A file's handler stores while others read.
+    /// A file's handler stores a value while others read it.
     values: [AtomicU32; MOST],
 }
 
 /// The number by which the kernel finds a namespace's [`Set`]; 0: not registered.
 static ID: AtomicU32 = AtomicU32::new(0);
 
-/// Whether somebody has registered settings, or is about to: the number is for one type's.
+/// Whether settings are registered, or about to be: the number stands for one type.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// The settings exist, in all namespaces there are and will be; dropping it removes them.
+/// The settings exist in all present and future namespaces; dropping this value removes them.
 ///
 /// # Invariants
 ///
-/// `ops` is registered and stays where it is; [`ID`] is its number.
+/// `ops` is registered and does not move; [`ID`] is its number.
 pub struct Namespaces<S: Settings> {
     ops: KBox<pernet_operations>,
     _settings: PhantomData<S>,
 }
 
-// SAFETY: Removing them is possible from any thread.
+// SAFETY: They can be removed from any thread.
 unsafe impl<S: Settings> Send for Namespaces<S> {}
-// SAFETY: There is nothing to do with a shared registration.
+// SAFETY: A shared registration has no operations.
 unsafe impl<S: Settings> Sync for Namespaces<S> {}
 
 impl<S: Settings> Namespaces<S> {
@@ -92,12 +92,12 @@ impl<S: Settings> Namespaces<S> {
     ///
     /// # Safety
     ///
-    /// The value is dropped before the module goes.
+    /// The value is dropped before the module is unloaded.
     ///
     /// # Errors
     ///
-    /// `EBUSY` where the module has registered settings, `EINVAL` where Rust and C disagree on a
-    /// layout (see the kernel log), `ENOMEM`.
+    /// `EBUSY` if the module has registered settings, `EINVAL` if Rust and C disagree on a layout
+    /// (see the kernel log), `ENOMEM`.
     pub(super) unsafe fn register() -> Result<Option<Self>> {
         let () = Self::THEY_FIT;
         if S::SETTINGS.is_empty() {
@@ -119,7 +119,7 @@ impl<S: Settings> Namespaces<S> {
         let registered = KBox::new(ops, GFP_KERNEL)
             .map_err(Error::from)
             .and_then(|mut ops| {
-                // SAFETY: The table is complete and, in its box, stays where it is until drop.
+                // SAFETY: The table is complete and, in its box, does not move until drop.
                 to_result(unsafe { register_pernet_subsys(&raw mut *ops) }).map(|()| ops)
             });
         let ops = registered.inspect_err(|_| {
@@ -133,17 +133,17 @@ impl<S: Settings> Namespaces<S> {
         }))
     }
 
-    /// A namespace comes into being, or was there when the module came.
+    /// A namespace is created, or existed when the module was loaded.
     ///
     /// # Safety
     ///
-    /// To be called by the kernel only, through the table above: with a namespace whose [`Set`] is
+    /// Only the kernel may call this, through the table above: with a namespace whose [`Set`] is
     /// zeroed and not in use.
     unsafe extern "C" fn init(net: *mut net) -> c_int {
-        // SAFETY: The kernel made the set, of the size it was told, before it calls this.
+        // SAFETY: The kernel creates the set, of the size in the table, before it calls this.
         let set = unsafe { weft_net_generic(net, ID.load(Ordering::Relaxed)) }.cast::<Set>();
-        // SAFETY: Valid, and nobody else's until the files are there. All-zero bytes are a value
-        // of each of its fields.
+        // SAFETY: Valid, and not shared until the files exist. All-zero bytes are a value of each
+        // of its fields.
         let Set {
             header,
             table,
@@ -160,8 +160,8 @@ impl<S: Settings> Namespaces<S> {
             entry.extra1 = (&raw const setting.min).cast_mut().cast();
             entry.extra2 = (&raw const setting.max).cast_mut().cast();
         }
-        // SAFETY: The entries describe the namespace's own values, which live as long as the
-        // files: until exit() removes these.
+        // SAFETY: The entries describe the namespace's own values, which live as long as the files:
+        // until exit() removes them.
         *header = unsafe {
             register_net_sysctl_sz(
                 net,
@@ -177,13 +177,13 @@ impl<S: Settings> Namespaces<S> {
         }
     }
 
-    /// A namespace goes, or the module does.
+    /// A namespace is destroyed, or the module unloaded.
     ///
     /// # Safety
     ///
-    /// To be called by the kernel only, through the table above: once after init() succeeded.
+    /// Only the kernel may call this, through the table above: once after init() succeeded.
     unsafe extern "C" fn exit(net: *mut net) {
-        // SAFETY: The set is there until this returns, and its files were made by init().
+        // SAFETY: The set exists until this returns, and init() created its files.
         unsafe {
             let set = weft_net_generic(net, ID.load(Ordering::Relaxed)).cast::<Set>();
             unregister_net_sysctl_table((*set).header);
@@ -200,19 +200,20 @@ impl<S: Settings> Drop for Namespaces<S> {
     }
 }
 
-/// A setting's value in a namespace, by its place in `S::SETTINGS`; its default where there is no
-/// registration; 0 where there is no such setting.
+/// A setting's value in a namespace, by its place in `S::SETTINGS`. Its default if there is no
+/// registration; 0 if there is no such setting.
 ///
 /// # Safety
 ///
 /// `net` is valid, and so is its set for as long as this runs: the settings are not being
-/// unregistered, the namespace is not being taken down.
+/// unregistered, and the namespace is not being destroyed.
 pub(super) unsafe fn read<S: Settings>(net: *mut net, place: usize) -> u32 {
     let id = ID.load(Ordering::Relaxed);
     if id == 0 {
         return S::SETTINGS.get(place).map_or(0, |setting| setting.default);
     }
-    // SAFETY: As the caller promises. Only a field is borrowed: the files are used meanwhile.
+    // SAFETY: As the caller promises. Only this field is borrowed, because the files are in use
+    // meanwhile.
     let values = unsafe {
         let set = weft_net_generic(net, id).cast::<Set>();
         &*ptr::addr_of!((*set).values)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Socket buffers that are owned: one owner at a time, freed exactly once.
+//! Owned socket buffers: one owner at a time, freed exactly once.
 //!
 //! ```text
 //!  kernel ── enqueue ──▶ Skb ──▶ a queue of the module ──▶ Skb ── dequeue ──▶ kernel
@@ -13,9 +13,9 @@
 //! # The device
 //!
 //! A packet refers to its device without a reference: the kernel empties the qdiscs of a device
-//! that goes. A module can keep a packet where nobody finds it (in a static), so the device is not
-//! looked at as long as Rust has the packet, and is the qdisc's own again when it leaves
-//! ([`Skb::leave`]).
+//! that is removed. A module can keep a packet where the kernel does not find it (in a static). So
+//! the device is not read while Rust has the packet, and is set to the qdisc's own when the packet
+//! leaves ([`Skb::leave`]).
 
 use core::{
     marker::PhantomData,
@@ -40,27 +40,27 @@ use super::{
 };
 use crate::common::header;
 
-/// A packet that belongs to whoever holds this value.
+/// A packet that belongs to the holder of this value.
 ///
 /// # Invariants
 ///
-/// Points to a valid `struct sk_buff` on no list, whose one reference this value owns.
+/// Points to a valid `struct sk_buff` on no list, whose single reference this value owns.
 #[repr(transparent)]
 pub struct Skb(NonNull<sk_buff>);
 
 // SAFETY: A socket buffer is bound to no thread or CPU.
 unsafe impl Send for Skb {}
 
-/// The bits of a packet's flags that say whose hash it has: see [`learn_hash_bits`].
+/// The flag bits of a packet that give the origin of its hash: see [`learn_hash_bits`].
 static HASH_OF_FLOW: AtomicU32 = AtomicU32::new(0);
 static HASH_OF_SOFTWARE: AtomicU32 = AtomicU32::new(0);
 
-/// Finds out where bit-fields are that the packet path reads: a call into C for each packet would
-/// cost more than the rest.
+/// Locates the bit-fields that the packet path reads: a call into C for each packet would cost more
+/// than the rest.
 ///
 /// # Errors
 ///
-/// `EINVAL` where they are not in the word that is read.
+/// `EINVAL` if they are not in the word that is read.
 pub(super) fn learn_hash_bits() -> Result {
     // SAFETY: C functions without preconditions.
     let (of_flow, of_software) = unsafe { (weft_skb_hash_bit(false), weft_skb_hash_bit(true)) };
@@ -73,12 +73,12 @@ pub(super) fn learn_hash_bits() -> Result {
     Ok(())
 }
 
-/// What a qdisc wants to know of a packet when it arrives.
+/// The properties of an arriving packet that a qdisc reads.
 #[derive(Clone, Copy)]
 pub struct Packet {
-    /// `skb->priority`; weft's qdiscs take it for the packet's rank.
+    /// `skb->priority`; weft's qdiscs use it as the packet's rank.
     pub priority: u32,
-    /// Bytes at layer 2, the headers of all segments included.
+    /// Bytes at layer 2, including the headers of all segments.
     pub len: u32,
     /// Frames that the packet becomes on the wire: 1, or more for GSO.
     pub segments: u32,
@@ -95,7 +95,7 @@ impl Skb {
         Self(skb)
     }
 
-    /// Makes the packet's device that of a qdisc, by which it is to leave or which is asked about
+    /// Sets the packet's device to that of a qdisc, by which it leaves or which is used to query
     /// it.
     ///
     /// # Safety
@@ -103,8 +103,8 @@ impl Skb {
     /// `sch` is valid.
     #[inline]
     pub(super) unsafe fn leave(&self, sch: *mut Qdisc) {
-        // SAFETY: As the caller promises: a qdisc has a queue and that a device. The packet is
-        // valid (invariant), and nobody else reads its device while it is ours.
+        // SAFETY: As the caller promises: a qdisc has a queue, which has a device. The packet is
+        // valid (invariant), and nothing else reads its device while it is ours.
         unsafe {
             let queue = addr_of!((*sch).dev_queue).read();
             let device = queue
@@ -115,7 +115,7 @@ impl Skb {
         }
     }
 
-    /// Hands the packet on; the receiver is to free it.
+    /// Hands the packet on; the receiver must free it.
     #[inline]
     pub(super) fn into_raw(self) -> *mut sk_buff {
         let skb = self.0.as_ptr();
@@ -131,8 +131,8 @@ impl Skb {
     /// Priority, length and segments.
     #[inline]
     pub fn packet(&self) -> Packet {
-        // SAFETY: The packet is valid (invariant); the fields are where layout.rs saw them. Nobody
-        // else writes them while the packet is ours.
+        // SAFETY: The packet is valid (invariant), and the fields have the offsets that layout.rs
+        // checked. Nothing else writes them while the packet is ours.
         unsafe {
             Packet {
                 priority: field::<u32>(self.0, WEFT_SKB_PRIORITY).read(),
@@ -142,11 +142,12 @@ impl Skb {
         }
     }
 
-    /// Bytes at layer 2 that the packet takes of a link: its length, or what it has become since.
+    /// Bytes at layer 2 that the packet takes of a link: the larger of the kernel's record and its
+    /// length now.
     ///
-    /// The kernel takes a packet's length before a program at the device's egress sees the packet,
-    /// and a tag that such a program puts in makes it longer. A packet that is to be segmented
-    /// counts as the kernel took it.
+    /// The kernel records a packet's length before a program at the device's egress sees the
+    /// packet, and a tag added by such a program makes the packet longer. A packet that has yet to
+    /// be segmented counts with the recorded length.
     #[inline]
     pub fn wire_len(&self) -> u32 {
         // SAFETY: As in `packet`.
@@ -154,22 +155,23 @@ impl Skb {
         self.packet().len.max(bytes)
     }
 
-    /// The flow hash that the packet's socket or its device gave it; `None` if neither has,
-    /// whatever hash somebody may have computed since.
+    /// The flow hash that the packet's socket or its device gave it; `None` if neither did, even if
+    /// another hash was computed since.
     #[inline]
     pub fn hash(&self) -> Option<u32> {
         let of_flow = HASH_OF_FLOW.load(Ordering::Relaxed);
         let either = of_flow | HASH_OF_SOFTWARE.load(Ordering::Relaxed);
-        // SAFETY: As in `packet`. The word begins with bit-fields, for which there is no alignment.
+        // SAFETY: As in `packet`. The word begins with bit-fields, so its alignment is unknown.
         unsafe {
             let flags = field::<u32>(self.0, WEFT_SKB_FLAGS).read_unaligned();
             (flags & either == of_flow).then(|| field::<u32>(self.0, WEFT_SKB_HASH).read())
         }
     }
 
-    /// The flow hash, by the flow dissector if the packet has none. It has one from then on.
+    /// The flow hash, by the flow dissector if the packet has none. The packet then keeps that
+    /// hash.
     pub fn dissected_hash<T>(&mut self, sch: &mut Sch<'_, T>) -> u32 {
-        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. The
+        // SAFETY: The packet is valid (invariant), and `&mut` makes this the only user. The
         // dissector asks the device's namespace for programs; a qdisc's device is alive.
         unsafe {
             self.leave(sch.as_ptr());
@@ -177,29 +179,29 @@ impl Skb {
         }
     }
 
-    /// The index of the device by which the packet came into this namespace; 0: it was made here.
+    /// The index of the device by which the packet entered this namespace; 0 if it originated here.
     #[inline]
     pub fn ingress(&self) -> u32 {
         // SAFETY: As in `packet`. An index is never negative.
         unsafe { field::<c_int>(self.0, WEFT_SKB_IIF).read() as u32 }
     }
 
-    /// The EtherType of what the packet carries.
+    /// The EtherType of the packet's payload.
     #[inline]
     pub fn protocol(&self) -> u16 {
         // SAFETY: As in `packet`.
         u16::from_be(unsafe { field::<u16>(self.0, WEFT_SKB_PROTOCOL).read() })
     }
 
-    /// The packet from its network header on, as far as it is in one piece: for a whole packet at
-    /// least its headers, as those who made or forwarded it have read them there. Empty where that
-    /// header is said to be outside of the packet.
+    /// The packet from its network header on, as far as it is in one piece. For a complete packet
+    /// this includes at least its headers, as its sender or forwarder has read them there. Empty if
+    /// the header's offset is outside of the packet.
     #[inline]
     pub fn network_header(&self) -> &[u8] {
         // SAFETY: As in `packet`. `data` to `data + len - data_len` is part of one allocation that
-        // the packet owns or shares, was written by whoever made the packet, and nobody writes to
-        // it while others can see it. What begins before that, where nobody may have written, or
-        // beyond it, is left alone.
+        // the packet owns or shares. The packet's creator wrote it, and nobody writes to it while
+        // others can see it. Bytes before it, which may never have been written, and bytes after it
+        // are not read.
         unsafe {
             let head: *const u8 = field::<*const u8>(self.0, WEFT_SKB_HEAD).read();
             let data: *const u8 = field::<*const u8>(self.0, WEFT_SKB_DATA).read();
@@ -216,8 +218,8 @@ impl Skb {
         }
     }
 
-    /// Copies the packet from its network header on into `to`, also where it is not in one piece,
-    /// as far as there is room; returns what was copied.
+    /// Copies the packet from its network header on into `to`, as far as there is room, even if it
+    /// is not in one piece; returns the copied bytes.
     pub fn copy_network_header<'a>(&self, to: &'a mut [u8]) -> &'a [u8] {
         // SAFETY: As in `packet`.
         let (room, header, len) = unsafe {
@@ -232,7 +234,7 @@ impl Skb {
             let (at, to) = (c_int::try_from(offset).ok()?, to.get_mut(..count)?);
             let size = c_int::try_from(count).ok()?;
             // SAFETY: The packet is valid (invariant), `to` has `size` bytes, and the packet as
-            // many from `at` on; what cannot be read is refused.
+            // many from `at` on. skb_copy_bits() fails if it cannot read them.
             let result =
                 unsafe { skb_copy_bits(self.0.as_ptr(), at, to.as_mut_ptr().cast(), size) };
             (result == 0).then_some(count)
@@ -240,11 +242,12 @@ impl Skb {
         to.get(..bytes.unwrap_or(0)).unwrap_or_default()
     }
 
-    /// Makes `len` bytes of the network header this packet's alone, so that it can be written to.
+    /// Makes `len` bytes of the network header exclusive to this packet, so that they can be
+    /// written.
     ///
     /// # Errors
     ///
-    /// The packet, where there is no memory for a copy or the packet is shorter.
+    /// The packet, if there is no memory for a copy or the packet is shorter.
     #[inline]
     pub fn with_header(self, len: u32) -> Result<WithHeader, Self> {
         // SAFETY: As in `packet`.
@@ -259,8 +262,8 @@ impl Skb {
         let Some(bytes) = bytes else {
             return Err(self);
         };
-        // SAFETY: The packet is valid (invariant) and owning it makes this the only user. It may
-        // get other memory, but the header stays as far from its first byte as it is.
+        // SAFETY: The packet is valid (invariant), and owning it makes this the only user. It may
+        // get other memory, but the header's distance from its first byte does not change.
         let header = unsafe {
             if !weft_skb_make_writable(self.0.as_ptr(), bytes.end) {
                 return Err(self);
@@ -269,7 +272,7 @@ impl Skb {
             data.wrapping_add(bytes.start as usize)
         };
         match NonNull::new(header) {
-            // INVARIANT: `len` bytes from `header` on are in one piece and nobody else's.
+            // INVARIANT: `len` bytes from `header` on are in one piece and exclusive.
             Some(header) => Ok(WithHeader {
                 skb: self,
                 header,
@@ -281,8 +284,8 @@ impl Skb {
 
     /// Sets `skb->priority`.
     pub fn set_priority(&mut self, priority: u32) {
-        // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
-        // The field is where layout.rs saw it.
+        // SAFETY: The packet is valid (invariant), and `&mut` makes this the only user. The field
+        // has the offset that layout.rs checked.
         unsafe { field::<u32>(self.0, WEFT_SKB_PRIORITY).write(priority) }
     }
 
@@ -292,9 +295,9 @@ impl Skb {
         unsafe { weft_skb_set_txtime(self.0.as_ptr(), clock::tai().wrapping_add(ns)) }
     }
 
-    /// The time at which the packet was meant to get here, in ns of `CLOCK_MONOTONIC`: the last
-    /// [`Skb::set_due`], or the departure time that the host's TCP gave it. Forwarding keeps it,
-    /// delivery to a host clears it. `None` if it has none, or one of another clock.
+    /// The time at which the packet was due to get here, in ns of `CLOCK_MONOTONIC`: the last
+    /// [`Skb::set_due`], or the departure time from the host's TCP. Forwarding keeps it, delivery
+    /// to a host clears it. `None` if it has none, or one of another clock.
     #[inline]
     pub fn due(&self) -> Option<u64> {
         // SAFETY: The packet is valid (invariant).
@@ -302,15 +305,15 @@ impl Skb {
         (due != u64::MAX).then_some(due)
     }
 
-    /// Says when the packet was meant to get to where it goes next, in ns of `CLOCK_MONOTONIC`.
+    /// Sets the time at which the packet was due at its next stop, in ns of `CLOCK_MONOTONIC`.
     #[inline]
     pub fn set_due(&mut self, ns: u64) {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user.
         unsafe { weft_skb_set_due(self.0.as_ptr(), ns) }
     }
 
-    /// Lets the packet's socket have up to 2^-`shift` seconds of its pacing rate in queues, if a
-    /// socket accounts for the packet: TCP small queues.
+    /// Allows the packet's socket up to 2^-`shift` seconds of its pacing rate in queues (TCP small
+    /// queues), if a socket accounts for the packet.
     #[inline]
     pub fn set_pacing_shift(&mut self, shift: u32) {
         // SAFETY: The packet is valid (invariant) and `&mut` makes this the only user. A socket
@@ -322,16 +325,16 @@ impl Skb {
         }
     }
 
-    /// The stamp last set; meaningless before [`Skb::set_stamp`] and after the packet left the
-    /// qdisc that set it.
+    /// The latest stamp; meaningless before [`Skb::set_stamp`] and after the packet left the qdisc
+    /// that set it.
     #[inline]
     pub fn stamp(&self) -> u64 {
-        // SAFETY: The packet is valid (invariant); STAMP_FITS puts the word inside the qdisc's
-        // part of `cb`; any bits make a u64.
+        // SAFETY: The packet is valid (invariant); STAMP_FITS ensures that the word is inside the
+        // qdisc's part of `cb`; any bits make a u64.
         unsafe { field::<u64>(self.0, WEFT_CB_DATA).read() }
     }
 
-    /// Keeps 64 bits with the packet while this qdisc has it.
+    /// Stores 64 bits in the packet while this qdisc has it.
     #[inline]
     fn set_stamp(&mut self, stamp: u64) {
         // SAFETY: As above, and `&mut` makes this the only user.
@@ -339,7 +342,7 @@ impl Skb {
     }
 }
 
-/// A packet whose network header can be written to.
+/// A packet with a writable network header.
 ///
 /// # Invariants
 ///
@@ -354,7 +357,7 @@ impl WithHeader {
     /// The header.
     #[inline]
     pub fn header(&mut self) -> &mut [u8] {
-        // SAFETY: The packet's alone (invariant), and `&mut` makes this the only reference.
+        // SAFETY: Exclusive to the packet (invariant), and `&mut` makes this the only reference.
         unsafe { core::slice::from_raw_parts_mut(self.header.as_ptr(), self.len as usize) }
     }
 
@@ -385,7 +388,7 @@ fn field<T>(skb: NonNull<sk_buff>, offset: c_uint) -> *mut T {
 /// The packet is valid.
 #[inline]
 unsafe fn has_owner(skb: NonNull<sk_buff>) -> bool {
-    // SAFETY: A pointer to a function, null for none, where layout.rs saw it.
+    // SAFETY: A function pointer, null for none, at the offset that layout.rs checked.
     unsafe {
         !field::<*const c_void>(skb, WEFT_SKB_DESTRUCTOR)
             .read()
@@ -401,19 +404,19 @@ impl Drop for Skb {
     }
 }
 
-/// Where packets go when a qdisc is reset or changed under RTNL: freed when that is released. In a
-/// change they count as dropped.
+/// Collects packets when a qdisc is reset or changed under RTNL; they are freed when RTNL is
+/// released. In a change they count as dropped.
 pub struct Purge<'a> {
     pub(super) packets: u32,
     pub(super) bytes: u32,
-    // RTNL is this thread's.
+    // RTNL belongs to this thread.
     _rtnl: PhantomData<&'a mut *mut Qdisc>,
 }
 
 impl Purge<'_> {
     /// # Safety
     ///
-    /// To be made only in a reset or change callback, that is under RTNL, which the value does not
+    /// Make it only in a reset or change callback, that is under RTNL, which the value does not
     /// outlive.
     pub(super) unsafe fn new() -> Self {
         Self {
@@ -443,7 +446,7 @@ impl Purge<'_> {
     }
 }
 
-/// The link of a packet.
+/// The link field of a packet.
 #[inline]
 fn next(skb: *mut sk_buff) -> *mut *mut sk_buff {
     skb.wrapping_byte_add(WEFT_SKB_NEXT as usize).cast()
@@ -451,7 +454,7 @@ fn next(skb: *mut sk_buff) -> *mut *mut sk_buff {
 
 /// A first-in-first-out list of packets, each with a stamp of 64 bits (a time, in ns).
 ///
-/// Linked through the packets themselves, so it needs no memory and has no limit.
+/// The list is linked through the packets themselves, so it needs no memory and has no limit.
 ///
 /// # Invariants
 ///
@@ -520,9 +523,9 @@ impl Fifo {
         if self.head.is_null() {
             return None;
         }
-        // SAFETY: `Skb` is a pointer that is not null, as `head` is here, to a packet that the list
-        // owns (invariant); neither changes while `self` is borrowed. Shared as it is, it cannot be
-        // taken from the list.
+        // SAFETY: `Skb` is a non-null pointer, as `head` is here, to a packet that the list owns
+        // (invariant); neither changes while `self` is borrowed. A shared reference cannot take the
+        // packet from the list.
         Some(unsafe { &*(&raw const self.head).cast::<Skb>() })
     }
 
@@ -543,7 +546,7 @@ impl Fifo {
     }
 
     /// Ends the socket's accounting for the last packet, which may wake its sender. The packet
-    /// keeps its socket where a layer below may need it.
+    /// keeps its socket if a layer below may need it.
     #[inline]
     pub fn end_accounting_of_last(&mut self) {
         if let Some(tail) = NonNull::new(self.tail) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A TCP socket that is locked by a callback of its congestion control.
+//! A TCP socket, locked by a callback of its congestion control.
 
 use core::{any::TypeId, marker::PhantomData, ptr::NonNull};
 
@@ -15,12 +15,12 @@ use super::{
     settings::{self, Settings},
 };
 
-/// A TCP socket that is locked by the running callback.
+/// A TCP socket, locked by the running callback.
 ///
 /// # Invariants
 ///
-/// Valid and locked as long as this value lives. What the flows of its congestion control share is
-/// of the type `shared`, and registered.
+/// Valid and locked as long as this value lives. The state that the flows of its congestion control
+/// share is of the type `shared`, and registered.
 pub struct Socket<'a> {
     sk: NonNull<sock>,
     shared: TypeId,
@@ -33,7 +33,7 @@ impl Socket<'_> {
     /// `sk` is valid, locked and uses a congestion control whose flows share a `T`, for as long as
     /// the result lives.
     pub(super) unsafe fn new<T: Sharing + 'static>(sk: *mut sock) -> Self {
-        // INVARIANT: As the caller promises; a registration keeps what is shared for longer than
+        // INVARIANT: As the caller promises; a registration keeps the shared state for longer than
         // the congestion control.
         Self {
             // SAFETY: A valid pointer is not null.
@@ -72,19 +72,19 @@ impl Socket<'_> {
         unsafe { weft_tcp_set_snd_ssthresh(self.sk.as_ptr(), packets) }
     }
 
-    /// Whether all that was to be sent was, and is acknowledged.
+    /// Whether all data was sent and is acknowledged.
     pub fn all_acked(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_all_acked(self.sk.as_ptr()) }
     }
 
-    /// Whether marks come back: whether the other end has agreed to tell of them.
+    /// Whether marks are echoed: whether the other end has agreed to report them.
     pub fn has_ecn(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_may_have_ecn(self.sk.as_ptr()) }
     }
 
-    /// Whether the peer takes no data at all: what times out meanwhile asks whether it does.
+    /// Whether the peer's window is closed: a timeout then asks whether it still is.
     pub fn peer_window_closed(&self) -> bool {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_snd_wnd(self.sk.as_ptr()) == 0 }
@@ -93,31 +93,32 @@ impl Socket<'_> {
     /// A setting of the socket's network namespace, by its place in the list of settings.
     pub fn setting<S: Settings>(&self, place: usize) -> u32 {
         // SAFETY: Valid and locked (invariant), and of a congestion control whose registration
-        // keeps the settings: they go after its last socket. A socket's namespace is not taken
-        // down before the socket.
+        // keeps the settings: they are removed after its last socket. A socket's namespace is not
+        // destroyed before the socket.
         unsafe { settings::read::<S>(weft_sock_net(self.sk.as_ptr()), place) }
     }
 
-    /// What the flows of the socket's network namespace share, locked for the length of `f`; `None`
-    /// if it is of another type. `f` must not sleep, allocate, or loop without a bound. `&mut
-    /// self`: `f` cannot ask again, see [`Rtnl::shared`](super::scope::Rtnl::shared).
+    /// The state that the flows of the socket's network namespace share, locked for the length of
+    /// `f`; `None` if it is of another type. `f` must not sleep, allocate, or loop without a bound.
+    /// `&mut self` keeps `f` from calling this again, see
+    /// [`Rtnl::shared`](super::scope::Rtnl::shared).
     pub fn shared<S: Shared, R>(&mut self, f: impl FnOnce(&mut S) -> R) -> Option<R> {
         if self.shared != TypeId::of::<S>() {
             return None;
         }
-        // SAFETY: Valid and locked (invariant); of the type that was registered (just asked), whose
-        // state is there as long as the namespace, which is not taken down before the socket. The
-        // lock is not held: callbacks of a socket do not nest (see the module), other sockets' run
-        // on other threads, and `f` cannot come back here, as this socket is borrowed for it and is
-        // the only one that a callback has.
+        // SAFETY: Valid and locked (invariant). The state is of the type that was registered
+        // (checked above) and exists as long as the namespace, which is not destroyed before the
+        // socket. The lock is not held: callbacks of a socket do not nest (see the module), other
+        // sockets' callbacks run on other threads, and `f` cannot come back here, because this
+        // socket is borrowed for it and is the only one that a callback has.
         unsafe {
             let net = weft_sock_net(self.sk.as_ptr());
             Some(namespace::with(S::find_in(net), f))
         }
     }
 
-    /// The flow may send as fast as the application allows (`SO_MAX_PACING_RATE`); where there is
-    /// `delivered`, the kernel does not pace it anew.
+    /// Lets the flow send as fast as the application allows (`SO_MAX_PACING_RATE`). With
+    /// `delivered`, the kernel does not pace it again.
     pub fn unpace(&mut self) {
         // SAFETY: Valid and locked (invariant).
         unsafe { weft_tcp_unpaced(self.sk.as_ptr()) }
@@ -135,7 +136,7 @@ impl Socket<'_> {
         unsafe { tcp_reno_ssthresh(self.sk.as_ptr()) }
     }
 
-    /// Reno's window after a loss that was none.
+    /// Reno's window after a spurious loss.
     pub fn reno_undo_cwnd(&mut self) -> u32 {
         // SAFETY: Valid and locked (invariant).
         unsafe { tcp_reno_undo_cwnd(self.sk.as_ptr()) }

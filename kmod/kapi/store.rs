@@ -7,10 +7,10 @@ use kernel::{alloc::flags::GFP_KERNEL_ACCOUNT, prelude::*, sync::Arc};
 use super::bindings::weft_may_sleep;
 use crate::common::store::Store;
 
-/// Hands kernel memory to the pure algorithms. Sleeps, so never under the qdisc lock.
+/// Allocates kernel memory for the pure algorithms. Sleeps, so never under the qdisc lock.
 ///
-/// The memory counts for the cgroup of the process that asks for it: whoever has a user namespace
-/// has qdiscs in it, as many as there are devices.
+/// The memory is charged to the cgroup of the process that requests it: the owner of a user
+/// namespace can add qdiscs in it, as many as there are devices.
 pub struct KernelStore;
 
 impl Store for KernelStore {
@@ -22,7 +22,7 @@ impl Store for KernelStore {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where the kernel has no `n` elements' room, `EAGAIN` under a lock.
+    /// `ENOMEM` if the kernel has no room for `n` elements, `EAGAIN` under a lock.
     fn allocate<T>(n: usize, mut make: impl FnMut() -> T) -> Result<KVVec<T>> {
         // SAFETY: A C function without preconditions.
         if !unsafe { weft_may_sleep() } {

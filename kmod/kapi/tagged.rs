@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tag of an IP packet, read and written where the packet is.
+//! The tag of an IP packet, read and written in place.
 
 use super::skb::{Skb, WithHeader};
 use crate::common::tag::{self, Tag};
@@ -9,7 +9,7 @@ use crate::common::tag::{self, Tag};
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// A packet that has a tag, which can be written, or has none.
+/// A packet that has a writable tag, or none.
 pub enum MaybeTagged {
     /// It has none.
     Untagged(Skb),
@@ -17,20 +17,19 @@ pub enum MaybeTagged {
     Tagged {
         /// The packet.
         skb: WithHeader,
-        /// Where the tag is, from the network header on.
+        /// The tag's offset from the network header.
         at: usize,
-        /// What it says.
+        /// Its value.
         tag: Tag,
     },
 }
 
 impl MaybeTagged {
-    /// Reads the tag of an IP packet, and makes sure that it can be written. What others carry may
-    /// look like one.
+    /// Reads the tag of an IP packet, and makes it writable. Other data may look like a tag.
     ///
     /// # Errors
     ///
-    /// The packet, where there is no memory for that.
+    /// The packet, if there is no memory to make it writable.
     #[inline]
     pub fn read(skb: Skb, protocol: u16) -> Result<Self, Skb> {
         let header = skb.network_header();
@@ -43,7 +42,7 @@ impl MaybeTagged {
         Ok(Self::Tagged { skb, at, tag })
     }
 
-    /// The upstream queue that the tag says; 0 without one.
+    /// The upstream queue in the tag; 0 without a tag.
     #[inline]
     pub fn upstream_queue(&self) -> u16 {
         match self {
@@ -61,7 +60,7 @@ impl MaybeTagged {
         self.written()
     }
 
-    /// Writes the tag as it is here, if there is one.
+    /// Writes this tag into the packet, if there is one.
     #[inline]
     pub fn written(self) -> Skb {
         match self {
@@ -73,7 +72,7 @@ impl MaybeTagged {
         }
     }
 
-    /// The packet as it is.
+    /// The packet, unchanged.
     pub fn into_skb(self) -> Skb {
         match self {
             Self::Untagged(skb) => skb,

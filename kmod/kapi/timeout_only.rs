@@ -2,90 +2,93 @@
 
 //! Loss recovery by one fixed timeout and nothing else, in place of the kernel's.
 //!
-//! A congestion control decides how much is in flight, the kernel what is lost and when it is sent
-//! again. For a transport that has timeouts only, the kernel's ways are turned off here, one by
-//! one and for one socket: other sockets, of the same namespace too, keep them. What is turned
-//! off, where it acts in Linux 7.2 and 7.3 (`net/ipv4`), and how:
+//! A congestion control decides how much is in flight; the kernel decides what is lost and when it
+//! is retransmitted. For a transport that has only timeouts, this module turns off the kernel's
+//! mechanisms, one by one and for one socket; other sockets, even of the same namespace, keep them.
+//! The table lists each mechanism, where it acts in Linux 7.2 and 7.3 (`net/ipv4`), and how it is
+//! turned off:
 //!
 //! | mechanism | acts in | turned off by |
 //! |---|---|---|
 //! | RACK (RFC 8985) | `tcp_rack_mark_lost` on each ACK | `rack.advanced` and `rack.rtt_us` are 0 before it looks |
-//! | RACK on an old ACK, its reordering timer, NewReno's three duplicate ACKs | `tcp_xmit_retransmit_queue` | marks of loss that no timeout made are taken back before anything is sent ([`TimeoutOnly::before_transmit`]) |
+//! | RACK on an old ACK, its reordering timer, NewReno's three duplicate ACKs | `tcp_xmit_retransmit_queue` | loss marks that no timeout made are reverted before anything is sent ([`TimeoutOnly::before_transmit`]) |
 //! | tail loss probe | `tcp_send_loss_probe` | `tlp_high_seq` says that one is out already |
 //! | F-RTO, Eifel, undo by D-SACK | `tcp_process_loss`, `tcp_may_undo` | `frto` and `undo_marker` are 0 before they look |
 //! | exponential backoff | end of `tcp_retransmit_timer`, which doubles `icsk_rto` | it is half the timeout by then ([`TimeoutOnly::on_timeout`]) |
 //! | estimated timeout, route's and socket's minimum | `tcp_set_rto` | `icsk_rto` is overwritten before the timer is set |
-//! | half a second after a packet that the host's own queue refuses | `TCP_RESOURCE_PROBE_INTERVAL`, `tcp_probe0_base` | the packet counts as sent, see below |
+//! | half a second after the host's own queue refuses a packet | `TCP_RESOURCE_PROBE_INTERVAL`, `tcp_probe0_base` | the packet counts as sent, see below |
 //! | PRR, CWR, slow start after idle | `tcp_cong_control`, `tcp_slow_start_after_idle_check` | not called for a congestion control that has `delivered` |
 //! | pacing | `tcp_update_pacing_rate` | the same, and the rate is the socket's maximum |
-//! | another flow hash after a timeout | `sk_rethink_txhash` | `sk_txrehash` is 0: the flow stays one flow for the queues on its way, and IPv6 stays on its path |
+//! | another flow hash after a timeout | `sk_rethink_txhash` | `sk_txrehash` is 0: the flow stays one flow for the queues on its path, and IPv6 stays on its path |
 //!
 //! # The timeout
 //!
 //! The kernel's timers count jiffies, and halving leaves even numbers. A timer of n jiffies fires
-//! between n and n + 1 jiffies after it was set, and n + 1 if it was set by a timer: what is asked
-//! for is rounded to the nearest n + 1 with an even n of at least 2. So timeouts in a row are
-//! equally far apart, at most a jiffy from what was asked for (at 250 jiffies a second 12 ms, 20
-//! ms, 28 ms …), and the first one after progress comes up to a jiffy sooner. Above 63 jiffies the
-//! timer wheel is 8 jiffies coarse, and fires later by up to so many.
+//! between n and n + 1 jiffies after it was set, and at n + 1 if a timer set it. So the requested
+//! timeout is rounded to the nearest n + 1 with an even n of at least 2. Consecutive timeouts are
+//! then equally far apart, at most a jiffy from the requested time (at 250 jiffies a second 12 ms,
+//! 20 ms, 28 ms …), and the first one after progress comes up to a jiffy sooner. Above 63 jiffies
+//! the timer wheel is 8 jiffies coarse, and fires up to 8 jiffies later.
 //!
-//! It counts from the last progress, unless another timer has taken its place: that gives it back
-//! counting from when the first packet was sent last. The tail loss probe's does where the
-//! namespace has them (`sysctl net.ipv4.tcp_early_retrans`, 3 by default; 0 is better), RACK's
-//! after an ACK that was overtaken by a later one and yet has news.
+//! It counts from the last progress, unless another timer has taken its place: after that one, it
+//! counts from when the first packet was sent last. The tail loss probe's timer does this if the
+//! namespace has probes (`sysctl net.ipv4.tcp_early_retrans`, 3 by default; 0 is better), and
+//! RACK's timer after an ACK that was overtaken by a later one but still has news.
 //!
 //! # How long a connection lives
 //!
-//! Linux gives a connection up by time, and that time is nobody's but the kernel's, the
-//! namespace's and the application's: `icsk_user_timeout` and `icsk_rto_max` are as they were.
-//! `retransmits_timed_out` asks whether as long has passed since the first retransmission
-//! (`retrans_stamp`) as n timeouts would take that begin with 200 ms (`TCP_RTO_MIN`) and double up
-//! to `icsk_rto_max`: 924.6 s for the default of `tcp_retries2`, 15, however many fixed timeouts
-//! there were. Likewise for a closed socket and `tcp_orphan_retries`, 102 s by default; it is
-//! `alive` as long as its timeout is shorter than `icsk_rto_max`. Keepalive and zero-window probes
-//! never meet what is written here.
+//! Linux gives a connection up by time, and that time is set only by the kernel, the namespace and
+//! the application: `icsk_user_timeout` and `icsk_rto_max` are left alone. `retransmits_timed_out`
+//! asks whether as much time has passed since the first retransmission (`retrans_stamp`) as n
+//! timeouts would take that begin with 200 ms (`TCP_RTO_MIN`) and double up to `icsk_rto_max`. That
+//! is 924.6 s for the default of `tcp_retries2`, 15, however many fixed timeouts there were. The
+//! same holds for a closed socket and `tcp_orphan_retries`, 102 s by default; the socket is `alive`
+//! as long as its timeout is shorter than `icsk_rto_max`. Keepalive and zero-window probes do not
+//! read the values written here.
 //!
-//! (To lower `icsk_rto_max` to the timeout would bound every timer at once, and did: but
-//! `tcp_model_timeout` divides it by 200 ms and takes the logarithm, and probes of a closed window,
-//! orphans and `TCP_RTO_MAX_MS` go by it. A long `icsk_user_timeout`, to make up for that, is what
-//! an application says for whom `KEEPCNT` and the answers to zero-window probes do not count.)
+//! (Lowering `icsk_rto_max` to the timeout would bound every timer at once, and an earlier version
+//! did so. But `tcp_model_timeout` divides it by 200 ms and takes the logarithm, and probes of a
+//! closed window, orphans and `TCP_RTO_MAX_MS` use it. A long `icsk_user_timeout`, to make up for
+//! that, has a meaning of its own: it makes the kernel ignore `KEEPCNT` and the answers to
+//! zero-window probes.)
 //!
-//! `icsk_retransmits`, a byte, counts timeouts in a row, which doubling keeps below 30: here it is
-//! kept from wrapping. At 0 the kernel would take the timeout for a first one.
+//! `icsk_retransmits`, a byte, counts consecutive timeouts, which doubling keeps below 30; here it
+//! is kept from wrapping. At 0 the kernel would take the timeout for a first one.
 //!
-//! A timeout while the peer's window is closed is the kernel's way to ask whether it still is: it
-//! keeps its backoff.
+//! A timeout while the peer's window is closed is the kernel's way to probe the window: it keeps
+//! its backoff.
 //!
 //! # A packet that the host's own queue refuses
 //!
-//! For the paper it is lost like any other. Linux leaves it unsent, and asks again after half a
-//! second if it was sent by a timeout, after 200 ms, then each half second, if it was new and
-//! nothing is in flight. No callback tells; but the kernel calls a socket back when one of its
-//! packets has left the host's queues, be it because it was dropped, if it asked for that
-//! (`TSQ_THROTTLED`, by which it keeps short what one flow has there). So each packet with data
-//! that is sent when no other is in flight asks for it ([`TimeoutOnly::transmit_start`]), and the
-//! call finds ([`TimeoutOnly::before_transmit`]) what became of it:
+//! In the paper such a packet is lost like any other. Linux leaves it unsent. It retries after half
+//! a second if a timeout sent the packet; if the packet was new and nothing is in flight, it
+//! retries after 200 ms, then each half second. No callback reports this. But the kernel calls a
+//! socket back when one of its packets has left the host's queues, even by being dropped, if the
+//! socket requested that (`TSQ_THROTTLED`, by which the kernel limits a flow's packets there). So
+//! each packet with data that is sent when no other is in flight requests the call
+//! ([`TimeoutOnly::transmit_start`]), and the call determines the packet's fate
+//! ([`TimeoutOnly::before_transmit`]):
 //!
 //! - a retransmission by a timeout counts as sent and lost: the timer is a timeout away;
-//! - a new packet is tried again at once, as the call does that, and then after a timeout. How
-//!   often it may be tried until the connection is given up (`tcp_retries2`, by number) is
-//!   reckoned as if it were tried each half second, so that the time is Linux's.
+//! - a new packet is tried again at once, because the call does that, and then after a timeout. The
+//!   limit on retries before the connection is given up (`tcp_retries2`, by number) is computed as
+//!   if the packet were tried each half second, so that the time is Linux's.
 //!
-//! # What still makes a timeout another
+//! # Exceptions that still change a timeout
 //!
-//! - An ICMP message after a timeout that the peer cannot be reached: `tcp_ld_RTO_revert` sets the
-//!   timer once by its own estimate, which is the route's `rto_min` (200 ms by default) or more. If
-//!   that has passed already, the next timeout is there and then.
+//! - An ICMP message after a timeout that reports the peer unreachable: `tcp_ld_RTO_revert` sets
+//!   the timer once by its own estimate, which is the route's `rto_min` (200 ms by default) or
+//!   more. If that has already passed, the next timeout is immediate.
 //! - `TCP_THIN_LINEAR_TIMEOUTS` and its sysctl, off by default: with fewer than four packets out,
-//!   the first six timeouts in a row are the estimate.
-//! - A timeout longer than `TCP_RTO_MAX_MS` is that.
+//!   the first six consecutive timeouts are the estimate.
+//! - `TCP_RTO_MAX_MS` limits a longer timeout.
 //!
 //! # A probe
 //!
-//! Retransmitting sends as much of the first unacknowledged packet as the peer's window takes
+//! A retransmission sends as much of the first unacknowledged packet as the peer's window takes
 //! (`__tcp_retransmit_skb`). [`TimeoutOnly::on_timeout`] closes that window to one byte, and opens
-//! it when that byte is on its way, before the timer's handler ends. The packet then is in two: the
-//! byte, which all further probes repeat, and the rest.
+//! it when that byte has been sent, before the timer's handler ends. The packet is then split in
+//! two: the byte, which all further probes repeat, and the rest.
 
 use super::{
     bindings::{
@@ -104,35 +107,35 @@ pub const MAX_TIMEOUT_US: u32 = 120_000_000;
 /// A peer's window that lets one byte through.
 const ONE_BYTE: u32 = 1;
 
-/// What is known of a packet that was sent with no other in flight.
+/// The state of a packet that was sent with no other in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// Enough.
+    /// Its fate is known.
     Settled,
-    /// The kernel calls when it has left the host, or was refused.
+    /// The kernel will call when it has left the host, or was refused.
     Sent,
-    /// It was refused, and is being sent once more.
+    /// It was refused, and is being sent again.
     Again,
 }
 
-/// One socket's.
+/// The loss recovery of one socket.
 ///
 /// Each of the congestion control's callbacks calls the method of that name here first.
 #[derive(Clone, Copy)]
 pub struct TimeoutOnly {
     /// In jiffies, even.
     timeout: u32,
-    /// `sk_txrehash` before.
+    /// `sk_txrehash` before it was changed.
     rehash_before: u8,
-    /// How many packets had been acknowledged when that was last asked for; wraps.
+    /// Packets acknowledged at the last query; wraps.
     delivered: u32,
-    /// How many packets had been marked lost (`tp->lost`) when that was last looked at.
+    /// Packets marked lost (`tp->lost`) at the last query.
     lost: u32,
     /// The peer's window, in bytes, while it is closed to one byte for a probe; else 0.
     peer_window: u32,
-    /// What is known of the packet that was sent last with no other in flight.
+    /// The state of the packet that was sent last with no other in flight.
     first: First,
-    /// When the last timeout was, in µs of `tp->tcp_mstamp`; 0: there was none.
+    /// The time of the last timeout, in µs of `tp->tcp_mstamp`; 0 if there was none.
     last_us: u64,
 }
 
@@ -165,19 +168,19 @@ impl TimeoutOnly {
         new
     }
 
-    /// An ACK was taken apart, and nothing was concluded from it yet.
+    /// An ACK was parsed, and nothing has been concluded from it yet.
     pub fn in_ack_event(&mut self, socket: &mut Socket<'_>) {
         self.open_peer_window(socket);
         self.first = First::Settled;
         self.rule(socket);
     }
 
-    /// How many packets were acknowledged for the first time since this was last asked.
+    /// How many packets were acknowledged for the first time since the last call.
     pub fn delivered(&mut self, socket: &mut Socket<'_>) -> u32 {
         // SAFETY: As in new().
         let delivered = unsafe { weft_tcp_delivered(socket.as_ptr()) };
         let new = delivered.wrapping_sub(self.delivered);
-        // A packet that the network doubled is subtracted, and was never counted.
+        // A packet that the network duplicated is subtracted, although it was never counted.
         if new > u32::MAX / 2 {
             return 0;
         }
@@ -185,7 +188,7 @@ impl TimeoutOnly {
         new
     }
 
-    /// Something may be sent next, for the first time or again.
+    /// Packets may be sent next, new ones or retransmissions.
     pub fn before_transmit(&mut self, socket: &mut Socket<'_>) {
         self.open_peer_window(socket);
         let sk = socket.as_ptr();
@@ -217,7 +220,7 @@ impl TimeoutOnly {
                 weft_tcp_set_rto(sk, self.timeout);
             }
             self.first = if self.first == First::Again {
-                // Else it would be tried again and again, and nothing else would.
+                // Otherwise this packet would be retried for ever, and nothing else sent.
                 First::Settled
             } else {
                 weft_tcp_call_when_sent(sk);
@@ -226,8 +229,8 @@ impl TimeoutOnly {
         }
     }
 
-    /// The timer fired: all that is in flight is marked lost, and the first packet is about to be
-    /// sent again, or one byte of it.
+    /// The timer fired: all packets in flight are marked lost, and the first packet, or one byte of
+    /// it, is about to be retransmitted.
     pub fn on_timeout(&mut self, socket: &mut Socket<'_>, one_byte: bool) {
         self.open_peer_window(socket);
         let sk = socket.as_ptr();
@@ -247,7 +250,7 @@ impl TimeoutOnly {
         }
     }
 
-    /// The socket takes another congestion control, or goes.
+    /// The socket switches to another congestion control, or is destroyed.
     pub fn release(&mut self, socket: &mut Socket<'_>) {
         self.open_peer_window(socket);
         let sk = socket.as_ptr();
@@ -258,7 +261,7 @@ impl TimeoutOnly {
         }
     }
 
-    /// What holds from now on, until the kernel overwrites it on the next ACK.
+    /// Sets the rules that hold until the kernel overwrites them on the next ACK.
     fn rule(&self, socket: &mut Socket<'_>) {
         let sk = socket.as_ptr();
         // SAFETY: As in new().
@@ -272,7 +275,7 @@ impl TimeoutOnly {
         let sk = socket.as_ptr();
         // SAFETY: As in new().
         unsafe {
-            // Else an ACK has brought the peer's.
+            // Otherwise an ACK has brought the peer's own window.
             if weft_tcp_snd_wnd(sk) == ONE_BYTE {
                 weft_tcp_set_snd_wnd(sk, self.peer_window);
             }

@@ -9,10 +9,10 @@ use super::bindings::{
     Qdisc,
 };
 
-/// A timer on `CLOCK_MONOTONIC`; when it fires the root qdisc is run, which calls dequeue.
+/// A timer on `CLOCK_MONOTONIC`; when it fires, the root qdisc is run, which calls dequeue.
 ///
-/// The adapter owns it: it is initialised when the qdisc is, stays where it is, and is stopped
-/// before the qdisc goes.
+/// The adapter owns it: it is initialised with the qdisc, does not move, and is stopped before the
+/// qdisc is freed.
 pub(super) struct Watchdog(Opaque<qdisc_watchdog>);
 
 impl Watchdog {
@@ -20,15 +20,15 @@ impl Watchdog {
     ///
     /// # Safety
     ///
-    /// `slot` is valid for writes and stays where it is for as long as the timer may be set; `sch`
-    /// is valid for at least as long.
+    /// `slot` is valid for writes and does not move for as long as the timer may be set; `sch` is
+    /// valid for at least as long.
     pub(super) unsafe fn init(slot: *mut Self, sch: *mut Qdisc) {
         // SAFETY: As the caller promises.
         unsafe { qdisc_watchdog_init(Opaque::cast_into(&raw const (*slot).0), sch) }
     }
 
-    /// Sets the timer to a time in ns, in place of the time it was set to. It fires up to `slack`
-    /// ns later, together with another timer that fires then.
+    /// Sets the timer to a time in ns, in place of any earlier time. It fires up to `slack` ns
+    /// later, to share an interrupt with another timer.
     ///
     /// # Safety
     ///
@@ -45,7 +45,7 @@ impl Watchdog {
         }
     }
 
-    /// Stops the timer, waiting for a callback that is under way.
+    /// Stops the timer, and waits for a running callback.
     ///
     /// # Safety
     ///

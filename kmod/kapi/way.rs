@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where a socket's packets go.
+//! The next hop of a socket's packets.
 
 use super::{bindings::weft_sk_way, socket::Socket};
 
-/// The device by which the socket's packets leave, and its peer's address: of IPv6, or of IPv4
-/// mapped. `None`: it has no route.
+/// The device by which the socket's packets leave, and its peer's address as IPv6 or IPv4-mapped.
+/// `None` if it has no route.
 pub fn of(socket: &Socket<'_>) -> Option<(u32, [u8; 16])> {
     let mut to = [0; 16];
     // SAFETY: Valid and locked (invariant of Socket); there is room for an address.

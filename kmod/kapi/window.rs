@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A socket that obeys a window law: what its congestion control does on each callback.
+//! A socket that obeys a window law: the actions of its congestion control on each callback.
 
 use super::socket::Socket;
 use crate::common::window::{Ack, Resend, WindowLaw};
 
-/// Tells the socket what the law says.
+/// Applies the law's window and threshold to the socket.
 pub fn apply(law: &impl WindowLaw, socket: &mut Socket<'_>) {
     socket.set_snd_cwnd(law.window());
     socket.set_snd_ssthresh(law.threshold());
 }
 
-/// Tells the law of an acknowledgement, and whether there is nothing more to send; then the socket.
+/// Passes the law an acknowledgement, and whether there is nothing more to send; then updates the
+/// socket.
 pub fn on_ack(law: &mut impl WindowLaw, socket: &mut Socket<'_>, ack: Ack) {
     law.on_ack(ack);
     if socket.all_acked() {
@@ -20,8 +21,8 @@ pub fn on_ack(law: &mut impl WindowLaw, socket: &mut Socket<'_>, ack: Ack) {
     apply(law, socket);
 }
 
-/// Tells the law of a timeout, and then the socket. A closed window says nothing about the fabric,
-/// and a timeout over one nothing to the law.
+/// Passes the law a timeout, and then updates the socket. A closed peer window is not caused by the
+/// fabric, so the law does not see timeouts during one.
 pub fn on_timeout(law: &mut impl WindowLaw, socket: &mut Socket<'_>) -> Resend {
     let resend = if socket.peer_window_closed() {
         Resend::Packet
