@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A queueing discipline, over packets it knows nothing of.
+//! A queueing discipline, generic over its packets.
 //!
-//! It decides, and somebody else carries out: a packet that is not kept comes back as a value, with
-//! what is to be done with it. In the kernel that is `kapi`, which counts, tells the parents, and
-//! frees what was dropped when the qdisc's lock is released.
+//! It decides, and its caller carries out the decisions: a packet that is not kept is returned as a
+//! value, together with the action for it. In the kernel the caller is `kapi`, which counts,
+//! adjusts the parents' counts, and frees dropped packets when the qdisc's lock is released.
 //!
 //! ```text
 //!   enqueue ─▶ Queued                        dequeue ─▶ Packet
@@ -11,20 +11,21 @@
 //!           ─▶ evict(…)     ─▶ to_free               ─▶ Nothing
 //! ```
 //!
-//! # Who is one
+//! # Implementations
 //!
-//! A discipline that holds the packets themselves: [`PFabric`](crate::pfabric::queue::PFabric).
-//! BFC's [`Egress`](crate::bfc::egress::Egress) writes the number of the queue into a packet as it
-//! queues it, so that what goes in and what is held are of two types, and a packet is made writable
-//! only where it has a tag: its `enqueue` stays its own, its answers are these. A
-//! [`Link`](crate::wire::link::Link) holds no packets: they are in the queue behind it and on the
-//! wire, and it says when they go from one to the other.
+//! [`PFabric`](crate::pfabric::queue::PFabric) is a discipline: it holds the packets themselves.
+//! BFC's [`Egress`](crate::bfc::egress::Egress) is not. It writes the number of the queue into a
+//! packet as it queues it, so arriving and queued packets have two types, and a packet is made
+//! writable only if it has a tag. Its `enqueue` has a signature of its own, but returns the types
+//! below. A [`Link`](crate::wire::link::Link) holds no packets: they are in the queue behind it and
+//! on the wire, and it decides when they move from one to the other.
 //!
-//! DIBS's [`Switch`](crate::dibs::switch::Switch) holds no packets either: it counts those of all
-//! ports of a namespace, and says where one goes that finds its port full. That it goes by another
-//! port is no [`Fate`], for nobody else says it: see [`shared`](super::shared).
+//! DIBS's [`Switch`](crate::dibs::switch::Switch) holds no packets either: it counts the packets of
+//! all ports of a namespace, and decides where a packet goes that finds its port full. A detour to
+//! another port is not a [`Fate`], because no other mechanism has one: see
+//! [`shared`](super::shared).
 
-/// What becomes of an arriving packet.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate<P> {
     /// It is inside.
@@ -33,36 +34,37 @@ pub enum Fate<P> {
     Refused(P),
 }
 
-/// The answer to a dequeue.
+/// The result of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<P> {
     /// Send this packet.
     Packet(P),
-    /// There are packets, but none may be sent before a time, unless something changes before: ask
-    /// again then.
+    /// There are packets, but none may be sent before a time, unless something changes earlier:
+    /// call dequeue again then.
     Wait {
-        /// ns of the clock that the discipline is told.
+        /// In ns of the clock that the discipline reads.
         until: u64,
-        /// ns that it may be later, for timers to fire together.
+        /// The allowed delay in ns, for timers to fire together.
         slack: u32,
     },
-    /// There is no packet, or none until something else than time changes.
+    /// There is no packet, or none until an event other than time.
     Nothing,
 }
 
-/// A queueing discipline. It owns its packets and drops none: it hands them back.
+/// A queueing discipline. It owns its packets and never drops one itself: it returns it to the
+/// caller.
 pub trait Discipline {
-    /// What stands for a packet.
+    /// The type of a packet.
     type Packet;
 
-    /// What it wants to know of a packet that arrives.
+    /// The properties of an arriving packet that it needs.
     type Arrival;
 
-    /// What it shares with other ports, lent for each call; `()` for nothing.
+    /// The state that it shares with other ports, lent for each call; `()` for none.
     type Shared;
 
-    /// A packet arrives. Packets that are dropped to make room go to `evict`. `now` reads the
-    /// clock, in ns; it is not free.
+    /// A packet arrives. Packets dropped to make room go to `evict`. `now` reads the clock, in ns,
+    /// which has a cost.
     fn enqueue(
         &mut self,
         shared: &mut Self::Shared,
@@ -72,14 +74,14 @@ pub trait Discipline {
         evict: impl FnMut(Self::Packet),
     ) -> Fate<Self::Packet>;
 
-    /// A packet is asked for.
+    /// The caller requests a packet.
     fn dequeue(
         &mut self,
         shared: &mut Self::Shared,
         now: impl FnOnce() -> u64,
     ) -> Next<Self::Packet>;
 
-    /// Back to empty: all packets go to `drop`.
+    /// Resets to empty: all packets go to `drop`.
     fn clear(&mut self, shared: &mut Self::Shared, drop: impl FnMut(Self::Packet));
 
     /// Packets inside.

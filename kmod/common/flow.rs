@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The flow of a packet that nobody has given a flow hash yet: a keyed hash of its 5-tuple, read
-//! from the headers.
+//! The flow of a packet that has no flow hash yet: a keyed hash of its 5-tuple, read from the
+//! headers.
 //!
-//! The kernel's flow dissector knows all protocols there are and takes some 600 instructions with
-//! its SipHash; nearly every packet of a datacenter is plain TCP or UDP, for which this takes a
-//! tenth of that. All others are left to the dissector, so that no packet is without a flow:
-//! fragments (the ports are in the first one only), tunnels, other extension headers than the
-//! [`tag`](super::tag).
+//! The kernel's flow dissector knows all protocols and takes some 600 instructions with its
+//! SipHash. Nearly every packet of a datacenter is plain TCP or UDP, for which this takes a tenth
+//! of that. The dissector handles all others, so every packet has a flow: fragments (the ports are
+//! in the first one only), tunnels, extension headers other than the [`tag`](super::tag).
 //!
-//! The hash is two rounds of "multiply, and fold the product" (W. Yi, "wyhash", 2019), keyed: who
-//! does not know the key cannot choose flows that share a queue. It is not a cryptographic one.
+//! The hash is two rounds of "multiply, and fold the product" (W. Yi, "wyhash", 2019), keyed:
+//! without the key nobody can choose flows that share a queue. It is not a cryptographic hash.
 
 use super::tag::{IPV4_HEADER, IPV4_OPTIONS_MAX, IPV6_DESTINATION_OPTIONS, IPV6_HEADER, SIZE};
 
@@ -25,14 +24,14 @@ const UDP: u8 = 17;
 /// Bytes of both ports, which TCP's header and UDP's begin with.
 const PORTS: usize = 4;
 
-/// The most bytes of a packet that are looked at.
+/// The most bytes of a packet that are read.
 pub const HEADERS: usize = IPV4_HEADER + IPV4_OPTIONS_MAX + PORTS;
 const _: () = assert!(HEADERS >= IPV6_HEADER + SIZE + PORTS);
 
 /// 2^64 / φ, odd.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What makes the hashes of one qdisc others than those of the next.
+/// A qdisc's key, which makes its hashes differ from another qdisc's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key([u64; 2]);
 
@@ -42,9 +41,9 @@ impl Key {
         Self(random)
     }
 
-    /// The flow of a packet with this EtherType that begins with `header`, 32 bits.
+    /// The flow, as 32 bits, of a packet with this EtherType that begins with `header`.
     ///
-    /// `None`: it is not plain TCP or UDP, or not whole. [`HEADERS`] bytes are always enough.
+    /// `None` if it is not plain TCP or UDP, or not complete. [`HEADERS`] bytes are always enough.
     #[inline]
     pub fn flow(&self, protocol: u16, header: &[u8]) -> Option<u32> {
         match protocol {
@@ -112,7 +111,7 @@ fn ports(protocol: u8, header: &[u8]) -> Option<u64> {
     Some(u64::from(ports) << 8 | u64::from(protocol))
 }
 
-/// The halves of the product, one upon the other.
+/// XORs the two halves of the product.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a).wrapping_mul(b.into());

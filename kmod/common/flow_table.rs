@@ -4,8 +4,8 @@
 //! # Vocabulary
 //!
 //! - **flow**: a `u32` that packets of one flow share; in the kernel, its flow hash.
-//! - **slot**: where the user of the table keeps one packet, an index into an array of its own. The
-//!   table stores nothing per packet but what it asks the user to embed there, its [`FlowLinks`].
+//! - **slot**: where the user of the table keeps one packet, an index into the user's own array.
+//!   The table's only data per packet is the [`FlowLinks`] that the user embeds there.
 //! - **ring**: all packets of one flow in order of arrival, doubly linked in a circle, so that the
 //!   earliest one (**first**) gives the latest one (its `prev`).
 //!
@@ -18,12 +18,11 @@
 //!   2 │ ─┼──▶ …  a2 ⇄ a3 ⇄ (a1)  (alone: linked to itself)
 //! ```
 //!
-//! A hash table with chaining and no entries of its own: a flow exists while it has a packet, and
-//! its first packet stands for it. There are at least as many buckets as packets, a power of two,
-//! and a flow's bucket is the high bits of its product with 2^32 / φ (Fibonacci hashing, Knuth vol.
-//! 3, §6.4): one multiplication, and flow numbers that differ in any bits spread. It does not
-//! withstand somebody who chooses flow numbers to collide; the kernel's flow hash is keyed for
-//! that.
+//! A hash table with chaining and without entries of its own: a flow exists while it has a packet,
+//! and its first packet represents it. There are at least as many buckets as packets, a power of
+//! two. A flow's bucket is the high bits of its product with 2^32 / φ (Fibonacci hashing, Knuth
+//! vol. 3, §6.4): one multiplication, and flow numbers that differ in any bits spread. It does not
+//! resist an attacker who chooses colliding flow numbers; the kernel's flow hash is keyed for that.
 //!
 //! Every operation takes constant time plus the flows passed in a chain, on average less than one.
 
@@ -35,11 +34,11 @@ const GOLDEN: u32 = 0x9E37_79B9;
 /// The end of a chain: no slot has this index.
 const END: u32 = u32::MAX;
 
-/// What a slot keeps for the table.
+/// The table's data in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowLinks {
     flow: u32,
-    /// Of a flow's first packet: the first packet of the next flow in its bucket, or [`END`].
+    /// For a flow's first packet: the first packet of the next flow in its bucket, or [`END`].
     chain: u32,
     /// The next later packet of this flow; the latest one's is the earliest.
     next: u16,
@@ -91,7 +90,7 @@ impl<S: Store> FlowTable<S> {
 
     /// Appends `slot` as the latest packet of `flow`.
     ///
-    /// What it returns is to be stored in the slot before the next call.
+    /// Store the result in the slot before the next call.
     #[inline(always)]
     pub fn append<T: AsMut<FlowLinks>>(
         &mut self,
@@ -146,7 +145,7 @@ impl<S: Store> FlowTable<S> {
         }
     }
 
-    /// Takes out `slot`, which holds `links`.
+    /// Removes `slot`, which holds `links`.
     #[inline(always)]
     pub fn remove<T: AsMut<FlowLinks>>(&mut self, slots: &mut [T], slot: u16, links: FlowLinks) {
         let FlowLinks {
@@ -155,7 +154,7 @@ impl<S: Store> FlowTable<S> {
             next,
             prev,
         } = links;
-        // What stands in the chain instead, if it is the flow's first packet that goes.
+        // Its replacement in the chain, if the removed packet is the flow's first.
         let mut instead = chain;
         if next == slot {
             self.len = self.len.wrapping_sub(1);
@@ -199,7 +198,7 @@ impl<S: Store> FlowTable<S> {
         }
     }
 
-    /// Forgets all flows, and calls `each` with every slot and its flow, the slots of one flow in
+    /// Removes all flows, and calls `each` with every slot and its flow, the slots of one flow in
     /// order of arrival.
     pub fn drain<T: AsRef<FlowLinks>>(&mut self, slots: &[T], mut each: impl FnMut(u16, u32)) {
         for bucket in self.buckets.iter_mut() {
@@ -228,7 +227,7 @@ impl<S: Store> FlowTable<S> {
     ///
     /// # Errors
     ///
-    /// What does not hold, or the first error of `visit`.
+    /// The violated invariant, or the first error of `visit`.
     #[doc(hidden)]
     pub fn check<T: AsRef<FlowLinks>>(
         &self,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How late a timer fires: count, sum, maximum and a base-2 logarithmic histogram.
+//! The lateness of a timer: count, sum, maximum and a base-2 logarithmic histogram.
 //!
-//! A histogram of powers of two costs one count-leading-zeros per record, has no parameters to
-//! get wrong, and resolves what matters for a timer: whether it is late by nanoseconds,
+//! A histogram of powers of two costs one count-leading-zeros per record and has no parameters. Its
+//! resolution is sufficient for a timer: it shows whether the timer is late by nanoseconds,
 //! microseconds or milliseconds.
 
 /// Number of buckets of a [`Lateness`] histogram: the last one begins at 2^30 ns, about 1.07 s.
@@ -28,7 +28,7 @@ impl Lateness {
         }
     }
 
-    /// Records one event that came `ns` after its time (0: exactly on time).
+    /// Records one event that was `ns` late (0: exactly on time).
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.count = self.count.wrapping_add(1);
@@ -44,7 +44,7 @@ impl Lateness {
         self.count
     }
 
-    /// Sum of all latenesses in ns; stays at `u64::MAX` once it would exceed it.
+    /// Sum of all latenesses in ns, saturating at `u64::MAX`.
     pub const fn sum_ns(&self) -> u64 {
         self.sum
     }

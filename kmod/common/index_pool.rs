@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which elements of a preallocated array are in use.
+//! The free and used elements of a preallocated array.
 //!
-//! A stack of the free indices: taking and giving back are constant time and touch one `u16`, and
-//! the index given back last is the next one taken, while its element is still in the cache.
+//! A stack of the free indices: taking and giving back are constant time and touch one `u16`. The
+//! index given back last is taken next, while its element is still in the cache.
 
 use super::store::Store;
 
-/// More indices than this do not fit their type, `u16`.
+/// The type of an index, `u16`, allows no more than this.
 pub const MAX_CAPACITY: u32 = 1 << u16::BITS;
 
 /// The indices `0..capacity`, each either taken or free.
 pub struct IndexPool<S: Store> {
-    /// The free indices are those in `indices[taken..]`; what is before means nothing.
+    /// The free indices are in `indices[taken..]`; the entries before it are meaningless.
     indices: S::Of<u16>,
     taken: u32,
 }
@@ -38,7 +38,7 @@ impl<S: Store> IndexPool<S> {
         self.taken
     }
 
-    /// Takes a free index; `None` where all are taken.
+    /// Takes a free index; `None` if all are taken.
     #[inline]
     pub fn take(&mut self) -> Option<u16> {
         let index = *self.indices.get(self.taken as usize)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What is known of a qdisc outside of the kernel: `tc`'s plugin, what weaves fabrics and the tests
-//! of all qdiscs have nothing else of any one of them.
+//! The description of a qdisc outside of the kernel: `tc`'s plugin, the fabric weaver and the tests
+//! of all qdiscs use nothing else of any particular qdisc.
 
 use super::nla::Refusal;
 use super::options::Row;
@@ -12,25 +12,25 @@ use super::statistics::Table;
 pub struct Qdisc {
     /// Its name, as in `tc qdisc add … KIND`; its module is `sch_KIND`.
     pub kind: &'static str,
-    /// What it is told.
+    /// Its options.
     pub options: &'static [Row],
-    /// Reads a request, the payload of `TCA_OPTIONS`, as far as it can be judged without knowing
-    /// whether it makes a qdisc or changes one.
+    /// Checks a request, the payload of `TCA_OPTIONS`, as far as possible without knowing whether
+    /// it creates a qdisc or changes one.
     pub check: fn(&[u8]) -> Result<(), Refusal>,
-    /// The same for a request that makes a qdisc.
+    /// Checks a request that creates a qdisc.
     pub check_new: fn(&[u8]) -> Result<(), Refusal>,
-    /// Reads a dump of the options.
+    /// Checks a dump of the options.
     pub check_dump: fn(&[u8]) -> Result<(), Refusal>,
-    /// What it tells of itself; the first set is the qdisc's own, others are its classes'.
+    /// Its statistics; the first set is the qdisc's own, the others are its classes'.
     pub statistics: &'static [Table],
-    /// Options that make one, if none at all do not.
+    /// Options that create one, if it cannot be created without options.
     pub example: &'static str,
-    /// Whether it is a tool of the tests and benchmarks.
+    /// Whether it exists only for tests and benchmarks.
     pub for_tests: bool,
 }
 
-/// The [`Qdisc`] of a mechanism whose `options` has what [`options!`](crate::options) makes. All
-/// that is not said is nothing.
+/// The [`Qdisc`] of a mechanism whose `options` is made by [`options!`](crate::options). Fields
+/// that are not given are empty.
 #[macro_export]
 macro_rules! qdisc {
     ($kind:expr, $options:ident, $statistics:expr $(, $field:ident: $value:expr)* $(,)?) => {

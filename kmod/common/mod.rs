@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What several mechanisms share.
+//! Modules that several mechanisms share.
 //!
-//! | file | what it is | source |
+//! | file | contents | source |
 //! |---|---|---|
 //! | [`discipline`] | a queueing discipline over an abstract packet | |
-//! | [`flow`] | which packets are of one flow, by their headers | |
+//! | [`flow`] | the flow of a packet, by its headers | |
 //! | [`flow_table`] | packets by flow, in order of arrival | pFabric's comparison of flow numbers |
-//! | [`header`] | where in a packet a header is | |
-//! | [`histogram`] | how late timers are | |
-//! | [`index_pool`] | which elements of an array are in use | |
-//! | [`mechanism`] | what is known of a qdisc outside of the kernel | |
+//! | [`header`] | the position of a header in a packet | |
+//! | [`histogram`] | the lateness of timers | |
+//! | [`index_pool`] | the free elements of an array | |
+//! | [`mechanism`] | the description of a qdisc outside of the kernel | |
 //! | [`named`] | choices with a number and a name | |
 //! | [`nla`] | netlink attributes, read and written; refusals; fields of fixed structures | |
-//! | [`on_wire`] | what a packet takes of its link | |
-//! | [`options`] | what a qdisc is told, as a table | |
+//! | [`on_wire`] | the bytes that a packet occupies on its link | |
+//! | [`options`] | a qdisc's options, as a table | |
 //! | [`ports`] | the ports of one switch, found by their devices | |
-//! | [`rank`] | what a policy makes of where in its flow a packet is | pFabric §4.1 |
+//! | [`rank`] | the rank of a packet, by a policy and its position in the flow | pFabric §4.1 |
 //! | [`rank_trie`] | packets in order of rank | pFabric's tree of comparators |
-//! | [`share`] | how much of a switch's buffer a port may have | Choudhury, Hahne (ToN 1998) |
-//! | [`shared`] | what the ports of a namespace share | |
-//! | [`statistics`] | what a qdisc tells of itself, as a table | |
+//! | [`share`] | a port's share of a switch's buffer | Choudhury, Hahne (ToN 1998) |
+//! | [`shared`] | the state that the ports of a namespace share | |
+//! | [`statistics`] | a qdisc's statistics, as a table | |
 //! | [`store`] | memory as an argument | |
-//! | [`tag`] | the 8 bytes by which a packet carries its rank and its upstream queue | |
+//! | [`tag`] | the 8 bytes that carry a packet's rank and its upstream queue | |
 //! | [`xorshift`] | random numbers | Marsaglia (2003) |
 
 pub mod discipline;

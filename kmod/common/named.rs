@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Choices that have a number where programs keep them, and a name where people write them.
+//! Choices with a number for programs and a name for people.
 
 /// Makes an enumeration of choices, each with its number and its name.
 #[macro_export]
@@ -11,7 +11,7 @@ macro_rules! named {
         pub enum $name { $($(#[doc = $variant_doc])* $variant = $value,)* }
 
         impl $name {
-            /// All of them.
+            /// All choices.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Its name on the command line.
@@ -19,7 +19,7 @@ macro_rules! named {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// The one with this number.
+            /// The choice with this number.
             #[inline(always)]
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number { $($value => Some(Self::$variant),)* _ => None }

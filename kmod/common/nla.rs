@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Netlink attributes: a type, a length and a payload, one after the other, each aligned to 4
-//! bytes.
+//! Netlink attributes: a sequence of type, length and payload, each aligned to 4 bytes.
 //!
 //! ```text
 //!  0      2      4                    length        next multiple of 4
@@ -12,32 +11,32 @@
 //! ```
 //!
 //! The format is that of the kernel's `include/uapi/linux/netlink.h` (`struct nlattr`). A request
-//! is judged strictly: junk after the last attribute, a type nobody knows, a payload of the wrong
-//! size or an option given twice is refused with a sentence that says so, because a request that
-//! is half understood is worse than one that fails.
+//! is checked strictly: junk after the last attribute, an unknown type, a payload of the wrong size
+//! or an option given twice is refused with a sentence that says so, because a half-understood
+//! request is worse than one that fails.
 
 use core::ffi::CStr;
 
 /// Bytes of an attribute's header.
 pub const HEADER: usize = 4;
 
-/// The bits of the type field that are the type: the two above are `NLA_F_NESTED` and
+/// The bits of the type field that hold the type: the two above are `NLA_F_NESTED` and
 /// `NLA_F_NET_BYTEORDER`.
 pub const TYPE_MASK: u16 = 0x3fff;
 
-/// A refusal: one sentence for extack (which `tc` prints as `Error: <sentence>.`) and, where one
+/// A refusal: one sentence for extack (which `tc` prints as `Error: <sentence>.`) and, if one
 /// attribute is at fault, its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// One sentence without its full stop.
     pub message: &'static CStr,
-    /// The attribute at fault, where it is one that is in the request.
+    /// The attribute at fault, if it is in the request.
     pub attr: Option<u16>,
-    /// Which error number goes with it.
+    /// The error number of the refusal.
     pub kind: RefusalKind,
 }
 
-/// The error number a [`Refusal`] comes with.
+/// The error number of a [`Refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
     /// `EINVAL`: the request is malformed or incomplete.
@@ -74,19 +73,19 @@ impl Refusal {
         }
     }
 
-    /// An attribute of a type that nobody knows.
+    /// An attribute of an unknown type.
     pub const fn unknown(attr: u16) -> Self {
         Self::invalid_attr(c"Unknown attribute", attr)
     }
 }
 
-/// Where attributes go: the kernel's socket buffer, `tc`'s request, a test's vector.
+/// A destination of attributes: the kernel's socket buffer, `tc`'s request, a test's vector.
 pub trait Sink {
     /// Appends one attribute.
     ///
     /// # Errors
     ///
-    /// [`NoRoom`] if it does not fit, which is the only way to fail; nothing is written then.
+    /// [`NoRoom`] if it does not fit; nothing is then written. There are no other errors.
     fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), NoRoom>;
 }
 
@@ -107,7 +106,7 @@ impl<'a> Attributes<'a> {
         Self { rest: payload }
     }
 
-    /// Takes the first attribute and its padding off the rest.
+    /// Takes the first attribute and its padding.
     fn take(&mut self) -> Result<(u16, &'a [u8]), Refusal> {
         const TRUNCATED: Refusal = Refusal::invalid(c"Attribute is truncated");
 
@@ -142,11 +141,11 @@ impl<'a> Iterator for Attributes<'a> {
 
 impl core::iter::FusedIterator for Attributes<'_> {}
 
-/// Reads a request: `say` takes in one attribute, and says `false` if its type is unknown.
+/// Reads a request: `say` stores one attribute, and returns `false` if its type is unknown.
 ///
 /// # Errors
 ///
-/// A [`Refusal`] for bytes that are no attributes, for an unknown type, and what `say` refuses.
+/// A [`Refusal`] for bytes that are not attributes, for an unknown type, and any refusal by `say`.
 pub fn each(
     payload: &[u8],
     mut say: impl FnMut(u16, &[u8]) -> Result<bool, Refusal>,
@@ -193,11 +192,11 @@ pub fn read_u64(attr: u16, payload: &[u8]) -> Result<u64, Refusal> {
     exactly(attr, payload).map(u64::from_ne_bytes)
 }
 
-/// Stores what `attr` says, which may be said once.
+/// Stores the value of `attr`, which may be given only once.
 ///
 /// # Errors
 ///
-/// A [`Refusal`] that names `attr` if `slot` is taken.
+/// A [`Refusal`] that names `attr` if `slot` is occupied.
 pub fn say_once<T>(slot: &mut Option<T>, attr: u16, value: T) -> Result<(), Refusal> {
     if slot.is_some() {
         return Err(Refusal::invalid_attr(c"Attribute given twice", attr));
@@ -206,10 +205,10 @@ pub fn say_once<T>(slot: &mut Option<T>, attr: u16, value: T) -> Result<(), Refu
     Ok(())
 }
 
-/// Writes the fields of a fixed structure one after the other, in host byte order.
+/// Writes the fields of a fixed structure in sequence, in host byte order.
 ///
-/// A field that does not fit is left out: with the sizes of this crate, which its tests check,
-/// that cannot be, and a statistic that is 0 is better than a kernel that stops.
+/// A field that does not fit is omitted. With the sizes of this crate, which its tests check, this
+/// cannot happen; and a statistic of 0 is better than a kernel that stops.
 pub(crate) struct FieldWriter<'a> {
     rest: &'a mut [u8],
 }
@@ -235,7 +234,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// Reads what a [`FieldWriter`] wrote; `None` once the bytes are used up.
+/// Reads the output of a [`FieldWriter`]; `None` once the bytes are used up.
 pub(crate) struct FieldReader<'a> {
     rest: &'a [u8],
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a packet takes of its link, and what may be said of one.
+//! The bytes that a packet occupies on its link, and the limits of a link's options.
 
 /// The lowest rate in bytes per second: 1 kbit/s.
 pub const MIN_RATE: u64 = 125;
@@ -10,8 +10,8 @@ pub const MAX_OVERHEAD: u32 = 1_000;
 /// The largest minimum packet unit in bytes.
 pub const MAX_MPU: u32 = 2_000;
 
-/// What a packet of `len` bytes in `segments` frames (at least one) occupies, in bytes: `overhead`
-/// is added to each frame, which counts for `mpu` at least, that included.
+/// The bytes that a packet of `len` bytes in `segments` frames (at least one) occupies. `overhead`
+/// is added to each frame, and each frame, overhead included, counts for at least `mpu`.
 #[inline]
 pub fn bytes(len: u32, segments: u32, overhead: u32, mpu: u32) -> u64 {
     let segments = u64::from(segments.max(1));

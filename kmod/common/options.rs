@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What a qdisc is told, written once: a row for each option.
+//! A qdisc's options, written once: a row for each option.
 //!
-//! [`options!`](crate::options) makes of a table the request ([`Row`]s and a structure with what is
-//! said), its reading, writing and checking; and of the same rows the configuration (a request with
-//! its gaps filled), its change, dump and reading of a dump. `tc`'s plugin and the weaver of
-//! fabrics read words and print by the rows, and have nothing of any one qdisc.
+//! [`options!`](crate::options) generates code from a table: the request ([`Row`]s and a structure
+//! with the given values), with its reading, writing and checking; and from the same rows the
+//! configuration (a request with its gaps filled), its change, its dump and the reading of a dump.
+//! `tc`'s plugin and the fabric weaver read words and print by the rows, and contain nothing
+//! specific to one qdisc.
 //!
 //! The format on the wire is that of [`nla`](super::nla): attributes nested in `TCA_OPTIONS`, one
 //! for each row.
@@ -13,11 +14,10 @@
 use super::nla::{self, NoRoom, Refusal, Sink};
 use core::ffi::CStr;
 
-/// Type of an attribute without content that aligns the next one's payload to 8 bytes. It says
-/// nothing.
+/// Type of an attribute without content or meaning that aligns the next one's payload to 8 bytes.
 pub const PAD: u16 = 15;
 
-/// An option, for whoever reads its words or prints it.
+/// An option, for code that reads its words or prints it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Type of its attribute.
@@ -25,23 +25,23 @@ pub struct Row {
     /// Its name: the word on the command line, unless the unit has words of its own, and the key in
     /// JSON.
     pub name: &'static str,
-    /// What its value is.
+    /// The unit of its value.
     pub unit: Unit,
-    /// Bytes of its payload, or of one of several in it.
+    /// Bytes of its payload, or of one of the values in it.
     pub width: usize,
-    /// What stands for its value in a usage, such as `PACKETS`.
+    /// The placeholder for its value in a usage line, such as `PACKETS`.
     pub metavariable: &'static str,
-    /// What is said to be expected, where a value is none.
+    /// The expected value, as an error message names it.
     pub expected: &'static str,
-    /// Whether a usage shows it as needed.
+    /// Whether a usage line shows it as required.
     pub needed: bool,
-    /// Whether it has a range: then more than its payload holds is refused as being out of that.
+    /// Whether it has a range: a value too large for its payload is then refused as out of range.
     pub ranged: bool,
     /// The value that is not printed as text, if there is one.
     pub silent: Option<u64>,
 }
 
-/// What a value is, hence how it is read and printed.
+/// The unit of a value, which determines how it is read and printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number.
@@ -60,7 +60,7 @@ pub enum Unit {
     Time,
     /// Nanoseconds, or a word for a value.
     TimeOr(&'static str, u64),
-    /// So many parts are one: `8`, `1/2`; or the word for none.
+    /// A number of parts that make one: `8`, `1/2`; or the word for none.
     Parts(u32, &'static str),
     /// Hundredths, with or without `%`.
     Percent,
@@ -68,19 +68,19 @@ pub enum Unit {
     Address,
     /// Its words, by value from 0 on.
     Choice(&'static [&'static str]),
-    /// A truth: the word for it, and the one for the contrary. They are given without a value.
+    /// A boolean: the word for true, and the word for false. They are given without a value.
     Switch(&'static str, &'static str),
-    /// Devices, by their indices, at most so many, each given by the option anew; the word for
-    /// none; and the sentence for too many.
+    /// Devices, by their indices: the most devices, each given by a further use of the option; the
+    /// word for none; and the sentence for too many.
     Devices(usize, &'static str, &'static CStr),
 }
 
-/// A type that an option's value has.
+/// A type of an option's value.
 pub trait Field: Copy + Sized {
-    /// Bytes of the payload, or of one of several in it.
+    /// Bytes of the payload, or of one of the values in it.
     const WIDTH: usize;
 
-    /// Reads the payload; `sentence` is for a value that is none of its type's.
+    /// Reads the payload; `sentence` is for a value that its type does not have.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Field for bool {
     }
 }
 
-/// Makes an enumeration without content a [`Field`]: its values are the variants', in their order
-/// from 0 on.
+/// Makes an enumeration without content a [`Field`]: the variants' values count from 0, in their
+/// order.
 #[macro_export]
 macro_rules! choice {
     ($type:ident { $($variant:ident),+ $(,)? }) => {
@@ -161,7 +161,7 @@ macro_rules! choice {
     };
 }
 
-/// Refuses a value that is said and is not between `least` and `most`, both included, unless it is
+/// Refuses a given value that is not between `least` and `most`, both included, unless it is
 /// `besides`.
 ///
 /// # Errors
@@ -182,14 +182,14 @@ pub fn within<T: PartialOrd + Copy>(
     }
 }
 
-/// All that a qdisc is told, as [`options!`](crate::options) makes it.
+/// A qdisc's complete configuration, as [`options!`](crate::options) makes it.
 pub trait Configuration: Copy {
-    /// What a new qdisc of a request, the payload of `TCA_OPTIONS`, is told, or one that is
-    /// `current` and is changed by it.
+    /// The configuration of a new qdisc from a request, the payload of `TCA_OPTIONS`; or, with
+    /// `current`, that of a qdisc changed by the request.
     ///
     /// # Errors
     ///
-    /// Whatever is refused, with the sentence for the user.
+    /// Any refusal, with the sentence for the user.
     fn requested(current: Option<Self>, payload: &[u8]) -> Result<Self, Refusal>;
 
     /// Dumps the configuration, every attribute of it.
@@ -201,17 +201,17 @@ pub trait Configuration: Copy {
 
     /// Reads a dump.
     ///
-    /// Attributes of a newer kernel module are passed over, and no range is checked: what the
-    /// kernel has, it may have.
+    /// Attributes of a newer kernel module are skipped, and no range is checked: the kernel's
+    /// values are valid.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] for bytes that are no attributes, and for a known attribute that is missing,
+    /// A [`Refusal`] for bytes that are not attributes, and for a known attribute that is missing,
     /// malformed or given twice.
     fn parse(payload: &[u8]) -> Result<Self, Refusal>;
 }
 
-/// What a dump lacks.
+/// A dump without a required attribute.
 pub const LACKS: Refusal = Refusal::invalid(c"The dump lacks an attribute");
 
 /// A qdisc's options: see the module's head, and any mechanism's `options.rs` for an example.
@@ -226,8 +226,8 @@ pub const LACKS: Refusal = Refusal::invalid(c"The dump lacks an attribute");
 ///     default |said| value;
 /// ```
 ///
-/// A default may depend on what is `said`, the request. A row that `is optional` has none: the
-/// configuration may lack it, too. All of the second half, and the flags, can be left out.
+/// A default may depend on `said`, the request. A row that `is optional` has none: the
+/// configuration may also lack it. The second half and the flags are optional.
 #[macro_export]
 macro_rules! options {
     (
@@ -248,7 +248,7 @@ macro_rules! options {
             pub use $crate::common::options::PAD;
         }
 
-        /// The options, for whoever reads their words or prints them.
+        /// The options, for code that reads their words or prints them.
         pub const ROWS: &[$crate::common::options::Row] = &[
             $( $crate::common::options::Row {
                 attr: $attr,
@@ -263,7 +263,7 @@ macro_rules! options {
             }, )*
         ];
 
-        /// What a request says; `None` is not said.
+        /// The values in a request; `None` is not given.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Options {
             $( $(#[$doc])* pub $field: Option<$type>, )*
@@ -274,8 +274,8 @@ macro_rules! options {
             ///
             /// # Errors
             ///
-            /// A `Refusal` for bytes that are no attributes, an unknown attribute, one of the wrong
-            /// size or given twice, and whatever [`check`](Self::check) refuses.
+            /// A `Refusal` for bytes that are not attributes, an unknown attribute, one of the
+            /// wrong size or given twice, and any refusal by [`check`](Self::check).
             pub fn parse(payload: &[u8]) -> Result<Self, $crate::common::nla::Refusal> {
                 let mut options = Self::default();
                 $crate::common::nla::each(payload, |attr, value| options.say(attr, value))?;
@@ -283,7 +283,7 @@ macro_rules! options {
                 Ok(options)
             }
 
-            /// Takes in one attribute; `false` if its type is unknown.
+            /// Stores one attribute; `false` if its type is unknown.
             fn say(&mut self, attr: u16, value: &[u8]) -> Result<bool, $crate::common::nla::Refusal> {
                 match attr {
                     $( attr::$NAME => {
@@ -291,14 +291,14 @@ macro_rules! options {
                         let value = $crate::common::options::Field::read(attr, value, sentence)?;
                         $crate::common::nla::say_once(&mut self.$field, attr, value)?;
                     } )*
-                    // Only what has 8 bytes is ever aligned to them.
+                    // Only 8-byte payloads are ever aligned to 8 bytes.
                     attr::PAD if ROWS.iter().any(|row| row.width == 8) => {}
                     _ => return Ok(false),
                 }
                 Ok(true)
             }
 
-            /// Checks that each value that is said is in its range.
+            /// Checks that each given value is in its range.
             ///
             /// # Errors
             ///
@@ -310,7 +310,7 @@ macro_rules! options {
                 Ok(())
             }
 
-            /// Writes the request: what is said, and nothing else.
+            /// Writes the request: the given values, and nothing else.
             ///
             /// # Errors
             ///
@@ -326,21 +326,22 @@ macro_rules! options {
             }
         }
 
-        /// All that the qdisc is told: a request with its gaps filled.
+        /// The qdisc's configuration: a request with its gaps filled.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Config {
             $( $(#[$doc])* pub $field: $crate::options!(@type $type $(, $flag)?), )*
         }
 
         impl Config {
-            /// A request with its gaps filled by what is the default.
+            /// A request with its gaps filled by the defaults.
             fn filled(options: &Options) -> Self {
                 Self { $(
                     $field: $crate::options!(@fill options $field $(|$said| $default)? $(, $flag)?),
                 )* }
             }
 
-            /// This configuration after a request; what is not said stays. Nothing is checked.
+            /// This configuration after a request; options that are not given stay. Nothing is
+            /// checked.
             fn changed(self, options: &Options) -> Self {
                 Self { $( $field: $crate::options!(@change self options $field $($flag)?), )* }
             }
@@ -423,8 +424,8 @@ macro_rules! options {
     };
 }
 
-/// `Config::new` and `Config::updated` where each option is checked by itself alone, and each can
-/// be changed. Others say in their own what does not go together, or stays.
+/// `Config::new` and `Config::updated` for options that are each checked independently and can all
+/// be changed. Other mechanisms write their own, which refuse combinations or changes.
 #[macro_export]
 macro_rules! independent_options {
     () => {
@@ -433,17 +434,17 @@ macro_rules! independent_options {
             ///
             /// # Errors
             ///
-            /// What [`Options::check`] refuses.
+            /// Refusals by [`Options::check`].
             pub fn new(options: &Options) -> Result<Self, $crate::common::nla::Refusal> {
                 options.check()?;
                 Ok(Self::filled(options))
             }
 
-            /// The configuration after a `change`: what the request does not say stays.
+            /// The configuration after a `change`: options that are not in the request stay.
             ///
             /// # Errors
             ///
-            /// What [`Options::check`] refuses.
+            /// Refusals by [`Options::check`].
             pub fn updated(self, options: &Options) -> Result<Self, $crate::common::nla::Refusal> {
                 options.check()?;
                 Ok(self.changed(options))

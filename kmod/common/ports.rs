@@ -2,18 +2,18 @@
 //! The ports of one switch, found by their devices.
 //!
 //! A port is a network device, known by its index. It belongs to the switch as long as it has a
-//! **member**: a queueing discipline, or several where a device has several. A port whose last
-//! member has left stays, with its state, until it is [removed](Ports::remove): packets inside the
-//! switch may still know its number, and were a member to join again meanwhile, it would be right.
+//! **member**: a queueing discipline, or several if a device has several. A port whose last member
+//! has left stays, with its state, until it is [removed](Ports::remove): packets inside the switch
+//! may still refer to its number, which stays correct if a member joins again meanwhile.
 //!
-//! What is in the state of a port is the mechanism's. Places for ports are reserved before the lock
-//! is taken, and more of them by moving to a [larger list](Ports::grow).
+//! The mechanism defines the state of a port. Places for ports are reserved before the lock is
+//! taken; moving to a [larger list](Ports::grow) adds more.
 //!
 //! # Cost
 //!
-//! Finding a port takes constant time: a hash table that is at most half full. A port in it is
-//! known by a number that stays the same as long as the port is there. Whatever changes which ports
-//! there are is linear in their number.
+//! Finding a port takes constant time: a hash table that is at most half full. A port's number does
+//! not change as long as the port exists. Operations that add or remove ports are linear in their
+//! number.
 
 use super::store::Store;
 
@@ -30,14 +30,14 @@ const GOLDEN: u32 = 0x9E37_79B9;
 pub struct Port<T> {
     /// The device's index; 0: no port.
     device: u32,
-    /// 0: only its state is left of it.
+    /// 0: only its state remains.
     members: u16,
-    /// What the mechanism keeps of it.
+    /// The mechanism's state of it.
     pub state: T,
 }
 
 impl<T> Port<T> {
-    /// The device's index; 0 where there is no port.
+    /// The device's index; 0 if there is no port.
     #[inline]
     pub fn device(&self) -> u32 {
         self.device
@@ -49,7 +49,7 @@ impl<T> Port<T> {
         self.members
     }
 
-    /// Whether this is a place for a port, and none is there.
+    /// Whether this is a place without a port.
     #[inline]
     pub fn is_vacant(&self) -> bool {
         self.device == 0
@@ -66,7 +66,7 @@ pub struct Ports<S: Store, T> {
 }
 
 impl<S: Store, T> Ports<S, T> {
-    /// Places for `places` ports, at most [`MAX_PORTS`], each with what `vacant` makes.
+    /// Places for `places` ports, at most [`MAX_PORTS`], each with a state from `vacant`.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl<S: Store, T> Ports<S, T> {
         })
     }
 
-    /// How many places there are, with a port or without: their numbers are below this one.
+    /// The number of places, with a port or without: ports' numbers are below it.
     pub fn places(&self) -> u16 {
         self.ports.len() as u16
     }
@@ -113,13 +113,13 @@ impl<S: Store, T> Ports<S, T> {
         self.ports.iter_mut()
     }
 
-    /// What is at a place.
+    /// The port or place with this number.
     #[inline(always)]
     pub fn get(&self, number: u16) -> Option<&Port<T>> {
         self.ports.get(usize::from(number))
     }
 
-    /// What is at a place.
+    /// The port or place with this number.
     #[inline(always)]
     pub fn get_mut(&mut self, number: u16) -> Option<&mut Port<T>> {
         self.ports.get_mut(usize::from(number))
@@ -129,7 +129,7 @@ impl<S: Store, T> Ports<S, T> {
     #[inline]
     pub fn find(&self, device: u32) -> Option<u16> {
         let start = self.start(device);
-        // From there to the end, and around.
+        // From there to the end, then from the beginning.
         let (before, after) = self.table.split_at_checked(start)?;
         for &number in after.iter().chain(before) {
             if self.get(number)?.device == device {
@@ -139,14 +139,14 @@ impl<S: Store, T> Ports<S, T> {
         None
     }
 
-    /// The number of a device's port, if that has a member.
+    /// The number of a device's port, if it has a member.
     #[inline]
     pub fn find_member(&self, device: u32) -> Option<u16> {
         let number = self.find(device)?;
         (self.get(number)?.members != 0).then_some(number)
     }
 
-    /// How many places there should be before a port is added; `None` if one is free.
+    /// The number of places that are needed before a port is added; `None` if one is free.
     pub fn wanted_places(&self) -> Option<u16> {
         if self.iter().any(|(_, port)| port.is_vacant()) {
             return None;
@@ -154,8 +154,8 @@ impl<S: Store, T> Ports<S, T> {
         Some(self.places().saturating_mul(2).clamp(2, MAX_PORTS))
     }
 
-    /// Moves to a larger list, in which no port is; returns the one left behind, for its memory to
-    /// be freed. Ports keep their numbers.
+    /// Moves to a larger list without ports; returns the old one, for its memory to be freed. Ports
+    /// keep their numbers.
     pub fn grow(&mut self, mut larger: Self) -> Self {
         for (new, old) in larger.ports.iter_mut().zip(self.ports.iter_mut()) {
             core::mem::swap(new, old);
@@ -164,11 +164,12 @@ impl<S: Store, T> Ports<S, T> {
         core::mem::replace(self, larger)
     }
 
-    /// Adds a member to the port of `device`, an index that is not 0, and a port if it has none;
-    /// its number. `None`: there is no free place, see [`wanted_places`](Self::wanted_places), or
-    /// the port has 65,535 members.
+    /// Adds a member to the port of `device`, an index that is not 0, and creates the port if there
+    /// is none; returns its number. `None` if there is no free place, see
+    /// [`wanted_places`](Self::wanted_places), or the port has 65,535 members.
     ///
-    /// The state of a new port is what is at its place: what was made there, or left behind.
+    /// The state of a new port is the state at its place: the initial one, or that of an earlier
+    /// port.
     pub fn join(&mut self, device: u32) -> Option<u16> {
         if device == 0 {
             return None;
@@ -186,7 +187,7 @@ impl<S: Store, T> Ports<S, T> {
         Some(number)
     }
 
-    /// Takes a member of a port away. Whether it was the last: then the port may be
+    /// Removes a member from a port. Returns whether it was the last: then the port may be
     /// [removed](Self::remove).
     pub fn leave(&mut self, number: u16) -> bool {
         let Some(port) = self.get_mut(number) else {
@@ -198,7 +199,7 @@ impl<S: Store, T> Ports<S, T> {
     }
 
     /// Removes a port, unless it has members: its place is free, and the state stays there for the
-    /// next one.
+    /// next port.
     pub fn remove(&mut self, number: u16) {
         if let Some(port) = self.get_mut(number).filter(|port| port.members == 0) {
             port.device = 0;
@@ -206,13 +207,13 @@ impl<S: Store, T> Ports<S, T> {
         }
     }
 
-    /// Where in the table the search for a device begins.
+    /// Where the search for a device begins in the table.
     #[inline(always)]
     fn start(&self, device: u32) -> usize {
         device.wrapping_mul(GOLDEN).wrapping_shr(self.shift) as usize
     }
 
-    /// Puts all ports into the table anew.
+    /// Rebuilds the table of all ports.
     fn index(&mut self) {
         for slot in self.table.iter_mut() {
             *slot = NONE;

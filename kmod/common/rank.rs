@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The rank of a packet: what a policy makes of where in its flow the packet is.
+//! The rank of a packet, which a policy computes from the packet's position in its flow.
 //!
 //! "… each packet carry a single number in its header that encodes its priority" (M. Alizadeh et
 //! al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §1). Lower is more
 //! urgent.
 //!
-//! Where a packet is in its flow is a number of bytes: those of the flow before the packet's first.
-//! It is negative for bytes that the flow before on the same socket has left, which ends where this
-//! one begins. A packet that is sent again is where it was the first time.
+//! A packet's position in its flow is the number of the flow's bytes before the packet's first
+//! byte. It is negative for the last bytes of an earlier flow on the same socket, which ends where
+//! this flow begins. A retransmitted packet keeps its position.
 //!
-//! All of this is also compiled for eBPF: no loop, no division but by constants, and what is costly
-//! to learn is a function, called if it matters.
+//! This file is also compiled for eBPF: it has no loops and divides only by constants, and values
+//! that are costly to obtain are functions, called only when needed.
 
 crate::named! {
     /// How a host ranks a packet.
     Policy {
-        /// Bytes of the flow that were not sent before this packet: "the priority is set to be the
-        /// remaining flow size", so that "packets that are transmitted earlier have lower priority
-        /// than packets that are transmitted later (because they have relatively higher remaining
-        /// flow sizes in their priority fields)" (section 4.1).
+        /// The flow's bytes not sent before this packet: "the priority is set to be the remaining
+        /// flow size", so that "packets that are transmitted earlier have lower priority than
+        /// packets that are transmitted later (because they have relatively higher remaining flow
+        /// sizes in their priority fields)" (section 4.1).
         ///
-        /// A packet's bytes alone decide, also when they are sent again. The other reading, the
-        /// size less what was acknowledged, gives the packets of one window one and the same rank,
-        /// which contradicts the sentence above. The two agree on what matters after a loss: the
-        /// first packet that is missing begins where the acknowledged bytes end.
+        /// Only a packet's position decides, even for a retransmission. The other reading, the size
+        /// minus the acknowledged bytes, gives all packets of one window the same rank, which
+        /// contradicts the sentence above. After a loss the two agree where it matters: the first
+        /// missing packet begins where the acknowledged bytes end.
         Remaining = 0 "remaining",
         /// The flow's size: "using absolute flow size as the priority instead of remaining flow
         /// size", which makes starvation prevention unnecessary (section 4.1).
         Size = 1 "size",
-        /// Bytes of the flow that were sent before this packet, for unknown sizes: least attained
-        /// service.
+        /// The flow's bytes sent before this packet, for unknown sizes: least attained service.
         Sent = 2 "sent",
         /// Time to the flow's deadline in µs when the packet is sent, at most 2^31 − 1; 0 once it
-        /// has passed. Flows without one come after all that have one, by their remaining size.
+        /// has passed. Flows without a deadline come after all flows with one, by their remaining
+        /// size.
         Deadline = 3 "deadline",
-        /// The flow's class; of a flow without one, the same number for all.
+        /// The flow's class; flows without a class all have the same number.
         Fixed = 4 "fixed",
     }
 }
 
 crate::named! {
-    /// How a packet is ranked whose flow did not say its size, or exceeds it.
+    /// The rank of a packet whose flow did not declare its size, or exceeds it.
     Fallback {
         /// As policy `sent`.
         Sent = 0 "sent",
-        /// Bytes from this packet's first to the last that the application has written: what waits
-        /// in a TCP socket. Of other sockets, as `sent`.
+        /// Bytes from this packet's first byte to the last one that the application has written:
+        /// the data waiting in a TCP socket. For other sockets, as `sent`.
         Queued = 1 "queued",
     }
 }
@@ -53,36 +53,36 @@ crate::named! {
 /// Under [`Policy::Deadline`]: flows with a deadline rank below, those without from here on.
 pub const NO_DEADLINE: u32 = 1 << 31;
 
-/// How packets are ranked.
+/// The rules for ranking packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// By what.
+    /// The policy.
     pub policy: Policy,
-    /// By what, where the flow does not say its size.
+    /// The fallback, for flows that do not declare their size.
     pub fallback: Fallback,
     /// The rank under [`Policy::Fixed`] of flows without a class.
     pub fixed: u32,
 }
 
-/// What a flow's application has said of it.
+/// The flow's properties as its application declared them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Bytes; 0: unknown.
+    /// Bytes; 0 if unknown.
     pub size: u64,
-    /// ns of the clock that [`rank`] is told; 0: none.
+    /// In ns of the clock passed to [`rank`]; 0 if there is none.
     pub deadline: u64,
-    /// Its class; 0: none.
+    /// Its class; 0 if there is none.
     pub class: u32,
 }
 
-/// By what a packet was ranked.
+/// The basis of a packet's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The policy.
     Policy,
-    /// The fallback, as the flow's size is not known.
+    /// The fallback, because the flow's size is not known.
     Fallback,
-    /// The fallback, as the packet is beyond the size that the flow had said.
+    /// The fallback, because the packet is beyond the flow's declared size.
     Beyond,
 }
 
@@ -91,14 +91,14 @@ pub enum Basis {
 pub struct Ranked {
     /// Lower is more urgent.
     pub rank: u32,
-    /// By what.
+    /// Its basis.
     pub basis: Basis,
 }
 
-/// Ranks a packet before which `sent` bytes of its flow are.
+/// Ranks a packet that has `sent` bytes of its flow before it.
 ///
-/// `now`: ns. `queued`: bytes from the packet's first to the last that the application has written,
-/// if that can be known. Ranks end at 2^32 − 1: what is more is equal.
+/// `now`: ns. `queued`: bytes from the packet's first byte to the last one that the application has
+/// written, if known. Ranks saturate at 2^32 − 1.
 #[inline(always)]
 pub fn rank(
     rules: Rules,
@@ -132,22 +132,22 @@ pub fn rank(
 
 const LAST_DEADLINE: u64 = NO_DEADLINE as u64 - 1;
 
-/// Where a sequence number is in a TCP socket's stream: `acked` bytes are acknowledged, and
-/// `first_unacked` is the number of the byte after them.
+/// The position of a sequence number in a TCP socket's stream: `acked` bytes are acknowledged, and
+/// `first_unacked` is the sequence number of the next byte.
 #[inline(always)]
 pub const fn stream_offset(acked: u64, first_unacked: u32, sequence: u32) -> u64 {
     let distance = sequence.wrapping_sub(first_unacked) as i32;
     acked.wrapping_add_signed(distance as i64)
 }
 
-/// Bytes of a flow that begins at `base` before an `offset` of the same stream: negative for those
-/// of the flow before.
+/// Bytes between the `base`, where a flow begins, and an `offset` of the same stream: negative for
+/// bytes of the flow before it.
 #[inline(always)]
 pub const fn before(base: u64, offset: u64) -> i64 {
     offset.wrapping_sub(base) as i64
 }
 
-/// By the size, where the packet is within it; how far beyond it is else tells `fallback`.
+/// Ranks by the size if the packet is within it; otherwise `fallback` gets the distance beyond it.
 #[inline(always)]
 fn by_size(
     size: u64,
@@ -165,8 +165,8 @@ fn by_size(
     }
 }
 
-/// What remains of a flow of `size` bytes before which `sent` are; of the flow before it on the
-/// same socket, what remained of that.
+/// The remainder of a flow of `size` bytes after `sent` of them; for the flow before it on the same
+/// socket, the remainder of that flow.
 #[inline(always)]
 fn remaining(size: u64, sent: i64) -> u64 {
     if sent < 0 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Packets in order of their rank: the first, the last and any one in constant time.
+//! Packets in order of their rank, with access to the first, the last and any packet in constant
+//! time.
 //!
 //! # Vocabulary
 //!
 //! - **rank**: a `u32`; the lowest is first.
-//! - **slot**: where the user of the trie keeps one packet, an index into an array of its own. The
-//!   trie stores nothing per packet but what it asks the user to embed there, its [`RankLinks`].
+//! - **slot**: where the user of the trie keeps one packet, an index into the user's own array. The
+//!   trie's only data per packet is the [`RankLinks`] that the user embeds there.
 //! - **ring**: all packets of one rank in order of arrival, doubly linked in a circle, so that the
 //!   earliest one (**first**) gives the latest one (its `prev`).
 //! - **node**: an array of 32 children, each a node or a ring.
@@ -13,7 +14,7 @@
 //! # Structure
 //!
 //! A radix trie over the ranks, five bits (a **digit**) per level, with path compression: a node
-//! exists only where queued ranks differ, so that few ranks, or close ones, make a flat trie.
+//! exists only where queued ranks differ, so few or similar ranks make a flat trie.
 //!
 //! ```text
 //!  ranks 0x00007, 0x00007 (again), 0x00012, 0x80001          digits of 0x80001: 16.0.0.1
@@ -25,24 +26,24 @@
 //!           └ 16 ─▶ ring 0x80001
 //! ```
 //!
-//! A node keeps two bitmaps, of the children it has and of those that are rings. The lowest set bit
-//! leads to the first rank, the highest to the last: one instruction per level. Rings keep equal
-//! ranks in order of arrival, so there is no sequence number to compare, or to wrap around.
+//! A node keeps two bitmaps: of its children, and of the children that are rings. The lowest set
+//! bit leads to the first rank, the highest to the last: one instruction per level. Rings keep
+//! equal ranks in order of arrival, so there are no sequence numbers to compare or to wrap.
 //!
 //! # Invariants
 //!
 //! - A node's `shift` is a multiple of five, below its parent's. All ranks below a node agree with
 //!   its `prefix` in all bits above its digit; `prefix` is 0 in the digit and below.
 //! - A node other than the root has at least two children: at most `capacity` nodes in all.
-//! - The **root** is special to save work where the queue is short. Alone, a ring needs no node.
-//!   And a root node stays when one child remains, until the last one leaves: a queue that goes
-//!   back and forth between few packets and fewer would else make and undo a node each time. Where
-//!   a rank arrives that such a root cannot hold, it is widened in place.
+//! - The **root** is special, to save work if the queue is short. A single ring needs no node. And
+//!   a root node stays when one child remains, until the last one leaves: otherwise a queue that
+//!   alternates between one rank and several would create and remove a node each time. If a rank
+//!   arrives that such a root cannot hold, the root is widened in place.
 //!
 //! # Cost
 //!
 //! At most 7 levels (32 bits / 5) for every operation, whatever the number of packets; about
-//! log32(n) for n random ranks, which is 3 at 10,000 packets. A binary heap has 13 levels then, and
+//! log32(n) for n random ranks, which is 3 at 10,000 packets. A binary heap then has 13 levels, and
 //! moves an entry and updates its position at each. One node of 80 bytes is reserved per packet.
 //!
 //! The tree of comparators of the paper has the same purpose (pFabric, SIGCOMM 2013, §4.1).
@@ -52,18 +53,18 @@ use super::store::Store;
 
 /// Bits of a rank that one node decides on.
 ///
-/// Measured with 4, 5 and 6: 4 makes more levels, 6 bigger nodes (152 bytes) for nearly the same
-/// number of instructions.
+/// Measured with 4, 5 and 6: 4 makes more levels, 6 makes larger nodes (152 bytes) for nearly the
+/// same number of instructions.
 const DIGIT_BITS: u32 = 5;
 const FANOUT: usize = 1 << DIGIT_BITS;
 
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// What hangs at one place of the trie: a node or a ring.
+/// A child in the trie: a node or a ring.
 ///
-/// The index of a node or of the ring's first packet, and in bit 16 which of both. All bits set:
-/// nothing; taken for a node or for a packet, it is one that does not exist.
+/// It holds the index of a node or of the ring's first packet, and in bit 16 which of the two it
+/// is. All bits set means nothing; read as a node or as a packet, that index does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link(u32);
 
@@ -76,7 +77,7 @@ impl Link {
         Self(Self::RING | first as u32)
     }
 
-    /// The link to the child `index`, which is a ring or not.
+    /// The link to the child `index`, a ring if `ring` is set.
     #[inline(always)]
     fn child(index: u16, ring: bool) -> Self {
         if ring {
@@ -92,20 +93,20 @@ impl Link {
         self.0 & Self::RING != 0
     }
 
-    /// The ring's first packet; an index that does not exist where there is nothing.
+    /// The ring's first packet; an index that does not exist if there is nothing.
     #[inline(always)]
     fn first(self) -> u32 {
         self.0 ^ Self::RING
     }
 
-    /// The node or the ring's first packet.
+    /// The index of the node, or of the ring's first packet.
     #[inline(always)]
     fn index(self) -> u16 {
         self.0 as u16
     }
 }
 
-/// What a slot keeps for the trie.
+/// The trie's data in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RankLinks {
     rank: u32,
@@ -129,11 +130,11 @@ impl RankLinks {
     }
 }
 
-/// Where in the trie the packets of one rank are. Good until the trie changes.
+/// The place in the trie of the packets of one rank. Valid until the trie changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     first: u16,
-    /// The node above the ring; [`NONE`] where the ring is the root.
+    /// The node above the ring; [`NONE`] if the ring is the root.
     parent: u32,
 }
 
@@ -148,19 +149,19 @@ impl Place {
 /// See the head of this file.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Which children there are.
+    /// The children that exist.
     present: u32,
-    /// Which of them are rings.
+    /// The children that are rings.
     rings: u32,
     prefix: u32,
     shift: u16,
-    /// The node above; of the root, whatever it was before.
+    /// The node above; meaningless for the root.
     parent: u16,
     children: [u16; FANOUT],
 }
 
 impl Node {
-    /// Which child holds `rank`; [`FANOUT`] or more where the rank does not belong below this node.
+    /// The child that holds `rank`; [`FANOUT`] or more if the rank does not belong below this node.
     #[inline(always)]
     fn digit(&self, rank: u32) -> u32 {
         (self.prefix ^ rank).wrapping_shr(self.shift.into())
@@ -173,7 +174,7 @@ impl Node {
         Some(Link::child(*self.children.get(digit as usize)?, ring))
     }
 
-    /// The child, where it has only one.
+    /// The child, if there is only one.
     #[inline(always)]
     fn only_child(&self) -> Option<Link> {
         if self.present & self.present.wrapping_sub(1) != 0 {
@@ -226,7 +227,7 @@ impl<S: Store> RankTrie<S> {
 
     /// Inserts `slot` as the latest packet of `rank`.
     ///
-    /// What it returns is to be stored in the slot before the next call.
+    /// Store the result in the slot before the next call.
     #[inline(always)]
     pub fn insert<T: AsMut<RankLinks>>(
         &mut self,
@@ -289,8 +290,8 @@ impl<S: Store> RankTrie<S> {
             link = Link::child(*child, has(node.rings, digit));
         };
 
-        // `link` is where the rank leaves the trie: a node goes between it and `parent`. The root
-        // is that node where all it has is `link`.
+        // The rank leaves the trie at `link`: a node goes between it and `parent`. The root is that
+        // node if `link` is its only child.
         let Some(index) = widen.or_else(|| self.pool.take()) else {
             return alone;
         };
@@ -331,7 +332,7 @@ impl<S: Store> RankTrie<S> {
     /// The lowest rank.
     #[inline]
     pub fn first(&self) -> Option<Place> {
-        // A node has a child. The bit, then without effect, tells the compiler so.
+        // A node has a child, so the bit has no effect, but it tells the compiler so.
         self.descend(|node| (node.present | 1 << 31).trailing_zeros())
     }
 
@@ -349,7 +350,7 @@ impl<S: Store> RankTrie<S> {
 
     /// The next lower rank than one that is in the trie.
     pub fn below(&self, rank: u32) -> Option<Place> {
-        // The last node on the way down that has something lower is where both part.
+        // The last node on the path with a lower child is where the two ranks part.
         let mut parting = None;
         let mut link = self.root;
         while !link.is_ring() {
@@ -373,7 +374,7 @@ impl<S: Store> RankTrie<S> {
         })
     }
 
-    /// Follows the digits that `digit` chooses down to a ring.
+    /// Descends to a ring, by the digits that `digit` chooses.
     #[inline(always)]
     fn descend(&self, digit: impl Fn(&Node) -> u32) -> Option<Place> {
         let mut link = self.root;
@@ -393,7 +394,7 @@ impl<S: Store> RankTrie<S> {
         })
     }
 
-    /// Takes out `slot`, which holds `links`. `place` is that of its rank.
+    /// Removes `slot`, which holds `links`. `place` is that of its rank.
     #[inline(always)]
     pub fn remove<T: AsMut<RankLinks>>(
         &mut self,
@@ -466,7 +467,7 @@ impl<S: Store> RankTrie<S> {
     ///
     /// # Errors
     ///
-    /// What does not hold, or the first error of `visit`.
+    /// The violated invariant, or the first error of `visit`.
     #[doc(hidden)]
     pub fn check<T: AsRef<RankLinks>>(
         &self,

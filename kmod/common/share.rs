@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How much of a switch's buffer a port may have.
+//! A port's share of a switch's buffer.
 //!
 //! A. K. Choudhury, E. L. Hahne: "Dynamic Queue Length Thresholds for Shared-Memory Packet
-//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998: a port may have α times what is free.
-//! A port that is stuck then has at most α / (1 + α) of the buffer, the next one as much of the
-//! rest, and so on: n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill up
-//! together. And a port that is alone in the switch cannot have all of it: with an α of 8, eight
-//! ninths.
+//! Switches", IEEE/ACM Transactions on Networking 6(2), 1998: a port may hold α times the free part
+//! of the buffer. A stuck port then has at most α / (1 + α) of the buffer, the next one as much of
+//! the rest, and so on: n of them leave 1 / (1 + α)^n to the others, or 1 / (1 + n α) if they fill
+//! up together. A port alone in the switch cannot have all of it: with an α of 8 it has at most
+//! eight ninths.
 //!
-//! As long as the switch has no more than α / (1 + α) of its buffer, every port has its share, for
-//! no port has more than the switch: so one comparison is all that this costs a packet until then.
+//! As long as the switch holds at most α / (1 + α) of its buffer, every port is within its share,
+//! because no port holds more than the switch. Until then a packet costs only one comparison.
 
 /// An α of 1: see [`Share`].
 pub const ALPHA_1: u32 = 128;
-/// No α: a port may have all that is free.
+/// No α: a port may take all that is free.
 pub const ALPHA_OFF: u32 = 0;
-/// The largest α that may be asked for: 128.
+/// The largest α that an option may set: 128.
 pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
 
 /// A port's share of the buffer.
@@ -23,13 +23,13 @@ pub const MAX_ALPHA: u32 = 128 * ALPHA_1;
 pub struct Share {
     buffer: u64,
     alpha: u32,
-    /// So many bytes in the switch, a packet that arrives included, concern nobody.
+    /// Up to this many bytes in the switch, including an arriving packet, no share is exceeded.
     plenty: u64,
 }
 
 impl Share {
     /// `buffer`: the most bytes of data in all ports of the switch. `alpha`: α in parts of
-    /// [`ALPHA_1`], as switches have it, in which it is a power of two; or [`ALPHA_OFF`].
+    /// [`ALPHA_1`], of which hardware switches support powers of two; or [`ALPHA_OFF`].
     pub const fn new(buffer: u64, alpha: u32) -> Self {
         let parts = (ALPHA_1 as u64).wrapping_add(alpha as u64);
         let share = buffer.saturating_mul(alpha as u64).checked_div(parts);
@@ -54,8 +54,8 @@ impl Share {
         self.alpha
     }
 
-    /// Whether a packet of `len` bytes may come to the `all` bytes of the switch, if its port then
-    /// has `bytes`.
+    /// Whether a packet of `len` bytes may join the `all` bytes of the switch, if its port then has
+    /// `bytes`.
     #[inline]
     pub fn admits(&self, all: u64, len: u32, bytes: u64) -> bool {
         all.saturating_add(len.into()) <= self.plenty || self.has_share(all, len, bytes)
@@ -68,7 +68,7 @@ impl Share {
         self.has_room(all, len) && (self.alpha == 0 || bytes <= most)
     }
 
-    /// Whether the switch has room for `len` bytes more.
+    /// Whether the switch has room for another `len` bytes.
     pub fn has_room(&self, all: u64, len: u32) -> bool {
         all.saturating_add(len.into()) <= self.buffer
     }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What a qdisc tells of itself, written once: a row for each figure, and the lines in which `tc`
-//! prints them.
+//! A qdisc's statistics, written once: a row for each figure, and the lines in which `tc` prints
+//! them.
 //!
-//! [`statistics!`](crate::statistics) makes of a table the structure that the module fills, its
-//! bytes (the payload of `TCA_STATS_APP`: no padding, host-endian, new figures at the end only),
-//! and the [`Figure`]s by which `tc`'s plugin prints them.
+//! [`statistics!`](crate::statistics) generates from a table the structure that the module fills,
+//! its bytes (the payload of `TCA_STATS_APP`: no padding, host-endian, new figures at the end
+//! only), and the [`Figure`]s by which `tc`'s plugin prints them.
 
 use super::nla::{FieldReader, FieldWriter};
 
-/// A statistic, for whoever prints it.
+/// A statistic, for code that prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Its field.
+    /// The name of its field.
     pub name: &'static str,
     /// Its key in JSON.
     pub key: &'static str,
-    /// Whether it only grows.
+    /// Whether it can decrease.
     pub sort: Sort,
-    /// How it is printed.
+    /// The unit in which it is printed.
     pub unit: Unit,
     /// Bytes of one value.
     pub width: usize,
@@ -26,18 +26,18 @@ pub struct Figure {
     pub values: usize,
 }
 
-/// Whether a figure can go down.
+/// Whether a figure can decrease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// What there is now.
+    /// The current value.
     Gauge,
-    /// What there ever was: it does not go down while the qdisc lives.
+    /// A total: it does not decrease while the qdisc exists.
     Counter,
-    /// The most there ever was.
+    /// The highest value so far.
     Highest,
 }
 
-/// How a figure is printed.
+/// The unit in which a figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A number.
@@ -47,22 +47,21 @@ pub enum Unit {
     /// Nanoseconds: `1.2ms`.
     Time,
     /// A histogram of times by powers of two: value 0 counts those of 0 ns, value `i` those with
-    /// `2^(i-1) <= ns < 2^i`, the last one all that are longer. Only what counted something is
-    /// printed.
+    /// `2^(i-1) <= ns < 2^i`, the last one all longer ones. Empty buckets are not printed.
     Times,
 }
 
-/// All that one set of statistics has.
+/// The contents of one set of statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// The first field, a `u32`, where several sets are told apart by it.
+    /// The first field, a `u32`, if it distinguishes several sets.
     pub tag: Option<u32>,
     /// The figures, in the order of their bytes.
     pub figures: &'static [Figure],
-    /// What is printed, a line each. `{name}` is a figure, in its unit; `{key=sum/count}` the mean
-    /// of two figures, in the first one's, and 0 if there are none; `{name?this|that}` is this if
-    /// the figure is not 0, that if it is; `{!name}` is nothing but in JSON. JSON has the figures
-    /// in the same order.
+    /// The printed lines. `{name}` is a figure, in its unit; `{key=sum/count}` the mean of two
+    /// figures, in the first one's unit, and 0 if the count is 0; `{name?this|that}` is this if the
+    /// figure is not 0, otherwise that; `{!name}` is in JSON only. JSON has the figures in the same
+    /// order.
     pub lines: &'static [&'static str],
 }
 
@@ -79,11 +78,11 @@ impl Table {
     }
 }
 
-/// A type that a figure has.
+/// A type of a figure.
 pub trait Value: Sized {
     /// Bytes of one value.
     const WIDTH: usize;
-    /// How many there are.
+    /// The number of values.
     const VALUES: usize;
 
     /// Encodes it.
@@ -93,21 +92,21 @@ pub trait Value: Sized {
     fn take(fields: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// Where figures are encoded.
+/// The destination of encoded figures.
 pub struct Writer<'a>(FieldWriter<'a>);
 
 impl<'a> Writer<'a> {
-    /// From the first byte on.
+    /// Writes from the first byte on.
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Self(FieldWriter::new(bytes))
     }
 }
 
-/// What figures are decoded from.
+/// The source of decoded figures.
 pub struct Reader<'a>(FieldReader<'a>);
 
 impl<'a> Reader<'a> {
-    /// From the first byte on.
+    /// Reads from the first byte on.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(FieldReader::new(bytes))
     }
@@ -158,8 +157,8 @@ impl<const N: usize> Value for [u64; N] {
 
 /// A set of statistics: see the module's head, and any mechanism's `stats.rs` for an example.
 ///
-/// A row is `/// What it is.` and `sort unit name: type`, then `as "key"` if its key in JSON is not
-/// its name.
+/// A row is `/// Description.` and `sort unit name: type`, then `as "key"` if its key in JSON is
+/// not its name.
 #[macro_export]
 macro_rules! statistics {
     (
@@ -182,7 +181,7 @@ macro_rules! statistics {
             $( /// The first field.
             pub const KIND: u32 = $tag; )?
 
-            /// The figures, for whoever prints them.
+            /// The figures, for code that prints them.
             pub const TABLE: $crate::common::statistics::Table = $crate::common::statistics::Table {
                 tag: $crate::statistics!(@option $($tag)?),
                 figures: &[$(
@@ -213,8 +212,8 @@ macro_rules! statistics {
                 bytes
             }
 
-            /// Decodes statistics, passing over the figures of a newer version; `None` if `bytes`
-            /// is shorter than [`SIZE`](Self::SIZE), or of another set.
+            /// Decodes statistics, skipping the figures of a newer version; `None` if `bytes` is
+            /// shorter than [`SIZE`](Self::SIZE), or of another set.
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let mut fields = $crate::common::statistics::Reader::new(bytes);
                 $( if <u32 as $crate::common::statistics::Value>::take(&mut fields)? != $tag {

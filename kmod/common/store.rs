@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Where the algorithms keep what they remember: memory as an argument.
+//! Memory for the algorithms' state, as an argument.
 //!
-//! An algorithm reserves everything in its constructor, through a [`Store`], and never again: the
-//! kernel hands in its fallible vectors, a host test `Vec`. So no fast path can allocate, no
+//! An algorithm reserves all its memory in its constructor, through a [`Store`], and none later:
+//! the kernel passes its fallible vectors, a host test `Vec`. So no fast path can allocate, no
 //! allocation can fail under a lock, and the files of this crate need neither `alloc` nor `unsafe`.
 
 use core::ops::{Deref, DerefMut};
@@ -12,20 +12,20 @@ pub trait Store {
     /// An owned array of `T`, dropped as a whole.
     type Of<T>: DerefMut<Target = [T]>;
 
-    /// A `T` that several own.
+    /// A `T` with several owners.
     type Shared<T: Send + Sync>: Deref<Target = T> + Clone;
 
-    /// Why memory could not be reserved.
+    /// The reason for a failed reservation.
     type Error;
 
     /// Reserves an array of exactly `n` elements, each made by `make`, in order.
     ///
     /// # Errors
     ///
-    /// No memory; nothing stays reserved then.
+    /// No memory; nothing is then reserved.
     fn allocate<T>(n: usize, make: impl FnMut() -> T) -> Result<Self::Of<T>, Self::Error>;
 
-    /// Reserves the memory of a value that several are to own.
+    /// Reserves the memory of a value with several owners.
     ///
     /// # Errors
     ///

@@ -10,10 +10,10 @@
 //! | 3    | reserved, 0                          | option length 4                    |
 //! | 4–7  | the word                             | the word                           |
 //!
-//! Both types are set aside for experiments ([RFC 4727], sections 3.2 and 3.4). A node that does
-//! not know them passes over them; the copied flag makes a router repeat the option in each
-//! fragment. The tag is the first option, or the extension header right after the IPv6 header.
-//! The word, in network byte order, has one of two layouts:
+//! Both types are set aside for experiments ([RFC 4727], sections 3.2 and 3.4). Nodes that do not
+//! know them skip them; the copied flag makes a router repeat the option in each fragment. The tag
+//! is the first option, or the extension header right after the IPv6 header. The word, in network
+//! byte order, has one of two layouts:
 //!
 //! | bits  | field, layout 0 | values                                                     |
 //! |-------|-----------------|------------------------------------------------------------|
@@ -27,8 +27,8 @@
 //! | 30–21 | upstream queue  | 256 to 1,023; those below are reserved                     |
 //! | 20–0  | rank code       | 0 to 1,835,007; those above are reserved                   |
 //!
-//! A rank is 32 bits wide and IPv6 leaves the word 23 of them, or 21. What matters of a rank is its
-//! order, so the code is a logarithmic one that keeps it: in layout 0, below 2^22 it is the rank
+//! A rank is 32 bits wide, and IPv6 leaves the word 23 of them, or 21. Only the order of ranks
+//! matters, so the code is logarithmic and preserves it. In layout 0, below 2^22 it is the rank
 //! itself, and each octave above (2^22 to 2^23, …, 2^31 to 2^32) has 2^18 steps. A rank in bytes is
 //! thus exact up to 4 MiB and beyond that at most 4 millionths too low. In layout 1 it is exact up
 //! to 1 MiB, and beyond that, with 2^16 steps per octave, at most 16 millionths too low.
@@ -66,7 +66,7 @@ pub const MAX_CODE: u32 = max_code(EXACT_BITS);
 /// Largest number of an upstream queue.
 pub const MAX_UPSTREAM_QUEUE: u16 = 1023;
 
-/// Layout 0: ranks of so many bits are their own code.
+/// Layout 0: ranks of up to this many bits are their own code.
 const EXACT_BITS: u32 = 22;
 const QUEUE_SHIFT: u32 = 23;
 /// The largest number of an upstream queue.
@@ -80,17 +80,18 @@ const QUEUE_SHIFT_1: u32 = 21;
 /// An octave above the exact ranks has 2^(exact bits - this) steps.
 const STEP: u32 = 4;
 
-/// What a packet carries.
+/// The contents of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// How urgent the packet is; 0 is the most urgent. On the wire as [`code_of_rank`] has it.
+    /// How urgent the packet is; 0 is the most urgent. On the wire it is encoded by
+    /// [`code_of_rank`].
     pub rank: u32,
-    /// The queue of the previous hop in which the packet waited, 1 to [`MAX_UPSTREAM_QUEUE`]; 0 is
+    /// The queue of the previous hop in which the packet waited, 1 to [`MAX_UPSTREAM_QUEUE`]; 0 for
     /// none.
     pub upstream_queue: u16,
 }
 
-/// Why bytes that claim to be a tag are none.
+/// The reason why bytes with the type of a tag are not a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A header, an option or the tag has an impossible length, or reaches beyond the packet.
@@ -101,8 +102,7 @@ pub enum Malformed {
     Duplicate,
 }
 
-/// The code of a rank in layout 0: order is kept, and the code of a smaller rank is never the
-/// larger one.
+/// The code of a rank in layout 0. It preserves order: the code of a smaller rank is never larger.
 #[inline(always)]
 pub const fn code_of_rank(rank: u32) -> u32 {
     code(rank, EXACT_BITS)
@@ -155,7 +155,7 @@ const fn rank(code: u32, exact_bits: u32) -> Option<u32> {
 }
 
 impl Tag {
-    /// The word, in layout 0 where that has room for the queue.
+    /// The word, in layout 0 if that has room for the queue.
     #[inline(always)]
     pub const fn to_word(self) -> [u8; 4] {
         let queue = self.upstream_queue as u32;
@@ -196,7 +196,7 @@ impl Tag {
         }
     }
 
-    /// The tag as it will be read: the rank loses what its code cannot hold.
+    /// The tag as the receiver reads it: the rank loses the bits that its code cannot hold.
     #[inline(always)]
     pub const fn on_the_wire(self) -> Self {
         match Self::from_word(self.to_word()) {
@@ -223,7 +223,7 @@ impl Tag {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the option is a tag by its type only.
+    /// [`Malformed`] if the option has the type of a tag, but is not one.
     #[inline(always)]
     pub const fn from_ipv4(option: [u8; SIZE]) -> Result<Option<Self>, Malformed> {
         let [kind, length, reserved_0, reserved_1, a, b, c, d] = option;
@@ -247,7 +247,7 @@ impl Tag {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the option is a tag by its type only.
+    /// [`Malformed`] if the option has the type of a tag, but is not one.
     #[inline(always)]
     pub const fn from_ipv6(header: [u8; SIZE]) -> Result<Option<Self>, Malformed> {
         let [_, header_length, kind, length, a, b, c, d] = header;
@@ -268,15 +268,15 @@ impl Tag {
 ///
 /// # Errors
 ///
-/// [`Malformed`] if the options cannot be walked, hold a tag that is none, a tag that is not the
-/// first option, or more than one.
+/// [`Malformed`] if the options cannot be parsed, hold a malformed tag, a tag that is not the first
+/// option, or more than one tag.
 #[inline(always)]
 pub fn find_in_ipv4_options(
     options: &[u8; IPV4_OPTIONS_MAX],
     length: usize,
 ) -> Result<Option<Tag>, Malformed> {
     let [a, b, c, d, e, f, g, h, ..] = *options;
-    // Shorter options hold no tag, but may hold the beginning of one.
+    // Shorter options cannot hold a tag, but may hold the beginning of one.
     let first = match length {
         0 => return Ok(None),
         SIZE.. => Tag::from_ipv4([a, b, c, d, e, f, g, h])?,
@@ -287,18 +287,19 @@ pub fn find_in_ipv4_options(
     Ok(first)
 }
 
-/// Checks that the options in `options`, `length` bytes, from the byte `start` on, are no tag.
+/// Checks that no option in the first `length` bytes of `options`, from the byte `start` on, is a
+/// tag.
 ///
 /// # Errors
 ///
-/// [`Malformed`] if they cannot be walked, or one of them claims to be a tag.
+/// [`Malformed`] if they cannot be parsed, or one of them has the type of a tag.
 #[inline(always)]
 pub fn check_ipv4_options(
     options: &[u8; IPV4_OPTIONS_MAX],
     length: usize,
     start: usize,
 ) -> Result<(), Malformed> {
-    // One step per byte, rather than one per option: a loop that the eBPF verifier can follow.
+    // One step per byte, not per option, so that the eBPF verifier can follow the loop.
     let mut next = start;
     let mut at = 0;
     while at < IPV4_OPTIONS_MAX {
@@ -328,7 +329,7 @@ pub fn check_ipv4_options(
     Ok(())
 }
 
-/// Reads the tag of a whole packet that begins with its IP header, for readers who can take a
+/// Reads the tag of a complete packet that begins with its IP header, for callers that have a
 /// slice. `None` for a packet without a tag, and for one that is neither IPv4 nor IPv6.
 ///
 /// # Errors
@@ -370,20 +371,20 @@ pub fn find_in_packet(packet: &[u8]) -> Result<Option<Tag>, Malformed> {
     }
 }
 
-/// Whether the destination options header that follows a tag is one, too.
+/// Whether the destination options header that follows a tag is also a tag.
 #[inline(always)]
 pub fn is_second_tag(header: Option<[u8; 4]>) -> bool {
     matches!(header, Some([_, _, IPV6_OPTION, _]))
 }
 
-/// So many bytes of a packet, from its IP header on, hold its tag if it has one.
+/// The number of bytes, from the IP header on, that hold a packet's tag if it has one.
 pub const READ: usize = IPV6_HEADER + SIZE;
 
-/// The tag of a packet whose first bytes these are, at most [`READ`] of them, and where its word
-/// is. `None` if it has none, or a malformed one.
+/// The tag of a packet with these first bytes, at most [`READ`] of them, and the offset of its
+/// word. `None` if it has none, or a malformed one.
 ///
-/// For nodes that look at many packets: only what is in the tag's place is read, not whether there
-/// is a second one elsewhere.
+/// For nodes that handle many packets: it reads only the tag's place, and does not look for a
+/// second tag elsewhere.
 #[inline]
 pub fn read(header: &[u8]) -> Option<(usize, Tag)> {
     let first = *header.first()?;
@@ -401,8 +402,8 @@ pub fn read(header: &[u8]) -> Option<(usize, Tag)> {
     Some((at.wrapping_add(4), tag.ok()??))
 }
 
-/// Writes another tag in place of the one that [`read`] found: the word, at `at`, and IPv4's
-/// checksum. A wrong checksum stays wrong.
+/// Replaces the tag that [`read`] found: the word, at `at`, and IPv4's checksum. A wrong checksum
+/// stays wrong.
 #[inline]
 pub fn rewrite(header: &mut [u8], at: usize, tag: Tag) {
     let new = tag.to_word();
@@ -417,7 +418,7 @@ pub fn rewrite(header: &mut [u8], at: usize, tag: Tag) {
     }
 }
 
-/// The fixed part of the IPv4 header of a packet that gets `tag` as its first option: header
+/// The fixed part of the IPv4 header of a packet after adding `tag` as its first option: header
 /// length, total length and checksum ([RFC 1624]). A wrong checksum stays wrong.
 ///
 /// `None` if the options have no room for it, or the packet would be longer than 65,535 bytes.
@@ -439,8 +440,7 @@ pub fn tagged_ipv4_header(header: [u8; IPV4_HEADER], tag: Tag) -> Option<[u8; IP
     ))
 }
 
-/// The fixed part of the IPv4 header of a packet that loses the tag that is its first option,
-/// `option`.
+/// The fixed part of the IPv4 header of a packet after removing its first option, the tag `option`.
 ///
 /// `None` if the header's lengths leave no room for the option.
 #[inline(always)]
@@ -487,8 +487,8 @@ fn with_lengths(
     header
 }
 
-/// A header's checksum after changes: the sum of what is new and of the complements of what is old,
-/// of so few words that no carry is lost in 32 bits.
+/// A header's checksum after changes: the sum of the new words and of the complements of the old
+/// words, which are few enough that no carry is lost in 32 bits.
 #[inline(always)]
 const fn updated_checksum(check: [u8; 2], changes: u32) -> [u8; 2] {
     let sum = (!u16::from_be_bytes(check) as u32).wrapping_add(changes);

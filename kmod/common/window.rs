@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a host's window law is to the socket that obeys it: what it is told, and what it says.
+//! The interface between a host's window law and the socket that obeys it.
 //!
 //! | law | of |
 //! |---|---|
-//! | [`RateControl`](super::pfabric_rate::RateControl) | a pFabric host |
-//! | [`Window`](super::bfc_window::Window) | a BFC host |
+//! | [`RateControl`](crate::pfabric::rate::RateControl) | a pFabric host |
+//! | [`Window`](crate::bfc::window::Window) | a BFC host |
 //! | [`Window`](crate::pase::window::Window) | a PASE host |
 
 use core::num::NonZeroU32;
 
-/// What an acknowledgement tells.
+/// The contents of an acknowledgement, as a law sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// How many packets it acknowledges for the first time, cumulatively or selectively.
+    /// How many packets it newly acknowledges, cumulatively or selectively.
     pub packets: u32,
-    /// How many of them arrived with a mark of congestion; 0 where nobody looks.
+    /// How many of them arrived with a congestion mark; 0 if nobody counts marks.
     pub marked: u32,
     /// How long ago, in µs, the last of them was sent; `None` if there is none, or if it was sent
-    /// more than once, and nobody knows which of them arrived.
+    /// more than once and it is unknown which transmission arrived.
     pub rtt_us: Option<NonZeroU32>,
-    /// Whether the flow had more to send than the window let it.
+    /// Whether the window kept the flow from sending more.
     pub limited: bool,
 }
 
-/// What a timeout sends again.
+/// The retransmission after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resend {
     /// The first unacknowledged packet.
@@ -32,20 +32,20 @@ pub enum Resend {
     Probe,
 }
 
-/// How many packets a flow may have in flight.
+/// A law for the number of packets that a flow may have in flight.
 pub trait WindowLaw {
     /// The most packets that may be in flight, at least 1.
     fn window(&self) -> u32;
 
-    /// The window up to which slow start goes, in packets.
+    /// The slow start threshold, in packets.
     fn threshold(&self) -> u32;
 
     /// An acknowledgement arrived.
     fn on_ack(&mut self, ack: Ack);
 
-    /// The retransmission timer fired: what to send again.
+    /// The retransmission timer fired: returns what to retransmit.
     fn on_timeout(&mut self) -> Resend;
 
-    /// All that was to be sent is acknowledged: what comes next is a new flow.
+    /// All data is acknowledged: the next data is a new flow.
     fn on_idle(&mut self);
 }

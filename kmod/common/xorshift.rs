@@ -5,12 +5,12 @@
 
 use core::num::NonZeroU32;
 
-/// Marsaglia's xorshift32: all 2^32 - 1 numbers but 0 in an order that depends on where it starts.
+/// Marsaglia's xorshift32: all 2^32 - 1 non-zero numbers, in an order that depends on the start.
 #[derive(Clone, Debug)]
 pub struct Xorshift32(NonZeroU32);
 
 impl Xorshift32 {
-    /// A generator that starts at `seed`; at 1 where that is 0.
+    /// A generator that starts at `seed`, or at 1 if that is 0.
     pub const fn new(seed: u32) -> Self {
         match NonZeroU32::new(seed) {
             Some(seed) => Self(seed),
@@ -30,7 +30,7 @@ impl Xorshift32 {
         x
     }
 
-    /// A number below `end`; 0 where that is 0. Its bias is below `end` / 2^32.
+    /// A number below `end`; 0 if that is 0. Its bias is below `end` / 2^32.
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
         scale(self.draw(), end)
