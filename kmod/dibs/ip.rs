@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a switch reads and writes in the IP header of a packet that it detours.
+//! The fields of the IP header that a switch reads and writes when it detours a packet.
 
 /// EtherTypes.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// Bytes of a header that are looked at and written to: IPv4's first 20, IPv6's 40.
+/// Bytes of a header that are read and written: IPv4's first 20, IPv6's 40.
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 
 /// IPv6's next header for ICMPv6.
 const ICMPV6: u8 = 58;
 
-/// What a packet says of congestion (RFC 3168).
+/// The ECN field of a packet (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Nothing: it is not to be marked.
+    /// Not-ECT: it must not be marked.
     NotCapable,
-    /// ECT(0) or ECT(1): it may be.
+    /// ECT(0) or ECT(1): it may be marked.
     Capable,
-    /// CE: it is.
+    /// CE: it is marked.
     Marked,
 }
 
-/// Whom a packet is of use to.
+/// The nodes that can use a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Whoever forwards it.
+    /// Any node that forwards it.
     Routed,
-    /// Whoever it is addressed to, of those at the other end of this link: it has no hop left.
+    /// Only its addressee, if that is at the other end of this link: it has no hop left.
     Expires,
-    /// Nobody but those at the other end of this link.
+    /// Only nodes at the other end of this link.
     Link,
 }
 
-/// What a header says.
+/// The properties of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it says of congestion.
+    /// Its ECN field.
     pub ecn: Ecn,
-    /// Whom the packet is of use to.
+    /// The nodes that can use the packet.
     pub reach: Reach,
-    /// Its bytes, for [`set_ce`] and [`cap_ttl`].
+    /// Its length in bytes, for [`set_ce`] and [`cap_ttl`].
     pub len: u32,
 }
 
 impl Header {
-    /// No header that is known: the packet is the link's matter.
+    /// An unknown header: the packet concerns only this link.
     pub const NONE: Self = Self {
         ecn: Ecn::NotCapable,
         reach: Reach::Link,
@@ -91,7 +91,7 @@ fn ipv4(header: &[u8]) -> Option<Header> {
     if first >> 4 != 4 {
         return None;
     }
-    // Groups and broadcast, and the link's own addresses (RFC 3927).
+    // Groups and broadcast, and link-local addresses (RFC 3927).
     let link = d0 >= 224 || (d0, d1) == (169, 254) || (s0, s1) == (169, 254);
     Some(Header {
         ecn: ecn(tos),
@@ -123,15 +123,16 @@ fn ipv6(header: &[u8]) -> Option<Header> {
     })
 }
 
-/// Whether an ICMPv6 message of this type is between neighbours, be their addresses those of one
-/// station: router and neighbour discovery (RFC 4861), inverse (RFC 3122) and secure (RFC 3971).
+/// Whether an ICMPv6 message of this type concerns neighbours only, even if its addresses are
+/// routed ones: router and neighbour discovery (RFC 4861), inverse (RFC 3122) and secure (RFC 3971)
+/// neighbour discovery.
 #[inline]
 fn is_of_neighbours(message: u8) -> bool {
     matches!(message, 133..=137 | 141 | 142 | 148 | 149)
 }
 
-/// Marks a packet with this header: CE, and IPv4's checksum follows. Nothing where it is not
-/// capable.
+/// Marks a packet with this header: sets CE, and updates IPv4's checksum. Does nothing if the
+/// packet is not ECN-capable.
 pub fn set_ce(header: &mut [u8]) {
     match header.first().map(|first| first >> 4) {
         Some(4) => {
@@ -157,7 +158,7 @@ pub fn set_ce(header: &mut [u8]) {
     }
 }
 
-/// Leaves a packet with this header at most `ttl` hops; IPv4's checksum follows.
+/// Limits a packet with this header to `ttl` hops; updates IPv4's checksum.
 pub fn cap_ttl(header: &mut [u8], ttl: u8) {
     match header.first().map(|first| first >> 4) {
         Some(4) => {
@@ -184,8 +185,8 @@ pub fn cap_ttl(header: &mut [u8], ttl: u8) {
     }
 }
 
-/// The checksum after a 16-bit word was `old` and is `new`: HC' = ~(~HC + ~m + m') (RFC 1624, eqn
-/// 3).
+/// Updates the checksum after a 16-bit word changed from `old` to `new`: HC' = ~(~HC + ~m + m')
+/// (RFC 1624, eqn 3).
 fn amend(header: &mut [u8], old: u16, new: u16) {
     let Some([_, _, _, _, _, _, _, _, _, _, high, low, ..]) =
         header.first_chunk_mut::<IPV4_HEADER>()
@@ -195,7 +196,7 @@ fn amend(header: &mut [u8], old: u16, new: u16) {
     let sum = u32::from(!u16::from_be_bytes([*high, *low]))
         .wrapping_add(u32::from(!old))
         .wrapping_add(u32::from(new));
-    // Two folds: three words make at most 2 carries, and these one more.
+    // Two folds: three words make at most 2 carries, and adding these makes one more.
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);
     let sum = (sum & 0xffff).wrapping_add(sum >> 16);
     [*high, *low] = (!(sum as u16)).to_be_bytes();

@@ -5,39 +5,38 @@
 use crate::common::options::Unit;
 pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 
-/// Packets in a port if the request says nothing: "100 pkt per port" (Table 1).
+/// Default of `LIMIT`: "100 pkt per port" (Table 1).
 pub const DEFAULT_LIMIT: u32 = 100;
-/// `LIMIT`, `LIMIT_BYTES`: as many as there are.
+/// `LIMIT`, `LIMIT_BYTES`: no limit.
 pub const NO_LIMIT: u32 = 0;
-/// `MARK` if the request says nothing: "set the marking threshold to 20 packets" (§5.3).
+/// Default of `MARK`: "set the marking threshold to 20 packets" (§5.3).
 pub const DEFAULT_MARK: u32 = 20;
-/// `MARK`: no packet is marked, but those that are detoured.
+/// `MARK`: only detoured packets are marked.
 pub const NO_MARK: u32 = 0;
-/// `TTL`: as it is.
+/// `TTL`: unchanged.
 pub const TTL_AS_IT_IS: u32 = 0;
 /// The largest `TTL`.
 pub const MAX_TTL: u32 = 255;
-/// `ALPHA` if the request says nothing: 1.
+/// Default of `ALPHA`: 1.
 pub const DEFAULT_ALPHA: u32 = ALPHA_1;
-/// `FROM` if the request says nothing, in hundredths of the limit.
+/// Default of `FROM`, in hundredths of the limit.
 pub const DEFAULT_FROM: u32 = 50;
 /// The largest `FROM`.
 pub const MAX_FROM: u32 = 100;
-/// `RANKS` if the request says nothing: the highest priority that Linux gives by itself
-/// (`TC_PRIO_MAX`).
+/// Default of `RANKS`: the highest priority that Linux assigns by itself (`TC_PRIO_MAX`).
 pub const DEFAULT_RANKS: u32 = 15;
 
 /// Which port a packet is detoured to (§2, §7), and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Any that has room.
+    /// Any port that has room.
     #[default]
     Random,
-    /// The one with the fewest bytes.
+    /// The port with the fewest bytes.
     LoadAware,
-    /// The one that the packet's flow prefers of those that have room.
+    /// Of the ports that have room, the one that the packet's flow prefers.
     Flow,
-    /// Any that has room; and before the port is full, with a probability.
+    /// Any port that has room; also, with a probability, before this port is full.
     Probabilistic,
     /// None: the packet is dropped.
     Off,
@@ -55,21 +54,21 @@ crate::choice!(Policy {
 pub const POLICIES: &[&str] = &["random", "load-aware", "flow", "probabilistic", "off"];
 
 crate::options! {
-    /// Packets that the port holds, those on their way to it included; [`NO_LIMIT`]: as many as
-    /// there are. Without any limit it is [`DEFAULT_LIMIT`]; where bytes or shares are what limits,
-    /// [`NO_LIMIT`].
+    /// The most packets in the port, including those on their way to it; [`NO_LIMIT`]: no limit.
+    /// The default is [`DEFAULT_LIMIT`] if there is no other limit, and [`NO_LIMIT`] if bytes or
+    /// shares are limited.
     LIMIT = 1, limit: u32
         as "limit" [Unit::Packets, "PACKETS", "a number of packets"] silent NO_LIMIT as u64,
         default |said| match (said.limit_bytes.unwrap_or(0), said.share.unwrap_or(0)) {
             (0, 0) => DEFAULT_LIMIT,
             _ => NO_LIMIT,
         };
-    /// Bytes that the port holds, as many as there are if [`NO_LIMIT`].
+    /// The most bytes in the port; [`NO_LIMIT`]: no limit.
     LIMIT_BYTES = 2, limit_bytes: u32
         as "limit_bytes" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"] silent 0,
         default |said| 0;
-    /// Packets that wait from which on an arriving packet is marked, if it is capable of ECN;
-    /// [`NO_MARK`]: none is.
+    /// The number of waiting packets from which on an arriving packet is marked, if it is
+    /// ECN-capable; [`NO_MARK`]: none is.
     MARK = 3, mark: u32
         as "mark" [Unit::Packets, "PACKETS", "a number of packets"] silent NO_MARK as u64,
         default |said| DEFAULT_MARK;
@@ -87,18 +86,18 @@ crate::options! {
         ],
         or c"Policy must be random, load-aware, flow, probabilistic or off",
         default |said| Policy::Random;
-    /// The most hops that a packet has left once it is detoured, at most [`MAX_TTL`];
-    /// [`TTL_AS_IT_IS`]: those that it has.
+    /// The most hops that a packet has left after a detour, at most [`MAX_TTL`]; [`TTL_AS_IT_IS`]:
+    /// unchanged.
     TTL = 6, ttl: u32
         as "ttl" [Unit::Number, "HOPS", "a number of hops"] silent TTL_AS_IT_IS as u64,
         in (TTL_AS_IT_IS, MAX_TTL), or c"TTL must be at most 255",
         default |said| TTL_AS_IT_IS;
-    /// Bytes that all ports of the switch hold together; 0: each has its own.
+    /// The most bytes in all ports of the switch together; 0: each port has its own buffer.
     SHARE = 7, share: u32
         as "share" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"] silent 0,
         default |said| 0;
-    /// 1/128s of what is free of `SHARE` that this port may have, at most [`MAX_ALPHA`];
-    /// [`ALPHA_OFF`]: all of it.
+    /// The multiple, in 1/128s, of the free part of `SHARE` that this port may hold, at most
+    /// [`MAX_ALPHA`]; [`ALPHA_OFF`]: all that is free.
     ALPHA = 8, alpha: u32
         as "alpha" [
             Unit::Parts(ALPHA_1, "off"),
@@ -107,13 +106,13 @@ crate::options! {
         ] silent DEFAULT_ALPHA as u64,
         in (ALPHA_OFF, MAX_ALPHA), or c"Alpha must be between 1/128 and 128, or off",
         default |said| DEFAULT_ALPHA;
-    /// Hundredths of the limit from which on a packet may be detoured by [`Policy::Probabilistic`],
-    /// at most [`MAX_FROM`].
+    /// Hundredths of the limit from which on [`Policy::Probabilistic`] may detour a packet, at most
+    /// [`MAX_FROM`].
     FROM = 9, from: u32
         as "from" [Unit::Percent, "PERCENT", "a percentage"] silent DEFAULT_FROM as u64,
         in (0, MAX_FROM), or c"From must be at most 100 percent",
         default |said| DEFAULT_FROM;
-    /// The rank from which on packets are the least urgent there are; 0: all are.
+    /// The rank from which on packets are the least urgent; 0: all packets are.
     RANKS = 10, ranks: u32
         as "ranks" [Unit::Number, "RANK", "a rank"] silent DEFAULT_RANKS as u64,
         default |said| DEFAULT_RANKS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which port a packet is detoured to, and with which probability before its own is full (§2, §7).
+//! The choice of the port for a detour, and the probability of a detour before the own port is full
+//! (§2, §7).
 
 use super::options::Policy;
 use crate::common::xorshift::Xorshift32;
@@ -7,16 +8,16 @@ use crate::common::xorshift::Xorshift32;
 /// 2^32 / φ, odd: Fibonacci hashing (Knuth vol. 3, §6.4).
 const GOLDEN: u32 = 0x9E37_79B9;
 
-/// A choice among ports, which are offered one after the other. It is as good with one look at each
-/// of them as with all in a list: the n-th of several that are as good as each other takes the
-/// place of the one before with a probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
+/// A choice among ports, which are offered one after the other. One look at each port is as good as
+/// a list of all: the n-th of several equally good ports replaces the previous choice with a
+/// probability of 1/n (reservoir sampling, Knuth vol. 2, §3.4.2).
 #[derive(Clone, Copy)]
 pub struct Choice {
     policy: Policy,
     flow: u32,
-    /// The port, and what makes it the best.
+    /// The best port so far, and its cost.
     best: Option<(u16, u64)>,
-    /// As good as that one, itself included.
+    /// The number of ports that are as good, itself included.
     equal: u32,
 }
 
@@ -31,7 +32,7 @@ impl Choice {
         }
     }
 
-    /// A port has room, and has `bytes`.
+    /// Offers a port that has room, and holds `bytes`.
     pub fn offer(&mut self, port: u16, device: u32, bytes: u64, random: &mut Xorshift32) {
         let cost = match self.policy {
             Policy::Off => return,
@@ -54,16 +55,16 @@ impl Choice {
         }
     }
 
-    /// The port, if there was one.
+    /// The chosen port, if one was offered.
     pub fn chosen(&self) -> Option<u16> {
         self.best.map(|(port, _)| port)
     }
 }
 
-/// How much a flow likes a device, lower is more: each flow has an order of its own of all devices,
-/// which stays when some of them have no room (rendezvous hashing: D. Thaler, C. Ravishankar,
-/// "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on Networking 6(1),
-/// 1998).
+/// A flow's cost of a device; lower is preferred. Each flow orders all devices in its own way, and
+/// the order does not change when some of them have no room (rendezvous hashing: D. Thaler, C.
+/// Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", IEEE/ACM Transactions on
+/// Networking 6(1), 1998).
 fn preference(flow: u32, device: u32) -> u32 {
     // The finalizer of MurmurHash3 (A. Appleby): each bit of both changes half of the bits.
     let mut x = flow ^ device.wrapping_mul(GOLDEN);
@@ -74,11 +75,11 @@ fn preference(flow: u32, device: u32) -> u32 {
     x ^ (x >> 16)
 }
 
-/// What stands for a probability of 1, or a port that is full.
+/// A probability of 1, or a full port.
 pub const ONE: u32 = 1 << 16;
 
-/// How full a port is, in parts of [`ONE`]: by packets or by bytes, whichever is more; of each what
-/// there is, and the most there may be.
+/// How full a port is, in parts of [`ONE`]: by packets or by bytes, whichever is more. Each
+/// argument is the current value and the limit.
 pub fn occupancy(packets: (u64, u64), bytes: (u64, u64)) -> u32 {
     let share = |(inside, most): (u64, u64)| {
         let parts = inside.saturating_mul(ONE.into());
@@ -87,13 +88,13 @@ pub fn occupancy(packets: (u64, u64), bytes: (u64, u64)) -> u32 {
     share(packets).max(share(bytes))
 }
 
-/// The probability, in parts of [`ONE`], with which a packet is detoured where the port has room.
+/// The probability, in parts of [`ONE`], of detouring a packet although the port has room.
 ///
-/// From `from` hundredths of the limit on it grows with the occupancy, from 0 to 1 where the port
-/// is full, for packets of the rank `ranks` or more; those of rank 0 are never detoured before. In
-/// between, the more urgent a packet is, the later it begins: with pressure p, 0 to 1, and rank r,
-/// 0 to 1, the probability is p + r - 1. "As the buffer fills, the switch detours more classes of
-/// traffic with higher probability" (§7).
+/// For packets of the rank `ranks` or more it grows with the occupancy, from 0 at `from` hundredths
+/// of the limit to 1 when the port is full. Packets of rank 0 are never detoured before the port is
+/// full. In between, the more urgent a packet is, the later it begins: with pressure p, 0 to 1, and
+/// rank r, 0 to 1, the probability is p + r - 1. "As the buffer fills, the switch detours more
+/// classes of traffic with higher probability" (§7).
 pub fn chance(occupancy: u32, from: u32, rank: u32, ranks: u32) -> u32 {
     let one = u64::from(ONE);
     let from = one.saturating_mul(from.into()) / 100;

@@ -3,9 +3,9 @@
 //! `dibs`: the switch of "DIBS: Just-in-time Congestion Mitigation for Data Centers" (EuroSys
 //! 2014).
 //!
-//! What is decided is in this folder: a namespace is a `Switch`, a device a port of it. Here are
-//! the packets that wait; a packet's rank is its `skb->priority`, its flow what `kapi`'s `flow`
-//! says.
+//! The other files of this folder make the decisions: a namespace is a `Switch`, and a device a
+//! port of it. This file holds the waiting packets. A packet's rank is its `skb->priority`, its
+//! flow the one of `kapi`'s `flow`.
 //!
 //! # A packet that is detoured
 //!
@@ -17,19 +17,18 @@
 //!   └─────────────────────────────────┘            └─────────────┘                        └─────────────┘
 //! ```
 //!
-//! Why this cannot deadlock, lose or duplicate a packet, or have a port hold more than it may, is
-//! at the head of `kapi`'s `namespace`, which carries it out. What the module adds to that is the
-//! count: all ports' packets, and the places that are reserved, are counted under the switch lock,
-//! so every decision knows of all others that were made before, on whatever CPU. A packet is
-//! dropped for want of room only if at that moment no port had any. A packet that leaves a port is
-//! counted without the lock, and every decision knows of it, too (`Departures`).
+//! The head of `kapi`'s `namespace`, which carries out detours, explains why this cannot deadlock,
+//! lose or duplicate a packet, or exceed a port's limit. This module adds the count: all ports'
+//! packets and the reserved places are counted under the switch lock, so every decision takes into
+//! account all earlier ones, on whatever CPU. A packet is dropped for lack of room only if at that
+//! moment no port had any. A packet that leaves a port is counted without the lock, and every
+//! decision takes that into account, too (`Departures`).
 //!
-//! The next switch is addressed by what the kernel's neighbour tables know of the link, be it
-//! IPv4's or IPv6's entry: so no option needs to say it, nothing needs to be learned from packets,
-//! and it follows when the neighbour changes. A port whose neighbour nobody has ever sent to is
-//! none that a packet is detoured to.
+//! The address of the next switch comes from the kernel's neighbour tables for the link, IPv4's or
+//! IPv6's. So it needs no option, nothing is learned from packets, and it follows a change of the
+//! neighbour. Packets are not detoured to a port if nothing was ever sent to its neighbour.
 //!
-//! A hop is counted once: by the forwarding of the switch that the packet comes to.
+//! A hop is counted once, when the next switch forwards the packet.
 
 use kernel::prelude::*;
 
@@ -72,7 +71,7 @@ module! {
     alias: ["net-sch-dibs"],
 }
 
-/// What the ports of a namespace share.
+/// The state that the ports of a namespace share.
 struct Fabric(Switch<KernelStore>);
 
 impl shared::Shared for Fabric {
@@ -91,7 +90,7 @@ impl shared::Shared for Fabric {
     }
 }
 
-/// By which a packet that arrives can go.
+/// The ports by which an arriving packet can leave.
 struct Ways<'a>(&'a Arriving<'a>);
 
 impl Exits for Ways<'_> {
@@ -115,13 +114,13 @@ struct Port {
     dropped_change: u64,
 }
 
-/// What several own.
+/// A value with several owners.
 type Shared<T> = <KernelStore as Store>::Shared<T>;
 
-/// Makes a port a member of its namespace's switch, until it leaves; its number, and its
+/// Makes a port a member of its namespace's switch, until it leaves; returns its number, and its
 /// departures.
 fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<(u16, Shared<Departures>)> {
-    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    // Memory is reserved and freed outside of the lock. RTNL keeps others from joining meanwhile.
     if let Some(wanted) = setup.shared(|fabric| fabric.0.wanted_places()) {
         let places = places(wanted)?;
         drop(setup.shared(|fabric| fabric.0.grow(places)));
@@ -135,7 +134,7 @@ fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<(u16, Shared<Dep
     })
 }
 
-/// Writes to a packet's header; the packet, and whether it could be written to.
+/// Writes to a packet's header; returns the packet, and whether the header was writable.
 fn write(skb: Skb, header: &Header, write: impl FnOnce(&mut [u8])) -> (Skb, bool) {
     match skb.with_header(header.len) {
         Ok(mut skb) => {
@@ -165,7 +164,7 @@ impl Port {
 #[vtable]
 impl Qdisc for Port {
     const KIND: &'static str = crate::dibs::KIND;
-    // Each packet is counted, and each that comes from another port has a place.
+    // Each packet is counted, and each packet from another port has a place.
     const CAN_BYPASS: bool = false;
     type Shared = Fabric;
     type Config = Config;

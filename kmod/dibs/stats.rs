@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What a `dibs` qdisc tells of itself: its port, and its switch.
+//! The statistics of a `dibs` qdisc: its port, and its switch.
 
 crate::statistics! {
     /// Statistics of a port and of its switch.
     Stats {
-        /// Packets detoured as the port held as many as it may.
+        /// Packets detoured because the port held its limit of packets.
         Counter Number detoured_limit: u64,
-        /// Packets detoured as the port held as many bytes as it may.
+        /// Packets detoured because the port held its limit of bytes.
         Counter Number detoured_bytes: u64,
-        /// Packets detoured as the port had its share of the switch's buffer, or that was full.
+        /// Packets detoured because the port held its share of the switch's buffer, or the buffer
+        /// was full.
         Counter Number detoured_share: u64,
         /// Packets detoured before the port was full.
         Counter Number detoured_early: u64,
@@ -17,33 +18,33 @@ crate::statistics! {
         Counter Number received: u64,
         /// Packets on their way to this port now.
         Gauge Number coming: u32,
-        /// Packets that this port marked, those included that it detoured.
+        /// Packets that this port marked, including those that it detoured.
         Counter Number marked: u64,
-        /// Packets that were to be marked, and there was no memory to write to them.
+        /// Packets that could not be marked for lack of memory.
         Counter Number unmarked: u64,
-        /// Packets dropped as no port had room for them.
+        /// Packets dropped because no port had room for them.
         Counter Number dropped_full: u64,
-        /// Packets dropped as the next switch would have: they had no hop left.
+        /// Packets dropped because they had no hop left; the next switch would have dropped them.
         Counter Number dropped_ttl: u64,
-        /// Packets dropped as nobody but who is at the other end of this link can use them.
+        /// Packets dropped because only nodes at the other end of this link can use them.
         Counter Number dropped_link: u64,
-        /// Packets dropped as the port had no room and does not detour.
+        /// Packets dropped because the port had no room and does not detour.
         Counter Number dropped_off: u64,
         /// Packets dropped from inside, by a change of the limits.
         Counter Number dropped_change: u64,
-        /// The most packets that ever waited in the port.
+        /// The most packets that have waited in the port at once.
         Highest Number highest_backlog: u32,
-        /// The most bytes that ever waited in the port.
+        /// The most bytes that have waited in the port at once.
         Highest Size highest_backlog_bytes: u64,
         /// Bytes in all ports of the switch.
         Gauge Size switch_backlog: u64,
-        /// The most there ever were.
+        /// The highest value of that so far.
         Highest Size highest_switch_backlog: u64,
         /// Packets of any port of the switch that were dropped after their detour was decided: the
-        /// port that they were to go by was gone, and no other had room.
+        /// chosen port had disappeared, and no other had room.
         Counter Number switch_dropped_lost: u64,
-        /// Packets of any port of the switch that found the port that they were to go by gone, and
-        /// went by another.
+        /// Packets of any port of the switch whose chosen port had disappeared, and that went by
+        /// another.
         Counter Number switch_diverted: u64,
     }
     "  detoured limit {detoured_limit}p bytes {detoured_bytes}p share {detoured_share}p early {detoured_early}p received {received}p coming {coming}p"

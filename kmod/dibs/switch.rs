@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! One switch: how full its ports are, and what becomes of a packet that arrives at one of them.
+//! One switch: how full its ports are, and the fate of a packet that arrives at one of them.
 //!
 //! ```text
 //!                     arrive
@@ -9,23 +9,22 @@
 //!                       └─▶ Drop
 //! ```
 //!
-//! Packets themselves are not in here. What a decision says is carried out by who asked for it: he
-//! has the packets that wait, and carries those that go by another port, between
-//! [`embark`](Switch::embark) and [`landed`](Switch::landed), one at a time. All places are counted
-//! here, the reserved ones too, so that whoever decides knows of all, and no port ever holds more
-//! than it may.
+//! The packets themselves are elsewhere. The caller carries out each decision: it holds the waiting
+//! packets, and carries those that go by another port, between [`embark`](Switch::embark) and
+//! [`landed`](Switch::landed), one at a time. All places are counted here, including reserved ones.
+//! So each decision takes all of them into account, and no port ever exceeds its limit.
 //!
 //! # Departures
 //!
-//! A packet that leaves a port is counted in the port's [`Departures`], for which nobody needs the
-//! switch. They are taken off the switch's counts when a packet arrives at the port, and those of
-//! all ports before anything is decided that depends on these: until then a count is what there is,
-//! or more.
+//! A packet that leaves a port is counted in the port's [`Departures`], without access to the
+//! switch. A port's departures are subtracted from the switch's counts when a packet arrives at the
+//! port, and those of all ports before a decision that depends on all of them. Until then a count
+//! is exact or too high.
 //!
 //! # Cost
 //!
-//! A packet that finds room costs constant time. One that does not costs as much for each port of
-//! the switch.
+//! A packet that finds room costs constant time. Any other costs as much for each port of the
+//! switch.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -37,7 +36,7 @@ use crate::common::share::Share;
 use crate::common::store::Store;
 use crate::common::xorshift::Xorshift32;
 
-/// What a member says of its port; the last one who says it is right.
+/// A member's options for its port; the latest member's apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The most packets.
@@ -45,7 +44,7 @@ pub struct Terms {
     /// The most bytes.
     limit_bytes: u64,
     share: Share,
-    /// Packets that wait from which on a packet is marked.
+    /// The number of waiting packets from which on a packet is marked.
     mark: u32,
     detour_to: bool,
     policy: Policy,
@@ -54,7 +53,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// As the options say.
+    /// The terms that follow from the options.
     pub fn new(config: &Config) -> Self {
         let or_none = |value: u32| match value {
             0 => u32::MAX,
@@ -77,7 +76,7 @@ impl Terms {
     }
 }
 
-/// Packets that have left a port, and their bytes, ever: of all qdiscs of its device.
+/// All packets that have left a port, and their bytes, over all qdiscs of its device.
 #[derive(Debug, Default)]
 pub struct Departures {
     packets: AtomicU32,
@@ -85,7 +84,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// A packet that waited in the port is there no longer.
+    /// Counts a waiting packet that has left the port.
     #[inline]
     pub fn count(&self, len: u32) {
         self.packets.fetch_add(1, Ordering::Relaxed);
@@ -100,33 +99,33 @@ impl Departures {
     }
 }
 
-/// What is to be known of a packet that arrives.
+/// The properties of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Bytes.
     pub len: u32,
     /// Lower is more urgent.
     pub rank: u32,
-    /// Its flow; of use for [`Policy::Flow`] only.
+    /// Its flow; used by [`Policy::Flow`] only.
     pub flow: u32,
-    /// What it says of congestion.
+    /// Its ECN field.
     pub ecn: Ecn,
-    /// Whom it is of use to.
+    /// The nodes that can use it.
     pub reach: Reach,
-    /// Whether it is the one that is carried now: see [`Switch::embark`].
+    /// Whether it is the packet being carried now: see [`Switch::embark`].
     pub carried: bool,
 }
 
-/// What is asked about a packet that arrives, where it finds no room.
+/// Questions about an arriving packet that finds no room.
 pub trait Exits {
     /// Whether the switch has routed it, so that it can go by another port.
     fn is_routed(&mut self) -> bool;
 
-    /// Whether a device can send it, now.
+    /// Whether a device can currently send it.
     fn takes(&mut self, device: u32) -> bool;
 }
 
-/// Of a packet that was routed.
+/// For a packet that was routed.
 impl<F: FnMut(u32) -> bool> Exits for F {
     fn is_routed(&mut self) -> bool {
         true
@@ -140,13 +139,13 @@ impl<F: FnMut(u32) -> bool> Exits for F {
 /// Why a packet does not wait in its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The port holds as many packets as it may.
+    /// The port holds its limit of packets.
     Limit,
-    /// The port holds as many bytes as it may.
+    /// The port holds its limit of bytes.
     Bytes,
-    /// The port has its share of the switch's buffer, or that is full.
+    /// The port holds its share of the switch's buffer, or the buffer is full.
     Share,
-    /// The port has room, but keeps it for others.
+    /// The port has room, but keeps it for more urgent packets.
     Early,
 }
 
@@ -157,34 +156,34 @@ pub enum Cause {
     Full,
     /// It has no hop left for a detour.
     Ttl,
-    /// Only who is at the other end of the link can use it.
+    /// Only nodes at the other end of the link can use it.
     Link,
     /// The port does not detour.
     Off,
 }
 
-/// What becomes of a packet. `mark`: first it is marked.
+/// The fate of a packet. With `mark`, mark it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It waits in its port, until its [departure](Departures) is counted.
     Queue {
-        /// Whether it is to be marked.
+        /// Whether to mark it.
         mark: bool,
     },
     /// It goes by another port, where it has a place: see [`Switch::embark`].
     Detour {
         /// The other port's number.
         port: u16,
-        /// Whether it is to be marked.
+        /// Whether to mark it.
         mark: bool,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// It is dropped.
     Drop(Cause),
 }
 
-/// What has happened at a port.
+/// The events at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets detoured, by [`Reason`].
@@ -193,23 +192,23 @@ pub struct Counters {
     pub dropped: [u64; 4],
     /// Packets that came from other ports.
     pub received: u64,
-    /// Packets that were to be marked.
+    /// Packets that a decision marked.
     pub marked: u64,
-    /// The most packets that ever waited.
+    /// The most packets that have waited at once.
     pub highest: u32,
-    /// The most bytes that ever waited.
+    /// The most bytes that have waited at once.
     pub highest_bytes: u64,
 }
 
-/// What has happened in the switch.
+/// The events in the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
     /// The most bytes in all ports.
     pub highest_bytes: u64,
-    /// Packets that found the port that they were to go by gone, and no other with room, or that
-    /// one gone, too.
+    /// Packets whose chosen port had disappeared, and that found no other with room, or whose other
+    /// port had also disappeared.
     pub lost: u64,
-    /// Packets that found the port that they were to go by gone, and went by another.
+    /// Packets whose chosen port had disappeared, and that went by another.
     pub diverted: u64,
 }
 
@@ -231,15 +230,15 @@ impl Held {
     }
 }
 
-/// What is kept of a port.
+/// The state of a port.
 pub struct Port<S: Store> {
     terms: Option<Terms>,
     waiting: Held,
     /// Places of packets on their way here.
     reserved: Held,
-    /// `None` where it has no members.
+    /// `None` if the port has no members.
     departures: Option<S::Shared<Departures>>,
-    /// Those of the departures that were taken off `waiting`.
+    /// The departures already subtracted from `waiting`.
     settled: Held,
     counters: Counters,
 }
@@ -256,7 +255,7 @@ impl<S: Store> Port<S> {
         }
     }
 
-    /// Takes packets that have left off those that wait; their bytes.
+    /// Subtracts departed packets from the waiting ones; returns their bytes.
     #[inline]
     fn settle(&mut self) -> u64 {
         let Some(departures) = &self.departures else {
@@ -271,7 +270,7 @@ impl<S: Store> Port<S> {
         bytes
     }
 
-    /// Packets inside, those on their way here included.
+    /// Packets inside, including those on their way here.
     fn packets(&self) -> u32 {
         self.waiting.packets.saturating_add(self.reserved.packets)
     }
@@ -280,7 +279,7 @@ impl<S: Store> Port<S> {
         self.waiting.bytes.saturating_add(self.reserved.bytes)
     }
 
-    /// What limits the port by itself, if it had a packet more.
+    /// The port's own limit that one more packet would exceed.
     #[inline]
     fn own_limit(&self, terms: &Terms, len: u32) -> Option<Reason> {
         if self.packets() >= terms.limit {
@@ -290,7 +289,7 @@ impl<S: Store> Port<S> {
         (bytes > terms.limit_bytes).then_some(Reason::Bytes)
     }
 
-    /// Whether its share of the switch, which has `all` bytes, has room for a packet more.
+    /// Whether its share of the switch, which has `all` bytes, has room for one more packet.
     #[inline]
     fn has_share(&self, terms: &Terms, all: u64, len: u32) -> bool {
         let bytes = self.bytes().saturating_add(len.into());
@@ -308,7 +307,7 @@ struct Place {
 /// A switch.
 pub struct Switch<S: Store> {
     ports: Ports<S, Port<S>>,
-    /// Bytes in all ports, those of reserved places included.
+    /// Bytes in all ports, including reserved places.
     bytes: u64,
     counters: SwitchCounters,
     random: Xorshift32,
@@ -325,7 +324,7 @@ pub fn places<S: Store>(places: u16) -> Result<Ports<S, Port<S>>, S::Error> {
 }
 
 impl<S: Store> Switch<S> {
-    /// A switch without ports. `seed`: of its random choices.
+    /// A switch without ports. `seed` is for its random choices.
     ///
     /// # Errors
     ///
@@ -342,8 +341,8 @@ impl<S: Store> Switch<S> {
 
     // ---- Packets -----------------------------------------------------------------------------
 
-    /// A packet of `len` bytes arrives that is not carried. `true`: it waits in its port, and is
-    /// not to be marked, whatever its header says. `false`: nothing has happened, and it is to
+    /// A packet of `len` bytes arrives that is not being carried. `true`: it waits in its port, and
+    /// must not be marked, whatever its header says. `false`: nothing has happened; call
     /// [`arrive`](Self::arrive).
     #[inline]
     pub fn admit(&mut self, number: u16, len: u32) -> bool {
@@ -363,7 +362,7 @@ impl<S: Store> Switch<S> {
         is_plain
     }
 
-    /// A packet arrives at a port. What is said becomes of it: places are counted.
+    /// A packet arrives at a port. The decision is final: its place is already counted.
     #[inline]
     pub fn arrive(&mut self, number: u16, arrival: &Arrival, exits: impl Exits) -> Decision {
         self.settle(number);
@@ -374,7 +373,7 @@ impl<S: Store> Switch<S> {
         };
         let lacks = match port.own_limit(&terms, len) {
             Some(reason) => Some(reason),
-            // Its place was its own, whatever others have taken since of what is shared.
+            // Its place was reserved for it, whatever others have since taken of the shared buffer.
             None if carried || port.has_share(&terms, self.bytes, len) => None,
             None => self.lacks_share(number, &terms, len),
         };
@@ -402,7 +401,7 @@ impl<S: Store> Switch<S> {
         Decision::Queue { mark }
     }
 
-    /// A packet more waits in a port.
+    /// Adds a packet to those waiting in a port.
     #[inline]
     fn enter(&mut self, number: u16, len: u32, carried: bool) {
         self.take(len);
@@ -445,7 +444,7 @@ impl<S: Store> Switch<S> {
                 }
                 Decision::Detour { port, mark, reason }
             }
-            // There is room, and so it stays.
+            // There is room, so it stays.
             Err(_) if reason == Reason::Early => self.queue(number, terms, arrival, false),
             Err(cause) => {
                 if let Some(Port { counters, .. }) = self.port_mut(number) {
@@ -456,7 +455,7 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// Looks anew, at what all ports have now.
+    /// Checks again, with the current counts of all ports.
     #[cold]
     fn lacks_share(&mut self, number: u16, terms: &Terms, len: u32) -> Option<Reason> {
         self.settle_all();
@@ -464,7 +463,7 @@ impl<S: Store> Switch<S> {
         (!port.has_share(terms, self.bytes, len)).then_some(Reason::Share)
     }
 
-    /// Takes the packets that have left a port off its count.
+    /// Subtracts the packets that have left a port from its count.
     #[inline]
     fn settle(&mut self, number: u16) {
         if let Some(port) = self.port_mut(number) {
@@ -473,7 +472,7 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// The same for all ports.
+    /// Settles all ports.
     pub fn settle_all(&mut self) {
         let Self { ports, bytes, .. } = self;
         for port in ports.iter_mut() {
@@ -481,11 +480,11 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// Of the ports that face a switch and can send a packet of `len` bytes, the chosen one of
-    /// those that have room; not this one, be it the one by which the packet came or not.
+    /// Chooses among the ports that face a switch, have room, and can send a packet of `len` bytes.
+    /// The packet's own output port is excluded; the port on which it arrived is not.
     ///
-    /// Whether a port can send it is asked of the chosen one only, as it takes longer than all else
-    /// here. If that cannot, it is chosen anew, among the others.
+    /// Only the chosen port is asked whether it can send, because that takes longer than all the
+    /// rest. If it cannot, the choice is repeated among the others.
     fn choose(
         &mut self,
         own: u16,
@@ -497,7 +496,7 @@ impl<S: Store> Switch<S> {
         let all = self.bytes;
         let Self { ports, random, .. } = self;
         let mut failed = [0_u64; MAX_PORTS as usize / u64::BITS as usize];
-        // One turn more than there are ports, each of which may fail.
+        // One iteration more than there are ports, each of which may fail.
         for _ in 0..=ports.places() {
             let mut choice = choice;
             for (number, port) in ports.iter() {
@@ -523,8 +522,7 @@ impl<S: Store> Switch<S> {
         None
     }
 
-    /// Whether a packet that has room is to be detoured nevertheless, to keep the room for more
-    /// urgent ones.
+    /// Whether to detour a packet although there is room, to keep the room for more urgent ones.
     fn is_early(&mut self, number: u16, terms: &Terms, arrival: &Arrival) -> bool {
         let Some(port) = self.ports.get(number) else {
             return false;
@@ -541,8 +539,8 @@ impl<S: Store> Switch<S> {
     // ---- Packets that go by another port -----------------------------------------------------
 
     /// A packet of `len` bytes that has a place at a port is about to be carried there: it is the
-    /// one that is carried, until [`landed`](Self::landed). The device by which it goes: that
-    /// port's, or another's if that one is gone. `None`: it is to be dropped.
+    /// packet being carried until [`landed`](Self::landed). Returns the device by which it goes:
+    /// that port's, or another's if the port has disappeared. `None`: drop it.
     pub fn embark(
         &mut self,
         number: u16,
@@ -554,7 +552,7 @@ impl<S: Store> Switch<S> {
         let port = self.ports.get(number)?;
         let (device, has_members) = (port.device(), port.members() != 0);
         let terms = port.state.terms.filter(|terms| {
-            // Within the limits of now.
+            // Within the current limits.
             has_members && terms.detour_to && port.state.packets() <= terms.limit
         });
         if terms.is_some() && takes(device) {
@@ -573,7 +571,7 @@ impl<S: Store> Switch<S> {
         self.ports.get(other).map(|port| port.device())
     }
 
-    /// The packet that was carried has been handed over, or, not `sent`, nobody took it. If it has
+    /// The carried packet has been handed over or, if not `sent`, no device accepted it. If it has
     /// not arrived at its port, its place is free again.
     pub fn landed(&mut self, sent: bool) {
         self.clear_place();
@@ -588,8 +586,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// The packet that is carried arrives at a port. Whether that is where it has a place; it is
-    /// that no longer, and the caller gives it another.
+    /// The carried packet arrives at a port. Returns whether it has a place there. It is then no
+    /// longer carried, and the caller gives it another place.
     fn land(&mut self, number: u16) -> bool {
         match self.carried {
             Some(place) if place.port == number => {
@@ -630,18 +628,19 @@ impl<S: Store> Switch<S> {
 
     // ---- Members -----------------------------------------------------------------------------
 
-    /// How many places for ports there should be before one is added; `None` if there are enough.
+    /// The number of places for ports that are needed before one is added; `None` if there are
+    /// enough.
     pub fn wanted_places(&self) -> Option<u16> {
         self.ports.wanted_places()
     }
 
-    /// Moves to more places; returns those left behind, for their memory to be freed.
+    /// Moves to more places; returns the old ones, for their memory to be freed.
     pub fn grow(&mut self, larger: Ports<S, Port<S>>) -> Ports<S, Port<S>> {
         self.ports.grow(larger)
     }
 
-    /// Adds a member to the port of a device; the port's number, and where its departures are
-    /// counted: in those that are offered if it is the first member. `None`: there is no free
+    /// Adds a member to the port of a device. Returns the port's number, and the counter of its
+    /// departures, which is the given one if this is the first member. `None`: there is no free
     /// place.
     pub fn join(
         &mut self,
@@ -652,7 +651,7 @@ impl<S: Store> Switch<S> {
         let number = self.ports.join(device)?;
         let port = self.ports.get_mut(number)?;
         if port.members() == 1 {
-            // Packets may be on their way here since the port was last there.
+            // Packets may be on their way here from the time when the port last had members.
             let reserved = port.state.reserved;
             port.state = Port {
                 reserved,
@@ -664,19 +663,19 @@ impl<S: Store> Switch<S> {
         Some((number, port.state.departures.clone()?))
     }
 
-    /// Where the departures of a port are counted, if it has members.
+    /// The counter of a port's departures, if it has members.
     pub fn departures(&self, number: u16) -> Option<&S::Shared<Departures>> {
         self.ports.get(number)?.state.departures.as_ref()
     }
 
-    /// Says anew what a port is like.
+    /// Changes a port's terms.
     pub fn set_terms(&mut self, number: u16, terms: &Terms) {
         if let Some(port) = self.port_mut(number) {
             port.terms = Some(*terms);
         }
     }
 
-    /// Whether a port holds more than it may, as its limits have become less.
+    /// Whether a port exceeds its limits because they were lowered.
     pub fn is_over(&mut self, number: u16) -> bool {
         self.settle(number);
         let Some(port) = self.ports.get(number) else {
@@ -688,8 +687,8 @@ impl<S: Store> Switch<S> {
             .is_some_and(|terms| state.packets() > terms.limit || state.bytes() > terms.limit_bytes)
     }
 
-    /// Takes a member away whose packets have all left; returns what the port needs no longer, for
-    /// its memory to be freed.
+    /// Removes a member whose packets have all left; returns the part of the port that is no longer
+    /// needed, for its memory to be freed.
     pub fn leave(&mut self, number: u16) -> Option<S::Shared<Departures>> {
         self.settle(number);
         let departures = match self.ports.leave(number) {
@@ -710,20 +709,20 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    // ---- What there is to see ----------------------------------------------------------------
+    // ---- Statistics ---------------------------------------------------------------------------
 
-    /// What has happened at a port.
+    /// The events at a port.
     pub fn counters(&self, number: u16) -> Counters {
         let port = self.ports.get(number);
         port.map_or_else(Counters::default, |port| port.state.counters)
     }
 
-    /// What has happened in the switch.
+    /// The events in the switch.
     pub fn switch_counters(&self) -> SwitchCounters {
         self.counters
     }
 
-    /// Packets that wait in a port, and those on their way to it; see
+    /// Packets waiting in a port, and packets on their way to it; see
     /// [`settle_all`](Self::settle_all).
     pub fn packets(&self, number: u16) -> (u32, u32) {
         let port = self.ports.get(number);
@@ -732,12 +731,12 @@ impl<S: Store> Switch<S> {
         })
     }
 
-    /// Bytes in all ports, those of reserved places included; see [`settle_all`](Self::settle_all).
+    /// Bytes in all ports, including reserved places; see [`settle_all`](Self::settle_all).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Ports that are there, with members or without.
+    /// The number of ports, with members or without.
     pub fn ports(&self) -> u16 {
         self.ports.len()
     }

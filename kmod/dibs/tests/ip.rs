@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What is read and written in headers, against the plain sum of RFC 791.
+//! Reading and writing headers, against the plain sum of RFC 791.
 
 use proptest::prelude::*;
 use weft_mechanisms::dibs::ip::{cap_ttl, set_ce, Ecn, Header, Reach};
@@ -7,7 +7,7 @@ use weft_mechanisms::dibs::ip::{cap_ttl, set_ce, Ecn, Header, Reach};
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// The one's complement sum of all words, the checksum included: 0xffff if it is right.
+/// The one's complement sum of all words, the checksum included: 0xffff if it is correct.
 fn sum(header: &[u8]) -> u16 {
     let words = header
         .chunks(2)
@@ -110,12 +110,12 @@ fn neighbour_discovery_stays_on_the_link_whatever_its_addresses() {
         let link = matches!(kind, 133..=137 | 141 | 142 | 148 | 149);
         let reach = if link { Reach::Link } else { Reach::Routed };
         assert_eq!(read(IPV6, &message(kind)).1, reach, "type {kind}");
-        // Of UDP it is a port.
+        // In UDP it is a port.
         let mut packet = message(kind);
         packet[6] = 17;
         assert_eq!(read(IPV6, &packet).1, Reach::Routed);
     }
-    // A message whose type is elsewhere may be one of these.
+    // If the message's type is elsewhere, it may be one of these.
     assert_eq!(read(IPV6, &message(1)[..40]).1, Reach::Link);
 }
 

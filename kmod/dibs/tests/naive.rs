@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The naive model of a switch: lists of packets, looked through as a whole each time. It does not
-//! know which port is chosen of several, but which may be.
+//! The naive model of a switch: lists of packets, searched completely each time. If several ports
+//! may be chosen, it knows the set but not the choice.
 //!
-//! A scenario is made from bytes, a property test's or a fuzzer's ([`Scenario::decode`]).
+//! A scenario is made from the bytes of a property test or a fuzzer ([`Scenario::decode`]).
 #![allow(dead_code)] // each user takes its part
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use weft_mechanisms::dibs::options::{Config, Options, Policy};
 use weft_mechanisms::dibs::switch::{places, Arrival, Cause, Decision, Reason, Switch, Terms};
 use weft_mechanisms::heap::Heap;
 
-/// Ports of the model's switch; a device is a number and 1.
+/// Ports of the model's switch; a device is the port's number plus 1.
 const PORTS: u16 = 6;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +21,14 @@ pub(crate) enum Operation {
     Arrive(u16, Arrival),
     /// A port sends its first packet.
     Send(u16),
-    /// The packet that was detoured first comes to its port; or somebody else takes it meanwhile.
+    /// The first detoured packet arrives at its port, or something else takes it on the way.
     Carry {
         taken: bool,
     },
     /// It is carried while another packet arrives there first.
     CarryLate(Arrival),
     Terms(u16, Options),
-    /// A port's carrier comes or goes.
+    /// A port's carrier appears or disappears.
     Carrier(u16, bool),
     Join(u16),
     /// A port's packets are purged, and its qdisc leaves.
@@ -116,7 +116,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// Where the switch does what it may not.
+    /// If the switch violates the model.
     pub(crate) fn run(&self) {
         let mut life = Life::new(&self.options);
         for operation in &self.operations {
@@ -139,7 +139,7 @@ struct Port {
     config: Config,
     is_member: bool,
     has_carrier: bool,
-    /// Lengths of what waits.
+    /// Lengths of the waiting packets.
     queue: Vec<u32>,
 }
 
@@ -153,7 +153,7 @@ struct Life {
     switch: Switch<Heap>,
     ports: Vec<Port>,
     air: Vec<Detoured>,
-    /// Of each flow and each set of ports that had room, the port it went by.
+    /// For each flow and each set of ports with room, the port that it went by.
     flows: BTreeMap<(u32, Vec<u16>), u16>,
     steps: u32,
 }
@@ -192,7 +192,7 @@ impl Life {
 
     fn join(&mut self, number: u16) {
         let terms = Terms::new(&self.port(number).config);
-        // A port keeps its number, as there is a place for each.
+        // A port keeps its number, because there is a place for each.
         let joined = self
             .switch
             .join(u32::from(number) + 1, &terms, Arc::default());
@@ -205,7 +205,7 @@ impl Life {
         }
     }
 
-    /// A packet leaves a port. The switch is not told of it.
+    /// A packet leaves a port. The switch is not called.
     fn depart(&self, number: u16, len: u32) {
         let departures = self.switch.departures(number);
         departures.expect("it has a member").count(len);
@@ -222,7 +222,7 @@ impl Life {
         waiting + air
     }
 
-    /// Why a port has no room for `len` bytes more.
+    /// The reason why a port has no room for another `len` bytes.
     fn lacks(&self, number: u16, len: u32, with_share: bool) -> Option<Reason> {
         let port = &self.ports[usize::from(number)];
         let Config {
@@ -246,7 +246,7 @@ impl Life {
             let free = u64::from(share).saturating_sub(self.all());
             let most = free * u64::from(alpha) / u64::from(ALPHA_1);
             if self.all() + u64::from(len) > u64::from(share) || alpha != 0 && with > most {
-                // A threshold that nobody can have reached, as the switch has little.
+                // A threshold that no port can have reached, as the switch holds little.
                 let parts = u64::from(ALPHA_1 + alpha);
                 let plenty = match alpha {
                     0 => u64::from(share),
@@ -260,7 +260,7 @@ impl Life {
         None
     }
 
-    /// The ports that a packet of this port may be detoured to.
+    /// The ports to which a packet of this port may be detoured.
     fn candidates(&self, own: u16, len: u32) -> Vec<u16> {
         let may = |&number: &u16| {
             let port = &self.ports[usize::from(number)];
@@ -292,7 +292,7 @@ impl Life {
                 .sum::<u64>()
     }
 
-    /// A packet arrives, and the switch says what it may. `place`: it had one there just now.
+    /// A packet arrives, and the switch makes an allowed decision. `place`: it just had one there.
     fn judge(&mut self, number: u16, arrival: &Arrival, place: bool) {
         let lacks = self.lacks(number, arrival.len, !place);
         let candidates = self.candidates(number, arrival.len);
@@ -358,7 +358,7 @@ impl Life {
         }
     }
 
-    /// The first packet on its way is taken up; `None` if it is dropped.
+    /// The first packet on its way is about to be carried; `None` if it is dropped.
     fn embark(&mut self) -> Option<Detoured> {
         let Detoured { len, port } = *self.air.first()?;
         let target = &self.ports[usize::from(port)];
@@ -452,7 +452,7 @@ impl Life {
         }
     }
 
-    /// What waits is dropped until a port is within its limits, or has but what is on its way.
+    /// Drops waiting packets until a port is within its limits, or only has packets on their way.
     fn shrink(&mut self, number: u16) {
         while self.switch.is_over(number) && !self.port(number).queue.is_empty() {
             let len = self.port(number).queue.remove(0);
@@ -461,7 +461,7 @@ impl Life {
     }
 
     fn check(&mut self) {
-        // As when what is counted is shown. Now and then only, as packets leave meanwhile.
+        // Settles as a dump does, only now and then, because packets leave meanwhile.
         self.steps += 1;
         if self.steps % 3 != 0 {
             return;
@@ -475,7 +475,7 @@ impl Life {
         assert_eq!(self.switch.bytes(), self.all());
     }
 
-    /// All leaves, and nothing is left behind.
+    /// Everything leaves, and nothing remains.
     fn end(mut self) {
         while !self.air.is_empty() {
             self.carry(false, None);

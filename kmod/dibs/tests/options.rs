@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! dibs's options and statistics: numbers, defaults, boundaries, and each sentence of refusal.
+//! dibs's options and statistics: numbers, defaults, boundaries, and each refusal's sentence.
 
 use super::message::{attribute, attributes, written};
 use std::ffi::CStr;

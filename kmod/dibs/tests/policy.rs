@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which port is chosen, how often; and when a packet is detoured before its port is full.
+//! The port that is chosen, and how often; and when a packet is detoured before its port is full.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::xorshift::Xorshift32;
@@ -17,7 +17,7 @@ fn choose(policy: Policy, flow: u32, offers: &Offers, random: &mut Xorshift32) -
     choice.chosen()
 }
 
-/// How often each of the ports 0 to 3 is chosen, of 40,000 times.
+/// How often each of the ports 0 to 3 is chosen, out of 40,000 times.
 fn shares(policy: Policy, offers: &Offers) -> [u32; 4] {
     let mut random = Xorshift32::new(7);
     let mut shares = [0; 4];
@@ -28,7 +28,7 @@ fn shares(policy: Policy, offers: &Offers) -> [u32; 4] {
     shares
 }
 
-/// Five standard deviations of a share of n of 40,000 with the probability p = n / 40,000.
+/// Within five standard deviations of n out of 40,000 with the probability p = n / 40,000.
 fn is_about(share: u32, expected: u32) -> bool {
     let p = f64::from(expected) / 40_000.0;
     let deviation = (40_000.0 * p * (1.0 - p)).sqrt();
@@ -69,7 +69,7 @@ fn a_flow_keeps_to_its_port_while_that_has_room_and_flows_spread() {
         for gone in FOUR {
             let left: Vec<_> = FOUR.iter().copied().filter(|port| port != gone).collect();
             let second = choose(flow, &left);
-            // Only if its own port has no room it takes another.
+            // It takes another port only if its own has no room.
             assert_eq!(second == first, first != Some(gone.0));
         }
     }
@@ -85,11 +85,11 @@ fn nobody_is_chosen_of_none() {
 #[test]
 fn the_probability_grows_with_occupancy_and_rank_and_the_most_urgent_stay() {
     let quarter = ONE / 4;
-    // From half on, full at the end; of the least urgent.
+    // From half on, full at the end; for the least urgent packets.
     for (occupancy, expected) in [(0, 0), (2, 0), (3, 2 * quarter), (4, ONE)] {
         assert_eq!(chance(occupancy * quarter, 50, 15, 15), expected);
         assert_eq!(chance(occupancy * quarter, 50, u32::MAX, 15), expected);
-        // Where all ranks are the same.
+        // If all ranks are the same.
         assert_eq!(chance(occupancy * quarter, 50, 0, 0), expected);
     }
     // The middle rank begins when the pressure is one half.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The paper's sentences, one by one; and any life of a switch against the naive model.
+//! The paper's sentences, one by one; and arbitrary sequences of events against the naive model.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn faces_a_switch() -> Options {
     }
 }
 
-/// A switch whose port n is device n + 1, with these options each.
+/// A switch whose port n is device n + 1, each port with its options.
 fn switch(options: &[Options]) -> Switch {
     let Ok(mut switch) = Switch::new(5);
     for (device, &options) in (1..).zip(options) {
@@ -57,14 +57,14 @@ fn switch(options: &[Options]) -> Switch {
     switch
 }
 
-/// Adds a member to a device's port; the port's number.
+/// Adds a member to a device's port; returns the port's number.
 fn join(switch: &mut Switch, device: u32, options: Options) -> Option<u16> {
     let joined = switch.join(device, &terms(options), Arc::default());
     joined.map(|(number, _)| number)
 }
 
-/// A packet of a port leaves it. As what is shown of a switch is asked for next, all ports are
-/// looked at.
+/// A packet leaves a port. All ports are settled, because the test reads the switch's statistics
+/// next.
 fn depart(switch: &mut Switch, port: u16) {
     switch
         .departures(port)
@@ -104,7 +104,7 @@ fn a_packet_that_finds_the_buffer_full_goes_by_a_port_that_is_connected_to_anoth
     assert_eq!(switch.counters(0).detoured, [100, 0, 0, 0]);
     assert_eq!(switch.counters(0).dropped, [1, 0, 0, 0]);
     assert_eq!(switch.counters(0).highest, 100);
-    // Places of packets on their way are nobody else's.
+    // Places of packets on their way are not available to others.
     assert_eq!(arrive(&mut switch, 2), Decision::Drop(Cause::Full));
 }
 
@@ -120,7 +120,7 @@ fn it_has_no_impact_on_normal_operations() {
     assert_eq!((switch.bytes(), switch.packets(0)), (0, (0, 0)));
 }
 
-/// A packet that the switch has not routed: a VLAN's, say.
+/// A packet that the switch has not routed, for example a VLAN's.
 struct NotRouted;
 
 impl Exits for NotRouted {
@@ -177,7 +177,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
     assert_eq!(arrive(&mut switch, 0), detour_to(1));
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(2));
-    // Another packet that arrives meanwhile, and one that says it were carried where it is not.
+    // Another packet that arrives meanwhile, and one that claims to be carried where it is not.
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
     assert_eq!(
         switch.arrive(0, &CARRIED, |_| true),
@@ -189,7 +189,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
     assert_eq!(switch.counters(1).received, 1);
     switch.landed(true);
     assert_eq!(switch.packets(1), (1, 0));
-    // A second packet of that sort has no place.
+    // A second such packet has no place.
     assert_eq!(
         switch.arrive(1, &CARRIED, |_| true),
         Decision::Drop(Cause::Full)
@@ -197,7 +197,7 @@ fn a_place_that_was_reserved_is_there_when_the_packet_comes_and_only_then() {
     depart(&mut switch, 1);
     assert_eq!(arrive(&mut switch, 0), detour_to(1));
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(2));
-    // It does not arrive: somebody else has taken it.
+    // It does not arrive: something else has taken it.
     switch.landed(true);
     assert_eq!((switch.packets(1), switch.bytes()), ((0, 0), 150_000));
 }
@@ -217,11 +217,11 @@ fn ports_that_cannot_send_are_passed_over_and_a_packet_whose_port_is_gone_goes_b
         switch.arrive(1, &CARRIED, |_| true),
         Decision::Queue { .. }
     ));
-    // Nobody can send it.
+    // No port can send it.
     assert_eq!(switch.embark(2, PACKET.len, |_| false), None);
     let counters = switch.switch_counters();
     assert_eq!((counters.diverted, counters.lost), (1, 1));
-    // A port that is deleted stays as long as packets are on their way to it, then it is gone.
+    // A deleted port stays as long as packets are on their way to it, and is then removed.
     switch.leave(2);
     assert_eq!((switch.ports(), switch.packets(2)), (3, (0, 18)));
     for _ in 0..18 {
@@ -232,7 +232,7 @@ fn ports_that_cannot_send_are_passed_over_and_a_packet_whose_port_is_gone_goes_b
     assert_eq!(switch.bytes(), 101 * 1500);
 }
 
-/// Whether a port can send is asked of the chosen one only, and of another where that cannot.
+/// Only the chosen port is asked whether it can send, and another one if it cannot.
 #[test]
 fn few_ports_are_asked_whether_they_can_send() {
     let mut switch = switch(&[
@@ -262,8 +262,7 @@ fn few_ports_are_asked_whether_they_can_send() {
     );
 }
 
-/// What leaves a port makes room there and in the shared buffer, though the switch is not told of
-/// it.
+/// A departure makes room at its port and in the shared buffer, although the switch is not called.
 #[test]
 fn a_departure_makes_room_for_all() {
     let share = |options| Options {
@@ -275,7 +274,7 @@ fn a_departure_makes_room_for_all() {
     fill(&mut switch, 0, 2);
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
     switch.departures(0).unwrap().count(PACKET.len);
-    // The short way in counts only its own port's departures. The long one counts those of all.
+    // The fast path counts only its own port's departures, the slow path those of all ports.
     assert!(!switch.admit(1, PACKET.len));
     assert!(matches!(arrive(&mut switch, 1), Decision::Queue { .. }));
     assert_eq!(arrive(&mut switch, 1), Decision::Drop(Cause::Full));
@@ -283,7 +282,7 @@ fn a_departure_makes_room_for_all() {
     fill(&mut switch, 1, 1);
     switch.settle_all();
     assert_eq!((switch.packets(0), switch.packets(1)), ((0, 0), (2, 0)));
-    // The most that there was, and not what was counted before the departures.
+    // The highest true value, without packets that had already departed.
     assert_eq!(switch.switch_counters().highest_bytes, 3000);
 }
 
@@ -329,13 +328,13 @@ fn with_a_shared_buffer_a_port_that_has_its_share_detours() {
         ..options
     };
     let mut switch = switch(&[share(host()), share(faces_a_switch())]);
-    // Half of it: as much as is free then.
+    // Half of it: as much as is then free.
     fill(&mut switch, 0, 30);
     let decision = arrive(&mut switch, 0);
     let (port, mark, reason) = (1, true, Reason::Share);
     assert_eq!(decision, Decision::Detour { port, mark, reason });
-    // "upon extreme congestion which overflows the whole shared buffer": a port that still has less
-    // than what is free, 14 more of which leave 22,500 bytes.
+    // "upon extreme congestion which overflows the whole shared buffer": a port that still holds
+    // less than is free; another 14 packets of it leave 22,500 bytes.
     for _ in 0..14 {
         assert!(matches!(
             arrive(&mut switch, 0),
@@ -344,7 +343,7 @@ fn with_a_shared_buffer_a_port_that_has_its_share_detours() {
     }
     assert_eq!(arrive(&mut switch, 0), Decision::Drop(Cause::Full));
     assert_eq!(switch.bytes(), 45 * 1500);
-    // What has a place keeps it, though its port has more than its share by now.
+    // A packet with a place keeps it, although its port now exceeds its share.
     assert_eq!(switch.embark(1, PACKET.len, |_| true), Some(2));
     fill_to(&mut switch, 2);
     assert!(matches!(
@@ -353,7 +352,7 @@ fn with_a_shared_buffer_a_port_that_has_its_share_detours() {
     ));
 }
 
-/// Another port takes what it can of the shared buffer.
+/// Another port takes all that it can of the shared buffer.
 fn fill_to(switch: &mut Switch, device: u32) {
     let greedy = Options {
         share: Some(90_000),
@@ -386,7 +385,7 @@ fn urgent_packets_are_detoured_last() {
         ranks: Some(3),
         ..options
     };
-    // Of each rank, the first occupancy at which one is detoured.
+    // For each rank, the first occupancy at which a packet is detoured.
     let mut firsts = Vec::new();
     for rank in 0..4 {
         let mut switch = switch(&[port(host()), port(faces_a_switch())]);
@@ -402,7 +401,7 @@ fn urgent_packets_are_detoured_last() {
     assert_eq!(firsts[0], 1000, "{firsts:?}");
     assert!(firsts.is_sorted_by(|a, b| a > b), "{firsts:?}");
     assert!((500..700).contains(&firsts[3]), "{firsts:?}");
-    // Where no other port has room, a packet takes what there is.
+    // If no other port has room, a packet takes the room that there is.
     let mut switch = switch(&[port(host())]);
     let least = Arrival { rank: 3, ..PACKET };
     for _ in 0..1000 {
@@ -455,7 +454,7 @@ proptest! {
     }
 }
 
-/// The fuzzer's corpus, and what it once found.
+/// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
 fn the_fuzz_corpus_runs_through() {
