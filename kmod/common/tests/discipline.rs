@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What holds for every queueing discipline: a packet that goes in comes out once.
+//! A law of every queueing discipline: each packet that goes in comes out once.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::discipline::{Discipline, Fate, Next};

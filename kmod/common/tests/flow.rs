@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The flow of a packet: equal within a flow, spread otherwise, and no bytes do harm.
+//! The flow of a packet: equal within a flow, spread otherwise, and no input does harm.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const UDP: u8 = 17;
 
 const KEY: Key = Key::new([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
 
-/// What makes a flow.
+/// The fields that identify a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tuple {
     source: u32,
@@ -24,7 +24,7 @@ struct Tuple {
     protocol: u8,
 }
 
-/// What does not.
+/// The fields that do not.
 #[derive(Clone, Debug)]
 struct Rest {
     tos: u8,
@@ -33,7 +33,7 @@ struct Rest {
     dont_fragment: bool,
     ttl: u8,
     checksum: u16,
-    /// Words.
+    /// In words.
     options: Vec<u32>,
     payload: Vec<u8>,
 }
@@ -81,7 +81,7 @@ fn ipv4(tuple: &Tuple, rest: &Rest) -> Vec<u8> {
     bytes
 }
 
-/// With addresses of which the tuple's are the last words, and `between` between the headers.
+/// With addresses whose last words are the tuple's, and with `between` between the headers.
 fn ipv6(tuple: &Tuple, next: u8, between: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 1, 2, 3, 0, 20, next, 64];
     for address in [tuple.source, tuple.destination] {
@@ -171,9 +171,9 @@ proptest! {
             *byte = first;
         }
         let whole = KEY.flow(protocol, &bytes);
-        // Nothing is looked at behind these.
+        // Nothing beyond these is read.
         prop_assert_eq!(KEY.flow(protocol, &bytes[..bytes.len().min(HEADERS)]), whole);
-        // What is cut off is never taken for another flow.
+        // A truncated packet never passes for another flow.
         for len in 0..bytes.len() {
             let part = KEY.flow(protocol, &bytes[..len]);
             prop_assert!(part.is_none() || part == whole);
@@ -224,7 +224,7 @@ fn a_tag_does_not_change_the_flow() {
 #[test]
 fn fragments_are_left_to_the_dissector() {
     let whole = ipv4(&TUPLE, &plain());
-    // More to come; an offset; both.
+    // More fragments to come; an offset; both.
     for (high, low) in [(0x20, 0), (0, 1), (0x1f, 0xff), (0x3f, 0xff)] {
         let mut fragment = whole.clone();
         fragment[6] = high;
@@ -246,7 +246,7 @@ fn other_protocols_are_left_to_the_dissector() {
             None
         );
     }
-    // Two headers of options, one that is longer, ARP, a VLAN's header, the other version.
+    // Two headers of options, one that is longer, ARP, a VLAN header, the other version.
     assert_eq!(
         KEY.flow(IPV6, &ipv6(&TUPLE, 60, &[60, 0, 1, 4, 0, 0, 0, 0])),
         None
@@ -270,8 +270,8 @@ fn an_impossible_header_length_is_left_to_the_dissector() {
     }
 }
 
-/// Flows that differ in a port only, as those of a load generator, over the entries of a flow
-/// table: the number of pairs that share an entry is what chance would give.
+/// Flows that differ in one port only, like those of a load generator, over the entries of a flow
+/// table: as many pairs share an entry as random hashing would give.
 #[test]
 fn neighbouring_flows_spread_as_if_by_chance() {
     const FLOWS: u16 = 1000;

@@ -8,7 +8,7 @@ use weft_mechanisms::common::flow_table::{FlowLinks, FlowTable};
 use weft_mechanisms::heap::Heap;
 
 thread_local! {
-    /// Slots looked at on this thread.
+    /// Slots visited on this thread.
     static LOOKS: Cell<u32> = const { Cell::new(0) };
 }
 

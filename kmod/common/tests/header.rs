@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A header is never found outside of its packet, whatever the numbers are.
+//! A header is never found outside of its packet, whatever the offsets are.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::header::{linear_from, within};
@@ -9,21 +9,21 @@ fn a_header_inside() {
     // 64 bytes of room, an Ethernet header of 14, an IP header in a piece of 94 bytes.
     assert_eq!(linear_from(64, 78, 94), Some(14..94));
     assert_eq!(within(64, 78, 24, 1514), Some(14..38));
-    // Nothing but what is ahead of it.
+    // Only the memory ahead of it.
     assert_eq!(linear_from(64, 78, 14), Some(14..14));
     assert_eq!(within(64, 78, 0, 14), Some(14..14));
 }
 
 #[test]
 fn a_header_that_was_never_set_is_no_header() {
-    // 0 is in the room ahead of the packet, 65,535 is how the kernel says that there is none.
+    // 0 is in the room ahead of the packet; 65,535 is the kernel's value for no header.
     for header in [0, 1, 63, 65_535] {
         assert_eq!(linear_from(64, header, 94), None, "{header}");
         assert_eq!(within(64, header, 1, 94), None, "{header}");
     }
 }
 
-/// It wrapped to less than the packet has, and 4 GiB were written to.
+/// Regression: the length wrapped to less than the packet has, and 4 GiB were written.
 #[test]
 fn a_length_that_wraps_is_refused() {
     assert_eq!(within(64, 78, u32::MAX, 1514), None);
@@ -32,7 +32,7 @@ fn a_length_that_wraps_is_refused() {
     assert_eq!(within(64, 78, 1500, 1514), Some(14..1514));
 }
 
-/// Numbers at their ends, and near each other.
+/// Numbers at the ends of their range, and near each other.
 fn number() -> impl Strategy<Value = usize> {
     prop_oneof![
         0..200_usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Every lateness is in the bucket its documentation says.
+//! Every lateness is in its documented bucket.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::histogram::{Lateness, BUCKETS};
@@ -10,7 +10,7 @@ fn recorded(latenesses: &[u64]) -> Lateness {
     lateness
 }
 
-/// The bucket that one event is in.
+/// The bucket of a single event.
 fn bucket(ns: u64) -> usize {
     let lateness = recorded(&[ns]);
     assert_eq!(lateness.buckets().iter().sum::<u64>(), 1);

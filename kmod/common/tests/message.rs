@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What the tests share: a message to write attributes into, and one to make by hand.
+//! Helpers of the tests: a message to write attributes into, and one to make by hand.
 
 use weft_mechanisms::common::nla::{NoRoom, Sink, HEADER};
 
-/// A message with room for so many bytes.
+/// A message with room for this many bytes.
 #[derive(Debug)]
 pub(crate) struct Message {
     bytes: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) fn attribute(attr: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Attributes one after the other.
+/// A sequence of attributes.
 pub(crate) fn attributes(list: &[(u16, &[u8])]) -> Vec<u8> {
     list.iter()
         .flat_map(|(attr, payload)| attribute(*attr, payload))

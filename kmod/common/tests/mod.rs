@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of what mechanisms share, and what all tests share: [`message`].
+//! Tests of the modules that mechanisms share, and the helpers of all tests: [`message`].
 
 mod discipline;
 mod flow;

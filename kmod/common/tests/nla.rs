@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Attributes: the format of `struct nlattr`, and what is refused.
+//! Attributes: the format of `struct nlattr`, and the refusals.
 
 use super::message::{attribute, attributes};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What is alike for every qdisc's options: how requests and dumps are read.
+//! The common behaviour of all qdiscs' options: how requests and dumps are read.
 
 use super::message::{attribute, attributes};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn rows() -> impl Iterator<Item = (&'static Qdisc, &'static Row)> {
     QDISCS.iter().flat_map(rows)
 }
 
-/// The option with a value that it may have.
+/// The option with a value in its range.
 fn good(qdisc: &Qdisc, row: &Row) -> Attribute {
     let numbers = [1_u64, 0, 16, 1_000, 1_000_000, 1_000_000_000];
     let values = numbers.map(|number| number.to_le_bytes()[..row.width].to_vec());
@@ -40,7 +40,7 @@ fn everything(qdisc: &Qdisc) -> Vec<Attribute> {
     qdisc.options.iter().map(|row| good(qdisc, row)).collect()
 }
 
-/// Types that no option has, and that are no padding either.
+/// Types that are neither an option nor padding.
 fn unknown(qdisc: &Qdisc) -> Vec<u16> {
     let known = |attr| qdisc.options.iter().any(|row| row.attr == attr);
     let types = (0..64).chain([99, TYPE_MASK]);
@@ -49,7 +49,7 @@ fn unknown(qdisc: &Qdisc) -> Vec<u16> {
         .collect()
 }
 
-/// Only what has 8 bytes is ever aligned to them.
+/// Only 8-byte payloads are ever aligned to 8 bytes.
 fn is_padded(qdisc: &Qdisc) -> bool {
     qdisc.options.iter().any(|row| row.width == 8)
 }
@@ -85,7 +85,7 @@ fn an_unknown_attribute_is_refused_by_its_type_and_passed_over_in_a_dump() {
             let after_a_known_one = bytes(&[good(qdisc, row), (attr, vec![0; 8])]);
             assert_eq!((qdisc.check)(&after_a_known_one), refused);
         }
-        // Of a newer kernel.
+        // From a newer kernel.
         let mut dump = everything(qdisc);
         for (place, attr) in unknown(qdisc).into_iter().enumerate() {
             dump.insert((place * 7) % (dump.len() + 1), (attr, vec![1; place % 5]));
@@ -179,7 +179,7 @@ fn a_number_out_of_range_is_refused_in_a_request_and_read_in_a_dump() {
         dump.retain(|(attr, _)| *attr != row.attr);
         dump.push(worst.clone());
         assert_eq!((qdisc.check_dump)(&bytes(&dump)), Ok(()), "{}", row.name);
-        // Unless all that fits is in the range.
+        // Unless the range includes every value that fits.
         if let Err(refusal) = (qdisc.check)(&bytes(&[worst])) {
             assert_eq!(refusal.kind, RefusalKind::Range);
             assert_eq!(refusal.attr, Some(row.attr));
@@ -187,7 +187,7 @@ fn a_number_out_of_range_is_refused_in_a_request_and_read_in_a_dump() {
     }
 }
 
-/// Whether a value of the row is judged as it is read, before all ranges.
+/// Whether a value of the row is checked as it is read, before all ranges.
 fn is_read_strictly(row: &Row) -> bool {
     matches!(
         row.unit,
@@ -195,8 +195,8 @@ fn is_read_strictly(row: &Row) -> bool {
     )
 }
 
-/// A request is refused for the first attribute that is malformed or said before, and after that,
-/// in the order of the table, for the first whose value is refused alone.
+/// A request is refused for the first attribute that is malformed or given before. After that it is
+/// refused for the first one, in the order of the table, whose value is refused on its own.
 fn model(qdisc: &Qdisc, list: &[Attribute]) -> Result<(), Refusal> {
     let mut said = Vec::<&Attribute>::new();
     for it in list {

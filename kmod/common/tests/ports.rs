@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use weft_mechanisms::common::ports::{Ports as PortsOf, MAX_PORTS};
 use weft_mechanisms::heap::Heap;
 
-/// Each with a name, for telling whose state it is.
+/// Each with a name, to identify its state.
 type Ports = PortsOf<Heap, u32>;
 
 fn places(places: u16) -> Ports {
@@ -35,7 +35,7 @@ fn a_port_is_there_from_its_first_member_until_it_is_removed() {
     assert!(ports.leave(number));
     assert!(!ports.leave(number), "nobody is left to leave");
     assert_eq!((ports.find(7), ports.find_member(7)), (Some(number), None));
-    // Its number and its state are still there for whoever comes back.
+    // Its number and its state still exist for a member that returns.
     assert_eq!(ports.join(7), Some(number));
     assert_eq!(ports.find_member(7), Some(number));
     assert_eq!(ports.get(number).unwrap().state, 70);
@@ -89,8 +89,8 @@ fn a_port_has_65535_members_and_no_more() {
     assert_eq!(ports.get(0).unwrap().members(), u16::MAX);
 }
 
-/// Close together, far apart, and such as begin their search at one slot of the table, also at its
-/// last: multiples of 2^k/φ's inverse do.
+/// Devices close together, far apart, and such whose search begins at the same slot of the table,
+/// even its last: multiples of the inverse of 2^k/φ do.
 fn device() -> impl Strategy<Value = u32> {
     const INVERSE: u32 = 0x144C_BC89; // of the factor 0x9E37_79B9, modulo 2^32
     prop_oneof![

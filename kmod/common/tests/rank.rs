@@ -17,7 +17,7 @@ const fn rules(policy: Policy) -> Rules {
     }
 }
 
-/// The rank of a packet of a flow that said its size.
+/// The rank of a packet of a flow that declared its size.
 fn of_size(policy: Policy, size: u64, sent: i64) -> u32 {
     let said = Said {
         size,
@@ -144,7 +144,7 @@ fn what_is_queued_is_asked_for_once_and_only_where_it_matters() {
     let unknown = rank(rules, said(0), 10, clockless, queued);
     assert_eq!((unknown.rank, unknown.basis), (900, Basis::Fallback));
     assert_eq!(asked.get(), 1);
-    // A socket that does not know, as of UDP.
+    // A socket that cannot tell, such as UDP's.
     let datagram = rank(rules, said(0), 10, clockless, || None);
     assert_eq!((datagram.rank, datagram.basis), (10, Basis::Fallback));
 }
@@ -154,7 +154,7 @@ fn sequence_numbers_wrap_and_are_before_or_after_what_is_acknowledged() {
     assert_eq!(stream_offset(5_000, 100, 100), 5_000);
     assert_eq!(stream_offset(5_000, 100, 1_560), 6_460);
     assert_eq!(stream_offset(5_000, u32::MAX, 9), 5_010);
-    // Sent again although it was acknowledged meanwhile.
+    // Retransmitted although it was acknowledged meanwhile.
     assert_eq!(stream_offset(5_000, 1_560, 100), 3_540);
     assert_eq!(before(3_540, 5_000), 1_460);
     assert_eq!(before(5_000, 3_540), -1_460);
@@ -177,7 +177,7 @@ fn the_numbers_that_programs_keep_never_change() {
     }
 }
 
-/// The table in `ebpf/README.md`, in numbers that have no end.
+/// The table in `ebpf/README.md`, in unbounded numbers.
 fn exact(rules: Rules, said: Said, sent: i64, now: u64, queued: Option<u64>) -> Ranked {
     let [size, sent] = [said.size.into(), i128::from(sent)];
     let within = size != 0 && sent < size;
@@ -242,7 +242,7 @@ proptest! {
         now in prop_oneof![number().prop_map(|n| (false, n)), (-3000..3000_i64).prop_map(|d| (true, d as u64))],
         queued in prop::option::of(number()),
     ) {
-        // Anywhere, or about where the flow ends and the deadline is.
+        // Anywhere, or close to the flow's end and the deadline.
         let sent = if place.0 { size.wrapping_add(place.1) } else { place.1 } as i64;
         let now = if now.0 { deadline.wrapping_add(now.1) } else { now.1 };
         let (rules, said) = (Rules { policy, fallback, fixed }, Said { size, deadline, class });

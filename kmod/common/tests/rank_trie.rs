@@ -107,7 +107,7 @@ fn ranks_at_both_ends_of_their_range_and_of_each_digit_are_told_apart() {
     }
 }
 
-/// The root grows in place where its only child does not hold an arriving rank.
+/// The root is widened in place if its only child does not hold an arriving rank.
 #[test]
 fn a_root_with_one_child_holds_any_rank() {
     for (bit, other) in (0..32).flat_map(|bit| (0..32).map(move |other| (bit, other))) {
@@ -123,8 +123,8 @@ fn a_root_with_one_child_holds_any_rank() {
     }
 }
 
-/// As many nodes as packets are enough, and needed: each rank parts from the one before at another
-/// digit, below a root that has kept one child.
+/// As many nodes as packets are enough, and needed: each rank parts from the previous one at
+/// another digit, below a root that has kept one child.
 #[test]
 fn nodes_suffice_where_every_packet_needs_one() {
     let mut both = Both::new(7);
@@ -152,7 +152,7 @@ proptest! {
     ) {
         let mut both = Both::new(capacity);
         for (insert, rank, bits, index) in operations {
-            // Few significant bits, at the low or at the high end, make for equal and close ranks.
+            // Few significant bits, at the low or at the high end, produce equal and similar ranks.
             let rank = if index.index(2) == 0 { rank >> bits } else { (rank & 3) << bits };
             if insert {
                 both.insert(rank);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The tag: what is written is read back, order is kept, and no bytes do harm.
+//! The tag: reading returns the written value, order is preserved, and no input does harm.
 
 use proptest::prelude::*;
 use weft_mechanisms::common::tag::*;
 
-/// The Internet checksum of a header whose checksum is right is 0.
+/// The Internet checksum of a header with a correct checksum is 0.
 fn checksum(header: &[u8]) -> u16 {
     let mut sum: u32 = header
         .chunks(2)
@@ -17,7 +17,7 @@ fn checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// An IPv4 packet with these options, padded to four bytes, and a right checksum.
+/// An IPv4 packet with these options, padded to four bytes, and a correct checksum.
 fn ipv4(options: &[u8], payload: usize) -> Vec<u8> {
     let mut options = options.to_vec();
     options.resize(options.len().next_multiple_of(4), 0);
@@ -61,7 +61,7 @@ fn a_rank_is_exact_up_to_4_mib_and_keeps_its_order_beyond() {
     for rank in (0..1 << 22).step_by(13).chain([(1 << 22) - 1, 1 << 22]) {
         assert_eq!(rank_of_code(code_of_rank(rank)), Some(rank));
     }
-    // Every code is reached, by the rank that it stands for.
+    // Every code is reached, by the rank that it encodes.
     let mut before = None;
     for code in ((1 << 22) - 9..=MAX_CODE).step_by(7).chain([MAX_CODE]) {
         let rank = rank_of_code(code).unwrap();
@@ -263,7 +263,7 @@ proptest! {
                 bytes[6] = 60;
             }
         }
-        // What is malformed elsewhere is not seen; a truncated packet has no tag.
+        // A malformed part elsewhere is not seen; a truncated packet has no tag.
         let known = read(&bytes[..READ.min(bytes.len())]);
         if let Ok(found) = find_in_packet(&bytes) {
             prop_assert_eq!(known.map(|(_, tag)| tag), found);
