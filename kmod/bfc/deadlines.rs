@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! When each port's next bitmap is due: a binary heap of ports, the earliest at its root.
+//! The time at which each port's next bitmap is due: a binary heap of ports, the earliest at its
+//! root.
 //!
-//! J. W. J. Williams: "Algorithm 232: Heapsort", CACM 7(6), 1964. Each port knows where in the heap
-//! it is, so that its time can be set anew.
+//! J. W. J. Williams: "Algorithm 232: Heapsort", CACM 7(6), 1964. Each port knows its place in the
+//! heap, so that its time can be changed.
 //!
 //! # Cost
 //!
-//! The earliest time, and setting a port to the time that it has, take constant time; any other
-//! change at most log2(n) steps, which are 10 at 1,024 ports. A pause changes nothing where bitmaps
-//! of its port are due anyway.
+//! Reading the earliest time, and setting a port to the time that it already has, take constant
+//! time. Any other change takes at most log2(n) steps, which are 10 at 1,024 ports. A pause changes
+//! nothing if bitmaps of its port are due anyway.
 
 use crate::common::store::Store;
 
@@ -25,15 +26,16 @@ struct Entry {
 
 /// Times of ports.
 pub struct Deadlines<S: Store> {
-    /// The first [`len`](Self::len): none is earlier than that at half its index (counted from 1).
+    /// The first [`len`](Self::len): none is earlier than the entry at half its index (counted from
+    /// 1).
     heap: S::Of<Entry>,
     len: u16,
-    /// Where each port is in the heap, or [`NONE`].
+    /// Each port's place in the heap, or [`NONE`].
     places: S::Of<u16>,
 }
 
 impl<S: Store> Deadlines<S> {
-    /// For the ports below `ports`, without a time.
+    /// For the ports below `ports`, none of which has a time.
     ///
     /// # Errors
     ///
@@ -57,13 +59,13 @@ impl<S: Store> Deadlines<S> {
         self.len == 0
     }
 
-    /// The earliest time, in ns, and whose it is.
+    /// The earliest time, in ns, and its port.
     #[inline]
     pub fn first(&self) -> Option<(u64, u16)> {
         self.entry(0).map(|entry| (entry.at, entry.port))
     }
 
-    /// Sets a port's time, in ns; `None`: it has none. A port beyond the last is ignored.
+    /// Sets a port's time, in ns; `None` for no time. A port beyond the last is ignored.
     #[inline]
     pub fn set(&mut self, port: u16, at: Option<u64>) {
         let Some(place) = self.places.get(usize::from(port)).copied() else {
@@ -92,7 +94,7 @@ impl<S: Store> Deadlines<S> {
                 }
                 let last = self.entry(self.len.wrapping_sub(1));
                 self.len = self.len.wrapping_sub(1);
-                // The last one takes the place that is left.
+                // The last entry fills the vacated place.
                 if let Some(last) = last.filter(|last| last.port != port) {
                     self.settle(place, last);
                 }
@@ -100,8 +102,7 @@ impl<S: Store> Deadlines<S> {
         }
     }
 
-    /// Puts an entry in at a place whose own is gone, or as far up or down from there as it
-    /// belongs.
+    /// Puts an entry at a vacated place, or as far up or down from there as it belongs.
     fn settle(&mut self, place: u16, entry: Entry) {
         let mut place = place;
         while let Some(above) = self.above(place).filter(|(_, above)| above.at > entry.at) {
@@ -123,14 +124,14 @@ impl<S: Store> Deadlines<S> {
         self.heap.get(usize::from(place)).copied()
     }
 
-    /// The place above one, and what is there.
+    /// The place above one, and its entry.
     #[inline]
     fn above(&self, place: u16) -> Option<(u16, Entry)> {
         let above = place.checked_sub(1)? >> 1;
         Some((above, self.entry(above)?))
     }
 
-    /// The place below one with the earlier entry, and that.
+    /// The place below one that has the earlier entry, and that entry.
     #[inline]
     fn below(&self, place: u16) -> Option<(u16, Entry)> {
         let left = place.checked_mul(2)?.checked_add(1)?;

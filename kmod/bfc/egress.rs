@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The queues of one egress port: where a packet goes, whether it exceeds the threshold, which is
-//! sent next.
+//! The queues of one egress port: which queue a packet joins, whether it exceeds the threshold, and
+//! which packet is sent next.
 //!
 //! ```text
 //!                    ┌ queue 0: control frames ────────────────────────────┐ first of all
@@ -8,9 +8,9 @@
 //!                    └ class 1: queues hi..   ─▶ round robin, or by rank ──┘ that may send
 //! ```
 //!
-//! A queue is **active** if it has packets and is not paused: those, and only those, are in their
-//! class's round or in the trie of ranks. It is **empty** if it has no packets, **free** if it is
-//! empty and not paused.
+//! A queue is **active** if it has packets and is not paused: exactly these queues are in their
+//! class's round or in the trie of ranks. It is **empty** if it has no packets, and **free** if it
+//! is empty and not paused.
 
 use super::elision::Elision;
 use super::fifo::{Fifo, Note};
@@ -30,15 +30,15 @@ pub const MAX_CLASSES: u8 = 8;
 /// The most data queues.
 pub const MAX_DATA_QUEUES: u16 = MAX_QUEUES - 1;
 
-/// The most bytes of control frames that wait: they are sent before anything else, so more than
-/// this is no congestion but a flood.
+/// The most bytes of waiting control frames: they are sent before anything else, so a longer
+/// backlog is not congestion but a flood.
 pub const CONTROL_LIMIT: u64 = 65_536;
 
 /// The queue of control frames; "this reduces the number of queues available for dynamic queue
 /// assignment by 1" (§3.3.2).
 pub const CONTROL: u16 = 0;
 
-/// In which order queues are served.
+/// The order in which queues are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// Fair queuing: deficit round robin (§3.3.1).
@@ -48,7 +48,7 @@ pub enum Scheduler {
     Srf,
 }
 
-/// What is fixed when a port is made.
+/// The properties that are fixed when a port is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Data queues, 1..=[`MAX_DATA_QUEUES`], at least [`classes`](Self::classes).
@@ -57,40 +57,40 @@ pub struct Shape {
     pub entries: u32,
     /// How a flow gets its queue.
     pub assign: Assign,
-    /// In which order queues are served.
+    /// The order in which queues are served.
     pub scheduler: Scheduler,
     /// Priority classes, 1..=[`MAX_CLASSES`]; with [`Scheduler::Srf`] 1. A packet's rank is its
-    /// class; ranks beyond the last class are of the last class.
+    /// class; ranks above the last class belong to the last class.
     pub classes: u8,
-    /// The rank that labels packets of an incast. They have a queue of their own, the last one of
-    /// their class, which needs two.
+    /// The rank that labels packets of an incast. These packets have a separate queue, the last one
+    /// of their class, which then needs two.
     pub incast: Option<u32>,
 }
 
 /// The pause threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(u64),
     /// "The pause threshold Th is thus given by (HRTT) · (µ/N_active)" (§3.3.2): µ in bytes per
     /// second; HRTT is the [`Switch`]'s.
     OneHopBdp(u64),
 }
 
-/// What can change while packets are inside.
+/// The properties that can change while packets are inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// The most bytes of data in this port.
     pub limit: u64,
-    /// What this port may have of the switch's buffer, looked at when a packet arrives here.
+    /// This port's share of the switch's buffer, checked when a packet arrives.
     pub share: Share,
-    /// When a queue is congested.
+    /// The length above which a queue is congested.
     pub threshold: Threshold,
     /// ns for which an inactive flow keeps its queue; `None`: 2 HRTT (§3.3.2).
     pub sticky: Option<u64>,
     /// How many of 100 packets are sampled (App. A.8), 1..=100.
     pub sample: u8,
-    /// Bytes per turn of the round robin. Where a packet is longer, its length.
+    /// Bytes per turn of the round robin, or the length of a longer packet.
     pub quantum: u32,
     /// The devices whose packets cause no backpressure here (App. B).
     pub elision: Elision,
@@ -105,7 +105,7 @@ pub struct Arrival {
     pub rank: u32,
     /// Hash of its flow.
     pub flow: u32,
-    /// The device by which it came; 0: it was sent from here.
+    /// The device on which it arrived; 0: it was sent from this host.
     pub device: u32,
     /// Its queue at the upstream neighbour; 0: unknown.
     pub upstream_queue: u16,
@@ -118,38 +118,38 @@ pub enum Cause {
     Limit,
     /// The switch is full.
     Buffer,
-    /// The port has its share of the switch's buffer.
+    /// The port holds its share of the switch's buffer.
     Share,
-    /// Too many control frames.
+    /// Too many control frames are waiting.
     Control,
 }
 
-/// What has happened to a port.
+/// The events at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Times a flow became active: it had no packet inside, and one arrived.
+    /// Times a flow became active: a packet arrived while none of its packets was inside.
     pub activations: u64,
     /// Of these, the times its queue had packets of another flow.
     pub collisions: u64,
     /// Packets that found their queue above the threshold.
     pub congested: u64,
-    /// Of these, those whose backpressure was elided.
+    /// Of these, packets whose backpressure was elided.
     pub elided: u64,
-    /// Of these, those that came from another port, but of no known upstream queue.
+    /// Of these, packets from another port whose upstream queue is unknown.
     pub unmarked: u64,
-    /// Packets dropped as the port was full.
+    /// Packets dropped because the port was full.
     pub dropped_limit: u64,
-    /// Packets dropped as the switch was full.
+    /// Packets dropped because the switch was full.
     pub dropped_buffer: u64,
-    /// Packets dropped as the port had its share of the buffer.
+    /// Packets dropped because the port held its share of the buffer.
     pub dropped_share: u64,
     /// Control frames dropped.
     pub dropped_control: u64,
-    /// The most bytes of data that were in the port.
+    /// The most bytes of data in the port at once.
     pub highest_bytes: u64,
 }
 
-/// How many queues are what now.
+/// The current number of queues in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// With packets.
@@ -160,7 +160,7 @@ pub struct Census {
     pub active: u32,
 }
 
-/// One queue as it is now.
+/// The current state of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
     /// Packets inside.
@@ -214,16 +214,16 @@ impl<F> AsRef<RankLinks> for Queue<F> {
 /// One priority class.
 #[derive(Clone, Copy)]
 struct Class {
-    /// Its queues, but that of incasts.
+    /// Its queues, except that of incasts.
     first: u16,
     end: u16,
-    /// Where the search for an empty queue begins: after the one that was assigned last, so that a
-    /// queue is left alone for as long as possible after its flow has left it.
+    /// Where the search for an empty queue begins: after the queue assigned last, so that a queue
+    /// stays unused for as long as possible after its flow has left it.
     start: u16,
     rounds: Rounds,
 }
 
-/// Queue numbers of a class: even parts of `queues`.
+/// Queue numbers of a class: an equal part of `queues`.
 fn queues_of(class: u8, classes: u8, queues: u16) -> Range<u16> {
     let before = |class: u8| {
         let product = u32::from(class).wrapping_mul(queues.into());
@@ -235,7 +235,7 @@ fn queues_of(class: u8, classes: u8, queues: u16) -> Range<u16> {
 
 /// One egress port.
 ///
-/// It owns its packets, and never drops one by itself: a packet comes back from
+/// It owns its packets, and never drops one itself: a packet is returned by
 /// [`dequeue`](Self::dequeue), as an error of [`enqueue`](Self::enqueue) or through a callback.
 pub struct Egress<F: Fifo, S: Store> {
     shape: Shape,
@@ -251,14 +251,14 @@ pub struct Egress<F: Fifo, S: Store> {
     empty: QueueSet,
     free: QueueSet,
     paused: QueueSet,
-    /// [`Switch::paused`] as last seen.
+    /// The latest version of [`Switch::paused`].
     seen: u32,
     active: u32,
     /// Packets, control frames included.
     packets: u32,
     /// Bytes of data.
     bytes: u64,
-    /// [`Tuning::quantum`], or the length of the longest packet since.
+    /// [`Tuning::quantum`], or the length of the longest packet since it was set.
     quantum: u32,
     /// 1-hop BDP in bytes, and the HRTT for which it was computed.
     bdp: u64,
@@ -267,7 +267,7 @@ pub struct Egress<F: Fifo, S: Store> {
     counters: Counters,
 }
 
-/// Memory of a port.
+/// The memory of a port.
 pub struct Memory<F: Fifo, S: Store> {
     shape: Shape,
     queues: S::Of<Queue<F>>,
@@ -276,7 +276,7 @@ pub struct Memory<F: Fifo, S: Store> {
 }
 
 impl<F: Fifo, S: Store> Memory<F, S> {
-    /// All that a port of this shape will ever need: per data queue some 100 bytes, with
+    /// All the memory that a port of this shape will ever need: per data queue some 100 bytes, with
     /// [`Scheduler::Srf`] some 90 more; 16 bytes per entry of the flow table.
     ///
     /// # Errors
@@ -369,7 +369,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Puts another tuning in force. What is inside stays inside, also where limits shrink.
+    /// Puts another tuning in force. Queued packets stay, even if limits shrink.
     pub fn tune(&mut self, tuning: Tuning) {
         self.tuning = tuning;
         self.quantum = tuning.quantum;
@@ -378,12 +378,12 @@ impl<F: Fifo, S: Store> Egress<F, S> {
 
     /// Queues an arriving packet at `now` ns.
     ///
-    /// `mark` gets the packet's upstream queue for the next hop, and returns the packet with
-    /// that number in it.
+    /// `mark` gets the packet's upstream queue for the next hop, and returns the packet with that
+    /// number written into it.
     ///
     /// # Errors
     ///
-    /// The packet, where there is no room for it, and why.
+    /// The packet, if there is no room for it, and the cause.
     #[inline]
     pub fn enqueue<P>(
         &mut self,
@@ -428,7 +428,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
     ///
     /// # Errors
     ///
-    /// The frame, where too many wait.
+    /// The frame, if too many are waiting.
     pub fn enqueue_control(
         &mut self,
         packet: F::Packet,
@@ -443,8 +443,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         Ok(())
     }
 
-    /// Takes out the packet to send at `now` ns. `None`: there is none, or all queues that have one
-    /// are paused; until [`Switch::lapse`] then, unless something changes before.
+    /// Takes the packet to send at `now` ns. `None`: there is none, or all queues with packets are
+    /// paused; they stay so until [`Switch::lapse`], unless something changes earlier.
     #[inline]
     pub fn dequeue(&mut self, switch: &mut Switch<S>, now: u64) -> Option<F::Packet> {
         if self.packets == 0 {
@@ -465,7 +465,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
             }
             Scheduler::Srf => {
                 let queue = self.ranks.first()?.first();
-                // Its rank will be another.
+                // Its next packet has another rank.
                 self.deactivate(queue);
                 queue
             }
@@ -473,7 +473,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         self.pop(queue, switch, now)
     }
 
-    /// Takes out all packets and hands them to `drop`; forgets all pauses. Counters stay.
+    /// Removes all packets and hands them to `drop`; forgets all pauses. Counters stay.
     pub fn clear(&mut self, switch: &mut Switch<S>, now: u64, mut drop: impl FnMut(F::Packet)) {
         switch.forget(self.place.port, now);
         self.sync(switch, now);
@@ -499,9 +499,9 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Obeys what the downstream neighbour wants, where it has changed. Each packet that comes or
-    /// goes does so; besides, to be called before [`census`](Self::census) and
-    /// [`threshold`](Self::threshold), for a port may have none for long.
+    /// Applies the downstream neighbour's pauses, if they have changed. Each enqueue and dequeue
+    /// does so. Call it also before [`census`](Self::census) and [`threshold`](Self::threshold),
+    /// because a port may have no packets for long.
     #[inline]
     pub fn sync(&mut self, switch: &mut Switch<S>, now: u64) {
         if let Some((version, paused)) = switch.paused(&self.place, self.seen, now) {
@@ -510,7 +510,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    // ---- What there is to see ----------------------------------------------------------------
+    // ---- Statistics ---------------------------------------------------------------------------
 
     /// Packets inside, control frames included.
     #[inline]
@@ -541,12 +541,12 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         self.shape.queues.wrapping_add(1)
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How many queues are what now.
+    /// The current number of queues in each state.
     pub fn census(&self) -> Census {
         Census {
             occupied: u32::from(self.shape.queues).saturating_sub(self.empty.count()),
@@ -555,7 +555,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Bytes in the longest data queue. Looks at every queue.
+    /// Bytes in the longest data queue. Visits every queue.
     pub fn longest(&self) -> u64 {
         let data = self.queues.iter().skip(1);
         data.map(|queue| queue.bytes).max().unwrap_or(0)
@@ -579,14 +579,13 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         })
     }
 
-    /// ns for which queues have been paused until `now`, of all queues together. Looks at every
-    /// queue.
+    /// Total ns for which queues have been paused until `now`. Visits every queue.
     pub fn paused_ns(&self, switch: &mut Switch<S>, now: u64) -> u64 {
         let times = (1..=self.shape.queues).map(|queue| switch.pause(&self.place, queue, now).1);
         times.fold(0, u64::saturating_add)
     }
 
-    /// The pause threshold now, in bytes.
+    /// The current pause threshold, in bytes.
     pub fn threshold(&self, switch: &Switch<S>) -> u64 {
         match self.tuning.threshold {
             Threshold::Fixed(bytes) => bytes,
@@ -703,12 +702,12 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// A packet found its queue above the threshold: its upstream queue is to be paused.
+    /// A packet found its queue above the threshold: pauses its upstream queue.
     #[inline]
     fn push_back(&mut self, switch: &mut Switch<S>, arrival: &Arrival, note: &mut Note) {
         let counters = &mut self.counters;
         if arrival.device == 0 {
-            // "BFC NICs do not generate any backpressure" (§5): what is sent from here has no
+            // "BFC NICs do not generate any backpressure" (§5): a packet sent from this host has no
             // upstream neighbour.
         } else if self.tuning.elision.contains(arrival.device) {
             counters.elided = counters.elided.wrapping_add(1);
@@ -724,7 +723,8 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// A queue that has packets is no longer paused, or the other way round: it may send.
+    /// A queue that has packets is no longer paused, or a queue that is not paused gets packets: it
+    /// may send.
     #[inline]
     fn activate(&mut self, queue: u16) {
         match self.shape.scheduler {
@@ -739,7 +739,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// An active queue may not send any longer.
+    /// An active queue may no longer send.
     #[inline]
     fn deactivate(&mut self, queue: u16) {
         match self.shape.scheduler {
@@ -767,7 +767,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Takes a queue out of the trie.
+    /// Removes a queue from the trie.
     #[inline(never)] // as rank
     fn unrank(&mut self, number: u16) {
         let Some(links) = self.queues.get(usize::from(number)).map(|queue| queue.rank) else {
@@ -797,7 +797,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Takes the first packet out of a queue, its length and its note.
+    /// Takes the first packet from a queue, with its length and its note.
     #[inline]
     fn take(&mut self, queue: u16) -> Option<(F::Packet, u32, Note)> {
         let queue = self.queues.get_mut(usize::from(queue))?;
@@ -851,7 +851,7 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// A packet of data has left, however it did.
+    /// A packet of data has left, for whatever reason.
     #[inline(always)] // most leave by `pop`
     fn left(&mut self, switch: &mut Switch<S>, len: u32, note: Note, now: u64) {
         self.bytes = self.bytes.wrapping_sub(len.into());
@@ -864,11 +864,11 @@ impl<F: Fifo, S: Store> Egress<F, S> {
         }
     }
 
-    /// Checks that all parts agree. For tests: takes time in proportion to queues and entries.
+    /// Checks that all parts agree. For tests: takes time proportional to queues and entries.
     ///
     /// # Errors
     ///
-    /// What does not hold.
+    /// The violated invariant.
     #[doc(hidden)]
     pub fn check_invariants(&self) -> Result<(), &'static str> {
         let (mut packets, mut bytes, mut active) = (0_u32, 0_u64, 0_u32);

@@ -13,7 +13,7 @@ pub const MAX_ELIDED: usize = 64;
 /// A set of devices, by their indices, none of which is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elision {
-    /// Rising; what is not used is the highest number.
+    /// In ascending order; unused entries hold the highest number.
     devices: [u32; MAX_ELIDED],
 }
 
@@ -23,11 +23,11 @@ impl Elision {
         devices: [u32::MAX; MAX_ELIDED],
     };
 
-    /// These devices; those beyond the first [`MAX_ELIDED`] different ones are left out.
+    /// These devices; different ones beyond the first [`MAX_ELIDED`] are omitted.
     pub fn new(devices: impl Iterator<Item = u32>) -> Self {
         let mut this = Self::NONE;
         for device in devices {
-            // What is higher moves up by one.
+            // Higher entries move up by one.
             let mut insert = device;
             for slot in &mut this.devices {
                 if *slot == insert {

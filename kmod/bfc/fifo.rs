@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! One queue's packets: a list that the caller brings, and what a packet has to remember.
+//! One queue's packets: a list provided by the caller, and a note for each packet.
 //!
-//! A port holds as many packets as its buffer has room for. Their lists are linked through the
-//! packets themselves, in the kernel, and so need no memory of their own.
+//! A port holds as many packets as its buffer has room for. In the kernel their lists are linked
+//! through the packets themselves, and so need no separate memory.
 
-/// What is to be known of a packet when it leaves. It fits 64 bits.
+/// The data about a packet that is needed when it leaves. It fits 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The entry of the flow table in which the packet counts; [`Note::NO_ENTRY`] for none.
     pub entry: u32,
-    /// The port by which it came, a number of [`Switch`](super::switch::Switch)'s.
+    /// The port on which it arrived, a number of [`Switch`](super::switch::Switch)'s.
     pub ingress: u16,
-    /// The upstream queue whose pause counter it was added to; 0 for none: the paper's
+    /// The upstream queue whose pause counter it incremented; 0 for none: the paper's
     /// `counterIncr`.
     pub upstream_queue: u16,
 }
@@ -20,7 +20,7 @@ impl Note {
     /// No entry: the packet was not sampled, or its queue does not depend on the flow table.
     pub const NO_ENTRY: u32 = u32::MAX;
 
-    /// A packet of which nothing is to be known.
+    /// A packet without notes.
     pub const NOTHING: Self = Self {
         entry: Self::NO_ENTRY,
         ingress: 0,
@@ -33,7 +33,7 @@ impl Note {
         (self.entry as u64) << 32 | (self.ingress as u64) << 16 | self.upstream_queue as u64
     }
 
-    /// Out of 64 bits.
+    /// From 64 bits.
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self {
@@ -44,9 +44,9 @@ impl Note {
     }
 }
 
-/// A first-in-first-out list of packets. It takes any number of them.
+/// A first-in-first-out list of packets, of unlimited length.
 pub trait Fifo {
-    /// What stands for a packet.
+    /// The type of a packet.
     type Packet;
 
     /// An empty list.
@@ -58,9 +58,9 @@ pub trait Fifo {
     /// Takes the first packet.
     fn pop(&mut self) -> Option<(Self::Packet, Note)>;
 
-    /// Bytes of the first packet; 0 where there is none.
+    /// Bytes of the first packet; 0 if there is none.
     fn first_len(&self) -> u32;
 
-    /// Rank of the first packet, the lower the more urgent; 0 where there is none.
+    /// Rank of the first packet, lower is more urgent; 0 if there is none.
     fn first_rank(&self) -> u32;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which queue a flow's packets go to (§3.3.1), and for how long (§3.3.2, "sticky queue
-//! assignment").
+//! The queue of each flow's packets (§3.3.1), and for how long the flow keeps it (§3.3.2, "sticky
+//! queue assignment").
 //!
 //! ```text
 //!  hash of the flow ──▶ entry { size, queue, used at }            class c has the queues lo..hi
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! "All flows that map to the same index are assigned to the same queue." Each priority class has a
-//! part of the table of its own, as a flow of one class must not take a queue of another (App.
+//! separate part of the table, because a flow of one class must not take a queue of another (App.
 //! A.3).
 
 use super::queue_set::QueueSet;
@@ -24,9 +24,9 @@ use core::ops::Range;
 pub enum Assign {
     /// An empty queue, if there is one.
     Dynamic,
-    /// The queue that its hash says, as in stochastic fair queuing (§3.2).
+    /// The queue given by its hash, as in stochastic fair queuing (§3.2).
     Stochastic,
-    /// All flows of a class the same one.
+    /// The same queue for all flows of a class.
     Single,
 }
 
@@ -48,7 +48,7 @@ pub struct Flows<S: Store> {
     per_class: u32,
 }
 
-/// What an assignment depends on besides the flow.
+/// The inputs of an assignment other than the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// How a flow gets its queue.
@@ -59,15 +59,15 @@ pub struct Policy {
     pub sampled: bool,
 }
 
-/// The queues of a port, as far as an assignment looks at them.
+/// The properties of a port's queues that an assignment uses.
 pub struct Queues<'a> {
-    /// Those of the flow's class.
+    /// The queues of the flow's class.
     pub range: Range<u16>,
-    /// The one at which the search for an empty one begins.
+    /// The queue at which the search for an empty one begins.
     pub start: u16,
-    /// Those without packets.
+    /// The queues without packets.
     pub empty: &'a QueueSet,
-    /// Those of them that are not paused.
+    /// The queues that are also not paused.
     pub free: &'a QueueSet,
 }
 
@@ -83,7 +83,7 @@ impl Queues<'_> {
         self.choose_another(hash, assign, random)
     }
 
-    /// A queue, where none is free.
+    /// Chooses a queue if none is free.
     #[inline(never)]
     fn choose_another(&self, hash: u32, assign: Assign, random: &mut Xorshift32) -> u16 {
         let Range { start, end } = self.range;
@@ -100,7 +100,7 @@ impl Queues<'_> {
     }
 }
 
-/// Where a packet goes.
+/// The assignment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assigned {
     /// Its queue.
@@ -109,7 +109,7 @@ pub struct Assigned {
     pub entry: u32,
     /// Whether no packet of the entry was inside: the flow has become active.
     pub activated: bool,
-    /// Whether the queue was chosen just now.
+    /// Whether the queue was just chosen.
     pub chosen: bool,
 }
 
@@ -128,7 +128,7 @@ impl<S: Store> Flows<S> {
         })
     }
 
-    /// Entries in all.
+    /// The total number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

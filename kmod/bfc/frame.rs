@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Pause, resume and bitmap: what a switch tells its upstream neighbour.
+//! Pause, resume and bitmap: a switch's messages to its upstream neighbour.
 //!
 //! An Ethernet frame to the nearest bridge's group address, which no bridge forwards (IEEE 802.1Q,
-//! table 8-1), of the first EtherType for local experiments (IEEE 802, clause 9.2.3), which asks
-//! for a protocol identifier and a version of one's own: the first word. What follows the Ethernet
-//! header, in network byte order:
+//! table 8-1). It has the first EtherType for local experiments (IEEE 802, clause 9.2.3), which
+//! requires a protocol identifier and a version: the first word. After the Ethernet header follow,
+//! in network byte order:
 //!
 //! | byte  | field    | pause, resume                | bitmap                                     |
 //! |-------|----------|------------------------------|--------------------------------------------|
@@ -18,12 +18,12 @@
 //! | 16–19 | hold     | µs, 1 to 60,000,000          | µs, 1 to 60,000,000                        |
 //! | 20–   |          |                              | the words, 64 queues each; others are 0    |
 //!
-//! Bit b of word w pauses queue 64 w + b; bit 0 of word 0 is 0.
-//! A frame shorter than Ethernet's least payload of 46 bytes may be padded to that with zeroes;
-//! otherwise nothing follows.
+//! Bit b of word w pauses queue 64 w + b; bit 0 of word 0 is 0. A frame shorter than Ethernet's
+//! minimum payload of 46 bytes may be padded to that with zeroes; otherwise nothing follows.
 //!
-//! **hold** is for how long what the frame says is to be obeyed, unless a later one says so again.
-//! **sequence** starts at the time of day in ns when the sender's port is made, so that it rises
+//! **hold** is the time for which the frame is obeyed, unless a later frame renews it. **sequence**
+//! starts at the time of day in ns when the sender's port is created, so that it also rises across
+//! restarts, and is one higher in each frame of the port.
 //! over restarts as well, and is one higher in each frame of the port.
 
 /// Local Experimental EtherType 1.
@@ -32,7 +32,7 @@ pub const ETHERTYPE: u16 = 0x88b5;
 /// Nearest Bridge group address.
 pub const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 
-/// Bytes of the longest frame behind its Ethernet header.
+/// Bytes of the longest frame after its Ethernet header.
 pub const MAX_SIZE: usize = HEADER + 8 * WORDS;
 
 /// Words of a bitmap of all queues.
@@ -57,13 +57,13 @@ const BITMAP: u8 = 3;
 pub struct Frame {
     /// Its number.
     pub sequence: u64,
-    /// For how long it holds, in µs, 1 to [`MAX_HOLD`].
+    /// The time for which it is obeyed, in µs, 1 to [`MAX_HOLD`].
     pub hold: u32,
-    /// What it says.
+    /// Its message.
     pub message: Message,
 }
 
-/// What a frame says.
+/// The message of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Pause this queue, 1 to [`MAX_QUEUE`].
@@ -74,14 +74,14 @@ pub enum Message {
     Bitmap([u64; WORDS]),
 }
 
-/// Why bytes are no frame.
+/// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Too short, or too long.
     Length,
     /// Another protocol, or another version of this one.
     Protocol,
-    /// An unknown kind, or a field that has no such value.
+    /// An unknown kind, or an invalid value of a field.
     Field,
 }
 
@@ -113,7 +113,7 @@ impl Frame {
         HEADER.wrapping_add(usize::from(words).wrapping_mul(8))
     }
 
-    /// Reads a frame: all that follows the Ethernet header.
+    /// Reads a frame: everything after the Ethernet header.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The pause counters of one ingress port, and what its upstream neighbour is to be told (§3.3.2).
+//! The pause counters of one ingress port, and the messages to its upstream neighbour (§3.3.2).
 //!
 //! "We monitor this using a Pause Counter, an array indexed by the ingress port and the `upstreamQ`
 //! of a packet. The upstream queue is paused if and only if its Pause Counter at the downstream
@@ -15,21 +15,21 @@
 //!
 //! # Invariant
 //!
-//! A counter is the number of packets inside the switch that came by this port from that queue and
-//! found their own queue above the threshold: it is zero iff there is none.
+//! A counter is the number of packets inside the switch that arrived on this port from that queue
+//! and found their own queue above the threshold: it is zero iff there is none.
 
 use super::queue_set::{QueueSet, MAX_QUEUES};
 use crate::common::store::Store;
 
-/// Bitmaps sent after the last resume: should that have been lost, and all but one of these, the
-/// upstream neighbour hears it all the same.
+/// Bitmaps sent after the last resume: even if the resume and all but one of these are lost, the
+/// upstream neighbour learns of it.
 pub const QUIET: u8 = 4;
 
-/// A pause that is not refreshed lapses after this many intervals of its sender: three bitmaps in a
-/// row may be lost.
+/// A pause that is not refreshed lapses after this many of its sender's intervals: three
+/// consecutive bitmaps may be lost.
 pub const HOLD: u64 = 4;
 
-/// What the upstream neighbour is told.
+/// A message to the upstream neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
     /// Pause this queue.
@@ -44,21 +44,22 @@ pub enum Tell {
 pub struct Ingress<S: Store> {
     /// One for each upstream queue.
     counters: Counters<S>,
-    /// Those that are not 0.
+    /// The queues whose counter is not 0.
     paused: QueueSet,
-    /// Those about which the neighbour was told something else.
+    /// The queues whose state the neighbour has not been sent.
     news: QueueSet,
     /// The sum of all counters.
     inside: u32,
     /// ns between two bitmaps.
     refresh: u64,
-    /// When the next bitmap is due, ns; [`NEVER`] where none is.
+    /// When the next bitmap is due, ns; [`NEVER`] if none is.
     next_refresh: u64,
-    /// Bitmaps to be sent although nothing is paused.
+    /// The remaining bitmaps to send although nothing is paused.
     quiet: u8,
-    /// After how many ns what could not be sent last is made up for; 0 where that was sent.
+    /// ns after which the next bitmap makes up for the last frame, which could not be sent; 0 if it
+    /// was sent.
     wait: u64,
-    /// The same of the frame before that.
+    /// The same for the previous frame.
     waited: u64,
 }
 
@@ -66,7 +67,7 @@ pub struct Ingress<S: Store> {
 pub struct Counters<S: Store>(Option<S::Of<u32>>);
 
 impl<S: Store> Counters<S> {
-    /// All of them 0.
+    /// All counters are 0.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl<S: Store> Counters<S> {
         S::allocate(MAX_QUEUES.into(), || 0).map(Some).map(Self)
     }
 
-    /// None, which takes no memory: nothing can be counted.
+    /// No counters, which take no memory: nothing can be counted.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -86,11 +87,11 @@ impl<S: Store> Counters<S> {
     }
 }
 
-/// No time.
+/// No deadline.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl<S: Store> Ingress<S> {
-    /// Nothing counted, nothing to tell.
+    /// No packets counted, nothing to send.
     pub fn new(counters: Counters<S>) -> Self {
         Self {
             counters,
@@ -110,19 +111,19 @@ impl<S: Store> Ingress<S> {
         self.refresh = refresh;
     }
 
-    /// For how long a pause is to be obeyed, in ns.
+    /// The time for which a pause must be obeyed, in ns.
     pub fn hold(&self) -> u64 {
         self.refresh.saturating_mul(HOLD)
     }
 
-    /// Gives the memory of the counters for another: for a port that goes away.
+    /// Exchanges the memory of the counters: for a port that is removed.
     pub fn exchange(&mut self, counters: Counters<S>) -> Counters<S> {
         core::mem::replace(&mut self.counters, counters)
     }
 
     /// A packet from `upstream_queue` is enqueued above the threshold.
     ///
-    /// Whether it counts: a queue number that cannot be does not.
+    /// Returns whether it counts: an impossible queue number does not.
     #[inline]
     pub fn count(&mut self, upstream_queue: u16) -> bool {
         let Some(counter) = self.counters.get_mut(upstream_queue) else {
@@ -137,7 +138,7 @@ impl<S: Store> Ingress<S> {
         true
     }
 
-    /// A packet that counted has left.
+    /// A counted packet has left.
     #[inline]
     pub fn uncount(&mut self, upstream_queue: u16) {
         let Some(counter) = self.counters.get_mut(upstream_queue) else {
@@ -161,29 +162,29 @@ impl<S: Store> Ingress<S> {
         counter.copied().unwrap_or(0)
     }
 
-    /// The upstream queues that are to be paused.
+    /// The upstream queues to pause.
     pub fn paused(&self) -> &QueueSet {
         &self.paused
     }
 
-    /// Packets inside that count.
+    /// Counted packets inside.
     pub fn inside(&self) -> u32 {
         self.inside
     }
 
-    /// Whether there is something to tell at once.
+    /// Whether there is a message to send at once.
     #[inline]
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// When there is something to tell again, in ns.
+    /// When the next bitmap is due, in ns.
     pub fn next_refresh(&self) -> Option<u64> {
         (self.next_refresh != NEVER).then_some(self.next_refresh)
     }
 
-    /// What to tell at `now` ns, if anything: one change, or the bitmap where there are several or
-    /// it is time for it.
+    /// The message to send at `now` ns, if any: one change, or the bitmap if there are several
+    /// changes or a bitmap is due.
     pub fn tell(&mut self, now: u64) -> Option<Tell> {
         let due = self.next_refresh <= now;
         let change = self.news.first();
@@ -216,12 +217,12 @@ impl<S: Store> Ingress<S> {
         Some(tell)
     }
 
-    /// What was told last, at `now` ns, could not be sent.
+    /// The last message, at `now` ns, could not be sent.
     ///
-    /// Nothing is added to what is to be told: without a pause the bitmaps that are left make up
-    /// for it, and should they be lost too, the neighbour's pauses lapse. So a port that is down is
-    /// left alone soon. While something is paused, it tries as often as a pause would lapse, not at
-    /// every refresh; but soon after the first failure, which may be the only one.
+    /// It is not queued again: without a pause the remaining bitmaps make up for it, and if they
+    /// are lost too, the neighbour's pauses lapse. So a port that is down soon causes no more work.
+    /// While something is paused, it retries as often as a pause would lapse, not at every refresh.
+    /// The first retry comes sooner, because the first failure may be the only one.
     pub fn unsent(&mut self, now: u64) {
         let twice = self.waited.saturating_mul(2);
         self.wait = twice.min(self.hold()).max(self.refresh);
@@ -230,7 +231,7 @@ impl<S: Store> Ingress<S> {
         }
     }
 
-    /// The neighbour does not know what it was told: a bitmap is due at `at` ns.
+    /// The neighbour has lost its state: a bitmap is due at `at` ns.
     pub fn tell_again(&mut self, at: u64) {
         self.quiet = QUIET;
         self.next_refresh = at;

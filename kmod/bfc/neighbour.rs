@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the downstream neighbour wants paused, and whether it is the neighbour who says so.
+//! The pauses of the downstream neighbour, and the check that a frame is the neighbour's.
 //!
 //! ```text
 //!  unknown ── any frame ──▶ known: its address, its last sequence number, what it wants paused
@@ -10,24 +10,24 @@
 //! ```
 //!
 //! "Because fiber packets can be corrupted in flight, BFC ensures that pause and resume state is
-//! maintained idempotently, in a manner resilient to packet loss" (§3.3). A pause is obeyed for as
-//! long as its sender said with the last frame it sent, whatever that frame was about: the sender
-//! repeats the whole state more often than that, so a neighbour that is silent is dead, and a dead
-//! neighbour never blocks a queue for good. No frame is obeyed for longer than [`Rules::hold`].
+//! maintained idempotently, in a manner resilient to packet loss" (§3.3). A pause is obeyed for the
+//! hold time of the sender's latest frame, whatever that frame was about. The sender repeats its
+//! whole state more often than that, so a silent neighbour is dead, and a dead neighbour never
+//! blocks a queue for good. No frame is obeyed for longer than [`Rules::hold`].
 //!
-//! Whoever speaks first on a link is the neighbour, until the link goes down or its hold time has
-//! passed: then it is forgotten, and with it its sequence number, so that neither one frame of
-//! somebody else nor one of too high a number lasts for longer than that. What could come from
-//! farther away than the link is kept out by the frame's address, which no bridge forwards.
+//! The first sender on a link is the neighbour, until the link goes down or its hold time has
+//! passed. Then it is forgotten, and with it its sequence number, so neither a stranger's frame nor
+//! one with too high a number has an effect for longer than that. Frames from beyond the link
+//! cannot arrive, because no bridge forwards their address.
 //!
 //! # Watchdog
 //!
-//! A neighbour that is alive may pause a queue and never resume it: it is broken, or backpressure
-//! goes round in a circle. A queue that is paused for [`Rules::watchdog`] without an end is
-//! **released**: its pause is obeyed no longer, and the neighbour has to resume it before it can
+//! A live neighbour may pause a queue and never resume it, because it is broken or backpressure
+//! forms a cycle. A queue that has been paused for [`Rules::watchdog`] without interruption is
+//! **released**: its pause is no longer obeyed, and the neighbour has to resume it before it can
 //! pause it again. Switches have the same for priority flow control ("PFC watchdog"). The paper has
-//! none, and what a healthy neighbour may need depends on all that is downstream, so it is off
-//! unless a time is set.
+//! no watchdog, and the time that a healthy neighbour may need depends on everything downstream, so
+//! it is off unless a time is set.
 
 use super::ingress::Tell;
 use super::queue_set::QueueSet;
@@ -39,18 +39,18 @@ use crate::common::store::Store;
 pub struct Heard {
     /// Its sender's hardware address.
     pub from: [u8; 6],
-    /// Rises with each frame of a sender, also over its restarts.
+    /// Rises with each frame of a sender, also across its restarts.
     pub sequence: u64,
-    /// For how long it holds, in ns.
+    /// The time for which it is obeyed, in ns.
     pub hold: u64,
-    /// What it says.
+    /// Its message.
     pub tell: Tell,
 }
 
-/// What became of a frame.
+/// The treatment of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Obeyed; `changed`: what is to be paused is no longer the same.
+    /// Obeyed; `changed`: the set of paused queues has changed.
     Taken {
         /// Whether the port has something to do.
         changed: bool,
@@ -61,24 +61,24 @@ pub enum Verdict {
     Replayed,
 }
 
-/// What the neighbour may demand.
+/// The limits on the neighbour's pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// The longest time for which a frame is obeyed, in ns.
     pub hold: u64,
-    /// ns after which a queue is released that is paused without an end; 0 for never.
+    /// ns of uninterrupted pause after which a queue is released; 0 for never.
     pub watchdog: u64,
 }
 
 impl Rules {
-    /// All that it says.
+    /// No limits.
     pub const NONE: Self = Self {
         hold: u64::MAX,
         watchdog: 0,
     };
 }
 
-/// No time.
+/// No deadline.
 const NEVER: u64 = u64::MAX;
 
 /// The downstream neighbour of one port.
@@ -86,15 +86,15 @@ pub struct Neighbour<S: Store> {
     rules: Rules,
     address: Option<[u8; 6]>,
     sequence: u64,
-    /// Until when it is heard of, ns; means something only where it is known.
+    /// When the neighbour's hold time ends, ns; meaningful only if the neighbour is known.
     until: u64,
-    /// What it wants paused, but for what is released.
+    /// The queues that it pauses, except released ones.
     paused: QueueSet,
-    /// What it wants paused and is not.
+    /// The queues that it pauses, but that are released.
     released: QueueSet,
-    /// When the first of the queues that are paused may have to be released, ns, or [`NEVER`].
+    /// When the first paused queue may have to be released, ns, or [`NEVER`].
     check: u64,
-    /// When something ends by itself, ns: not before `until` or `check`; or [`NEVER`].
+    /// When something ends by itself, ns: the earlier of `until` and `check`; or [`NEVER`].
     next: u64,
     /// Changes with `paused`.
     version: u32,
@@ -104,8 +104,8 @@ pub struct Neighbour<S: Store> {
 }
 
 impl<S: Store> Neighbour<S> {
-    /// Nobody, who wants nothing paused. It is known of the queues in `times` for how long they are
-    /// paused: only those are released.
+    /// No neighbour, and no pauses. `times` covers the queues whose paused time is recorded: only
+    /// these are released.
     pub const fn new(times: Times<S>) -> Self {
         Self {
             rules: Rules::NONE,
@@ -123,14 +123,14 @@ impl<S: Store> Neighbour<S> {
         }
     }
 
-    /// Sets what it may demand, from the next frame on; the watchdog, from now on.
+    /// Sets the limits, from the next frame on; the watchdog's, from now on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
         self.check = self.first_check();
         self.plan();
     }
 
-    /// Takes in a frame at `now` ns.
+    /// Processes a frame at `now` ns.
     pub fn hear(&mut self, heard: &Heard, now: u64) -> Verdict {
         let before = self.version;
         self.lapse(now);
@@ -170,7 +170,7 @@ impl<S: Store> Neighbour<S> {
         }
     }
 
-    /// Forgets who it is and what is paused, at `now` ns: the link is down.
+    /// Forgets the neighbour and its pauses, at `now` ns: the link is down.
     pub fn forget(&mut self, now: u64) {
         self.lapse(now);
         self.address = None;
@@ -179,7 +179,7 @@ impl<S: Store> Neighbour<S> {
         self.plan();
     }
 
-    /// Ends the pauses that were not refreshed until `now` ns, and those that last too long.
+    /// Ends the pauses that were not refreshed by `now` ns, and those that last too long.
     #[inline]
     pub fn lapse(&mut self, now: u64) {
         if self.next <= now {
@@ -193,13 +193,13 @@ impl<S: Store> Neighbour<S> {
         if self.until <= now {
             self.lapsed = self.lapsed.wrapping_add(self.paused.count().into());
             self.released = QueueSet::EMPTY;
-            // That was its end, however late it is seen.
+            // The pauses ended at that time, however late this runs.
             self.set(QueueSet::EMPTY, self.until);
         }
         self.plan();
     }
 
-    /// Releases the queues whose time is over at `now` ns.
+    /// Releases the queues whose pause has lasted too long at `now` ns.
     fn release(&mut self, now: u64) {
         if self.check > now {
             return;
@@ -218,7 +218,7 @@ impl<S: Store> Neighbour<S> {
         self.check = self.first_check();
     }
 
-    /// When a queue that is paused is to be released, ns.
+    /// When to release a paused queue, ns.
     fn end_of(&self, queue: u16) -> Option<u64> {
         let since = self.times.since(queue)?;
         let watchdog = Some(self.rules.watchdog).filter(|watchdog| *watchdog != 0)?;
@@ -230,7 +230,7 @@ impl<S: Store> Neighbour<S> {
         ends.min().unwrap_or(NEVER)
     }
 
-    /// Makes these the queues that are paused, at `at` ns.
+    /// Replaces the set of paused queues, at `at` ns.
     fn set(&mut self, paused: QueueSet, at: u64) {
         let difference = paused.difference(&self.paused);
         if difference.is_empty() {
@@ -272,36 +272,36 @@ impl<S: Store> Neighbour<S> {
         };
     }
 
-    /// The queues that are to be paused.
+    /// The paused queues.
     #[inline]
     pub fn paused(&self) -> &QueueSet {
         &self.paused
     }
 
-    /// Changes whenever the queues that are to be paused do.
+    /// Changes whenever the set of paused queues does.
     #[inline]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// When pauses end by themselves, in ns, if there are any: when they lapse, or when one is to
-    /// be released. Something else may have ended that one meanwhile.
+    /// When pauses end by themselves, in ns, if there are any: when they lapse, or when one is
+    /// released. That one may have ended for another reason meanwhile.
     #[inline]
     pub fn until(&self) -> Option<u64> {
         (self.next != NEVER).then_some(self.next)
     }
 
-    /// For how long queues are paused.
+    /// How long queues have been paused.
     pub fn times(&self) -> &Times<S> {
         &self.times
     }
 
-    /// Gives the memory for times for another, which knows of no queue.
+    /// Exchanges the memory for times for another, which has no queues recorded.
     pub fn exchange(&mut self, times: Times<S>) -> Times<S> {
         core::mem::replace(&mut self.times, times)
     }
 
-    /// Moves to larger memory for times, which `times` is then no longer.
+    /// Moves to larger memory for times; `times` then holds the old memory.
     pub fn grow(&mut self, times: &mut Times<S>) {
         if times.len() > self.times.len() {
             times.copy(&self.times);
@@ -309,7 +309,7 @@ impl<S: Store> Neighbour<S> {
         }
     }
 
-    /// A queue has come into being at `now` ns: it has been paused for no time.
+    /// A queue was created at `now` ns, with no paused time so far.
     pub fn renew(&mut self, queue: u16, now: u64) {
         let since = self.paused.contains(queue).then_some(now);
         self.times.restart(queue, since);

@@ -7,18 +7,17 @@ use crate::common::options::{Field, Unit};
 pub use crate::common::share::{ALPHA_1, ALPHA_OFF, MAX_ALPHA};
 use core::ffi::CStr;
 
-/// Queues if the request says nothing: "32 physical queues per port (consistent with Tofino2)"
-/// (§6.2.1).
+/// Default of `QUEUES`: "32 physical queues per port (consistent with Tofino2)" (§6.2.1).
 pub const DEFAULT_QUEUES: u32 = 32;
 /// The most queues.
 pub const MAX_QUEUES: u32 = 1024;
-/// Entries of the flow table per queue if the request says nothing: "we set the size of the flow
-/// table to 100× the number of queues" (§3.3.1).
+/// Default of `FACTOR`, entries of the flow table per queue: "we set the size of the flow table to
+/// 100× the number of queues" (§3.3.1).
 pub const DEFAULT_FACTOR: u32 = 100;
 /// The most entries per queue.
 pub const MAX_FACTOR: u32 = 1_000;
-/// The most queues times entries per queue: 2 MiB of flow table. The default factor is possible
-/// with any number of queues.
+/// The most queues times entries per queue: 2 MiB of flow table. The default factor is allowed with
+/// any number of queues.
 pub const MAX_ENTRIES: u32 = 1 << 17;
 /// The most priority classes.
 pub const MAX_CLASSES: u8 = 8;
@@ -30,34 +29,33 @@ pub const MAX_RATE: u64 = 50_000_000_000;
 pub const MAX_TIME: u64 = 10_000_000_000;
 /// `STICKY`: 2 HRTT (§3.3.2).
 pub const STICKY_AUTO: u64 = u64::MAX;
-/// Bytes in the switch if the request says nothing: "the switch buffer size is set to 12 MB"
-/// (§6.2.1).
+/// Default of `BUFFER`, bytes in the switch: "the switch buffer size is set to 12 MB" (§6.2.1).
 pub const DEFAULT_BUFFER: u32 = 12_000_000;
 /// The shortest time in ns between two bitmaps.
 pub const MIN_REFRESH: u64 = 10_000;
-/// Time in ns between two bitmaps if neither it nor HRTT is known.
+/// Default time in ns between two bitmaps, if HRTT is unknown.
 pub const DEFAULT_REFRESH: u64 = 1_000_000;
-/// Time between two bitmaps, in HRTT, if it is not said: at 100 Gbit/s and 2 µs, a bitmap of 32
-/// queues (84 bytes on the wire) each 20 µs is 0.03 % of the rate.
+/// Default time between two bitmaps, in HRTT: at 100 Gbit/s and 2 µs, a bitmap of 32 queues (84
+/// bytes on the wire) each 20 µs is 0.03 % of the rate.
 pub const REFRESH_HRTTS: u64 = 10;
 /// The largest quantum in bytes.
 pub const MAX_QUANTUM: u32 = 1 << 20;
 /// The most devices in `ELIDE`.
 pub const MAX_ELIDED: usize = 64;
-/// `ALPHA` if the request says nothing: 8, as usual in switches for ports that may drop. One port
-/// that is stuck leaves a ninth of the buffer to the others.
+/// Default of `ALPHA`: 8, as usual in switches for ports that may drop. A single stuck port leaves
+/// a ninth of the buffer to the others.
 pub const DEFAULT_ALPHA: u32 = 8 * ALPHA_1;
-/// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also the longest that a frame says.
+/// The longest `HOLD` and `WATCHDOG` in ns: a minute, which is also a frame's longest hold time.
 pub const MAX_HOLD: u64 = 60_000_000_000;
 /// The shortest `HOLD` in ns.
 pub const MIN_HOLD: u64 = 10_000;
-/// `HOLD` if the request says nothing: so many times the time between two bitmaps. The neighbour
-/// says four times its own, which is the same unless somebody set it, ...
+/// Default of `HOLD`, in times between two bitmaps. The neighbour's frames carry four times its own
+/// interval, which is the same unless somebody set it, ...
 pub const HOLD_REFRESHES: u64 = 16;
 /// ... and no less than this, in ns.
 pub const DEFAULT_HOLD: u64 = 1_000_000_000;
 
-/// `REFRESH` if the request says nothing but HRTT.
+/// Default of `REFRESH`, for a given HRTT.
 fn default_refresh(hrtt: Option<u64>) -> u64 {
     match hrtt.unwrap_or(0) {
         0 => DEFAULT_REFRESH,
@@ -67,28 +65,28 @@ fn default_refresh(hrtt: Option<u64>) -> u64 {
     }
 }
 
-/// `HOLD` if the request says nothing.
+/// Default of `HOLD`.
 pub fn default_hold(refresh: u64) -> u64 {
     let hold = refresh.saturating_mul(HOLD_REFRESHES);
     hold.clamp(DEFAULT_HOLD, MAX_HOLD)
 }
 
-/// What is said of more.
+/// The refusal of more devices.
 const TOO_MANY: &CStr = c"At most 64 devices can be elided";
 
 /// How a flow gets its queue (§6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assign {
-    /// An empty queue if there is one.
+    /// An empty queue, if there is one.
     #[default]
     Dynamic,
-    /// The queue that its hash says.
+    /// The queue given by its hash.
     Stochastic,
-    /// All flows the same one.
+    /// The same queue for all flows.
     Single,
 }
 
-/// In which order queues are served.
+/// The order in which queues are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
     /// Fair queuing.
@@ -106,13 +104,13 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// None.
+    /// No devices.
     pub const NONE: Self = Self {
         indices: [0; MAX_ELIDED],
         count: 0,
     };
 
-    /// Adds one; `false` if there is no room for it.
+    /// Adds a device; `false` if there is no room for it.
     pub fn push(&mut self, index: u32) -> bool {
         let Some(slot) = self.indices.get_mut(self.count) else {
             return false;
@@ -122,7 +120,7 @@ impl Devices {
         true
     }
 
-    /// Their indices, as they were added.
+    /// Their indices, in the order in which they were added.
     pub fn indices(&self) -> &[u32] {
         self.indices.get(..self.count).unwrap_or_default()
     }
@@ -176,14 +174,14 @@ crate::choice!(Assign {
 });
 crate::choice!(Scheduler { Fq, Srf });
 
-// `QUEUES` to `INCAST` are fixed when the qdisc is made.
+// `QUEUES` to `INCAST` are fixed when the qdisc is created.
 crate::options! {
-    /// µ in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]; 0 is unknown.
+    /// µ in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]; 0 if unknown.
     RATE = 8, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed silent 0,
         in (MIN_RATE, MAX_RATE), besides 0, or c"Rate must be between 1 kbit/s and 400 Gbit/s",
         default |said| 0;
-    /// 1-hop round-trip time in ns, at most [`MAX_TIME`]; 0 is unknown.
+    /// 1-hop round-trip time in ns, at most [`MAX_TIME`]; 0 if unknown.
     HRTT = 9, hrtt: u64
         as "hrtt" [Unit::Time, "TIME", "a time, for example 20us"] is needed silent 0,
         in (0, MAX_TIME), or c"HRTT must be at most 10 s",
@@ -192,7 +190,7 @@ crate::options! {
     TH = 10, th: u32
         as "th" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"] silent 0,
         default |said| 0;
-    /// Queues, the control queue included, 2 to [`MAX_QUEUES`].
+    /// Queues, including the control queue, 2 to [`MAX_QUEUES`].
     QUEUES = 1, queues: u32
         as "queues" [Unit::Number, "NUMBER", "a number of queues"],
         in (2, MAX_QUEUES), or c"Queues must be between 2 and 1024",
@@ -211,7 +209,7 @@ crate::options! {
         ],
         or c"Assignment must be 0, 1 or 2",
         default |said| Assign::Dynamic;
-    /// In which order queues are served.
+    /// The order in which queues are served.
     SCHEDULER = 4, scheduler: Scheduler
         as "scheduler" [Unit::Choice(&["fq", "srf"]), "", "fq or srf"],
         or c"Scheduler must be 0 or 1",
@@ -229,22 +227,22 @@ crate::options! {
         as "sample" [Unit::Percent, "PERCENT", "a percentage"] silent 100,
         in (1, 100), or c"Sample must be between 1 and 100 percent",
         default |said| 100;
-    /// ns for which an idle flow keeps its queue, at most [`MAX_TIME`]; [`STICKY_AUTO`]: 2 HRTT.
+    /// ns for which an inactive flow keeps its queue, at most [`MAX_TIME`]; [`STICKY_AUTO`]: 2
+    /// HRTT.
     STICKY = 11, sticky: u64
         as "sticky" [Unit::TimeOr("auto", STICKY_AUTO), "TIME", "a time, for example 20us, or auto"]
             silent STICKY_AUTO,
         in (0, MAX_TIME), besides STICKY_AUTO, or c"Sticky time must be at most 10 s",
         default |said| STICKY_AUTO;
-    /// Bytes in this port; 0 is any number.
+    /// The most bytes in this port; 0: no limit.
     LIMIT = 12, limit: u32
         as "limit" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"] silent 0,
         default |said| 0;
-    /// Bytes in the switch; 0 is any number.
+    /// The most bytes in the switch; 0: no limit.
     BUFFER = 13, buffer: u32
         as "buffer" [Unit::Size, "BYTES", "a size of at most 4294967295 bytes"],
         default |said| DEFAULT_BUFFER;
-    /// ns between two bitmaps, [`MIN_REFRESH`] to [`MAX_TIME`]; [`REFRESH_HRTTS`] HRTT if it is not
-    /// said.
+    /// ns between two bitmaps, [`MIN_REFRESH`] to [`MAX_TIME`]; [`REFRESH_HRTTS`] HRTT by default.
     REFRESH = 14, refresh: u64
         as "refresh" [Unit::Time, "TIME", "a time, for example 20us"],
         in (MIN_REFRESH, MAX_TIME), or c"Refresh must be between 10 us and 10 s",
@@ -258,8 +256,8 @@ crate::options! {
     ELIDE = 17, elide: Devices
         as "elide" [Unit::Devices(MAX_ELIDED, "noelide", TOO_MANY), "DEV", "a device"],
         default |said| Devices::NONE;
-    /// 1/128s of what is free in the switch that this port may have, at most [`MAX_ALPHA`];
-    /// [`ALPHA_OFF`]: all of it.
+    /// The multiple, in 1/128s, of the switch's free buffer that this port may hold, at most
+    /// [`MAX_ALPHA`]; [`ALPHA_OFF`]: all that is free.
     ALPHA = 18, alpha: u32
         as "alpha" [
             Unit::Parts(ALPHA_1, "off"),
@@ -274,8 +272,7 @@ crate::options! {
         as "hold" [Unit::Time, "TIME", "a time, for example 20us"] silent DEFAULT_HOLD,
         in (MIN_HOLD, MAX_HOLD), or c"Hold must be between 10 us and 60 s",
         default |said| default_hold(said.refresh.unwrap_or(default_refresh(said.hrtt)));
-    /// ns after which a queue is released that is paused without an end, at most [`MAX_HOLD`]; 0:
-    /// never.
+    /// ns of uninterrupted pause after which a queue is released, at most [`MAX_HOLD`]; 0: never.
     WATCHDOG = 20, watchdog: u64
         as "watchdog" [Unit::TimeOr("off", 0), "TIME", "a time, for example 20us, or off"] silent 0,
         in (0, MAX_HOLD), or c"Watchdog must be at most 60 s",
@@ -287,7 +284,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// What [`Options::check`] refuses, and what does not go together: see
+    /// Refusals by [`Options::check`], and of options that contradict each other: see
     /// [`check`](Self::check).
     pub fn new(options: &Options) -> Result<Self, Refusal> {
         options.check()?;
@@ -296,11 +293,11 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays.
+    /// The configuration after a `change`: options that are not in the request stay.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new), and where it says another value of what is fixed.
+    /// As [`new`](Self::new), and a refusal if it changes a fixed option.
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         fn is<T: PartialEq>(said: Option<T>, value: T) -> bool {
@@ -322,7 +319,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks what goes together.
+    /// Checks that the options do not contradict each other.
     ///
     /// # Errors
     ///

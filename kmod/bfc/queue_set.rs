@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! A set of queue numbers: "BFC maintains a bit map of empty queues" (§3.3.1).
 //!
-//! 16 words of 64 bits, and a summary of one bit per word that is not 0: any member, or the next
+//! 16 words of 64 bits, and a summary of one bit per word that is not 0. Any member, or the next
 //! one from a given number on, is found with two count-trailing-zeros.
 
 use core::ops::Range;
 
-/// The most queues of a port, the control queue among them.
+/// The most queues of a port, including the control queue.
 pub const MAX_QUEUES: u16 = 1024;
 
 /// Words of a set.
@@ -16,11 +16,11 @@ pub const WORDS: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSet {
     words: [u64; WORDS],
-    /// Which words are not 0.
+    /// The words that are not 0.
     summary: u16,
 }
 
-/// Where a number is: its word and its bit in it.
+/// The place of a number: its word, and its bit in the word.
 #[inline(always)]
 fn place(queue: u16) -> (usize, u64) {
     (
@@ -30,7 +30,7 @@ fn place(queue: u16) -> (usize, u64) {
 }
 
 impl QueueSet {
-    /// No number.
+    /// The empty set.
     pub const EMPTY: Self = Self {
         words: [0; WORDS],
         summary: 0,
@@ -59,7 +59,7 @@ impl QueueSet {
         self.summary == 0
     }
 
-    /// How many numbers are in it.
+    /// The number of members.
     pub fn count(&self) -> u32 {
         self.words
             .iter()
@@ -73,7 +73,7 @@ impl QueueSet {
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Puts a number in. One beyond the last is ignored.
+    /// Inserts a number. One beyond the last is ignored.
     #[inline]
     pub fn insert(&mut self, queue: u16) {
         let (word, bit) = place(queue);
@@ -83,7 +83,7 @@ impl QueueSet {
         }
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     #[inline]
     pub fn remove(&mut self, queue: u16) {
         let (word, bit) = place(queue);
@@ -95,7 +95,7 @@ impl QueueSet {
         }
     }
 
-    /// Puts a number in that is not there, and takes one out that is.
+    /// Inserts a number if it is absent, removes it if it is present.
     #[inline]
     pub fn toggle(&mut self, queue: u16) {
         if self.contains(queue) {
@@ -119,7 +119,7 @@ impl QueueSet {
         if here != 0 {
             return Some((queue & !63).wrapping_add(here.trailing_zeros() as u16));
         }
-        // A word has an index of at most 15: 2 << 15 is 0 in 16 bits, and so is what is above.
+        // A word has an index of at most 15: 2 << 15 is 0 in 16 bits, and so are the bits above.
         let above = self.summary & !2_u16.wrapping_shl(word as u32).wrapping_sub(1);
         let word = above.trailing_zeros() as u16;
         let bits = self.words.get(usize::from(word))?;
@@ -129,7 +129,7 @@ impl QueueSet {
         )
     }
 
-    /// The first number of a range from `start` on, and around.
+    /// The first number of a range from `start` on, then from the range's beginning.
     #[inline]
     pub fn next_in(&self, range: Range<u16>, start: u16) -> Option<u16> {
         let inside = |queue: &u16| *queue < range.end;
@@ -138,7 +138,7 @@ impl QueueSet {
             .or_else(|| self.next_from(range.start).filter(inside))
     }
 
-    /// The numbers from the lowest on.
+    /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let mut from = Some(0_u16);
         core::iter::from_fn(move || {
@@ -148,7 +148,7 @@ impl QueueSet {
         })
     }
 
-    /// The numbers that are in one of both sets only.
+    /// The numbers that are in exactly one of the two sets.
     pub fn difference(&self, other: &Self) -> Self {
         let mut words = self.words;
         for (word, other) in words.iter_mut().zip(other.words) {
@@ -166,7 +166,7 @@ impl QueueSet {
         Self::from_words(words)
     }
 
-    /// The numbers above `base`, up to `count` more than it, with `base` taken off each.
+    /// The numbers above `base`, up to `base` + `count`, with `base` subtracted from each.
     pub fn above(&self, base: u16, count: u16) -> Self {
         let (skipped, shift) = (usize::from(base >> 6), u32::from(base & 63));
         let mut words = [0; WORDS];
@@ -191,8 +191,8 @@ impl QueueSet {
         Self::from_words(words)
     }
 
-    /// The smallest `base` such that the `count` numbers above it are not in the set; 0 is not
-    /// looked at. `None` where there are no so many in a row.
+    /// The smallest `base` such that the `count` numbers above it are not in the set; 0 is ignored.
+    /// `None` if there is no such gap.
     pub fn gap(&self, count: u16) -> Option<u16> {
         let mut base = 0_u16;
         loop {

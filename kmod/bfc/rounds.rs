@@ -3,43 +3,42 @@
 //! are not paused" (§3.3.1).
 //!
 //! M. Shreedhar, G. Varghese: "Efficient Fair Queuing Using Deficit Round Robin", SIGCOMM 1995. A
-//! queue whose **turn** begins gets a **quantum** of bytes on top of its **deficit**, what it left
-//! over, and sends packets as long as they fit. With a quantum no less than the longest packet,
-//! each turn sends at least one: constant work per packet.
+//! queue whose **turn** begins gets a **quantum** of bytes on top of its **deficit**, the unused
+//! bytes of its last turn, and sends packets as long as they fit. With a quantum no less than the
+//! longest packet, each turn sends at least one: constant work per packet.
 //!
 //! Only queues that have packets and are not paused are in the **round**, a circle linked through
-//! the queues; a queue that is paused takes what it has left over with it. A pause in a queue's own
-//! turn only breaks it off: when it is the queue's turn again, that is the rest of the one before,
-//! without another quantum. Were there one, each such pause would leave another rest, and they
-//! would add up to a turn without end.
+//! the queues; a paused queue keeps its deficit. A pause during a queue's own turn only interrupts
+//! it: the queue's next turn continues the interrupted one, without another quantum. Otherwise each
+//! such pause would add to the deficit, and one turn could become arbitrarily long.
 //!
 //! # Invariant
 //!
-//! What a queue has left over is less than a quantum.
+//! Between turns, a queue's deficit is less than a quantum.
 
 /// No queue.
 const NONE: u16 = u16::MAX;
 
-/// What a queue keeps for its round.
+/// A queue's data for its round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
     next: u16,
     prev: u16,
-    /// Bytes that the queue may send in this turn; between turns, those that it left over.
+    /// Bytes that the queue may send in this turn; between turns, the bytes left over.
     deficit: u32,
 }
 
 /// The queues of one priority class that may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// Whose turn it is, or [`NONE`].
+    /// The queue whose turn it is, or [`NONE`].
     head: u16,
-    /// The head's turn has begun: it has had its quantum.
+    /// The head's turn has begun: it has received its quantum.
     begun: bool,
 }
 
 impl Rounds {
-    /// No queue.
+    /// An empty round.
     pub const fn new() -> Self {
         Self {
             head: NONE,
@@ -47,13 +46,13 @@ impl Rounds {
         }
     }
 
-    /// Whose turn it is.
+    /// The queue whose turn it is.
     #[inline]
     pub fn head(&self) -> Option<u16> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Puts a queue in that is not in the round: it is the last to come to its turn.
+    /// Inserts a queue that is not in the round, as the last to get a turn.
     #[inline]
     pub fn append<T: AsMut<Turn>>(&mut self, queues: &mut [T], queue: u16) {
         let (mut next, mut prev) = (queue, queue);
@@ -74,7 +73,7 @@ impl Rounds {
         }
     }
 
-    /// Takes a queue out that is in the round.
+    /// Removes a queue that is in the round.
     #[inline]
     pub fn remove<T: AsMut<Turn>>(&mut self, queues: &mut [T], queue: u16) {
         let Some(&mut Turn { next, prev, .. }) = turn(queues, queue) else {
@@ -92,9 +91,10 @@ impl Rounds {
         }
     }
 
-    /// Whose turn it is to send, after its first packet, of `len` bytes, was taken off its deficit.
+    /// The queue whose turn it is to send, after subtracting its first packet, of `len` bytes, from
+    /// its deficit.
     ///
-    /// A packet longer than the quantum is sent all the same, in a turn of its own.
+    /// A packet longer than the quantum is sent nevertheless, in a turn of its own.
     #[inline]
     pub fn serve<T: AsMut<Turn>>(
         &mut self,
@@ -116,8 +116,8 @@ impl Rounds {
         let len = len(queue);
         let turn = queue.as_mut();
         self.begun = true;
-        // Without a pause the last turn ended, or the packet would have been sent in it: it fits
-        // only if that turn was broken off.
+        // Without a pause the last turn would have sent the packet or ended: the packet fits only
+        // if that turn was interrupted.
         if len > turn.deficit {
             turn.deficit = turn.deficit.saturating_add(quantum);
         }
@@ -133,7 +133,7 @@ impl Default for Rounds {
 }
 
 impl Turn {
-    /// The queue became empty: what it left over is not kept.
+    /// The queue became empty: its deficit is not kept.
     #[inline]
     pub fn forfeit(&mut self) {
         self.deficit = 0;

@@ -2,14 +2,15 @@
 
 //! `bfc`: the switch of "Backpressure Flow Control" (NSDI 2022), §3.3.
 //!
-//! The algorithm is in this folder: a port is its `Egress`, a namespace its `Switch`. Here a
-//! packet's flow is what `kapi`'s `flow` says, its rank `skb->priority`, its ingress port the
-//! device by which it came into the namespace, and its upstream queue what its tag says (`common`'s
-//! `tag`); the tag is rewritten when the packet is queued, as its queue is known then.
+//! The other files of this folder contain the algorithm: a port is its `Egress`, a namespace its
+//! `Switch`. This file provides a packet's properties. Its flow is the one of `kapi`'s `flow`, its
+//! rank `skb->priority`, its ingress port the device through which it entered the namespace, and
+//! its upstream queue the one in its tag (`common`'s `tag`). The tag is rewritten when the packet
+//! is queued, because its queue is then known.
 //!
-//! Pause frames go out through the root qdisc of their device, and find their way to this qdisc's
-//! queue for control frames. Those that come in change the switch; the qdisc sees it when it is
-//! next asked for a packet, which the frame's arrival sees to.
+//! Pause frames go out through the root qdisc of their device, and thus reach this qdisc's queue
+//! for control frames. Received pause frames change the switch, and their arrival has the qdisc
+//! asked for a packet, when it applies the change.
 
 use kernel::prelude::*;
 
@@ -63,7 +64,7 @@ module! {
 
 // ---- A namespace ------------------------------------------------------------------------------
 
-/// What the ports of a namespace share.
+/// The state that the ports of a namespace share.
 struct Node(Switch<KernelStore>);
 
 const NS_PER_US: u64 = 1_000;
@@ -137,7 +138,7 @@ impl shared::Shared for Node {
 
 /// Makes a port a member of its namespace's switch, until [`leave`].
 fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<Place> {
-    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    // Memory is reserved and freed outside of the lock. RTNL keeps others from joining meanwhile.
     if let Some(ports) = setup.shared(|node| node.0.wanted_room()) {
         let room = Room::new(ports)?;
         drop(setup.shared(|node| node.0.grow(room)));
@@ -159,7 +160,7 @@ fn join(setup: &mut Setup<'_, Port>, config: &Config) -> Result<Place> {
     })
 }
 
-/// Takes a port whose packets have left out of its switch.
+/// Removes from its switch a port whose packets have left.
 fn leave(rtnl: &mut Rtnl<'_, Port>, place: &Place) {
     rtnl.shared(|node| node.0.leave(place));
     while let Some(memory) = rtnl.shared(|node| node.0.reap()) {
@@ -205,7 +206,7 @@ type Queues = Memory<Line, KernelStore>;
 
 struct Port {
     config: Config,
-    /// For a quantum that is not said, in bytes.
+    /// The default quantum, in bytes.
     mtu: u32,
     flows: Flows,
     egress: Egress<Line, KernelStore>,
@@ -271,7 +272,7 @@ fn tuning(config: &Config, mtu: u32) -> Tuning {
 #[vtable]
 impl Qdisc for Port {
     const KIND: &'static str = crate::bfc::KIND;
-    // A paused queue holds back packets of an empty port, and each packet is to be marked.
+    // A paused queue holds back packets of an empty port, and each packet must be marked.
     const CAN_BYPASS: bool = false;
     const WATCHDOG: bool = true;
     type Shared = Node;
@@ -282,7 +283,7 @@ impl Qdisc for Port {
 
     fn prepare(current: Option<&Config>, config: &Config) -> Result<Option<Queues>> {
         match current {
-            // What needs memory cannot be changed.
+            // Options that need memory cannot be changed.
             Some(_) => Ok(None),
             None => Queues::new(&shape(config)).map(Some),
         }
@@ -325,7 +326,8 @@ impl Qdisc for Port {
         let (port, now) = (place.port, now());
         let (shared, paused_ns, threshold, hrtt, buffer) = sch.shared(|node| {
             let switch = &mut node.0;
-            // A port that has no packets is not asked for any: what has ended meanwhile ends now.
+            // A port without packets is not asked for any: pauses that have ended meanwhile end
+            // now.
             egress.sync(switch, now);
             (
                 switch.counters(port),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What a `bfc` qdisc tells of itself (`TCA_STATS_APP` of the qdisc) and of each queue (of a
-//! class): no padding bytes, host-endian. New fields may be added at the end.
+//! The statistics of a `bfc` qdisc (`TCA_STATS_APP` of the qdisc) and of each queue (of a class):
+//! no padding bytes, host-endian. New fields may be added at the end.
 //!
-//! The first field says which of both it is, as `tc` prints them by the same function.
+//! The first field distinguishes the two, because `tc` prints them by the same function.
 
 crate::statistics! {
     /// Statistics of a port, of its neighbours, and of its switch.
@@ -14,33 +14,33 @@ crate::statistics! {
         Gauge Number paused: u32,
         /// Data queues that have packets and are not paused: N_active.
         Gauge Number active: u32,
-        /// Pause threshold now, in bytes.
+        /// The current pause threshold, in bytes.
         Gauge Size threshold: u64,
         /// The largest HRTT of the ingresses, in ns.
         Gauge Time hrtt: u64 as "largest_hrtt",
         /// Times a flow became active.
         Counter Number activations: u64,
-        /// Of these, those in which its queue had packets of another flow.
+        /// Of these, the times its queue had packets of another flow.
         Counter Number collisions: u64,
         /// Packets that found their queue above the threshold.
         Counter Number congested: u64,
-        /// Of these, those whose backpressure was elided.
+        /// Of these, packets whose backpressure was elided.
         Counter Number elided: u64,
-        /// Of these, those that came from another port, but of no known upstream queue.
+        /// Of these, packets from another port whose upstream queue is unknown.
         Counter Number unmarked: u64,
-        /// Packets dropped as the port was full.
+        /// Packets dropped because the port was full.
         Counter Number dropped_limit: u64,
-        /// Packets dropped as the switch was full.
+        /// Packets dropped because the switch was full.
         Counter Number dropped_buffer: u64,
-        /// Packets dropped as there was no memory to write their tag.
+        /// Packets dropped for lack of memory to write their tag.
         Counter Number dropped_memory: u64,
-        /// Control frames dropped as too many waited.
+        /// Control frames dropped because too many were waiting.
         Counter Number dropped_control: u64,
-        /// The most bytes of data that were in the port at once.
+        /// The most bytes of data in the port at once.
         Highest Size highest_backlog: u64,
-        /// ns for which queues have been paused so far, of all queues together.
+        /// Total ns for which queues have been paused so far.
         Counter Time paused_ns: u64,
-        /// Upstream queues that are to be paused now.
+        /// Upstream queues that are currently to be paused.
         Gauge Number pausing: u32,
         /// Pauses sent to the upstream neighbour.
         Counter Number pauses_sent: u64,
@@ -60,17 +60,17 @@ crate::statistics! {
         Counter Number lapsed: u64,
         /// Frames ignored: malformed.
         Counter Number malformed: u64,
-        /// Frames ignored: not the neighbour's.
+        /// Frames ignored: not from the neighbour.
         Counter Number foreign: u64,
         /// Frames ignored: received before, or overtaken.
         Counter Number replayed: u64,
         /// Bytes of data in all ports of the switch.
         Gauge Size buffer_backlog: u64,
-        /// The most there ever were.
+        /// The highest value of that so far.
         Highest Size highest_buffer_backlog: u64,
         /// Bytes in the longest data queue.
         Gauge Size longest: u64,
-        /// Packets dropped as the port had its share of the switch's buffer.
+        /// Packets dropped because the port held its share of the switch's buffer.
         Counter Number dropped_share: u64,
         /// Queues that the watchdog released.
         Counter Number released: u64,
@@ -89,7 +89,7 @@ crate::statistics! {
         Gauge Number number: u32,
         /// Its priority class.
         Gauge Number class: u32,
-        /// 1 if it is paused, else 0.
+        /// 1 if it is paused, otherwise 0.
         Gauge Number paused: u32,
         /// ns for which it has been paused so far.
         Counter Time paused_ns: u64,

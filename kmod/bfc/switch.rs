@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the ports of one switch share: pause counters, what the neighbours said, and the buffer.
+//! The state that the ports of one switch share: pause counters, the neighbours' pauses, and the
+//! buffer.
 //!
 //! ```text
 //!  egress a ──┐  take, release: the shared buffer         ┌─▶ frames to the neighbours  (next_tell)
@@ -7,18 +8,18 @@
 //!  egress c ──┘  count, uncount: ingress port, queue      └── frames from them          (hear)
 //! ```
 //!
-//! A port is one of [`Ports`]; its members are an [`Egress`](super::egress::Egress) each. Together
-//! they have at most 1,023 queues, each with a number on the wire of its own: what a member calls
-//! queue q is number `base` + q there.
+//! A port is one of [`Ports`]; each of its members is an [`Egress`](super::egress::Egress).
+//! Together the members have at most 1,023 queues, each with its own number on the wire: a member's
+//! queue q has the number `base` + q there.
 //!
 //! A port whose last member has left stays for as long as packets inside the switch are counted
-//! there: were it to come back meanwhile, its counters would be right.
+//! there: if it returned meanwhile, its counters would be correct.
 //!
 //! # Cost
 //!
-//! Everything that happens per packet, and per pause or resume, takes constant time; whose bitmap
-//! is due next is found by a heap. A port has 4 KiB of counters, 16 bytes for each of its queues,
-//! and some 1,000 besides.
+//! All work per packet, and per pause or resume, takes constant time; a heap finds the port whose
+//! bitmap is due next. A port has 4 KiB of counters, 16 bytes for each of its queues, and some
+//! 1,000 bytes besides.
 
 use super::deadlines::Deadlines;
 use super::ingress::{Counters, Ingress, Tell};
@@ -32,19 +33,19 @@ use crate::common::store::Store;
 /// Not a port.
 const NONE: u16 = u16::MAX;
 
-/// What a member says about its port; the last one who says it is right.
+/// A member's options for its port; the latest member's apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// 1-hop round-trip time to the neighbour, in ns.
     pub hrtt: u64,
     /// ns between two bitmaps to the upstream neighbour.
     pub refresh: u64,
-    /// What the downstream neighbour may demand.
+    /// The limits on the downstream neighbour's pauses.
     pub rules: Rules,
 }
 
 impl Default for Link {
-    /// Nothing is known of it.
+    /// An unknown link.
     fn default() -> Self {
         Self {
             hrtt: 0,
@@ -59,9 +60,9 @@ impl Default for Link {
 pub struct Place {
     /// Its port.
     pub port: u16,
-    /// Its queues have the numbers above this one.
+    /// The number below its queues' numbers.
     pub base: u16,
-    /// How many.
+    /// The number of its queues.
     pub queues: u16,
 }
 
@@ -74,27 +75,27 @@ pub enum Refused {
     Numbers,
 }
 
-/// A frame to be sent.
+/// A frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The device by which it goes.
     pub device: u32,
     /// Its number.
     pub sequence: u64,
-    /// For how long it holds, in ns.
+    /// The time for which it is obeyed, in ns.
     pub hold: u64,
-    /// What it says.
+    /// Its message.
     pub tell: Tell,
 }
 
-/// What has happened at a port.
+/// The events at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Pauses told to the upstream neighbour.
+    /// Pauses sent to the upstream neighbour.
     pub pauses_sent: u64,
-    /// Resumes told.
+    /// Resumes sent.
     pub resumes_sent: u64,
-    /// Bitmaps told.
+    /// Bitmaps sent.
     pub bitmaps_sent: u64,
     /// Frames that could not be sent.
     pub unsent: u64,
@@ -108,23 +109,23 @@ pub struct PortCounters {
     pub lapsed: u64,
     /// Queues that the watchdog released.
     pub released: u64,
-    /// Frames ignored: nonsense.
+    /// Frames ignored: malformed.
     pub malformed: u64,
-    /// Frames ignored: of somebody else than the neighbour.
+    /// Frames ignored: not from the neighbour.
     pub foreign: u64,
-    /// Frames ignored: old.
+    /// Frames ignored: received before, or overtaken.
     pub replayed: u64,
-    /// Upstream queues that are to be paused now.
+    /// Upstream queues that are currently to be paused.
     pub pausing: u32,
 }
 
 struct Port<S: Store> {
-    /// Numbers in use.
+    /// The numbers in use.
     numbers: QueueSet,
     hrtt: u64,
     ingress: Ingress<S>,
     neighbour: Neighbour<S>,
-    /// Of the frame sent last.
+    /// The number of the frame sent last.
     sequence: u64,
     counters: PortCounters,
 }
@@ -142,7 +143,7 @@ impl<S: Store> Port<S> {
     }
 }
 
-/// Memory of a port: of its pause counters, and of its queues' pauses.
+/// The memory of a port: its pause counters, and its queues' pauses.
 pub struct PortMemory<S: Store> {
     counters: Counters<S>,
     times: Times<S>,
@@ -165,7 +166,7 @@ impl<S: Store> PortMemory<S> {
 /// Room for the ports of a switch.
 pub struct Room<S: Store> {
     ports: Ports<S, Port<S>>,
-    /// When the next bitmaps of ports with a member are due.
+    /// When the next bitmaps are due, for ports with a member.
     deadlines: Deadlines<S>,
 }
 
@@ -192,7 +193,7 @@ impl<S: Store> Room<S> {
         self.ports.get_mut(number).map(|port| &mut port.state)
     }
 
-    /// Says when a port's next bitmap is due, where that may have changed.
+    /// Updates when a port's next bitmap is due, if that may have changed.
     #[inline]
     fn schedule(&mut self, number: u16) {
         let port = self.ports.get(number);
@@ -205,12 +206,12 @@ impl<S: Store> Room<S> {
 /// One switch.
 pub struct Switch<S: Store> {
     room: Room<S>,
-    /// Ports that have something to tell.
+    /// Ports with a message to send.
     telling: QueueSet,
     /// Bytes in all ports.
     bytes: u64,
     highest_bytes: u64,
-    /// The longest HRTT of a port, and the longest of the others.
+    /// The longest HRTT of a port, and that port; and the longest of the others.
     longest: (u64, u16),
     second: u64,
 }
@@ -230,8 +231,8 @@ impl<S: Store> Switch<S> {
 
     // ---- The buffer --------------------------------------------------------------------------
 
-    /// Takes room for `len` bytes of a port that then has `bytes`. `false`: there is none in the
-    /// switch ([`has_room`](Self::has_room)), or the port has its share.
+    /// Reserves `len` bytes of the buffer for a port that then has `bytes`. `false`: the switch has
+    /// no room ([`has_room`](Self::has_room)), or the port holds its share.
     #[inline]
     pub fn take(&mut self, len: u32, bytes: u64, share: &Share) -> bool {
         if !share.admits(self.bytes, len, bytes) {
@@ -247,13 +248,13 @@ impl<S: Store> Switch<S> {
         share.has_room(self.bytes, len)
     }
 
-    /// Gives room back.
+    /// Returns bytes to the buffer.
     #[inline]
     pub fn release(&mut self, len: u32) {
         self.bytes = self.bytes.saturating_sub(len.into());
     }
 
-    /// Bytes in all ports, and the most there ever were.
+    /// Bytes in all ports, and the highest value so far.
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes, self.highest_bytes)
     }
@@ -266,9 +267,9 @@ impl<S: Store> Switch<S> {
         self.room.ports.find_member(device)
     }
 
-    /// A packet that came by `port` from `upstream_queue` is enqueued above the threshold.
+    /// A packet that arrived on `port` from `upstream_queue` is enqueued above the threshold.
     ///
-    /// Whether it counts, and then [`uncount`](Self::uncount) is to be called when it leaves.
+    /// Returns whether it counts; call [`uncount`](Self::uncount) when it then leaves.
     #[inline]
     pub fn count(&mut self, port: u16, upstream_queue: u16) -> bool {
         let number = port;
@@ -284,7 +285,7 @@ impl<S: Store> Switch<S> {
         true
     }
 
-    /// A packet that counts has left.
+    /// A counted packet has left.
     #[inline]
     pub fn uncount(&mut self, port: u16, upstream_queue: u16) {
         let number = port;
@@ -296,7 +297,7 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// The largest HRTT of the ports by which packets can come to `port`: all others; its own where
+    /// The largest HRTT of the ports from which packets can go to `port`: all others; its own if
     /// there is no other.
     #[inline]
     pub fn hrtt(&self, port: u16) -> u64 {
@@ -311,13 +312,13 @@ impl<S: Store> Switch<S> {
 
     // ---- Frames ------------------------------------------------------------------------------
 
-    /// Whether a neighbour is to be told something at once.
+    /// Whether there is a message to a neighbour to send at once.
     #[inline]
     pub fn has_news(&self) -> bool {
         !self.telling.is_empty()
     }
 
-    /// The next frame to be sent at `now` ns; to be called until there is none.
+    /// The next frame to send at `now` ns; call it until there is none.
     pub fn next_frame(&mut self, now: u64) -> Option<Frame> {
         while let Some(number) = self.telling.first() {
             self.telling.remove(number);
@@ -363,21 +364,22 @@ impl<S: Store> Switch<S> {
         self.room.schedule(number);
     }
 
-    /// Looks for bitmaps that are due at `now` ns: [`next_frame`](Self::next_frame) then has them.
+    /// Finds the bitmaps that are due at `now` ns: [`next_frame`](Self::next_frame) then returns
+    /// them.
     pub fn refresh(&mut self, now: u64) {
         while let Some((_, number)) = self.room.deadlines.first().filter(|(due, _)| *due <= now) {
             self.telling.insert(number);
-            // Until it is told.
+            // Until it is sent.
             self.room.deadlines.set(number, None);
         }
     }
 
-    /// When the next bitmap is due, in ns, if one is that [`refresh`](Self::refresh) has not found.
+    /// When the next bitmap is due, in ns, except those that [`refresh`](Self::refresh) has found.
     pub fn next_refresh(&self) -> Option<u64> {
         self.room.deadlines.first().map(|(due, _)| due)
     }
 
-    /// A frame came in by a device at `now` ns. `None`: nobody there is interested.
+    /// A frame arrived on a device at `now` ns. `None`: the device has no member.
     pub fn hear(&mut self, device: u32, heard: &Heard, now: u64) -> Option<Verdict> {
         let port = self.find(device)?;
         let port = self.room.port_mut(port)?;
@@ -394,7 +396,7 @@ impl<S: Store> Switch<S> {
         Some(verdict)
     }
 
-    /// A frame that is none came in by a device.
+    /// A malformed frame arrived on a device.
     pub fn hear_nonsense(&mut self, device: u32) {
         let port = self.find(device);
         if let Some(port) = port.and_then(|port| self.room.port_mut(port)) {
@@ -402,8 +404,8 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    /// What is to be paused at a member now: its own numbers for its queues. `None`: the same as
-    /// when this returned the number `seen`.
+    /// The member's queues that are currently paused, by the member's own numbers. `None`:
+    /// unchanged since this returned the version `seen`.
     #[inline]
     pub fn paused(&mut self, place: &Place, seen: u32, now: u64) -> Option<(u32, QueueSet)> {
         let port = self.room.port_mut(place.port)?;
@@ -422,7 +424,7 @@ impl<S: Store> Switch<S> {
         self.port(port)?.neighbour.until()
     }
 
-    /// Whether a member's queue is paused at `now` ns, and for how long it has been in all, in ns.
+    /// Whether a member's queue is paused at `now` ns, and its total paused time, in ns.
     pub fn pause(&mut self, place: &Place, queue: u16, now: u64) -> (bool, u64) {
         let Some(port) = self.room.port_mut(place.port) else {
             return (false, 0);
@@ -442,12 +444,12 @@ impl<S: Store> Switch<S> {
 
     // ---- Members -----------------------------------------------------------------------------
 
-    /// How many ports there should be room for before a port is added; `None` if there is.
+    /// The number of ports to make room for before a port is added; `None` if there is room.
     pub fn wanted_room(&self) -> Option<u16> {
         self.room.ports.wanted_places()
     }
 
-    /// Moves to a larger room; returns the one left behind, for its memory to be freed.
+    /// Moves to a larger room; returns the old one, for its memory to be freed.
     pub fn grow(&mut self, room: Room<S>) -> Room<S> {
         let behind = Room {
             ports: self.room.ports.grow(room.ports),
@@ -459,15 +461,15 @@ impl<S: Store> Switch<S> {
         behind
     }
 
-    /// How many queue numbers the port of `device` needs memory for, if a member with `queues`
-    /// queues is added.
+    /// The number of queue numbers for which the port of `device` needs memory if a member with
+    /// `queues` queues is added.
     pub fn wanted_numbers(&self, device: u32, queues: u16) -> u16 {
         let base = self.base(device, queues).unwrap_or(0);
         let last = base.saturating_add(queues);
         last.saturating_add(1).min(MAX_QUEUES)
     }
 
-    /// Above which number the port of `device` has `queues` that are not in use.
+    /// The number above which the port of `device` has `queues` unused numbers.
     fn base(&self, device: u32, queues: u16) -> Option<u16> {
         let number = self.room.ports.find(device);
         let port = number.and_then(|number| self.room.port(number));
@@ -477,9 +479,9 @@ impl<S: Store> Switch<S> {
 
     /// Adds a member with `queues` queues to the port of `device`.
     ///
-    /// The memory is for the port, if it is new or has more numbers than before; what is left in
-    /// the argument is to be freed. `sequence`: the number before that of the port's first frame.
-    /// `now`: ns.
+    /// The memory is for the port, if it is new or has more numbers than before; the caller frees
+    /// whatever the argument then holds. `sequence`: the number before that of the port's first
+    /// frame. `now`: ns.
     ///
     /// # Errors
     ///
@@ -513,7 +515,7 @@ impl<S: Store> Switch<S> {
             let times = port.neighbour.exchange(Times::none());
             port.neighbour = Neighbour::new(times);
             if port.ingress.inside() != 0 {
-                // Nobody was told, or who was told is gone.
+                // Either no neighbour was sent the state, or that neighbour is gone.
                 port.ingress.tell_again(now);
                 self.telling.insert(number);
             }
@@ -533,7 +535,7 @@ impl<S: Store> Switch<S> {
         })
     }
 
-    /// Sets what a port's link is like.
+    /// Sets the properties of a port's link.
     pub fn set_link(&mut self, port: u16, link: &Link) {
         if let Some(port) = self.room.port_mut(port) {
             port.hrtt = link.hrtt;
@@ -543,7 +545,7 @@ impl<S: Store> Switch<S> {
         self.find_longest();
     }
 
-    /// Takes a member away, whose packets have all left.
+    /// Removes a member whose packets have all left.
     pub fn leave(&mut self, place: &Place) {
         let was_last = self.room.ports.leave(place.port);
         if let Some(port) = self.room.port_mut(place.port) {
@@ -589,9 +591,9 @@ impl<S: Store> Switch<S> {
         }
     }
 
-    // ---- What there is to see ----------------------------------------------------------------
+    // ---- Statistics ---------------------------------------------------------------------------
 
-    /// What has happened at a port.
+    /// The events at a port.
     pub fn counters(&self, port: u16) -> PortCounters {
         let Some(port) = self.port(port) else {
             return PortCounters::default();
@@ -610,12 +612,12 @@ impl<S: Store> Switch<S> {
         ingress.map_or(0, |ingress| ingress.counter(upstream_queue))
     }
 
-    /// Packets inside that count at a port.
+    /// Counted packets inside, at a port.
     pub fn inside(&self, port: u16) -> u32 {
         self.port(port).map_or(0, |port| port.ingress.inside())
     }
 
-    /// Ports that are there, without members or with.
+    /// The number of ports, with members or without.
     pub fn ports(&self) -> usize {
         self.room.ports.len().into()
     }

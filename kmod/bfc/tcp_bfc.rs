@@ -3,21 +3,21 @@
 //! `bfc` for TCP: the window of a BFC host.
 //!
 //! P. Goyal et al., "Backpressure Flow Control", NSDI 2022, Appendix A.1 (Algorithm 1), §5
-//! "Incremental Deployment" and Appendix A.8. The law is in `window`. Here it
-//! meets the socket.
+//! "Incremental Deployment" and Appendix A.8. The law is in `window`; this file connects it to the
+//! socket.
 //!
-//! # Differences from the paper, and their size
+//! # Differences from the paper, and their effect
 //!
 //! - The window and the RTT include the host's own queue, which a socket fills as soon as its
-//!   window lets it: a flow that is paused at its own port counts what waits there. The paper's
-//!   NICs take a packet from a flow when the wire is free.
-//! - Packets that are selectively acknowledged leave the window.
-//! - An ACK's RTT is that of the last packet it acknowledges, in µs; a packet that was sent more
-//!   than once has none, and then the window stays (Karn's algorithm).
-//! - Loss is found and repaired by Linux, which never reduces the window for it; only a timeout
-//!   does. The paper's hosts go back N, without a word on their window.
-//! - The receiver is Linux's: whether it acknowledges each packet at once is the route's business
-//!   (`quickack 1`); else the delay of an ACK, up to 40 ms, counts as the fabric's.
+//!   window allows: a flow that is paused at its own port counts the packets waiting there. The
+//!   paper's NICs take a packet from a flow when the wire is free.
+//! - Selectively acknowledged packets leave the window.
+//! - An ACK's RTT is that of the last packet it acknowledges, in µs. A packet that was sent more
+//!   than once has none, and the window then stays (Karn's algorithm).
+//! - Linux detects and repairs losses, and never reduces the window for them; only a timeout does.
+//!   The paper's hosts go back N; it does not mention their window.
+//! - The receiver is Linux's: the route determines whether it acknowledges each packet at once
+//!   (`quickack 1`). Otherwise the delay of an ACK, up to 40 ms, counts as the fabric's.
 
 use kernel::prelude::*;
 
@@ -47,7 +47,8 @@ module! {
     license: "GPL",
 }
 
-/// Of each network namespace. A connection keeps what it was established with.
+/// The settings of each network namespace. A connection keeps the values from when it was
+/// established.
 struct Sysctls;
 
 /// Places in [`Sysctls::SETTINGS`].
@@ -80,7 +81,7 @@ impl Settings for Sysctls {
 #[derive(Clone, Copy)]
 struct Bfc {
     window: Window,
-    /// The last RTT in µs; 0: there was none.
+    /// The last RTT in µs; 0 if there was none.
     rtt_us: u32,
 }
 
@@ -120,7 +121,7 @@ impl CongestionControl for Bfc {
         socket.snd_ssthresh()
     }
 
-    /// After a timeout that was none slow start goes on: it takes a few round-trip times.
+    /// After a spurious timeout slow start continues: it takes a few round-trip times.
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
         socket.snd_cwnd()
     }

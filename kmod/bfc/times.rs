@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! For how long each queue of a port has been paused, by its number on the wire.
+//! The time for which each queue of a port has been paused, by its number on the wire.
 //!
-//! A pause begins when the frame that says so comes in and ends with the one that ends it, or when
-//! it lapses, whether or not the port has packets then: who has none is not asked for any, and
-//! would learn of it much later.
+//! A pause begins when its frame arrives. It ends with the frame that resumes the queue, or when it
+//! lapses, whether or not the port has packets then: a port without packets is not asked for any,
+//! and would notice the end much later.
 
 use crate::common::store::Store;
 
@@ -13,9 +13,9 @@ const NEVER: u64 = u64::MAX;
 /// One queue's pauses, in ns.
 #[derive(Clone, Copy, Debug)]
 struct Time {
-    /// When the pause began that goes on, or [`NEVER`].
+    /// When the current pause began, or [`NEVER`].
     since: u64,
-    /// How long those were that have ended.
+    /// The total length of ended pauses.
     ended: u64,
 }
 
@@ -37,7 +37,7 @@ impl<S: Store> Times<S> {
         S::allocate(numbers.into(), || NO_TIME).map(Some).map(Self)
     }
 
-    /// For no queue, which takes no memory.
+    /// For no queues, which takes no memory.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -50,24 +50,24 @@ impl<S: Store> Times<S> {
         self.0.as_deref_mut().unwrap_or_default()
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub fn len(&self) -> usize {
         self.all().len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no queues.
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// Takes over what another one knows.
+    /// Copies the times of another.
     pub fn copy(&mut self, other: &Self) {
         for (to, from) in self.all_mut().iter_mut().zip(other.all()) {
             *to = *from;
         }
     }
 
-    /// Forgets a queue; it is paused since `since`, or not.
+    /// Resets a queue, which is paused since `since`, or not paused.
     pub fn restart(&mut self, queue: u16, since: Option<u64>) {
         if let Some(time) = self.all_mut().get_mut(usize::from(queue)) {
             *time = Time {
@@ -77,12 +77,12 @@ impl<S: Store> Times<S> {
         }
     }
 
-    /// Forgets all queues; none is paused.
+    /// Resets all queues; none is paused.
     pub fn clear(&mut self) {
         self.all_mut().fill(NO_TIME);
     }
 
-    /// A queue is paused at `at` ns.
+    /// A pause of a queue begins at `at` ns.
     #[inline]
     pub fn begin(&mut self, queue: u16, at: u64) {
         if let Some(time) = self.all_mut().get_mut(usize::from(queue)) {
@@ -99,13 +99,13 @@ impl<S: Store> Times<S> {
         }
     }
 
-    /// When a queue's pause began that goes on, in ns.
+    /// When a queue's current pause began, in ns.
     pub fn since(&self, queue: u16) -> Option<u64> {
         let time = self.all().get(usize::from(queue))?;
         (time.since != NEVER).then_some(time.since)
     }
 
-    /// ns for which a queue has been paused until `now`, in all.
+    /// Total ns for which a queue has been paused until `now`.
     pub fn so_far(&self, queue: u16, now: u64) -> u64 {
         let time = self.all().get(usize::from(queue));
         time.map_or(0, |time| time.so_far(now))
@@ -114,7 +114,7 @@ impl<S: Store> Times<S> {
 
 impl Time {
     fn so_far(&self, now: u64) -> u64 {
-        // Nothing where `since` is NEVER.
+        // Zero if `since` is NEVER.
         self.ended.saturating_add(now.saturating_sub(self.since))
     }
 }

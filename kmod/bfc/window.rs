@@ -8,9 +8,9 @@
 //!
 //! - **window**: the most packets that may be in flight, at least 1.
 //! - **BDP**: the bandwidth-delay product from host to host, in packets.
-//! - **RTT target**: what the delay law keeps the round-trip time at, in the paper 2.5 times that
+//! - **RTT target**: the round-trip time that the delay law maintains, in the paper 2.5 times that
 //!   of an idle fabric.
-//! - **limited**: said of a flow that had more to send than the window let it.
+//! - **limited**: a flow that had more to send than the window allowed.
 //!
 //! # Law
 //!
@@ -26,39 +26,40 @@
 //!
 //! Both branches of Algorithm 1 are that one addition. Within a round-trip time, a window of
 //! packets, "the window of a sender roughly goes from w to w × target/RTT": on an idle fabric to
-//! 2.5 times as much.
+//! 2.5 times the window.
 //!
-//! The delay law ("BFC 32 (CC)", Figures 15 and 16) is for hosts that obey backpressure; the cap
-//! ("BFC - NIC", Figure 25) for those that do not, where only switches run BFC.
+//! The delay law ("BFC 32 (CC)", Figures 15 and 16) is for hosts that obey backpressure. The cap
+//! ("BFC - NIC", Figure 25) is for hosts that do not, where only switches run BFC.
 //!
-//! # What the paper leaves open
+//! # Choices that the paper leaves open
 //!
-//! - "For each Acknowledgement": each packet counts once, when it is acknowledged first,
+//! - "For each Acknowledgement": each packet counts once, when it is first acknowledged,
 //!   cumulatively or selectively. An ACK of several packets counts for each, with one RTT.
-//! - The least window is one packet.
-//! - A flow that is not limited does not grow: its RTT says nothing of a window it does not fill
-//!   (RFC 7661 has the reasons). Else a flow that sends little could save up any window.
-//! - Loss, as BFC has none. A timeout starts the flow over from one packet, as RFC 5681 demands
-//!   (§3.1), up to a BDP, where flows start; a loss that ACKs tell of changes nothing.
-//! - A connection that has nothing more to send, and all of it acknowledged, begins as a new flow
-//!   when it has ([`Window::on_idle`]): in the paper each flow has its own connection.
+//! - The smallest window is one packet.
+//! - A flow that is not limited does not grow, because its RTT says nothing about a window that it
+//!   does not fill (RFC 7661 gives the reasons). Otherwise a flow that sends little could
+//!   accumulate any window.
+//! - Loss, as BFC has none. A timeout restarts the flow from one packet, as RFC 5681 demands
+//!   (§3.1), up to a BDP, where flows start. A loss detected from ACKs changes nothing.
+//! - A connection whose data is all sent and acknowledged restarts as a new flow when it has data
+//!   again ([`Window::on_idle`]): in the paper each flow has its own connection.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
 use crate::common::window::{Ack, Resend, WindowLaw};
 
-/// Windows are counted in parts of a packet: 2^-16.
+/// Windows are counted in fractions of a packet: 2^-16.
 const FRACTION_BITS: u32 = 16;
 const ONE: u32 = 1 << FRACTION_BITS;
 
-/// The largest window in packets: one of 1500 bytes each fills a wire of 400 Gbit/s and 1.9 ms.
+/// The largest window in packets: with 1500 bytes each, it fills a wire of 400 Gbit/s and 1.9 ms.
 pub const LARGEST: u32 = u32::MAX >> FRACTION_BITS;
 
-/// What a flow's window is made with.
+/// The parameters of a flow's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The bandwidth-delay product in packets, 1..=[`LARGEST`]; what is beyond is taken for the
-    /// nearest of these.
+    /// The bandwidth-delay product in packets, 1..=[`LARGEST`]; other values are clamped to that
+    /// range.
     pub bdp: u32,
     /// The RTT target in µs; 0: the window is a plain cap of one BDP.
     pub rtt_target_us: u32,
@@ -73,14 +74,14 @@ impl Params {
     };
 }
 
-/// What an ACK does to the window.
+/// The effect of an ACK on the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Algorithm 1.
     Delay,
-    /// It grows by one for each packet, from one after a timeout to a BDP.
+    /// The window grows by one for each packet, from one after a timeout to a BDP.
     SlowStart,
-    /// Nothing: it is a BDP.
+    /// No effect: the window is a BDP.
     Cap,
 }
 
@@ -95,7 +96,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A flow's, at its start.
+    /// A flow's window at its start.
     pub fn new(params: Params) -> Self {
         let bdp = params.bdp.clamp(1, LARGEST);
         Self {
@@ -106,22 +107,22 @@ impl Window {
         }
     }
 
-    /// The most packets that may be in flight: the window's whole ones, at least 1.
+    /// The most packets that may be in flight: the window in whole packets, at least 1.
     pub fn packets(&self) -> u32 {
         self.window >> FRACTION_BITS
     }
 
-    /// The window up to which slow start goes, in packets.
+    /// The slow start threshold, in packets.
     pub fn threshold(&self) -> u32 {
         self.params.bdp
     }
 
-    /// The RTT target in µs; 0: there is none.
+    /// The RTT target in µs; 0 if there is none.
     pub fn rtt_target_us(&self) -> u32 {
         self.params.rtt_target_us
     }
 
-    /// What the next ACK does.
+    /// The effect of the next ACK.
     pub fn phase(&self) -> Phase {
         match (self.slow_start, self.params.rtt_target_us) {
             (true, _) => Phase::SlowStart,
@@ -130,13 +131,14 @@ impl Window {
         }
     }
 
-    /// Timeouts since the start; stays at the largest number.
+    /// Timeouts since the start, saturating.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
     /// An ACK acknowledges `packets`, the last of them `rtt_us` after it was sent; `None` if that
-    /// was more than once, and nobody knows which of them arrived. `limited`: the flow is.
+    /// packet was sent more than once and it is unknown which transmission arrived. `limited`:
+    /// whether the flow is.
     pub fn on_ack(&mut self, packets: u32, rtt_us: Option<NonZeroU32>, limited: bool) {
         match self.phase() {
             Phase::Cap => {}
@@ -170,15 +172,14 @@ impl Window {
         self.window = u32::try_from(window).unwrap_or(u32::MAX);
     }
 
-    /// The retransmission timer fires.
+    /// The retransmission timer fired.
     pub fn on_timeout(&mut self) {
         self.window = ONE;
         self.slow_start = self.params.bdp > 1;
         self.timeouts = self.timeouts.saturating_add(1);
     }
 
-    /// All that was to be sent is acknowledged: what comes next is a new flow. What was counted
-    /// stays.
+    /// All data is acknowledged: the next data is a new flow. Counters stay.
     pub fn on_idle(&mut self) {
         *self = Self {
             timeouts: self.timeouts,
