@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Who is which endpoint, and which packets are scheduled.
+//! The addresses of endpoints, and the classification of packets.
 
 use crate::common::tag;
 
 /// Endpoints that a fabric may have.
 pub const MAX_ENDPOINTS: u32 = 4096;
 
-/// The addresses of all endpoints: hosts of a rack one after the other from the first one's on, the
-/// racks of a pod 256 addresses apart, pods 65,536. Endpoints are numbered in this order, from 0.
+/// The addresses of all endpoints: consecutive for the hosts of a rack, from the first one on, 256
+/// apart for the racks of a pod, and 65,536 apart for pods. Endpoints are numbered in this order,
+/// from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// That of endpoint 0.
+    /// The address of endpoint 0.
     pub first: u32,
-    /// Hosts of a rack, 1 to 256.
+    /// Hosts per rack, 1 to 256.
     pub hosts: u32,
-    /// Racks of a pod, 1 to 256.
+    /// Racks per pod, 1 to 256.
     pub racks: u32,
     /// Pods, 1 to 256.
     pub pods: u32,
 }
 
 impl Addresses {
-    /// How many endpoints there are.
+    /// The number of endpoints.
     pub fn count(&self) -> u32 {
         let racks = self.racks.saturating_mul(self.pods);
         self.hosts.saturating_mul(racks)
     }
 
-    /// Whose address it is; of no endpoint if `None`.
+    /// The endpoint with this address, if there is one.
     #[inline]
     pub fn endpoint(&self, address: u32) -> Option<u16> {
         let distance = address.checked_sub(self.first)?;
@@ -39,7 +40,7 @@ impl Addresses {
         u16::try_from(rack.wrapping_mul(self.hosts).wrapping_add(host)).ok()
     }
 
-    /// The address of an endpoint, if there is such.
+    /// The address of an endpoint, if it exists.
     pub fn address(&self, endpoint: u16) -> Option<u32> {
         let endpoint = u32::from(endpoint);
         let rack = endpoint.checked_div(self.hosts)?;
@@ -60,7 +61,7 @@ pub struct Ends {
     pub own: u32,
     /// The arbiter's address.
     pub arbiter: u32,
-    /// The second arbiter's address; 0 for none.
+    /// The second arbiter's address; 0 if there is none.
     pub standby: u32,
     /// The arbiters' port.
     pub port: u16,
@@ -72,7 +73,7 @@ impl Ends {
     }
 }
 
-/// What a packet with a destination carries.
+/// The payload of a packet with a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// A TCP segment with payload, or with a flag that opens or closes a connection.
@@ -83,17 +84,17 @@ pub enum Load {
     Other,
 }
 
-/// How the discipline treats a packet.
+/// The class of a packet, which determines how the qdisc treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// The packet waits for a timeslot to this address.
     To(u32, Load),
-    /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket has
-    /// sent it, and otherwise like [`To`](Self::To).
+    /// A UDP packet to an arbiter at this address: a control packet if the kernel's own socket sent
+    /// it, otherwise like [`To`](Self::To).
     ToArbiter(u32),
-    /// A control packet of an arbiter on this host, to this address.
+    /// A control packet from an arbiter on this host, to this address.
     OfArbiter(u32),
-    /// No IPv4 packet.
+    /// Not an IPv4 packet.
     Other,
 }
 
@@ -110,11 +111,12 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Reads a packet that leaves the host, from its network header on.
+/// Classifies an outgoing packet, from its network header on.
 ///
-/// A port alone makes no control packet: a program can use any port. Both ends are known instead.
-/// Packets to an arbiter are the kernel's; packets from the arbiters' port are the arbiter's if its
-/// address is the host's own, as its socket has that port.
+/// A port alone does not make a control packet, because a program can use any port. Both ends are
+/// checked instead. Packets to an arbiter are control packets if the kernel sent them. Packets from
+/// the arbiters' port are the arbiter's if its address is the host's own, because its socket has
+/// that port.
 #[inline]
 pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     let Some(&[first, _, t0, t1, _, _, f0, f1, _, l4, _, _, s0, s1, s2, s3, d0, d1, d2, d3]) =
@@ -159,7 +161,7 @@ pub fn sort(protocol: u16, header: &[u8], ends: &Ends) -> Sort {
     }
 }
 
-/// Whether a segment of so many bytes is a pure acknowledgement.
+/// Whether a segment of this many bytes is a pure acknowledgement.
 #[inline]
 fn is_pure_ack(header: &[u8], segment: usize) -> bool {
     let Some(&[.., offset, flags]) = header.first_chunk::<14>() else {
@@ -169,10 +171,10 @@ fn is_pure_ack(header: &[u8], segment: usize) -> bool {
     segment == length && flags & (ACK | SYN | FIN | RST) == ACK
 }
 
-/// The rank in the tag of a control packet, which is no number of a packet: those have 16 bits.
+/// The rank in the tag of a control packet. It is not a sequence number: those have 16 bits.
 pub const NO_NUMBER: u32 = 1 << 16;
 
-/// A packet that has come and that carries a path.
+/// An arriving packet that carries a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Its source address.
@@ -181,11 +183,11 @@ pub struct Arrival {
     pub to: u32,
     /// Its path.
     pub path: u16,
-    /// Its number, modulo 2^16; `None` for a control packet.
+    /// Its sequence number, modulo 2^16; `None` for a control packet.
     pub number: Option<u16>,
 }
 
-/// Reads a packet that has come, from its network header on; `None` for one that carries no path.
+/// Reads an arriving packet, from its network header on; `None` if it carries no path.
 #[inline]
 pub fn arrival(protocol: u16, header: &[u8]) -> Option<Arrival> {
     let (_, tag) = tag::read(header)?;

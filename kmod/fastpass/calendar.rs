@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The timeslots that an endpoint was given and that have not come yet.
+//! The timeslots that an endpoint was given and that have not begun yet.
 
 use crate::common::store::Store;
 
-/// How many timeslots ahead one can be kept.
+/// How many timeslots ahead an entry can be kept.
 pub const HORIZON: u64 = 1024;
 
 const WORDS: usize = HORIZON as usize / 64;
 
-/// Whose a timeslot is, and by which path it goes.
+/// The destination and the path of a timeslot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// To whom.
+    /// The destination.
     pub destination: u16,
-    /// By which path.
+    /// The path.
     pub path: u8,
 }
 
@@ -26,14 +26,14 @@ pub struct Calendar<S: Store> {
     count: u32,
 }
 
-/// Where a timeslot is kept.
+/// The place of a timeslot.
 fn place(timeslot: u64) -> (usize, usize, u32) {
     let index = (timeslot % HORIZON) as usize;
     (index, index / 64, index as u32 % 64)
 }
 
 impl<S: Store> Calendar<S> {
-    /// An empty one.
+    /// An empty calendar.
     ///
     /// # Errors
     ///
@@ -47,19 +47,19 @@ impl<S: Store> Calendar<S> {
         })
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> u32 {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Keeps an entry. No timeslot before `now` will be kept any more, once there is none. False if
-    /// there is one for this timeslot, or it is before the earliest one that could be kept, or too
-    /// far behind it.
+    /// Stores an entry. In an empty calendar, `now` becomes the earliest timeslot that can be
+    /// stored. False if the timeslot already has an entry, is before the earliest one, or is too
+    /// far ahead of it.
     pub fn insert(&mut self, now: u64, timeslot: u64, entry: Entry) -> bool {
         if self.count == 0 {
             self.from = now;
@@ -87,7 +87,7 @@ impl<S: Store> Calendar<S> {
             return None;
         }
         let (_, start, bit) = place(self.from);
-        // The first word's lower bits are those of the last timeslots.
+        // The lower bits of the first word belong to the last timeslots.
         for step in 0..=WORDS {
             let at = start.wrapping_add(step) % WORDS;
             let mut word = self.taken.get(at).copied()?;
@@ -105,7 +105,7 @@ impl<S: Store> Calendar<S> {
         None
     }
 
-    /// Takes the earliest out.
+    /// Removes the earliest entry.
     pub fn pop(&mut self) -> Option<(u64, Entry)> {
         let timeslot = self.first()?;
         let (index, word, bit) = place(timeslot);
@@ -117,7 +117,7 @@ impl<S: Store> Calendar<S> {
         Some((timeslot, self.entries.get(index).copied()?))
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.taken = [0; WORDS];
         self.count = 0;

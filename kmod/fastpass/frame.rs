@@ -46,17 +46,17 @@
 //! totals.
 
 //!
-//! A destination is a stream where there are classes of urgency. REQUEST and ALLOC take
-//! acknowledgements along, as counts whose destination has its highest bit set: so datagrams that
-//! say nothing else are few.
+//! With classes of urgency, a destination is a stream. REQUEST and ALLOC also carry
+//! acknowledgements, as counts with the highest bit of the destination set, so few datagrams carry
+//! acknowledgements alone.
 
 use super::siphash;
 
 /// Most destinations, and most slots, of a packet.
 pub const MOST: usize = 64;
 
-/// The bit of a count's destination that makes it an acknowledgement of what the other end has
-/// said. In REQUEST and ALLOC only, behind the packet's own counts.
+/// The bit of a count's destination that makes it an acknowledgement of the other end's totals.
+/// Only in REQUEST and ALLOC, after the packet's own counts.
 pub const ACK: u16 = 1 << 15;
 
 /// Most entries of a REPORT.
@@ -72,26 +72,26 @@ const SLOT: usize = 3;
 const NUMBER: usize = 8;
 const ENTRY: usize = 10;
 const _: () = assert!(HEADER + NUMBER + ENTRIES * ENTRY <= MAX_SIZE);
-/// Bytes that the proof covers: all before it.
+/// Bytes that the proof covers: everything before it.
 const PROVED: usize = 20;
 const PROTOCOL: [u8; 4] = *b"FCP\x02";
 /// The second half of the key; the first is the nonce.
 const KEY: u64 = u64::from_be_bytes(*b"weft FCP");
 
-/// What a packet says.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An endpoint: so many timeslots have I asked for.
+    /// From an endpoint: the totals of requested timeslots.
     Request,
-    /// The arbiter: so many have I given, and these are some of them.
+    /// From the arbiter: the totals of given timeslots, and some of these timeslots.
     Alloc,
-    /// The arbiter: of so many requests do I know.
+    /// From the arbiter: the totals of requests that it knows.
     AckRequest,
-    /// An endpoint: of so many allocations do I know.
+    /// From an endpoint: the totals of allocations that it knows.
     AckAlloc,
-    /// The arbiter: I know nothing of you, begin again with this nonce.
+    /// From the arbiter: there is no session; begin one with this nonce.
     Reset,
-    /// An endpoint: so much have I sent by these paths, and so much has not come.
+    /// From an endpoint: the packets sent by each path, and the packets that did not arrive.
     Report,
 }
 
@@ -125,22 +125,22 @@ impl Kind {
 pub struct Count {
     /// The destination.
     pub destination: u16,
-    /// Timeslots in all, modulo 2^32.
+    /// The total number of timeslots, modulo 2^32.
     pub total: u32,
 }
 
-/// A timeslot that is given.
+/// An allocated timeslot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Timeslots after the packet's first.
     pub offset: u8,
-    /// Which of the packet's counts it is of.
+    /// The index of its count in the packet.
     pub count: u8,
     /// The path to take.
     pub path: u8,
 }
 
-/// What an endpoint says of another one and a path, modulo 2^16.
+/// An endpoint's report on another endpoint and a path, modulo 2^16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The other endpoint.
@@ -149,27 +149,27 @@ pub struct Entry {
     pub path: u8,
     /// Packets sent to it.
     pub sent: u16,
-    /// The number of the latest packet that came of it.
+    /// The number of the latest packet that arrived from it.
     pub seen: u16,
     /// Packets lost before that one.
     pub lost: u16,
 }
 
-/// Why bytes are no packet.
+/// The reason why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Too short, or too long.
     Length,
     /// Another protocol, or another version of this one.
     Protocol,
-    /// An unknown kind, or a field that has no such value.
+    /// An unknown kind, or an invalid value of a field.
     Field,
 }
 
 /// A packet's first fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it says.
+    /// The kind of the packet.
     pub kind: Kind,
     /// The endpoint.
     pub endpoint: u16,
@@ -182,7 +182,7 @@ pub const PROOF_COST: usize = PROVED;
 
 /// A packet whose header has the right form and fits its length. Its body has not been read.
 ///
-/// Reading it takes the same few steps for any bytes.
+/// Reading it takes the same few steps for all inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
     /// Its first fields.
@@ -316,7 +316,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A packet that has the right form; whether it is genuine, [`is_under`](Self::is_under) says.
+/// A packet in the right form; [`is_under`](Self::is_under) tells whether it is genuine.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Its first fields.
@@ -339,7 +339,7 @@ impl<'a> Frame<'a> {
         Header::read(bytes)?.decode()
     }
 
-    /// Whether it was made by somebody who knows the nonce.
+    /// Whether its sender knows the nonce.
     pub fn is_under(&self, nonce: u64) -> bool {
         let header = &self.header;
         header
@@ -347,17 +347,17 @@ impl<'a> Frame<'a> {
             .is_some_and(|proved| header.is_checked(proved))
     }
 
-    /// What a RESET brings.
+    /// The nonce of a RESET.
     pub fn nonce(&self) -> u64 {
         self.number
     }
 
-    /// When a REPORT was true, in ns of its endpoint's clock.
+    /// The time of a REPORT, in ns of its endpoint's clock.
     pub fn time(&self) -> u64 {
         self.number
     }
 
-    /// What a REPORT says.
+    /// The entries of a REPORT.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
         let entries = self.entries.chunks_exact(ENTRY);
         entries.filter_map(|bytes| match *bytes {
@@ -384,7 +384,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The timeslots that it brings.
+    /// Its timeslots.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + use<'a> {
         let slots = self.slots.chunks_exact(SLOT);
         slots.filter_map(|bytes| match *bytes {
@@ -398,8 +398,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes a packet of these counts and slots, of which more than [`MOST`] are left out; returns how
-/// many bytes it takes.
+/// Writes a packet of these counts and slots, omitting those beyond [`MOST`]; returns its length.
 pub fn encode(
     bytes: &mut [u8; MAX_SIZE],
     head: Head,
@@ -422,7 +421,7 @@ pub fn encode(
     writer.finish(head, n, m, nonce)
 }
 
-/// Writes a RESET of an endpoint that has sent this cookie; returns how many bytes it takes.
+/// Writes a RESET for an endpoint that has sent this cookie; returns its length.
 pub fn encode_reset(bytes: &mut [u8; MAX_SIZE], endpoint: u16, cookie: u64, nonce: u64) -> usize {
     let mut writer = Writer { bytes, at: HEADER };
     writer.put(&nonce.to_be_bytes());
@@ -434,8 +433,7 @@ pub fn encode_reset(bytes: &mut [u8; MAX_SIZE], endpoint: u16, cookie: u64, nonc
     writer.finish(head, 0, 0, cookie)
 }
 
-/// Writes a REPORT of what was true at `time`, of which more than [`ENTRIES`] are left out; returns
-/// how many bytes it takes.
+/// Writes a REPORT of the state at `time`, omitting entries beyond [`ENTRIES`]; returns its length.
 pub fn encode_report(
     bytes: &mut [u8; MAX_SIZE],
     head: Head,
@@ -471,7 +469,7 @@ impl Writer<'_> {
         self.at = self.at.wrapping_add(bytes.len());
     }
 
-    /// Writes what comes first; returns the length of all.
+    /// Writes the header; returns the total length.
     fn finish(mut self, head: Head, counts: u8, slots: u8, nonce: u64) -> usize {
         let size = self.at.min(MAX_SIZE);
         self.at = 0;
@@ -491,7 +489,7 @@ impl Writer<'_> {
     }
 }
 
-/// The part of a header's hash that its packet shows.
+/// The part of a header's hash that is in its packet.
 fn proof(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a host does with its packets: it asks for timeslots, and sends in those that it is given
+//! A host's packet handling: it requests timeslots, and sends in the timeslots that it is given
 //! (§6.1, §6.3).
 //!
 //! # How many timeslots
 //!
-//! How many timeslots the packets of a stream take is known when they arrive
-//! ([`queues`](super::queues)). What was asked for and has not come, and what was given and has not
-//! been used, is always as many as that, or on its way to be: whatever is lost, missed or could not
-//! be kept is asked for again.
+//! The number of timeslots for the packets of a stream is known when they arrive
+//! ([`queues`](super::queues)). Requested timeslots that have not arrived, plus given timeslots
+//! that have not been used, always equal that number or are about to: every timeslot that is lost,
+//! missed or could not be kept is requested again.
 //!
 //! # When
 //!
-//! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit:
-//! then the timeslot is missed. What is left of a timeslot when nothing more waits for its
-//! destination is left unused.
+//! Timeslot `t` begins at `t` times its length. A packet may begin to leave later, up to a limit;
+//! after that the timeslot is missed. The rest of a timeslot remains unused if nothing else waits
+//! for its destination.
 //!
 //! # When a host asks
 //!
 //! TCP hands over a burst packet by packet, and the work that sends a request runs after the first
-//! one. A request that left then would ask for one timeslot, and the rest of the burst would wait
+//! one. A request that left then would request one timeslot, and the rest of the burst would wait
 //! for the whole interval. So a request waits for `gather` after the packet that caused it, and
-//! asks for all that came meanwhile.
+//! covers all packets that arrived meanwhile.
 //!
 //! A request for more timeslots to a destination waits while the arbiter knows of as many as it
-//! gives in two intervals. Long flows then ask once for many batches.
+//! gives in two intervals. A long flow then sends one request for many batches.
 //!
 //! # Clocks
 //!
-//! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own can be set back, so that
-//! what comes of that can be seen: of all that is here it goes only into when a timeslot begins.
+//! Hosts' clocks are not the same to the nanosecond (§6.3). A host's own clock can be set back to
+//! show the effect: in this module it affects only when a timeslot begins.
 
 use super::calendar::{Calendar, Entry};
 use super::endpoint::{Endpoint, Granted, Received};
@@ -39,7 +39,7 @@ use super::queues::{Arrived, Begun, Head, Order, Queues};
 use super::ways::Ways;
 use crate::common::store::Store;
 
-/// What a host goes by. Times in ns.
+/// The parameters of a host. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Length of a timeslot, not 0.
@@ -48,27 +48,27 @@ pub struct Terms {
     pub capacity: u32,
     /// Packets that may wait in a stream.
     pub limit: u32,
-    /// How late a timeslot may be begun.
+    /// How late sending in a timeslot may begin.
     pub late: u64,
     /// How long a request waits for other packets of its burst.
     pub gather: u64,
-    /// How long pure acknowledgements wait for others with which they share a timeslot; 0: not at
-    /// all.
+    /// How long a pure acknowledgement waits for others, to share a timeslot with them; 0: it does
+    /// not wait.
     pub hold: u64,
-    /// The least time between two rounds of what is said to the arbiter. It is at least as long as
-    /// a round takes, too.
+    /// The shortest time between two rounds of messages to the arbiter. It is never shorter than a
+    /// round takes.
     pub interval: u64,
-    /// Until what was not acknowledged is said again.
+    /// How long to wait for an acknowledgement before a message is repeated.
     pub timeout: u64,
     /// How far the host's clock is behind.
     pub skew: u64,
-    /// The time between two reports of what goes by each path.
+    /// The time between two reports on the paths.
     pub report: u64,
 }
 
 impl Terms {
-    /// Timeslots that the arbiter gives in two intervals at most: more of them than this a request
-    /// need not name yet.
+    /// The most timeslots that the arbiter gives in two intervals. A request need not name more
+    /// than this yet.
     fn plenty(&self) -> u32 {
         let slots = self.interval.saturating_mul(2).checked_div(self.timeslot);
         let slots = slots.unwrap_or(0).max(MOST as u64 / 2);
@@ -76,18 +76,18 @@ impl Terms {
     }
 }
 
-/// Who a host is, and how it divides its packets.
+/// The identity of a host, and how it divides its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Which endpoint it is.
+    /// Its endpoint number.
     pub id: u16,
-    /// Endpoints that there are.
+    /// The number of endpoints.
     pub endpoints: u16,
-    /// Paths of which it is known what goes by them; 0: of none.
+    /// The number of paths whose packets are counted; 0: none.
     pub paths: u16,
     /// Classes of urgency, 1 or more.
     pub classes: u16,
-    /// In which order flows to a destination are served.
+    /// The order in which flows to a destination are served.
     pub order: Order,
 }
 
@@ -95,15 +95,15 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     entry: Entry,
-    /// Whose packets are sent.
+    /// The bin whose packets are sent.
     bin: u32,
     /// Bytes that are left.
     room: u32,
-    /// What has not been sent until then has missed it.
+    /// Packets not sent by then have missed it.
     until: u64,
 }
 
-/// What is to be sent.
+/// The next packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The first packet of this stream and this bin, by this path.
@@ -114,7 +114,7 @@ pub enum Next {
     Nothing,
 }
 
-/// What is counted.
+/// The events at a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
     /// Packets sent.
@@ -125,25 +125,25 @@ pub struct Counters {
     pub used: u64,
     /// Timeslots for which there was no packet.
     pub wasted: u64,
-    /// Timeslots that were over.
+    /// Timeslots that were over before they were used.
     pub missed: u64,
     /// Timeslots that could not be kept.
     pub unkept: u64,
-    /// Timeslots that never came.
+    /// Timeslots that never arrived.
     pub lost: u64,
-    /// How late those were that were used, in all, in ns.
+    /// The total lateness of used timeslots, in ns.
     pub late_sum: u64,
-    /// The latest of them.
+    /// The greatest lateness of one.
     pub late_max: u64,
-    /// Packets to the arbiter.
+    /// Packets sent to the arbiter.
     pub said: u64,
-    /// Packets of the arbiter.
+    /// Packets accepted from the arbiter.
     pub heard: u64,
     /// Sessions begun.
     pub resets: u64,
     /// Packets that were not the arbiter's.
     pub foreign: u64,
-    /// Packets that were nobody's.
+    /// Packets that were not valid in the protocol.
     pub malformed: u64,
     /// Reports sent.
     pub reports: u64,
@@ -155,24 +155,24 @@ pub struct Host<S: Store> {
     endpoint: Endpoint<S>,
     queues: Queues<S>,
     classes: u16,
-    /// Streams whose acknowledgements are held, and the earliest time until when.
+    /// Streams whose acknowledgements are held, and the earliest time at which one is released.
     held: Marks<S>,
     held_at: Option<u64>,
     calendar: Calendar<S>,
     open: Option<Open>,
-    /// When something may be said to the arbiter again.
+    /// The earliest time for the next message to the arbiter.
     speak_at: u64,
-    /// Whether something has been said in the round that is under way.
+    /// Whether a message has been sent in the current round.
     is_speaking: bool,
     /// When that round began.
     round: u64,
-    /// Whether the time after a round has not been seen to be over.
+    /// Whether the pause after a round may still be in progress.
     is_pausing: bool,
     /// Until when a request waits for other packets of its burst.
     gather_until: Option<u64>,
-    /// Whether the caller's timer is not set for that yet.
+    /// Whether the caller's timer has yet to be set for that time.
     is_timer_stale: bool,
-    /// When something was last said to the arbiter, or heard of it.
+    /// When a message was last sent to the arbiter, or received from it.
     quiet_since: u64,
     packets: u32,
     ledger: Ledger<S>,
@@ -181,7 +181,7 @@ pub struct Host<S: Store> {
 }
 
 impl<S: Store> Host<S> {
-    /// A host of this shape; `seed` is a number that nobody can guess.
+    /// A host of this shape; `seed` is unpredictable.
     ///
     /// # Errors
     ///
@@ -225,8 +225,8 @@ impl<S: Store> Host<S> {
         })
     }
 
-    /// Goes by other terms from now on: limit, late, gather, hold, interval, timeout, skew and
-    /// report. Packets inside stay.
+    /// Changes the terms: limit, late, gather, hold, interval, timeout, skew and report. Packets
+    /// inside stay.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = Terms {
             timeslot: self.terms.timeslot,
@@ -237,8 +237,8 @@ impl<S: Store> Host<S> {
         self.endpoint.set_plenty(self.terms.plenty());
     }
 
-    /// A packet arrives for a bin of a stream, and takes `cost` bytes of the link. Whether there is
-    /// room for it.
+    /// A packet arrives for a bin of a stream, and takes `cost` bytes of the link. Returns whether
+    /// there is room for it.
     #[inline]
     pub fn arrive(&mut self, now: u64, stream: u16, bin: u32, cost: u32) -> bool {
         let Terms {
@@ -274,7 +274,7 @@ impl<S: Store> Host<S> {
         true
     }
 
-    /// Asks for the timeslots of acknowledgements that were held until now.
+    /// Requests the timeslots of acknowledgements that have been held until now.
     fn release(&mut self, now: u64) {
         let Self {
             held,
@@ -294,28 +294,29 @@ impl<S: Store> Host<S> {
         self.held_at = next;
     }
 
-    /// A packet needs a timeslot: its request waits for other packets of the burst, unless one
-    /// waits already.
+    /// A packet needs a timeslot: its request waits for other packets of the burst, unless a
+    /// request already waits.
     #[inline]
     fn gather(&mut self, now: u64) {
         if self.gather_until.is_some() || self.is_speaking {
             return;
         }
         self.gather_until = Some(now.saturating_add(self.terms.gather));
-        // In a pause the timer is set for its end, and then set anew.
+        // During a pause the timer is set for its end, and is then set again.
         self.is_timer_stale = !self.is_pausing;
     }
 
-    /// Asks for what is needed and not asked for yet. Whether there was any of that.
+    /// Requests the timeslots that are needed and not yet requested. Returns whether there were
+    /// any.
     fn ask(&mut self, stream: u16) -> bool {
         ask(&mut self.endpoint, &self.queues, stream)
     }
 
-    /// What is to be sent at `now`. `first` is the first packet of a stream and a bin.
+    /// The next packet to send at `now`. `first` is the first packet of a stream and a bin.
     #[inline]
     pub fn next(&mut self, now: u64, first: impl Fn(u16, u32) -> Option<Head>) -> Next {
         let now = now.saturating_sub(self.terms.skew);
-        // Each turn sends, waits, or takes a timeslot out of the calendar.
+        // Each iteration sends, waits, or removes a timeslot from the calendar.
         loop {
             if let Some(next) = self.fill(now, &first) {
                 return next;
@@ -333,15 +334,15 @@ impl<S: Store> Host<S> {
         }
     }
 
-    /// The next packet of the timeslot that is open, if there is one that fits. It is closed
-    /// otherwise.
+    /// The next packet of the open timeslot, if there is one that fits. Otherwise the timeslot is
+    /// closed.
     #[inline]
     fn fill(&mut self, now: u64, first: &impl Fn(u16, u32) -> Option<Head>) -> Option<Next> {
         let mut open = self.open.take()?;
         let (stream, bin) = (open.entry.destination, open.bin);
         let room = open.room.checked_sub(first(stream, bin)?.cost)?;
         if now > open.until {
-            // Whoever asks for packets was kept. What is left of them needs another one.
+            // The caller was delayed. The remaining packets need another timeslot.
             self.counters.missed = self.counters.missed.wrapping_add(1);
             self.queues.miss(stream, bin);
             self.ask(stream);
@@ -357,7 +358,7 @@ impl<S: Store> Host<S> {
         Some(Next::Send(entry, bin))
     }
 
-    /// A timeslot has come, `late` ns ago.
+    /// A timeslot began `late` ns ago.
     fn begin(
         &mut self,
         now: u64,
@@ -393,11 +394,12 @@ impl<S: Store> Host<S> {
                 });
             }
         }
-        // Also for what was beyond the most that can be asked for at a time.
+        // This also covers the part that exceeded the limit on outstanding requests.
         self.ask(stream);
     }
 
-    /// Heeds a packet of the arbiter. Whether there may be something to send sooner than before.
+    /// Processes a packet from the arbiter. Returns whether there may be something to send sooner
+    /// than before.
     pub fn receive(&mut self, now: u64, bytes: &[u8]) -> Option<bool> {
         let Self {
             terms,
@@ -455,7 +457,7 @@ impl<S: Store> Host<S> {
             Received::Reset => {
                 count(&mut counters.heard);
                 count(&mut counters.resets);
-                // It takes one round trip.
+                // The new session takes one round trip.
                 self.speak_at = now;
             }
         }
@@ -465,10 +467,9 @@ impl<S: Store> Host<S> {
         Some(news)
     }
 
-    /// Writes what is to be said to the arbiter, and says how many bytes it takes; to be called
-    /// until there is nothing.
+    /// Writes the next message to the arbiter, and returns its length; call it until there is none.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
-        // Whoever calls this asks for the next time afterwards.
+        // The caller asks for the next time afterwards.
         self.is_timer_stale = false;
         if self.held_at.is_some_and(|at| at <= now) {
             self.release(now);
@@ -476,8 +477,8 @@ impl<S: Store> Host<S> {
         if now < self.may_speak_at() {
             return None;
         }
-        // What becomes due while it speaks waits for the next round: this one ends, however long it
-        // takes to say it.
+        // Messages that become due during a round wait for the next one, so a round ends, however
+        // long it takes.
         if !self.is_speaking {
             self.round = now;
         }
@@ -499,8 +500,8 @@ impl<S: Store> Host<S> {
             None if self.is_speaking => {
                 self.is_speaking = false;
                 self.is_pausing = true;
-                // At most half of the time is spoken, whatever the interval: many requests that
-                // nobody answers, or a slow machine, would keep a processor busy else.
+                // Rounds take at most half of the time, whatever the interval. Otherwise many
+                // unanswered requests, or a slow machine, would keep a processor busy.
                 let length = now.saturating_sub(self.round);
                 self.speak_at = now.saturating_add(self.terms.interval.max(length));
             }
@@ -509,7 +510,7 @@ impl<S: Store> Host<S> {
         size
     }
 
-    /// Writes the report that is due, if one is.
+    /// Writes the report, if one is due.
     fn report(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         if self.report_at()? > self.round {
             return None;
@@ -523,9 +524,9 @@ impl<S: Store> Host<S> {
         self.endpoint.report(clock, entries, bytes)
     }
 
-    /// When a report after this one is due. Each endpoint has its own part of the time between two
-    /// of them, lest those of all are at the arbiter's link together, and what has a timeslot there
-    /// waits for them.
+    /// When the next report is due. Each endpoint has its own part of the time between two reports;
+    /// otherwise the reports of all endpoints would reach the arbiter's link together, and delay
+    /// the packets that have timeslots there.
     fn next_report(&self, now: u64) -> u64 {
         let report = self.terms.report.max(1);
         let endpoints = self.endpoint.count().checked_div(self.classes);
@@ -533,7 +534,7 @@ impl<S: Store> Host<S> {
             .checked_div(endpoints.unwrap_or(1).into())
             .unwrap_or(0);
         let phase = part.saturating_mul(self.endpoint.id().into());
-        // At least half of the time is between two.
+        // At least half of the report time is between two reports.
         let earliest = now.saturating_add(report / 2);
         let past = earliest
             .saturating_sub(phase)
@@ -542,29 +543,29 @@ impl<S: Store> Host<S> {
         earliest.saturating_add(report.saturating_sub(past))
     }
 
-    /// When the next report is due. Nobody is told before the arbiter has said who it is.
+    /// When the next report is due. There are none before the arbiter has identified itself.
     #[inline]
     fn report_at(&self) -> Option<u64> {
         let due = self.ledger.due()?;
         self.endpoint.is_synchronised().then_some(due)
     }
 
-    /// Whether it knows what goes by each path.
+    /// Whether packets are counted by path.
     #[inline]
     pub fn counts_paths(&self) -> bool {
         self.ledger.paths() > 0
     }
 
-    /// A packet with a timeslot leaves by a path; the number that it is to carry, `None` if packets
-    /// have none.
+    /// A packet with a timeslot leaves by a path; returns the sequence number that it must carry,
+    /// `None` if packets have none.
     #[inline]
     pub fn sent(&mut self, now: u64, entry: Entry) -> Option<u16> {
         let to = entry.destination.checked_div(self.classes)?;
         self.ledger.send(now, to, entry.path.into())
     }
 
-    /// A packet has come from another endpoint, by a path; `number`: that which it carries, `None`
-    /// for one of the control protocol.
+    /// A packet has arrived from another endpoint, by a path; `number` is its sequence number,
+    /// `None` for a control packet.
     #[inline]
     pub fn arrived(&mut self, now: u64, from: u16, path: u16, number: Option<u16>) {
         if path >= self.ledger.paths() {
@@ -576,20 +577,20 @@ impl<S: Store> Host<S> {
         }
     }
 
-    /// The path of a control packet to an endpoint, if it is to have one.
+    /// The path of a control packet to an endpoint, if it needs one.
     #[inline]
     pub fn control_path(&mut self, now: u64, to: u16, random: u32) -> Option<u8> {
         let (paths, patience) = (self.ledger.paths(), self.terms.timeout);
         self.ways.choose(now, to, paths, patience, random)
     }
 
-    /// Packets of others that have not come.
+    /// Packets from other endpoints that did not arrive.
     pub fn lost_packets(&self) -> u64 {
         self.ledger.lost()
     }
 
     /// When to call [`poll`](Self::poll), whatever happens until then. The time changes after each
-    /// `poll` that had nothing, and gets sooner only after [`receive`](Self::receive) and
+    /// `poll` that had nothing, and becomes earlier only after [`receive`](Self::receive) and
     /// [`arrive`](Self::arrive). Then it is 0 once, so that the caller sets its timer.
     #[inline]
     pub fn next_poll(&self) -> Option<u64> {
@@ -606,21 +607,20 @@ impl<S: Store> Host<S> {
         due.map(|at| at.max(earliest))
     }
 
-    /// Before this time nothing is said to the arbiter.
+    /// The time before which no message is sent to the arbiter.
     #[inline]
     fn may_speak_at(&self) -> u64 {
         self.speak_at.max(self.gather_until.unwrap_or(0))
     }
 
-    /// When the arbiter is to be asked whether it is still there: while packets wait for what it
-    /// has heard of, and it says nothing. It may have begun anew, or another one have taken its
-    /// place, and know of nothing.
+    /// When to query the arbiter: while packets wait for timeslots that it should know of, and it
+    /// is silent. It may have restarted, or another one may have taken over, without any state.
     fn enquire_at(&self) -> Option<u64> {
         let at = self.quiet_since.saturating_add(self.terms.timeout);
         (self.packets > 0).then_some(at)
     }
 
-    /// All packets are gone. What was asked for comes all the same, and is left unused.
+    /// All packets are gone. Requested timeslots still arrive, and remain unused.
     pub fn clear(&mut self) {
         self.open = None;
         self.packets = 0;
@@ -629,9 +629,9 @@ impl<S: Store> Host<S> {
         self.held_at = None;
     }
 
-    /// The stream of a packet of this class to a destination, and notes its flow there. A flow's
-    /// packets keep their order: while others of it wait in a class that is less urgent, it joins
-    /// them.
+    /// Returns the stream for a packet of this class to a destination, and records its flow there.
+    /// A flow's packets keep their order: while others of it wait in a less urgent class, the
+    /// packet joins them.
     #[inline]
     pub fn stream(&mut self, destination: u16, class: u16, bin: u32, flow: u32) -> u16 {
         let base = destination.wrapping_mul(self.classes);
@@ -640,35 +640,36 @@ impl<S: Store> Host<S> {
         base.wrapping_add(class)
     }
 
-    /// Packets that wait.
+    /// Waiting packets.
     pub fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// Timeslots that are kept.
+    /// Timeslots in the calendar.
     pub fn ahead(&self) -> u32 {
         self.calendar.len()
     }
 
-    /// Timeslots that were asked for and not given.
+    /// Timeslots that were requested and not given.
     pub fn outstanding(&self) -> u32 {
         let all = 0..self.queues.len();
         all.map(|destination| self.endpoint.outstanding(destination as u16))
             .fold(0, u32::saturating_add)
     }
 
-    /// Whether the arbiter has said who it is.
+    /// Whether the arbiter has identified itself.
     pub fn is_synchronised(&self) -> bool {
         self.endpoint.is_synchronised()
     }
 
-    /// What is counted.
+    /// The events so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 }
 
-/// Asks for what a stream needs and was not asked for yet. Whether there was any of that.
+/// Requests the timeslots that a stream needs and that are not yet requested. Returns whether there
+/// were any.
 fn ask<S: Store>(endpoint: &mut Endpoint<S>, queues: &Queues<S>, stream: u16) -> bool {
     let missing = queues.missing(stream);
     let more = missing.saturating_sub(endpoint.outstanding(stream));

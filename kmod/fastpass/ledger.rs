@@ -1,64 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a host sends to others by each path, and what does not arrive of what they send (§5.2).
+//! The packets that a host sends to others by each path, and the losses among those that it
+//! receives (§5.2).
 //!
 //! "Because Fastpass maintains low queue occupancies, it can use packet drops to detect network
 //! faults. […] The path each packet traverses is known to the endpoints, which helps localize the
-//! fault." Nobody but the receiver knows what has not come, and he knows it only if he knows what
-//! should have come. So each packet has a **number**: how many its sender has sent to this
-//! destination by this path, modulo 2^16. Packets of one path do not overtake each other, so that a
-//! gap is a loss. Of a path that loses all packets the receiver sees no gap: there what the sender
-//! says he has sent tells that they are missing.
+//! fault." Only the receiver can detect a loss, and only if it knows which packets should arrive.
+//! So each packet has a sequence **number**: how many packets its sender has sent to this
+//! destination by this path, modulo 2^16. Packets of one path do not overtake each other, so a gap
+//! is a loss. If a path loses all packets, the receiver sees no gap; the sender's count then
+//! reveals the losses.
 //!
-//! Both tell the arbiter, of each other endpoint and each path, totals modulo 2^16: packets
-//! **sent** to it; the number of the latest that was **seen** of it; packets **lost** before that
-//! one. As with demands, to hear of a total twice does nothing, and one that was lost is made up
-//! for by the next one. What was sent before some time is lost, but for what is still under way, if
-//! it is not among those seen, or is among those lost: `lost + (sent - seen)`, where the receiver's
-//! part is from a later time than the sender's.
+//! Both ends report to the arbiter, for each other endpoint and each path, totals modulo 2^16:
+//! packets **sent** to it; the number of the latest packet **seen** from it; packets **lost**
+//! before that one. As with demands, a repeated total has no effect, and the next report makes up
+//! for a lost one. A packet sent before some time is lost, unless it is still under way, if it is
+//! not among those seen, or is among those lost: `lost + (sent - seen)`, where the receiver's part
+//! is from a later time than the sender's.
 //!
-//! Of whom nothing was seen for some reports, and to whom nothing was sent, nothing is told.
+//! Reports omit idle endpoints: those from which nothing was seen, and to which nothing was sent,
+//! for some reports.
 
 use super::frame::{Entry, ENTRIES};
 use crate::common::store::Store;
 
-/// Reports in which an endpoint is told of after the latest packet of it, or to it: so that one
-/// arrives even where a third of them is lost.
+/// The number of reports that include an endpoint after the latest packet from it or to it. One of
+/// them arrives even if a third of them is lost.
 pub const ROUNDS: u8 = 8;
 
-/// A packet with a number so little before the latest was thought to be lost; farther before, its
-/// sender has begun anew.
+/// A packet whose number is at most this far before the latest one was counted as lost. If it is
+/// further before, its sender has restarted.
 const LATE: u16 = 64;
 
-/// Another endpoint, by one path. All modulo 2^16.
+/// The state of another endpoint on one path. All modulo 2^16.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     /// Packets sent to it.
     sent: u16,
-    /// The number of the latest packet that came of it.
+    /// The number of the latest packet that arrived from it.
     seen: u16,
-    /// Packets that should have come before that one.
+    /// Packets that should have arrived before that one.
     lost: u16,
 }
 
-/// What is known of all other endpoints, by all paths.
+/// The state of all other endpoints on all paths.
 pub struct Ledger<S: Store> {
     paths: u16,
     /// By endpoint, and by path.
     cells: S::Of<Cell>,
-    /// By endpoint: in how many reports it is to be told of.
+    /// By endpoint: the remaining reports that include it.
     rounds: S::Of<u8>,
-    /// Endpoints of which that is not none.
+    /// Endpoints for which that is not 0.
     active: u32,
     /// Where the next report begins.
     next: (usize, u16),
-    /// When it is due, if any endpoint is active.
+    /// When the next report is due, if any endpoint is active.
     at: u64,
     /// Packets found to be lost.
     lost: u64,
 }
 
 impl<S: Store> Ledger<S> {
-    /// Of so many endpoints and paths; without paths it keeps nothing.
+    /// For this many endpoints and paths; without paths it stores nothing.
     ///
     /// # Errors
     ///
@@ -84,7 +86,7 @@ impl<S: Store> Ledger<S> {
         })
     }
 
-    /// How many paths there are; 0: nothing is kept.
+    /// The number of paths; 0: nothing is stored.
     #[inline]
     pub fn paths(&self) -> u16 {
         self.paths
@@ -113,7 +115,7 @@ impl<S: Store> Ledger<S> {
         self.cells.get_mut(place.wrapping_add(path.into()))
     }
 
-    /// A packet is sent; its number. `None` if there is no such endpoint or path.
+    /// A packet is sent; returns its number. `None` if there is no such endpoint or path.
     #[inline]
     pub fn send(&mut self, now: u64, to: u16, path: u16) -> Option<u16> {
         let cell = self.cell(now, to, path)?;
@@ -121,7 +123,7 @@ impl<S: Store> Ledger<S> {
         Some(cell.sent)
     }
 
-    /// A packet has come.
+    /// A packet has arrived.
     #[inline]
     pub fn arrive(&mut self, now: u64, from: u16, path: u16, number: u16) {
         let Some(cell) = self.cell(now, from, path) else {
@@ -142,18 +144,19 @@ impl<S: Store> Ledger<S> {
         }
     }
 
-    /// When something is to be told, if at all.
+    /// When a report is due, if at all.
     #[inline]
     pub fn due(&self) -> Option<u64> {
         (self.active > 0).then_some(self.at)
     }
 
-    /// What is to be told now, and how much of it; the next report is due at `next`.
+    /// Fills in the report, and returns the number of its entries; the next report is due at
+    /// `next`.
     pub fn report(&mut self, next: u64, entries: &mut [Entry; ENTRIES]) -> usize {
         self.at = next;
         let (mut endpoint, mut path) = self.next;
         let mut filled = 0_usize;
-        // Each endpoint once at most.
+        // Each endpoint at most once.
         for _ in 0..self.rounds.len() {
             let Some(rounds) = self.rounds.get_mut(endpoint) else {
                 break;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Destinations that something is to be said of, each once, in turn.
+//! Destinations for which there is a message to send, each once, in turn.
 
 use crate::common::store::Store;
 
 /// A set of small numbers.
 pub(super) struct Marks<S: Store> {
     words: S::Of<u64>,
-    /// The word at which [`take`](Self::take) goes on.
+    /// The word at which [`take`](Self::take) continues.
     next: usize,
 }
 
@@ -38,14 +38,14 @@ impl<S: Store> Marks<S> {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Adds those of another set.
+    /// Adds the members of another set.
     pub(super) fn add(&mut self, others: &Self) {
         for (word, more) in self.words.iter_mut().zip(others.words.iter()) {
             *word |= more;
         }
     }
 
-    /// Takes out those that are not to stay.
+    /// Removes the members for which `stays` is false.
     pub(super) fn retain(&mut self, mut stays: impl FnMut(u16) -> bool) {
         for (number, word) in self.words.iter_mut().enumerate() {
             let mut left = *word;
@@ -60,7 +60,7 @@ impl<S: Store> Marks<S> {
         }
     }
 
-    /// Takes one out, another one each time.
+    /// Removes a member, a different one each time.
     pub(super) fn take(&mut self) -> Option<u16> {
         for _ in 0..self.words.len() {
             if let Some(word) = self.words.get_mut(self.next) {

@@ -12,7 +12,7 @@ use crate::common::options::Unit;
 
 /// The most hosts of a rack, racks of a pod, and pods.
 pub const MAX_OF_EACH: u32 = 256;
-/// The UDP port of the arbiter if the request says nothing: `FC`.
+/// Default UDP port of the arbiter: `FC`.
 pub const DEFAULT_PORT: u32 = 0x4643;
 /// The shortest timeslot in nanoseconds.
 pub const MIN_TIMESLOT: u64 = 10;
@@ -20,35 +20,35 @@ pub const MIN_TIMESLOT: u64 = 10;
 pub const MAX_TIMESLOT: u64 = 1_000_000_000;
 /// The longest of the other times, in nanoseconds: 100 s.
 pub const MAX_TIME: u64 = 100_000_000_000;
-/// The least time after which something is said again, in nanoseconds: 10 µs. Who may add a qdisc
-/// in a namespace of his own would else have a processor say the same without a pause.
+/// The shortest time before a message is repeated, in nanoseconds: 10 µs. Otherwise a user who may
+/// add a qdisc in a namespace of their own could keep a processor busy with repeated messages.
 pub const MIN_PERIOD: u64 = 10_000;
 /// The largest limit in packets.
 pub const MAX_LIMIT: u32 = 1_000_000;
 /// The bytes that Ethernet has around a frame: preamble, checksum, gap.
 pub const DEFAULT_OVERHEAD: u32 = 24;
-/// What the shortest frame takes of a link, in bytes.
+/// The bytes that the shortest frame occupies on a link.
 pub const DEFAULT_MPU: u32 = 84;
-/// Packets to a destination if the request says nothing.
+/// Default limit of packets to a destination.
 pub const DEFAULT_LIMIT: u32 = 1000;
-/// What a frame of 1514 bytes takes of an Ethernet link, in bytes.
+/// The bytes that a frame of 1514 bytes occupies on an Ethernet link.
 const FRAME: u64 = 1538;
-/// In timeslots: how late a packet may leave, and when something is said to the arbiter again.
+/// In timeslots: how late a packet may leave, and when a message to the arbiter is repeated.
 const DEFAULT_LATE: u64 = 4;
 const DEFAULT_TIMEOUT: u64 = 256;
-/// And how often it is told what goes by each path.
+/// In timeslots: the time between two reports on the paths.
 const DEFAULT_REPORT: u64 = 512;
 /// The most paths.
 pub const MAX_PATHS: u32 = 256;
 /// The most classes of urgency.
 pub const MAX_CLASSES: u32 = 4;
-/// Ranks of the most urgent class if the request says nothing: a flow's first 11 packets, a
+/// Default bound on the ranks of the most urgent class: a flow's first 11 packets, a
 /// bandwidth-delay product.
 pub const DEFAULT_URGENT: u32 = 16_384;
-/// Each class has ranks up to 2^this times those of the class before it.
+/// Each class has ranks up to 2^this times those of the previous class.
 const CLASS_SHIFT: u32 = 3;
 
-/// What a rate makes of a frame of full size, in nanoseconds, rounded up.
+/// The time of a frame of full size at a rate, in nanoseconds, rounded up.
 fn frame_time(rate: Option<u64>) -> u64 {
     let rate = rate.unwrap_or(MIN_RATE);
     let rounded_up = (FRAME * 1_000_000_000).saturating_add(rate.saturating_sub(1));
@@ -61,20 +61,20 @@ fn timeslot(said: &Options) -> u64 {
 }
 
 crate::options! {
-    /// This host's address. It has to be said.
+    /// This host's address. It is required.
     ADDRESS = 1, address: u32
         as "address" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
         default |said| 0;
-    /// The address of endpoint 0. It has to be said.
+    /// The address of endpoint 0. It is required.
     FIRST = 2, first: u32
         as "first" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
         default |said| 0;
-    /// Hosts of a rack, 1 to [`MAX_OF_EACH`]: their addresses follow each other. It has to be said.
+    /// Hosts per rack, 1 to [`MAX_OF_EACH`], with consecutive addresses. It is required.
     HOSTS = 3, hosts: u32
         as "hosts" [Unit::Number, "NUMBER", "a number of hosts"] is needed,
         in (1, MAX_OF_EACH), or c"Hosts of a rack must be between 1 and 256",
         default |said| 0;
-    /// Racks of a pod, 1 to [`MAX_OF_EACH`]: 256 addresses apart.
+    /// Racks per pod, 1 to [`MAX_OF_EACH`]: 256 addresses apart.
     RACKS = 4, racks: u32
         as "racks" [Unit::Number, "NUMBER", "a number of racks"],
         in (1, MAX_OF_EACH), or c"Racks of a pod must be between 1 and 256",
@@ -84,7 +84,7 @@ crate::options! {
         as "pods" [Unit::Number, "NUMBER", "a number of pods"],
         in (1, MAX_OF_EACH), or c"Pods must be between 1 and 256",
         default |said| 1;
-    /// The arbiter's address. It has to be said.
+    /// The arbiter's address. It is required.
     ARBITER = 6, arbiter: u32
         as "arbiter" [Unit::Address, "ADDRESS", "an IPv4 address"] is needed,
         default |said| 0;
@@ -93,14 +93,13 @@ crate::options! {
         as "port" [Unit::Number, "NUMBER", "a UDP port"],
         in (1, 65_535), or c"Port must be between 1 and 65535",
         default |said| DEFAULT_PORT;
-    /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be
-    /// said.
+    /// Rate of the host's link in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It is required.
     RATE = 8, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
         in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
         default |said| 0;
-    /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; if it is not said, what a
-    /// frame of 1514 bytes takes.
+    /// Nanoseconds of a timeslot, [`MIN_TIMESLOT`] to [`MAX_TIMESLOT`]; by default the time of a
+    /// frame of 1514 bytes.
     TIMESLOT = 9, timeslot: u64
         as "timeslot" [Unit::Time, "TIME", "a time, for example 1231ns"],
         in (MIN_TIMESLOT, MAX_TIMESLOT), or c"Timeslot must be between 10 ns and 1 s",
@@ -115,30 +114,30 @@ crate::options! {
         as "mpu" [Unit::Size, "BYTES", "a number of bytes"],
         in (0, MAX_MPU), or c"MPU must be at most 2000 bytes",
         default |said| DEFAULT_MPU;
-    /// Packets that wait for one destination, and packets that wait unscheduled, 1 to
-    /// [`MAX_LIMIT`].
+    /// The most packets that wait for one destination, and the most of each kind that needs no
+    /// timeslot, 1 to [`MAX_LIMIT`].
     LIMIT = 12, limit: u32
         as "limit" [Unit::Packets, "PACKETS", "a number of packets"],
         in (1, MAX_LIMIT), or c"Limit must be between 1 and 1000000 packets",
         default |said| DEFAULT_LIMIT;
-    /// Nanoseconds that a packet may leave after its timeslot has begun, at most [`MAX_TIME`].
+    /// Nanoseconds after the beginning of its timeslot within which a packet may leave, at most
+    /// [`MAX_TIME`].
     LATE = 13, late: u64
         as "late" [Unit::Time, "TIME", "a time, for example 5us"],
         in (0, MAX_TIME), or c"Late must be at most 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_LATE);
-    /// Least nanoseconds between two requests to the arbiter, at most [`MAX_TIME`]; 0: as
-    /// [`timing`] has it.
+    /// Shortest time in nanoseconds between two requests to the arbiter, at most [`MAX_TIME`]; 0:
+    /// the default of [`timing`].
     INTERVAL = 14, interval: u64
         as "interval" [Unit::Time, "TIME", "a time, for example 20us"] silent 0,
         in (0, MAX_TIME), or c"Interval must be at most 100 s",
         default |said| 0;
-    /// Nanoseconds until a request that was not answered is said again, [`MIN_PERIOD`] to
-    /// [`MAX_TIME`].
+    /// Nanoseconds until an unanswered request is repeated, [`MIN_PERIOD`] to [`MAX_TIME`].
     TIMEOUT = 16, timeout: u64
         as "timeout" [Unit::Time, "TIME", "a time, for example 300us"],
         in (MIN_PERIOD, MAX_TIME), or c"Timeout must be between 10 us and 100 s",
         default |said| timeslot(said).saturating_mul(DEFAULT_TIMEOUT).clamp(MIN_PERIOD, MAX_TIME);
-    /// The address of a second arbiter, at the same port, which takes the place of the first one;
+    /// The address of a second arbiter, at the same port, which can take over from the first one;
     /// 0.0.0.0: there is none.
     STANDBY = 17, standby: u32
         as "standby" [Unit::Address, "ADDRESS", "an IPv4 address"],
@@ -148,8 +147,8 @@ crate::options! {
         as "skew" [Unit::Time, "TIME", "a time, for example 500ns"],
         in (0, MAX_TIME), or c"Skew must be at most 100 s",
         default |said| 0;
-    /// Paths that there are, at most [`MAX_PATHS`]: what goes by each is counted, and reported to
-    /// the arbiter, if there are two or more.
+    /// The number of paths, at most [`MAX_PATHS`]: with two or more, the packets on each are
+    /// counted and reported to the arbiter.
     PATHS = 19, paths: u32
         as "paths" [Unit::Number, "NUMBER", "a number of paths"],
         in (0, MAX_PATHS), or c"Paths must be at most 256",
@@ -165,30 +164,30 @@ crate::options! {
         as "gather" [Unit::Time, "TIME", "a time, for example 1us"],
         in (0, MAX_TIME), or c"Gather must be at most 100 s",
         default |said| timeslot(said);
-    /// Nanoseconds of its pacing rate that a TCP socket may have waiting, at most [`MAX_TIME`]; 0:
-    /// as the kernel has it, 1 ms.
+    /// The data that a TCP socket may have waiting, in nanoseconds at its pacing rate, at most
+    /// [`MAX_TIME`]; 0: the kernel's value, 1 ms.
     SMALL_QUEUE = 22, small_queue: u64
         as "smallqueue" [Unit::Time, "TIME", "a time, for example 500us"],
         in (0, MAX_TIME), or c"Smallqueue must be at most 100 s",
         default |said| 0;
-    /// Nanoseconds that TCP's pure acknowledgements wait for others with which they share a
-    /// timeslot, at most [`MAX_TIME`]; 0: they wait for none.
+    /// Nanoseconds for which a pure TCP acknowledgement waits for others, to share a timeslot with
+    /// them, at most [`MAX_TIME`]; 0: it does not wait.
     HOLD = 23, hold: u64
         as "hold" [Unit::Time, "TIME", "a time, for example 100us"],
         in (0, MAX_TIME), or c"Hold must be at most 100 s",
         default |said| 0;
-    /// In which order flows to one destination are served.
+    /// The order in which flows to one destination are served.
     ORDER = 24, order: Order
         as "order" [Unit::Choice(ORDERS), "fifo|drr|rank", "fifo, drr or rank"],
         or c"Order must be fifo, drr or rank",
         default |said| Order::Fifo;
     /// Classes of urgency, 1 to [`MAX_CLASSES`]: the arbiter gives timeslots to the most urgent
-    /// first. A packet's rank is its class.
+    /// first. A packet's class follows from its rank.
     CLASSES = 25, classes: u32
         as "classes" [Unit::Number, "NUMBER", "a number of classes"],
         in (1, MAX_CLASSES), or c"Classes must be between 1 and 4",
         default |said| 1;
-    /// Ranks below this are of the most urgent class, and those below 8 times as much of the next.
+    /// Ranks below this are in the most urgent class, and those below 8 times this in the next.
     URGENT = 26, urgent: u32
         as "urgent" [Unit::Size, "BYTES", "a size, for example 16kb"],
         in (1, u32::MAX), or c"Urgent must be at least 1 byte",
@@ -200,9 +199,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if something is missing that has to be said, there are fewer than 2 endpoints
-    /// or more than [`MAX_ENDPOINTS`], the host is none of them, its link sends no frame of full
-    /// size in a timeslot, and what [`Options::check`] refuses.
+    /// A [`Refusal`] if a required option is missing, there are fewer than 2 endpoints or more than
+    /// [`MAX_ENDPOINTS`], the host is none of them, or its link cannot send a frame of full size in
+    /// a timeslot; and any refusal by [`Options::check`].
     pub fn new(options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         let missing = |sentence| Err(Refusal::invalid(sentence));
@@ -247,14 +246,13 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration after a `change`: what the request does not say stays. Limit, late,
-    /// gather, interval, timeout, skew, report, smallqueue, hold and urgent may change, no more:
-    /// all else is agreed upon with the arbiter.
+    /// The configuration after a `change`: options that are not in the request stay. Only limit,
+    /// late, gather, interval, timeout, skew, report, smallqueue, hold and urgent may change: the
+    /// others are agreed upon with the arbiter.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] for any other option that is to become another, and what [`Options::check`]
-    /// refuses.
+    /// A [`Refusal`] if any other option changes, and any refusal by [`Options::check`].
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         let changed = self.changed(options);
@@ -279,7 +277,7 @@ impl Config {
         Ok(changed)
     }
 
-    /// Who is which endpoint.
+    /// The addresses of the endpoints.
     pub fn addresses(&self) -> Addresses {
         Addresses {
             first: self.first,
@@ -289,7 +287,7 @@ impl Config {
         }
     }
 
-    /// What the law goes by.
+    /// The parameters of the host.
     pub fn terms(&self) -> Terms {
         let bytes = u128::from(self.rate).saturating_mul(self.timeslot.into()) / 1_000_000_000;
         Terms {
@@ -306,7 +304,7 @@ impl Config {
         }
     }
 
-    /// The least time between two requests to the arbiter, in ns.
+    /// The shortest time between two requests to the arbiter, in ns.
     fn interval(&self) -> u64 {
         match self.interval {
             0 => timing::batch(self.addresses().count()).saturating_mul(self.timeslot),
@@ -314,8 +312,8 @@ impl Config {
         }
     }
 
-    /// The pacing shift that TCP small queues are to go by: a socket may have 2^-shift seconds of
-    /// its pacing rate waiting.
+    /// The pacing shift for TCP small queues: a socket may have 2^-shift seconds of its pacing rate
+    /// waiting.
     ///
     /// It is the largest shift that covers `smallqueue`. The kernel's own is 10, 1 ms. On a fabric
     /// that is slowed 1000 times that would be 1 µs of the fabric's time, less than a packet.
@@ -348,8 +346,8 @@ impl Config {
         class as u16
     }
 
-    /// Paths of which it is known what goes by them. One alone cannot be avoided, whatever is lost
-    /// there.
+    /// The number of paths whose packets are counted. A single path is not, because it could not be
+    /// avoided, whatever its losses.
     #[inline]
     pub fn counted_paths(&self) -> u16 {
         match self.paths {
@@ -358,7 +356,7 @@ impl Config {
         }
     }
 
-    /// Bytes of a slot that a packet takes.
+    /// Bytes of a timeslot that a packet takes.
     #[inline]
     pub fn cost(&self, len: u32, segments: u32) -> u32 {
         let bytes = on_wire::bytes(len, segments, self.overhead, self.mpu);

@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which packets a timeslot is for.
+//! The packets that a timeslot is for.
 //!
 //! The paper has a queue for each destination (§6.1) and leaves open which of its packets go first.
-//! The authors' client has a FIFO. All else here is ours.
+//! The authors' client has a FIFO. Everything else here is ours.
 //!
 //! # Streams and bins
 //!
-//! A **stream** is what a host asks timeslots for: a destination, and a class of urgency where
-//! there are several. Stream `destination * classes + class` is told to the arbiter, and class 0 is
-//! the most urgent. A stream's packets wait in **bins**, each a FIFO: one for all, or one for each
-//! flow by its hash. One more is for TCP's pure acknowledgements.
+//! A **stream** is the unit for which a host requests timeslots: a destination and, if there are
+//! several classes of urgency, a class. Its number in the protocol is `destination * classes +
+//! class`, and class 0 is the most urgent. A stream's packets wait in **bins**, each a FIFO: one
+//! for all packets, or one for each flow by its hash. A further bin is for pure TCP
+//! acknowledgements.
 //!
-//! A timeslot is for one bin, and the first packets of it are sent, as many as fit: "it greedily
-//! sends packets while their total transmission time is less than the timeslot length" (§6.1). So
-//! how many timeslots a bin takes is known when its packets arrive: a packet either fits into what
-//! is left of the last timeslot, or begins another. A packet longer than a timeslot saves up as
+//! A timeslot is for one bin, and as many of its first packets are sent as fit: "it greedily sends
+//! packets while their total transmission time is less than the timeslot length" (§6.1). So the
+//! number of timeslots that a bin needs is known when its packets arrive: a packet either fits into
+//! the rest of the last timeslot, or begins another. A packet longer than a timeslot saves up as
 //! many as it needs, and is sent in the last of them.
 //!
 //! # Order
 //!
-//! | order | which bin has the timeslot |
+//! | order | the bin that gets the timeslot |
 //! |---|---|
 //! | fifo | the only one |
-//! | drr  | the bins in turn. A turn is a timeslot and every timeslot is as long, so it is deficit round robin |
+//! | drr  | the bins in turn. A turn is a timeslot, and all timeslots are equally long, so it is deficit round robin |
 //! | rank | the one whose first packet has the lowest rank |
 //!
 //! # Acknowledgements
 //!
-//! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot that acknowledgements
-//! take is not asked for before `hold` has passed, or it is full: so they share it.
+//! A pure acknowledgement takes a twentieth of a timeslot. The last timeslot for acknowledgements
+//! is not requested until `hold` has passed or the timeslot is full, so they share it.
 
 use crate::common::store::Store;
 
-/// Bins for flows that a stream has, unless it is a FIFO.
+/// Bins for flows in each stream, unless it is a FIFO.
 pub const FLOWS: u32 = 16;
 
-/// What is shifted out of a product of 32 bits to leave a bin.
+/// The shift that reduces a 32-bit product to a bin.
 const BIN_SHIFT: u32 = u32::BITS - FLOWS.ilog2();
 
-/// In which order a stream's flows are served.
+/// The order in which a stream's flows are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As their packets came.
+    /// In order of arrival.
     #[default]
     Fifo,
     /// In turn.
@@ -76,8 +77,8 @@ impl Order {
     pub fn bin(self, hash: u32) -> u32 {
         match self {
             Self::Fifo => 0,
-            // The top bits of a product, as the hash's lower ones may be those of a queue or a
-            // path.
+            // The top bits of a product, because the hash's lower bits may already select a queue
+            // or a path.
             Self::Drr | Self::Rank => hash.wrapping_mul(0x9e37_79b1) >> BIN_SHIFT,
         }
     }
@@ -88,21 +89,21 @@ const _: () = assert!(FLOWS.is_power_of_two() && FLOWS < 32);
 /// The first packet of a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it takes of the link, in bytes.
+    /// The bytes that it occupies on the link.
     pub cost: u32,
     /// Its rank; a lower one is more urgent.
     pub rank: u32,
 }
 
-/// The packets of a bin; others hold them.
+/// The state of a bin; the caller holds its packets.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     packets: u32,
-    /// Timeslots that they take.
+    /// Timeslots that they need.
     needed: u32,
-    /// What the last of these has left, in bytes.
+    /// Bytes left in the last of these.
     room: u32,
-    /// Timeslots that its first packet, which is longer than one, has saved up.
+    /// Timeslots saved up by its first packet, which is longer than one.
     saved: u32,
     /// The flow of its last packet, by its hash.
     flow: u32,
@@ -121,15 +122,15 @@ impl Bin {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     packets: u32,
-    /// Timeslots that all its bins take.
+    /// Timeslots that all its bins need.
     needed: u32,
-    /// Timeslots that are kept for it.
+    /// Timeslots in the calendar for it.
     kept: u32,
-    /// Bins that are not empty, a bit for each.
+    /// Bins that are not empty, one bit each.
     filled: u32,
     /// The bin that had the last timeslot.
     last: u8,
-    /// Until when the last timeslot of its acknowledgements is not asked for.
+    /// Until when the last timeslot of its acknowledgements is not requested.
     held: Option<u64>,
 }
 
@@ -144,7 +145,7 @@ impl Stream {
     };
 }
 
-/// What becomes of a packet that arrives.
+/// The fate of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
     /// There is no room for it, or no such stream or bin.
@@ -153,7 +154,7 @@ pub enum Arrived {
     Shares,
     /// It needs another timeslot.
     Needs,
-    /// It needs another timeslot, which is not asked for before this time.
+    /// It needs another timeslot, which is not requested before this time.
     Held(u64),
 }
 
@@ -162,9 +163,9 @@ pub enum Arrived {
 pub enum Begun {
     /// Nothing waits.
     Wasted,
-    /// The first packet of a bin is longer than what it has saved up.
+    /// The first packet of a bin needs more timeslots than it has saved up.
     Saved,
-    /// A bin's packets are sent, so many bytes of them.
+    /// The packets of this bin are sent, up to this many bytes.
     Open(u32, u32),
 }
 
@@ -177,7 +178,7 @@ pub struct Queues<S: Store> {
 }
 
 impl<S: Store> Queues<S> {
-    /// So many streams, all empty.
+    /// This many streams, all empty.
     ///
     /// # Errors
     ///
@@ -191,12 +192,12 @@ impl<S: Store> Queues<S> {
         })
     }
 
-    /// How many streams there are.
+    /// The number of streams.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.streams.len() == 0
     }
@@ -212,8 +213,8 @@ impl<S: Store> Queues<S> {
         Some((stream, self.bins.get_mut(place as usize)?))
     }
 
-    /// A packet arrives that takes `cost` bytes, where a timeslot has `capacity` and a stream holds
-    /// `limit` packets. Acknowledgements are held for `hold` ns.
+    /// A packet arrives that takes `cost` bytes. A timeslot has `capacity` bytes, and a stream
+    /// holds `limit` packets. Acknowledgements are held for `hold` ns.
     #[inline]
     pub fn arrive(
         &mut self,
@@ -239,13 +240,13 @@ impl<S: Store> Queues<S> {
         let slots = slots(cost, capacity);
         queue.needed = queue.needed.saturating_add(slots);
         stream.needed = stream.needed.saturating_add(slots);
-        // What is left of several is nobody else's.
+        // The rest of several timeslots is not shared.
         queue.room = match slots {
             1 => capacity.saturating_sub(cost),
             _ => 0,
         };
         if is_held && slots == 1 {
-            // The one before is full.
+            // The previous timeslot is full.
             let until = now.saturating_add(hold);
             stream.held = Some(until);
             return Arrived::Held(until);
@@ -253,7 +254,7 @@ impl<S: Store> Queues<S> {
         Arrived::Needs
     }
 
-    /// Timeslots that a stream needs beside those that are kept for it.
+    /// Timeslots that a stream needs in addition to those in the calendar.
     #[inline]
     pub fn missing(&self, stream: u16) -> u32 {
         let stream = self.streams.get(usize::from(stream));
@@ -263,15 +264,15 @@ impl<S: Store> Queues<S> {
         })
     }
 
-    /// The time for which a stream's acknowledgements are held, if it has not come. Otherwise they
-    /// are held no more.
+    /// The time until which a stream's acknowledgements are held, if it is in the future. Otherwise
+    /// they are released.
     pub fn release(&mut self, now: u64, stream: u16) -> Option<u64> {
         let held = &mut self.streams.get_mut(usize::from(stream))?.held;
         *held = held.filter(|until| *until > now);
         *held
     }
 
-    /// A timeslot is kept for a stream. Whether there is such a stream.
+    /// The calendar has a timeslot for a stream. Returns whether the stream exists.
     pub fn keep(&mut self, stream: u16) -> bool {
         let Some(stream) = self.streams.get_mut(usize::from(stream)) else {
             return false;
@@ -280,7 +281,7 @@ impl<S: Store> Queues<S> {
         true
     }
 
-    /// A timeslot is kept for it no more.
+    /// Its timeslot is no longer in the calendar.
     #[inline]
     pub fn unkeep(&mut self, stream: u16) {
         if let Some(stream) = self.streams.get_mut(usize::from(stream)) {
@@ -316,7 +317,7 @@ impl<S: Store> Queues<S> {
         Begun::Open(bin, room)
     }
 
-    /// The bin that has the next timeslot.
+    /// The bin that gets the next timeslot.
     #[inline]
     fn choose(&mut self, stream: u16, first: &impl Fn(u16, u32) -> Option<Head>) -> Option<u32> {
         let (order, acks) = (self.order, self.order.acks());
@@ -326,7 +327,7 @@ impl<S: Store> Queues<S> {
         if is_ripe || flows == 0 {
             let is_there = state.filled & bit(acks) != 0;
             if is_there && flows == 0 && !is_ripe {
-                // The timeslot is theirs, as nothing else waits.
+                // They get the timeslot, because nothing else waits.
                 state.held = None;
             }
             return is_there.then_some(acks);
@@ -345,7 +346,7 @@ impl<S: Store> Queues<S> {
         }
     }
 
-    /// What was not sent of an open timeslot needs another one.
+    /// The packets that were not sent in an open timeslot need another one.
     pub fn miss(&mut self, stream: u16, bin: u32) {
         if let Some((stream, queue)) = self.both(stream, bin) {
             let more = queue.saved.saturating_add(1);
@@ -355,7 +356,8 @@ impl<S: Store> Queues<S> {
         }
     }
 
-    /// The first packet of a bin was sent. Whether more of it may be sent in the same timeslot.
+    /// The first packet of a bin was sent. Returns whether more of it may be sent in the same
+    /// timeslot.
     #[inline]
     pub fn sent(&mut self, stream: u16, bin: u32) -> bool {
         let acks = self.order.acks();
@@ -366,7 +368,7 @@ impl<S: Store> Queues<S> {
         queue.packets = queue.packets.saturating_sub(1);
         let was_saved = core::mem::take(&mut queue.saved) > 0;
         if queue.packets == 0 {
-            // What comes next begins another timeslot.
+            // The next packet begins another timeslot.
             stream.needed = stream.needed.saturating_sub(queue.needed);
             stream.filled &= !bit(bin);
             *queue = Bin::EMPTY;
@@ -378,12 +380,12 @@ impl<S: Store> Queues<S> {
         !was_saved
     }
 
-    /// A flow's packets keep their order where they become more urgent: the class in which the next
-    /// one is to wait, which is at least as urgent as `class` by its number. `base` is the
-    /// destination's first stream, of so many classes.
+    /// Keeps the order of a flow's packets if the flow becomes more urgent: returns the class in
+    /// which the next packet waits, which is `class` or a less urgent one. `base` is the
+    /// destination's first stream, and `classes` the number of classes.
     ///
-    /// Only the last packet of a bin tells. A short flow that shares its bin with a long one does
-    /// not join the long one's class.
+    /// Only the last packet of a bin is examined. A short flow that shares its bin with a long one
+    /// does not join the long one's class.
     #[inline]
     pub fn in_order(
         &mut self,
@@ -407,7 +409,7 @@ impl<S: Store> Queues<S> {
         found
     }
 
-    /// All packets are gone; what is kept for them stays.
+    /// All packets are gone; the calendar's timeslots stay.
     pub fn clear(&mut self) {
         for stream in self.streams.iter_mut() {
             *stream = Stream {
@@ -419,13 +421,13 @@ impl<S: Store> Queues<S> {
     }
 }
 
-/// A bin's bit, of the fewer than 32 that there are.
+/// A bin's bit; there are fewer than 32 bins.
 #[inline]
 const fn bit(bin: u32) -> u32 {
     1_u32.wrapping_shl(bin)
 }
 
-/// Timeslots that a packet takes which has none to itself yet.
+/// Timeslots for a packet that shares no earlier timeslot.
 fn slots(cost: u32, capacity: u32) -> u32 {
     let rounded_up = cost.saturating_add(capacity.saturating_sub(1));
     rounded_up.checked_div(capacity).unwrap_or(1).max(1)

@@ -2,10 +2,10 @@
 
 //! `fastpass`: a host of "Fastpass: A Centralized 'Zero-Queue' Datacenter Network" (SIGCOMM 2014).
 //!
-//! What is decided is in this folder. Here are the packets: a FIFO for each bin of each stream, one
-//! for those that wait for no timeslot, and one for the control protocol's, which goes first. A
-//! `Host` is a member of its namespace, which has the socket: it is told what the arbiter says, and
-//! asks for this device's packets when a timeslot was given.
+//! The other files of this folder make the decisions. This file holds the packets: a FIFO for each
+//! bin of each stream, one for packets that need no timeslot, and one for control packets, which
+//! goes first. A `Host` is a member of its namespace, which has the socket: it receives the
+//! arbiter's messages, and has this device asked for packets when a timeslot was given.
 
 use kernel::prelude::*;
 
@@ -53,7 +53,7 @@ const _: () = assert!(MAX_SIZE <= DATAGRAM);
 
 // ---- A namespace ------------------------------------------------------------------------------
 
-/// The most endpoints that a namespace is.
+/// The most endpoints in a namespace.
 const MEMBERS: usize = 64;
 
 /// An endpoint.
@@ -61,12 +61,12 @@ struct Member {
     host: Host<KernelStore>,
     device: u32,
     arbiter: Peer,
-    /// A second one, which is told the same, and heeded as well: the one that is not on standby
-    /// speaks.
+    /// A second arbiter, which gets the same messages and is also obeyed: only the one that is not
+    /// on standby sends any.
     standby: Option<Peer>,
     addresses: Addresses,
     own: u32,
-    /// What the first one was told last, and the second is to be told.
+    /// The last message to the first arbiter, still to be sent to the second.
     copy: [u8; MAX_SIZE],
     copied: usize,
 }
@@ -77,7 +77,7 @@ impl Member {
     }
 }
 
-/// The endpoints of a namespace. Mostly there is one.
+/// The endpoints of a namespace, usually one.
 struct Node {
     members: KVVec<Option<Member>>,
 }
@@ -128,7 +128,7 @@ impl shared::Shared for Node {
     fn has_news(&self) -> bool {
         let members = self.members.iter().flatten();
         let mut due = members.filter_map(|member| member.host.next_poll());
-        // The clock is read only where something is to be said at all.
+        // The clock is read only if there may be something to send.
         due.any(|at| at <= now())
     }
 
@@ -162,14 +162,14 @@ impl shared::Shared for Node {
 struct Port {
     config: Config,
     addresses: Addresses,
-    /// Which endpoint it is.
+    /// The number of its endpoint.
     own: Option<u16>,
-    /// By stream, and by bin. Stamps are ranks, in the upper half, and costs.
+    /// By stream, and by bin. A stamp holds the rank in its upper half, and the cost.
     waiting: KVVec<Fifo>,
     unscheduled: Fifo,
     control: Fifo,
     flows: Flows,
-    /// Which member of its namespace it is.
+    /// The number of this member in its namespace.
     member: usize,
     counts: Counts,
 }
@@ -187,7 +187,7 @@ fn count(counter: &mut u64) {
     *counter = counter.wrapping_add(1);
 }
 
-/// What a configuration needs: the queues, and the host, which a new one has.
+/// The memory for a configuration: the queues, and the host of a new qdisc.
 struct Memory {
     waiting: KVVec<Fifo>,
     host: Option<Host<KernelStore>>,
@@ -200,9 +200,9 @@ fn host(config: &Config) -> Result<Host<KernelStore>> {
     Host::new(config.shape(id), seed, config.terms())
 }
 
-/// Makes an endpoint a member of its namespace; its number.
+/// Makes an endpoint a member of its namespace; returns its number.
 fn join(setup: &mut Setup<'_, Port>, member: Member) -> Result<usize> {
-    // Memory is reserved and freed outside of the lock. Nobody else joins meanwhile (RTNL).
+    // Memory is reserved and freed outside of the lock. RTNL keeps others from joining meanwhile.
     let full = setup.shared(|node| {
         let is_full = node.members.iter().all(Option::is_some);
         is_full.then(|| node.members.len())
@@ -238,9 +238,9 @@ fn join(setup: &mut Setup<'_, Port>, member: Member) -> Result<usize> {
     })
 }
 
-/// Writes a path into a packet's tag, in the place of an upstream queue, and a number in the place
-/// of its rank. Asks for the number only if there is a tag; without a number the rank stays.
-/// Returns whether there is a tag.
+/// Writes a path into a packet's tag, in the field for the upstream queue, and a sequence number in
+/// the field for the rank. Requests the number only if there is a tag; without a number the rank
+/// stays. Returns whether there is a tag.
 fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u32>) -> (Skb, bool) {
     let protocol = skb.protocol();
     match MaybeTagged::read(skb, protocol) {
@@ -258,7 +258,7 @@ fn direct(skb: Skb, path: u8, number: impl FnOnce() -> Option<u32>) -> (Skb, boo
     }
 }
 
-/// Which of the FIFOs is a stream's bin.
+/// The FIFO of a stream's bin.
 #[inline]
 fn place(order: Order, stream: u16, bin: u32) -> usize {
     let first = u32::from(stream).wrapping_mul(order.bins());
@@ -271,7 +271,7 @@ impl Port {
         place(self.config.order, stream, bin)
     }
 
-    /// The bin of a packet, and its flow's hash; 0 where all flows have one bin.
+    /// The bin of a packet, and its flow's hash; 0 if all flows have one bin.
     #[inline]
     fn bin(&mut self, sch: &mut Sch<'_, Self>, skb: &mut Skb, load: Load) -> (u32, u32) {
         let order = self.config.order;
@@ -297,7 +297,7 @@ impl Port {
         (self.config.class(rank), rank)
     }
 
-    /// What a packet is, read from its headers.
+    /// Classifies a packet by its headers.
     #[inline]
     fn sort(&self, skb: &Skb) -> Sort {
         let header = skb.network_header();
@@ -314,7 +314,7 @@ impl Port {
         address::sort(skb.protocol(), header, &ends)
     }
 
-    /// Gives a control packet a path, where there are several.
+    /// Gives a control packet a path, if there are several.
     fn direct_control(&self, sch: &mut Sch<'_, Self>, skb: Skb) -> Skb {
         if self.config.counted_paths() == 0 {
             return skb;
@@ -479,7 +479,7 @@ impl Qdisc for Port {
         let destination = match sort {
             Sort::To(address, _) | Sort::ToArbiter(address) if !is_control => {
                 let destination = self.addresses.endpoint(address);
-                // An endpoint gets no timeslot to itself.
+                // An endpoint gets no timeslot to send to itself.
                 destination.filter(|_| destination != self.own)
             }
             _ => None,

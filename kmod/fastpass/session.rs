@@ -40,7 +40,7 @@ pub const RESET_COST: usize = NONCE_COST + PROOF_COST + 8;
 pub struct Secret(pub [u64; 2]);
 
 impl Secret {
-    /// The nonce that is offered to an endpoint with this cookie that has begun so many sessions.
+    /// The nonce offered to an endpoint with this cookie that has begun this many sessions.
     fn nonce(&self, endpoint: u16, cookie: u64, begun: u64) -> u64 {
         let mut bytes = [0; NONCE_COST];
         let fields = endpoint.to_be_bytes().into_iter();
@@ -54,48 +54,49 @@ impl Secret {
     }
 }
 
-/// So many times what was not acknowledged is said again, a timeout after the other, while nothing
-/// is heard of the endpoint. Then it waits twice as long each time, up to 2^[`LONGEST`] timeouts:
-/// the endpoint may be gone for good.
+/// How many times an unacknowledged message is repeated, one timeout apart, while the endpoint is
+/// silent. After that the wait doubles each time, up to 2^[`LONGEST`] timeouts: the endpoint may be
+/// gone for good.
 const PATIENCE: u32 = 8;
 const LONGEST: u32 = 10;
 
-/// Whoever allocates, as a session sees him.
+/// The allocator, as a session sees it.
 pub trait Demands {
-    /// The endpoint wants `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`.
-    /// Whether it gets them some time: otherwise it will ask again.
+    /// The endpoint requests `slots` more timeslots, up to [`MAX_OUTSTANDING`], to `destination`.
+    /// Returns whether it will eventually get them: otherwise it asks again.
     fn request(&mut self, destination: u16, slots: u32) -> bool;
 
-    /// The endpoint begins again: what it has asked for is void.
+    /// The endpoint begins a new session: its earlier requests are void.
     fn forget(&mut self);
 
-    /// At `time`, in ns of its clock, this was true of another endpoint and a path, it says. There
-    /// may be no such endpoint, nor path.
+    /// The endpoint's report on another endpoint and a path at `time`, in ns of its clock. The
+    /// other endpoint or the path may not exist.
     fn report(&mut self, time: u64, entry: Entry);
 }
 
-/// What the arbiter knows of an endpoint.
+/// The arbiter's state of an endpoint.
 pub struct Session<S: Store> {
     endpoint: u16,
-    /// ns until what was not acknowledged is said again.
+    /// ns until an unacknowledged message is repeated.
     timeout: u64,
     nonce: Option<u64>,
     /// Sessions that the endpoint has begun.
     begun: u64,
-    /// Bytes that were hashed to authenticate its packets.
+    /// Bytes hashed to authenticate its packets.
     hashed: u64,
     destinations: S::Of<Destination>,
-    /// Whether there was a request since the last answer to one, and of which destinations.
+    /// Whether there was a request since the last answer, and its destinations.
     is_asked: bool,
-    /// Until when an answer waits for an ALLOC that takes it along.
+    /// Until when an answer waits for an ALLOC that carries it.
     answer_at: u64,
     acks: Marks<S>,
-    /// Destinations of which totals are to be said, and of which the endpoint is not known to know.
+    /// Destinations whose totals must be sent, and those whose totals the endpoint has not
+    /// acknowledged.
     counts: Marks<S>,
     unknown: Marks<S>,
-    /// When all unknown is said again.
+    /// When all unacknowledged totals are repeated.
     again: Option<u64>,
-    /// How often it was since the endpoint was last heard.
+    /// How often they were repeated since the endpoint was last heard.
     repeated: u32,
     next: Next,
 }
@@ -103,11 +104,11 @@ pub struct Session<S: Store> {
 /// Totals, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 struct Destination {
-    /// Timeslots that the endpoint has asked for.
+    /// Timeslots that the endpoint has requested.
     asked: u32,
     /// Timeslots given.
     given: u32,
-    /// Of these, those of which the endpoint has said that it knows.
+    /// Of these, timeslots that the endpoint has acknowledged.
     known: u32,
 }
 
@@ -119,14 +120,14 @@ impl Destination {
     };
 }
 
-/// The ALLOC that is next.
+/// The next ALLOC.
 #[derive(Clone, Copy)]
 struct Next {
     first: u64,
     slots: [Slot; MOST],
-    /// How many.
+    /// The number of slots.
     len: usize,
-    /// Which destinations its counts are.
+    /// The destinations of its counts.
     destinations: [u16; MOST],
     counts: usize,
 }
@@ -173,16 +174,16 @@ impl Next {
     }
 }
 
-/// What became of a packet.
+/// The treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// An endpoint sends no such packet.
+    /// A packet of a kind that no endpoint sends.
     Malformed,
     /// Another endpoint's packet.
     Foreign,
     /// A forged packet, or one of another session.
     Unsynchronised {
-        /// The cookie that a RESET has to repeat.
+        /// The cookie that a RESET must repeat.
         cookie: u64,
     },
     /// A genuine packet.
@@ -195,7 +196,7 @@ pub enum Received {
 }
 
 impl<S: Store> Session<S> {
-    /// Of `endpoint`, one of `count`. `timeout` in ns.
+    /// For `endpoint`, one of `count`. `timeout` in ns.
     ///
     /// # Errors
     ///
@@ -279,19 +280,19 @@ impl<S: Store> Session<S> {
         self.hashed = self.hashed.wrapping_add(bytes as u64);
     }
 
-    /// Bytes that were hashed so far to authenticate packets and to write RESETs.
+    /// Bytes hashed so far to authenticate packets and to write RESETs.
     pub fn hashed(&self) -> u64 {
         self.hashed
     }
 
     /// Processes a genuine packet; returns the number of requests that were refused.
     fn heed(&mut self, now: u64, frame: &Frame<'_>, demands: &mut impl Demands) -> u32 {
-        // An endpoint that is back after a long time gets an answer at once.
+        // An endpoint that returns after a long time gets an answer at once.
         if self.repeated > PATIENCE && self.again.is_some() {
             self.again = Some(now);
         }
         self.repeated = 0;
-        // A report is answered as well, so that the endpoint knows that its path works.
+        // A report is also answered, so that the endpoint knows that its path works.
         self.ask(now, frame);
         for entry in frame.entries() {
             demands.report(frame.time(), entry);
@@ -320,7 +321,7 @@ impl<S: Store> Session<S> {
         encode_reset(bytes, self.endpoint, cookie, nonce)
     }
 
-    /// The endpoint has accepted the nonce that it was offered.
+    /// The endpoint has accepted the nonce offered to it.
     fn begin_again(&mut self, nonce: u64) {
         self.nonce = Some(nonce);
         self.begun = self.begun.wrapping_add(1);
@@ -350,13 +351,13 @@ impl<S: Store> Session<S> {
         true
     }
 
-    /// Notes that a packet is to be answered, if it is one that is.
+    /// Notes that a packet must be answered, if it requires an answer.
     fn ask(&mut self, now: u64, frame: &Frame<'_>) {
         let is_request = frame.head.kind == Kind::Request;
         let is_silent = is_request && frame.counts().next().is_none();
         let asks = frame.counts().any(|it| it.destination & ACK == 0);
-        // An endpoint that asks whether the arbiter is there, or reports, gets its answer at once.
-        // Another one says its request again after a timeout.
+        // An endpoint that queries the arbiter, or reports, gets its answer at once. For other
+        // requests the answer may wait, because the endpoint repeats them only after a timeout.
         let is_prompt = is_silent || frame.head.kind == Kind::Report;
         if !(is_prompt || is_request && asks) {
             return;
@@ -390,9 +391,9 @@ impl<S: Store> Session<S> {
         }
     }
 
-    /// Notes that the endpoint is given a timeslot, for the next ALLOC. False if nothing was noted:
-    /// the ALLOC is full, or this timeslot too far from its first one, and has to be sent before;
-    /// or nobody asked for it.
+    /// Records a timeslot given to the endpoint, for the next ALLOC. False if nothing was recorded:
+    /// either the ALLOC is full or this timeslot too far from its first one, so it has to be sent
+    /// before; or nobody requested the timeslot.
     pub fn give(&mut self, timeslot: u64, destination: u16, path: u8) -> bool {
         let state = self.destinations.get_mut(usize::from(destination));
         let Some(state) = state.filter(|state| newer(state.asked, state.given)) else {
@@ -415,8 +416,7 @@ impl<S: Store> Session<S> {
         self.again.into_iter().chain(answer_at).min()
     }
 
-    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
-    /// nothing.
+    /// Writes the next packet to send, and returns its length; call it until there is none.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         let nonce = self.nonce?;
         if self.again.is_some_and(|again| again <= now) {
@@ -455,7 +455,7 @@ impl<S: Store> Session<S> {
             let total = state(destination)?.given;
             Some(Count { destination, total })
         };
-        // ALLOC has them behind its own counts, and marked.
+        // An ALLOC carries them after its own counts, and flagged.
         let flag = match kind {
             Kind::Alloc => ACK,
             _ => 0,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! SipHash-2-4 (J.-P. Aumasson, D. J. Bernstein: "SipHash: a fast short-input PRF", 2012).
 //!
-//! The checksum of control packets: who does not know the key can neither change a packet nor make
-//! one.
+//! The checksum of control packets: without the key nobody can change or make a packet.
 
-/// The hash of `bytes` under the key of these two halves.
+/// The hash of `bytes` under the key with these two halves.
 pub fn hash(key: [u64; 2], bytes: &[u8]) -> u64 {
     let [k0, k1] = key;
     let mut state = State([

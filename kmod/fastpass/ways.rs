@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! By which paths control packets go.
+//! The paths of control packets.
 //!
-//! They wait for no timeslot, and nobody gives them a path. Were it that of their flow's hash, a
-//! link that fails would cut off some endpoints from the arbiter for as long as it does. So a
-//! packet goes to an endpoint by the path by which the latest control packet came from there: the
-//! ways of a path are the same in both directions, so that one that has just carried something is
-//! good. Where what was said has not been answered for a while, it goes by any path, another one
-//! each time, until an answer comes.
+//! Control packets wait for no timeslot, so no path is assigned to them. If they took the path of
+//! their flow's hash, a failed link would cut off some endpoints from the arbiter until it is
+//! repaired. So a packet to an endpoint takes the path by which the latest control packet from
+//! there came. The links of a path are the same in both directions, so a path that has just carried
+//! a packet works. If packets have not been answered for a while, each further one takes a random
+//! path until an answer comes.
 //!
-//! Of the two ends it is the endpoint that asks again; the arbiter's host answers by the way on
-//! which it was asked.
+//! Of the two ends, the endpoint is the one that repeats its requests; the arbiter's host answers
+//! by the path of the request.
 
 use crate::common::store::Store;
 
-/// So many packets are sent without an answer by a path that was good: an acknowledgement is not
+/// The number of unanswered packets that a working path may have, because an acknowledgement is not
 /// answered.
 const UNANSWERED: u8 = 2;
 
-/// What is known of the way to an endpoint.
+/// The state of the path to an endpoint.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// By which the latest packet came from there.
+    /// The path by which the latest packet from there came.
     path: Option<u8>,
     /// Packets sent there since.
     unanswered: u8,
-    /// When the first of them was, ns.
+    /// When the first of them was sent, ns.
     since: u64,
 }
 
-/// The ways to all endpoints.
+/// The paths to all endpoints.
 pub struct Ways<S: Store>(S::Of<Way>);
 
 impl<S: Store> Ways<S> {
-    /// Of so many endpoints.
+    /// For this many endpoints.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl<S: Store> Ways<S> {
         Ok(Self(S::allocate(count, || way)?))
     }
 
-    /// A control packet has come from an endpoint, by a path.
+    /// A control packet has arrived from an endpoint, by a path.
     pub fn heard(&mut self, from: u16, path: u8) {
         if let Some(way) = self.0.get_mut(usize::from(from)) {
             way.path = Some(path);
@@ -54,7 +54,7 @@ impl<S: Store> Ways<S> {
         }
     }
 
-    /// The path of a control packet to an endpoint, of so many paths; `patience` is how long an
+    /// The path of a control packet to an endpoint, out of `paths`; `patience` is how long an
     /// answer may take, in ns. `None` if there is no such endpoint, or no path.
     pub fn choose(
         &mut self,
