@@ -4,10 +4,11 @@
 //!
 //! # Structure
 //!
-//! The paper's arbitrator "locally maintains a sorted list of flows", and sums up the demands of
-//! those before one. Here the list is a treap (R. Seidel, C. Aragon, "Randomized search trees",
-//! 1996): a binary tree in the flows' order, and by random priorities a heap, so that it is about 2
-//! ln n deep whatever the order in which flows come. Each node has the sum of the demands below it:
+//! The paper's arbitrator "locally maintains a sorted list of flows", and adds up the demands of
+//! the flows before a given one. Here the list is a treap (R. Seidel, C. Aragon, "Randomized search
+//! trees", 1996): a binary tree in the flows' order that is also a heap by random priorities, so
+//! its depth is about 2 ln n whatever the order in which flows arrive. Each node has the sum of the
+//! demands below it:
 //!
 //! ```text
 //!                     [ f3 │ demand 2 │ below 11 ]
@@ -17,19 +18,19 @@
 //!          [ f2 │ demand 1 │ below 1 ]         before f4: 5 + 2
 //! ```
 //!
-//! A new flow, another place in the order, another demand, the end of a flow, a question: each goes
-//! down the tree once, twice at most, without recursion. A node is a cache line; all of them are
+//! A new flow, a new place in the order, a new demand, the end of a flow, and a query each descend
+//! the tree once, or twice at most, without recursion. A node is a cache line; all nodes are
 //! reserved at the start.
 //!
-//! A second order, by the time of the last update, is a list; what has not been renewed for a
-//! lifetime is at its head. A third, by the flow's number, is a hash table with chains.
+//! A second order, by the time of the last update, is a list; flows that have not been renewed for
+//! a lifetime are at its head. A third, by the flow's number, is a hash table with chains.
 //!
 //! # More flows than room
 //!
-//! The least urgent goes: of those that were there, or the one that comes. A flow's answer depends
-//! only on those more urgent than itself, so the answers of all that stay are as if there were
-//! room. The one that goes is told its queue and is not remembered; it comes back with a later
-//! update, when there is room.
+//! The least urgent flow is dropped: an existing one, or the arriving one. A flow's answer depends
+//! only on more urgent flows, so the answers of all flows that stay are as if there were room. The
+//! dropped flow gets its queue but is not stored; it returns with a later update, when there is
+//! room.
 
 use super::{Flow, Verdict, MAX_RATE};
 use crate::common::store::Store;
@@ -38,21 +39,21 @@ use crate::common::xorshift::Xorshift32;
 /// The most flows of one arbitrator. With it and [`MAX_RATE`] no sum overflows.
 pub const MAX_FLOWS: u32 = 1 << 20;
 
-/// How many flows whose lifetime is over one update forgets at most. More than the one that it can
-/// add: what has piled up is soon gone.
+/// The most expired flows that one update removes. It is more than the one flow that an update can
+/// add, so expired flows do not accumulate for long.
 pub const EXPIRED_AT_ONCE: u32 = 4;
 
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// What an arbitrator knows of its link.
+/// An arbitrator's parameters of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// C, in bytes/s, 0 to [`MAX_RATE`]; what is beyond is taken for that. 0: nothing can be sent.
+    /// C, in bytes/s, 0 to [`MAX_RATE`]; higher values are clamped. 0: nothing can be sent.
     pub rate: u64,
-    /// How many queues its ports have, at least 1; 0 is taken for 1.
+    /// The number of queues of its ports, at least 1; 0 counts as 1.
     pub queues: u8,
-    /// For how long a flow is known after its last update, in ns.
+    /// How long a flow is stored after its last update, in ns.
     pub lifetime: u64,
 }
 
@@ -62,17 +63,17 @@ struct Node {
     urgency: u64,
     id: u64,
     demand: u64,
-    /// The demands of this one and of all below it.
+    /// The demands of this node and of all nodes below it.
     below: u64,
-    /// When it was updated last.
+    /// When it was last updated.
     seen: u64,
     left: u32,
     right: u32,
-    /// No node has one above it with a lower one.
+    /// No node has a lower priority above it.
     priority: u32,
-    /// The next in its bucket; of a free node, the next free one.
+    /// The next node in its bucket; for a free node, the next free one.
     chain: u32,
-    /// The one that was updated before it, and after it.
+    /// The flows updated just before and just after it.
     older: u32,
     newer: u32,
 }
@@ -98,11 +99,11 @@ impl Node {
     }
 }
 
-/// The order of flows. Equally urgent ones are in the order of their numbers, the same at every
+/// The order of flows. Equally urgent flows are ordered by their numbers, in the same way at every
 /// link.
 type Key = (u64, u64);
 
-/// Where a link of the tree is written.
+/// The place of a link in the tree.
 #[derive(Clone, Copy)]
 enum Place {
     Root,
@@ -115,9 +116,9 @@ pub struct Arbiter<S: Store> {
     nodes: S::Of<Node>,
     /// The first node of each bucket.
     buckets: S::Of<u32>,
-    /// 64 less the binary logarithm of the number of buckets.
+    /// 64 minus the binary logarithm of the number of buckets.
     shift: u32,
-    /// Makes buckets others than somebody expects who chooses the flows' numbers.
+    /// Makes buckets unpredictable for an attacker who chooses flows' numbers.
     secret: u64,
     random: Xorshift32,
     link: Link,
@@ -129,8 +130,8 @@ pub struct Arbiter<S: Store> {
 }
 
 impl<S: Store> Arbiter<S> {
-    /// An arbitrator of a link without flows, with room for `capacity`, 1 to [`MAX_FLOWS`]; what is
-    /// beyond is taken for the nearest of these. `secret`: a random number.
+    /// An arbitrator of a link without flows, with room for `capacity`, 1 to [`MAX_FLOWS`]; other
+    /// values are clamped. `secret`: a random number.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl<S: Store> Arbiter<S> {
         Ok(new)
     }
 
-    /// Its link is another from now on.
+    /// Changes its link.
     pub fn set_link(&mut self, link: Link) {
         self.link = Link {
             rate: link.rate.min(MAX_RATE),
@@ -174,12 +175,12 @@ impl<S: Store> Arbiter<S> {
         };
     }
 
-    /// Its link's rate is another from now on, in bytes/s.
+    /// Changes its link's rate, in bytes/s.
     pub fn set_rate(&mut self, rate: u64) {
         self.link.rate = rate.min(MAX_RATE);
     }
 
-    /// What it knows of its link.
+    /// Its link's parameters.
     pub fn link(&self) -> Link {
         self.link
     }
@@ -199,8 +200,8 @@ impl<S: Store> Arbiter<S> {
         self.below(self.root)
     }
 
-    /// A flow begins, or goes on: Algorithm 1. At most [`EXPIRED_AT_ONCE`] of those whose lifetime
-    /// is over are forgotten first.
+    /// A flow begins, or continues: Algorithm 1. First removes at most [`EXPIRED_AT_ONCE`] expired
+    /// flows.
     pub fn update(&mut self, flow: &Flow, now: u64) -> Verdict {
         self.expire(now, EXPIRED_AT_ONCE);
         let flow = Flow {
@@ -228,20 +229,20 @@ impl<S: Store> Arbiter<S> {
         self.answer((flow.urgency, flow.id), flow.demand)
     }
 
-    /// A flow has ended. Whether it was known.
+    /// A flow has ended. Returns whether it was stored.
     pub fn remove(&mut self, id: u64) -> bool {
         let slot = self.find(id);
         self.forget(slot)
     }
 
-    /// A known flow's queue and rate, as others have come and gone.
+    /// The current queue and rate of a stored flow, after changes of other flows.
     pub fn verdict(&self, id: u64) -> Option<Verdict> {
         let node = self.node(self.find(id))?;
         Some(self.answer(node.key(), node.demand))
     }
 
-    /// Forgets flows whose lifetime is over, those first that were updated longest ago, `most` at
-    /// most; how many.
+    /// Removes expired flows, the longest without an update first, at most `most` of them; returns
+    /// how many.
     pub fn expire(&mut self, now: u64, most: u32) -> u32 {
         let mut gone = 0_u32;
         while gone < most {
@@ -249,7 +250,7 @@ impl<S: Store> Arbiter<S> {
             let Some(node) = self.node(oldest) else {
                 break;
             };
-            // A clock that went back is no age.
+            // If the clock went back, the age is 0.
             if now.saturating_sub(node.seen) < self.link.lifetime {
                 break;
             }
@@ -264,7 +265,7 @@ impl<S: Store> Arbiter<S> {
         Verdict::of(self.before(key), demand, &self.link)
     }
 
-    /// ADH: the demands of all flows before that place in the order.
+    /// ADH: the demands of all flows before this place in the order.
     fn before(&self, key: Key) -> u64 {
         self.before_in(self.root, key)
     }
@@ -322,8 +323,8 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// A node for a new flow, taken from the least urgent if there is none left; `None`: that is
-    /// the new one.
+    /// A node for a new flow, taken from the least urgent flow if none is free; `None`: the new
+    /// flow is the least urgent.
     fn room(&mut self, flow: &Flow) -> Option<u32> {
         if self.node(self.free).is_none() {
             let mut last = self.root;
@@ -343,7 +344,7 @@ impl<S: Store> Arbiter<S> {
         Some(slot)
     }
 
-    /// Puts a node at its flow's place in the order.
+    /// Inserts a node at its flow's place in the order.
     fn put_in(&mut self, slot: u32, flow: &Flow) {
         let priority = self.random.draw();
         let key = (flow.urgency, flow.id);
@@ -372,9 +373,9 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// Parts the tree at a node in those before the key and those behind it.
+    /// Splits the tree at a node into the flows before the key and those after it.
     fn split(&mut self, mut at: u32, key: Key, mut before: Place, mut behind: Place) {
-        // The demands before the key of what is still to be parted.
+        // The demands before the key in the part that is still to be split.
         let mut demand = self.before_in(at, key);
         while let Some(&node) = self.node(at) {
             if node.key() < key {
@@ -399,7 +400,7 @@ impl<S: Store> Arbiter<S> {
         self.write(behind, NONE);
     }
 
-    /// Takes a flow's node out of the order.
+    /// Removes a flow's node from the order.
     fn take_out(&mut self, gone: &Node) {
         let key = gone.key();
         let mut place = Place::Root;
@@ -422,7 +423,7 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// Puts two trees, the one before the other in the order, at one place.
+    /// Joins two trees at one place; the first is before the second in the order.
     fn join(&mut self, mut place: Place, mut left: u32, mut right: u32) {
         loop {
             let (Some(&before), Some(&behind)) = (self.node(left), self.node(right)) else {
@@ -454,7 +455,7 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// A flow at the same place in the order has another demand.
+    /// Changes the demand of a flow whose place in the order does not change.
     fn change_demand(&mut self, slot: u32, known: Node, demand: u64) {
         let mut at = self.root;
         while let Some(node) = self.node_mut(at) {
@@ -471,7 +472,7 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// Forgets the flow of a node. Whether there was one.
+    /// Removes the flow of a node. Returns whether there was one.
     fn forget(&mut self, slot: u32) -> bool {
         let Some(&node) = self.node(slot) else {
             return false;
@@ -511,7 +512,7 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// The finalizer of splitmix64 (S. Vigna): a flow's number decides on all bits.
+    /// The finalizer of splitmix64 (S. Vigna): each bit of a flow's number affects all bits.
     fn bucket(&self, id: u64) -> usize {
         let mut x = id ^ self.secret;
         x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -519,7 +520,7 @@ impl<S: Store> Arbiter<S> {
         x.wrapping_shr(self.shift) as usize
     }
 
-    /// The node of a flow; one that does not exist for a flow that is not known.
+    /// The node of a flow; a node that does not exist if the flow is not stored.
     fn find(&self, id: u64) -> u32 {
         let first = self.buckets.get(self.bucket(id));
         let mut at = first.copied().unwrap_or(NONE);
@@ -544,7 +545,7 @@ impl<S: Store> Arbiter<S> {
         }
     }
 
-    /// Takes a node out of its bucket; it is free then.
+    /// Removes a node from its bucket; it is then free.
     fn hash_out(&mut self, slot: u32, gone: &Node) {
         let bucket = self.bucket(gone.id);
         let mut at = self.buckets.get(bucket).copied().unwrap_or(NONE);
@@ -571,11 +572,11 @@ impl<S: Store> Arbiter<S> {
         self.free = slot;
     }
 
-    /// Checks the invariants; how deep the tree is. For tests: linear.
+    /// Checks the invariants; returns the depth of the tree. For tests: linear.
     ///
     /// # Errors
     ///
-    /// What does not hold.
+    /// The violated invariant.
     #[doc(hidden)]
     pub fn check(&self) -> Result<u32, &'static str> {
         let (deepest, len) = self.check_tree(self.root, None, None, u32::MAX)?;
@@ -604,7 +605,8 @@ impl<S: Store> Arbiter<S> {
         Ok(deepest)
     }
 
-    /// How deep a tree is, and how many nodes it has. All between two keys, below a priority.
+    /// The depth of a tree, and its number of nodes. Checks that all are between two keys, and
+    /// below a priority.
     fn check_tree(
         &self,
         at: u32,

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! By what flows are ordered: their remaining size, their deadline, or their task (§3.1: "their
-//! priorities (e.g., deadline, flow-size)").
+//! The criterion that orders flows: their remaining size, their deadline, or their task (§3.1:
+//! "their priorities (e.g., deadline, flow-size)").
 //!
-//! Each makes of a flow one number, its **urgency**: the lowest is first. So an arbitrator compares
-//! numbers, and knows nothing of what they mean.
+//! Each criterion computes one number for a flow, its **urgency**: the lowest is first. So an
+//! arbitrator compares numbers, and does not know their meaning.
 
-/// Behind all flows that have a deadline, or a task.
+/// The start of urgencies for flows without a deadline, or without a task.
 const WITHOUT: u64 = 1 << 63;
 
-/// What is known of a flow when it asks.
+/// The properties of a flow when it asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Bytes that are not yet acknowledged.
+    /// Bytes not yet acknowledged.
     pub remaining: u64,
-    /// Whether these are all that will come; else what has been written so far.
+    /// Whether `remaining` is the flow's declared rest; otherwise it counts the data written so
+    /// far.
     pub sized: bool,
-    /// When it is to be done, in ns of the clock that all flows go by; 0: it has no deadline.
+    /// The deadline, in ns of the clock that all flows use; 0: none.
     pub deadline: u64,
-    /// The number of its task, higher for one that began later; 0: it is of none.
+    /// The number of its task, higher for a later task; 0: none.
     pub task: u64,
 }
 
-/// By what flows are ordered.
+/// The criterion that orders flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Criterion {
     /// The shortest remaining size first.
     #[default]
     Remaining,
-    /// The earliest deadline first. Behind these come flows without one, and those that are late
-    /// already, which cannot make it; by remaining size.
+    /// The earliest deadline first. After these come flows without a deadline, and flows that are
+    /// already late and cannot meet theirs; by remaining size.
     Deadline,
-    /// The task that began first. Behind these, flows of no task, by remaining size.
+    /// The oldest task first. After these come flows without a task, by remaining size.
     Task,
 }
 

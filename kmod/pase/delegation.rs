@@ -4,44 +4,44 @@
 //! "Higher level arbitrators (those closer to the root) can delegate their arbitration decisions to
 //! lower level arbitrators" (§1): "higher-level arbitrators delegate some portion of the bandwidth
 //! to lower level arbitrators, which significantly reduces the control overhead on ToR-Aggregation
-//! links" (§4.3.1). Each child then has an [`Arbiter`](super::arbiter::Arbiter) of its own for the
-//! parent's link, of which it has a part: a **virtual link**. No flow's message goes to the parent.
+//! links" (§4.3.1). Each child then has its own [`Arbiter`](super::arbiter::Arbiter) for its part
+//! of the parent's link: a **virtual link**. No flow's message goes to the parent.
 //!
-//! # What was filled in
+//! # Choices that the paper leaves open
 //!
-//! - **A child reports** the demand of the flows that came up to its virtual link: those of its top
-//!   queues, with what they got below. **Periodically** the parent renews the shares in proportion
-//!   to the reports.
-//! - **One part in 16 of the capacity is divided equally**, so that a child that had nothing to
-//!   send finds room for its first flow.
-//! - **A report counts for three renewals**, so that a lost message does not take a child's share,
-//!   and a child that is gone does not keep it.
-//! - If nobody reports any demand, all of it is divided equally.
+//! - **A child reports** the demand of the flows that reached its virtual link: those of its top
+//!   queues, with the rates that they got below. **Periodically** the parent renews the shares in
+//!   proportion to the reports.
+//! - **One sixteenth of the capacity is divided equally**, so that a child that had nothing to send
+//!   finds room for its first flow.
+//! - **A report counts for three renewals**, so that a lost message does not remove a child's
+//!   share, and a child that is gone does not keep it.
+//! - If no child reports any demand, the whole capacity is divided equally.
 //!
-//! The shares never add up to more than the link has. Between two renewals they are those of
-//! before: how urgent flows of different children are is not compared (§1: "at the cost of
-//! potentially less accurate decisions").
+//! The shares never add up to more than the link's rate. Between two renewals they do not change,
+//! and the urgency of flows of different children is not compared (§1: "at the cost of potentially
+//! less accurate decisions").
 
 use super::MAX_RATE;
 use crate::common::store::Store;
 
-/// How many renewals a report is for.
+/// The number of renewals for which a report counts.
 const REPORT_COUNTS_FOR: u8 = 3;
 
 /// The most children.
 pub const MAX_CHILDREN: u32 = 1 << 12;
 
-/// The part of the capacity that is divided equally is one of 2 to the power of this.
+/// The part of the capacity that is divided equally is 1 / 2^this.
 const EQUAL_SHIFT: u32 = 4;
 
-/// A child's part is reckoned in 2^-20 of the capacity.
+/// A child's part is computed in 2^-20 of the capacity.
 const PART_BITS: u32 = 20;
 
 #[derive(Clone, Copy, Default)]
 struct Child {
     /// The demand that it reported, in bytes/s.
     demand: u64,
-    /// For how many more renewals that counts.
+    /// The number of further renewals for which that counts.
     counts_for: u8,
     /// The rate of its virtual link, in bytes/s.
     share: u64,
@@ -54,8 +54,8 @@ pub struct Delegation<S: Store> {
 }
 
 impl<S: Store> Delegation<S> {
-    /// A link of so many bytes/s (to [`MAX_RATE`]) with so many children (to [`MAX_CHILDREN`]), all
-    /// of which have an equal share.
+    /// A link with this rate in bytes/s (to [`MAX_RATE`]) and this many children (to
+    /// [`MAX_CHILDREN`]), all of which have equal shares.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl<S: Store> Delegation<S> {
         Some(self.children.get(child as usize)?.share)
     }
 
-    /// A child says what its flows of the top queues ask for, in bytes/s. Whether there is such a
-    /// child.
+    /// Stores a child's report of its top queues' demand, in bytes/s. Returns whether the child
+    /// exists.
     pub fn report(&mut self, child: u32, demand: u64) -> bool {
         let Some(child) = self.children.get_mut(child as usize) else {
             return false;
@@ -106,8 +106,8 @@ impl<S: Store> Delegation<S> {
         let by_demand = self.rate.wrapping_sub(equally);
         let equally = equally.checked_div(count).unwrap_or(0);
         for child in self.children.iter_mut() {
-            // Both products are below 2^64: rates are to 2^43, and no child's demand is more than
-            // all.
+            // Both products are below 2^64: rates are at most 2^43, and no child's demand exceeds
+            // the total.
             let scaled = child.demand.wrapping_shl(PART_BITS).checked_div(total);
             let part = by_demand.wrapping_mul(scaled.unwrap_or(0)) >> PART_BITS;
             child.share = equally.wrapping_add(part);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the arbitrators of other links say to a host's flows: which flow has asked, what was
-//! answered, and what is to be told them.
+//! A host's state of the arbitrators of other links: which flows have asked, the answers, and the
+//! messages to send.
 //!
-//! A flow begins with what its own host's arbitrator says, and asks the others at the same time:
-//! "after one RTT, all flows obtain their global priorities" (§4.2.2). Nobody waits for an answer:
-//! it is there when the flow asks again, or it is not, and then the host's own counts alone.
+//! A flow begins with the verdict of its own host's arbitrator, and asks the others at the same
+//! time: "after one RTT, all flows obtain their global priorities" (§4.2.2). A flow never waits for
+//! an answer: if there is none when it asks again, it uses its own host's verdict alone.
 //!
 //! ```text
 //!              ask                        answer
@@ -13,13 +13,13 @@
 //!   └──────┘          └───────┘   its hold time is over  └──────────┘
 //! ```
 //!
-//! # What was filled in
+//! # Choices that the paper leaves open
 //!
-//! - **A flow's place** is by its number. One that finds its place taken, by a flow that still
-//!   asks, goes by its own host's arbitrator alone.
-//! - **At most one message of a flow waits to be sent**, the latest: more would say less.
-//! - **Only an answer to what was asked counts**: by the device by which it was asked, with the
-//!   number of an ask that was sent, later than the last answer.
+//! - **A flow's place** is given by its number. If another flow that still asks occupies the place,
+//!   the flow uses its own host's arbitrator alone.
+//! - **At most one message of a flow waits to be sent**, the latest: it supersedes earlier ones.
+//! - **Only an answer to a question counts**: it must arrive on the device by which the flow asked,
+//!   with the number of an ask that was sent, later than the last answer.
 
 use super::{
     local::FLOWS,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::common::store::Store;
 
-/// Where a flow goes.
+/// The path of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
     /// The device by which it leaves; 0: none.
@@ -39,7 +39,7 @@ pub struct Way {
 
 const NS_PER_US: u64 = 1_000;
 
-/// A message that waits to be sent.
+/// A message waiting to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Nothing,
@@ -49,20 +49,20 @@ enum Waits {
 
 #[derive(Clone, Copy)]
 struct Place {
-    /// Whose it is; 0: nobody's.
+    /// The flow that holds the place; 0: none.
     number: u32,
     way: Way,
-    /// When it asked last, in ns.
+    /// When it last asked, in ns.
     seen: u64,
     waits: Waits,
-    /// Whether it is in the line.
+    /// Whether it is in the line of places with messages.
     in_line: bool,
-    /// The first ask's number, and the last one's; 0: none was sent.
+    /// The numbers of the first and the last ask; 0: none was sent.
     first: u64,
     last: u64,
     heard: Sequence,
     verdict: Verdict,
-    /// Until when that counts, in ns.
+    /// Until when that is valid, in ns.
     until: u64,
 }
 
@@ -84,10 +84,10 @@ impl Place {
     };
 }
 
-/// Of one host.
+/// The state of one host.
 pub struct Global<S: Store> {
     places: S::Of<Place>,
-    /// Places that have something to be sent, in order: a ring, as long as there are places.
+    /// Places with messages to send, in order: a ring, as long as the list of places.
     line: S::Of<u32>,
     head: u32,
     waiting: u32,
@@ -95,7 +95,7 @@ pub struct Global<S: Store> {
 }
 
 impl<S: Store> Global<S> {
-    /// Of a host that has asked nothing. `sequence`: the time of day in ns.
+    /// For a host that has asked nothing. `sequence`: the time of day in ns.
     ///
     /// # Errors
     ///
@@ -119,16 +119,16 @@ impl<S: Store> Global<S> {
         (place.number == number).then_some(place)
     }
 
-    /// A flow (by its number, not 0) asks what its host's arbitrator gave it; what the others said,
-    /// if that still counts. `lifetime`: after how many ns a flow that does not ask has no place
-    /// any more.
+    /// A flow (by its number, not 0) asks for its host's verdict at the other arbitrators; returns
+    /// their last answer, if it is still valid. `lifetime`: ns after which a flow that does not ask
+    /// loses its place.
     pub fn ask(&mut self, flow: &Flow, way: Way, now: u64, lifetime: u64) -> Option<Verdict> {
         let number = flow.id as u32;
         let at = Self::at(number);
         let place = self.places.get_mut(at as usize)?;
         if place.number != number {
-            // A clock that went back is no age: another processor may have read it before, and
-            // taken the lock after.
+            // If the clock went back, the age is 0: another processor may have read it earlier, and
+            // taken the lock later.
             if place.number != 0 && now.saturating_sub(place.seen) < lifetime {
                 return None;
             }
@@ -146,7 +146,7 @@ impl<S: Store> Global<S> {
         answer
     }
 
-    /// A flow no longer concerns the others: it has ended, or is held back by its own host.
+    /// A flow no longer concerns the others: it has ended, or its own host holds it back.
     pub fn end(&mut self, number: u32) {
         let at = Self::at(number);
         let Some(place) = self.place(number) else {
@@ -154,7 +154,7 @@ impl<S: Store> Global<S> {
         };
         place.until = 0;
         if place.last == 0 {
-            // Nobody knows of it.
+            // The others do not know it.
             place.waits = Waits::Nothing;
             place.number = 0;
         } else {
@@ -167,7 +167,7 @@ impl<S: Store> Global<S> {
         let Some(place) = self.places.get_mut(at as usize) else {
             return;
         };
-        // Each place is in line once, so that the line is long enough.
+        // Each place is in the line once, so the line is long enough.
         if !core::mem::replace(&mut place.in_line, true) {
             let end = Self::at(self.head.wrapping_add(self.waiting));
             if let Some(last) = self.line.get_mut(end as usize) {
@@ -177,7 +177,7 @@ impl<S: Store> Global<S> {
         }
     }
 
-    /// Whether there is something to be sent, or was.
+    /// Whether there is, or was, a message to send.
     pub fn has_messages(&self) -> bool {
         self.waiting != 0
     }
@@ -219,7 +219,7 @@ impl<S: Store> Global<S> {
         None
     }
 
-    /// A message came in by a device. Whether it was an answer to a flow of this host.
+    /// A message arrived on a device. Returns whether it was an answer to a flow of this host.
     pub fn receive(&mut self, device: u32, bytes: &[u8], now: u64) -> bool {
         let Ok(message) = Message::decode(bytes) else {
             return false;

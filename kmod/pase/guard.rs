@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The reorder guard: no packet overtakes those that were sent before it in a lower queue (§3.2).
+//! The reorder guard: no packet overtakes packets sent earlier in a lower queue (§3.2).
 //!
 //! "When a flow from a low priority queue gets mapped to a higher priority queue, packet
 //! re-ordering may occur as earlier packets may be buffered at the former queue. … we ensure that
@@ -16,27 +16,28 @@
 //!     └─────────────────┘  all that was sent is acknowledged           └────────────────────────────────┘
 //! ```
 //!
-//! # What was filled in
+//! # Choices that the paper leaves open
 //!
-//! - **Nothing new is sent while it waits**, in the old queue neither: that would have to be waited
-//!   for, too, and a flow with enough to send would wait for ever. What is lost is sent again in
-//!   the old queue.
-//! - **A move to a lower queue** takes effect at once: what was sent before is ahead.
-//! - While it waits the last verdict counts: one for the old queue or a lower one ends it.
+//! - **Nothing new is sent while the guard waits**, not even in the old queue: the guard would have
+//!   to wait for those packets, too, and a flow with enough to send would wait for ever. Lost
+//!   packets are retransmitted in the old queue.
+//! - **A move to a lower queue** takes effect at once: packets sent before are ahead.
+//! - While the guard waits, the last verdict counts: one for the old queue or a lower one ends the
+//!   wait.
 
 use super::TOP;
 
-/// One flow's.
+/// The guard of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// In which packets are sent.
+    /// The queue in which packets are sent.
     queue: u8,
-    /// In which they are to be; higher or equal.
+    /// The queue to which the flow moves; higher or equal.
     wanted: u8,
 }
 
 impl Guard {
-    /// A flow of which nothing was sent.
+    /// A flow that has sent nothing.
     pub fn new(queue: u8) -> Self {
         let queue = queue.max(TOP);
         Self {
@@ -50,12 +51,12 @@ impl Guard {
         self.queue
     }
 
-    /// Whether nothing new may be sent.
+    /// Whether new packets must wait.
     pub fn holding(&self) -> bool {
         self.wanted != self.queue
     }
 
-    /// The flow is mapped to a queue. `settled`: all that was sent is acknowledged.
+    /// Maps the flow to a queue. `settled`: everything sent is acknowledged.
     pub fn arbitrate(&mut self, queue: u8, settled: bool) {
         self.wanted = queue.max(TOP);
         if self.wanted > self.queue || settled {
@@ -63,7 +64,7 @@ impl Guard {
         }
     }
 
-    /// An acknowledgement arrived. Whether what waited for it may be sent now.
+    /// An acknowledgement arrived. Returns whether waiting packets may be sent now.
     pub fn on_ack(&mut self, settled: bool) -> bool {
         let ends = settled && self.holding();
         if ends {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A flow at its host: the window, the reorder guard and the probes, which know of each other only
-//! here.
+//! A flow at its host: this file connects the window, the reorder guard and the probes.
 //!
-//! | what happens | window | guard | probes |
+//! | event | window | guard | probes |
 //! |---|---|---|---|
-//! | a verdict | of the new queue, when the guard lets it | may have to hold | |
+//! | a verdict | of the new queue, if the guard allows it | may have to hold | |
 //! | an acknowledgement | Algorithm 2; one packet while the guard holds | ends when nothing is out | answered |
-//! | a timeout | | | one, but for the top queue |
+//! | a timeout | | | one, except in the top queue |
 //!
-//! While the guard holds, the window of one packet lets nothing new out, as at least one is in
-//! flight. Once it is over, the arbitrators are to be asked again: what they said meanwhile was not
-//! kept.
+//! While the guard holds, the window of one packet allows nothing new, as at least one packet is in
+//! flight. When it ends, the arbitrators must be asked again, because their verdicts in the
+//! meantime were not kept.
 
 use super::{
     guard::Guard,
@@ -20,18 +19,18 @@ use super::{
 };
 use crate::common::window::Ack;
 
-/// One flow's.
+/// The state of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     window: Window,
     guard: Guard,
     probing: Probing,
-    /// The arbitrators are to be asked.
+    /// The arbitrators must be asked.
     due: bool,
 }
 
 impl Host {
-    /// A flow's, at its start, with its first verdict.
+    /// A flow at its start, with its first verdict.
     pub fn new(params: Params, verdict: Verdict) -> Self {
         Self {
             window: Window::new(params, verdict),
@@ -41,14 +40,14 @@ impl Host {
         }
     }
 
-    /// A new flow of the same connection begins, with its first verdict. Nothing is out.
+    /// A new flow of the same connection begins, with its first verdict. Nothing is in flight.
     pub fn restart(&mut self, verdict: Verdict) {
         self.window.restart(verdict);
         self.guard = Guard::new(verdict.queue);
         self.due = false;
     }
 
-    /// The arbitrators have answered. `settled`: all that was sent is acknowledged.
+    /// The arbitrators have answered. `settled`: everything sent is acknowledged.
     pub fn arbitrate(&mut self, verdict: Verdict, settled: bool) {
         self.due = false;
         self.guard.arbitrate(verdict.queue, settled);
@@ -57,8 +56,7 @@ impl Host {
         }
     }
 
-    /// Whether the arbitrators are to be asked: a round-trip time is over, or what the guard waited
-    /// for.
+    /// Whether to ask the arbitrators: a round-trip time has passed, or the guard has ended.
     pub fn due(&self) -> bool {
         self.due
     }
@@ -68,7 +66,7 @@ impl Host {
         self.guard.queue()
     }
 
-    /// Whether the guard holds what is new.
+    /// Whether the guard holds new packets.
     pub fn holding(&self) -> bool {
         self.guard.holding()
     }
@@ -83,7 +81,7 @@ impl Host {
         &self.probing
     }
 
-    /// An acknowledgement of data, or none. `settled`: all that was sent is acknowledged.
+    /// An acknowledgement, with or without new data. `settled`: everything sent is acknowledged.
     pub fn acknowledged(&mut self, ack: Ack, settled: bool) -> Answer {
         let round = self.window.on_ack(ack);
         let released = self.guard.on_ack(settled);
@@ -100,8 +98,8 @@ impl Host {
         }
     }
 
-    /// The retransmission timer fired: what to send. Without `probing` that is the packet in any
-    /// queue, as in the top one (§4.3.2 compares the two).
+    /// The retransmission timer fired: returns what to send. Without `probing` that is the packet
+    /// in every queue, as in the top one (§4.3.2 compares the two).
     pub fn on_timeout(&mut self, probing: bool) -> Timeout {
         self.window.on_timeout();
         self.due = true;

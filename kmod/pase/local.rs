@@ -11,7 +11,7 @@ use super::{
 };
 use crate::common::store::Store;
 
-/// The most flows of one host that are arbitrated; others are in its lowest queue.
+/// The most arbitrated flows of one host; others are in its lowest queue.
 pub const FLOWS: u32 = 1024;
 
 /// A host's link to its switch.
@@ -22,7 +22,7 @@ pub struct Local<S: Store> {
 }
 
 impl<S: Store> Local<S> {
-    /// Of a host without flows. `secret`: a random number.
+    /// For a host without flows. `secret`: a random number.
     ///
     /// # Errors
     ///
@@ -39,13 +39,13 @@ impl<S: Store> Local<S> {
         })
     }
 
-    /// A new flow's number: not 0, and no other's of the last 2^32.
+    /// A new flow's number: not 0, and different from the last 2^32 numbers.
     pub fn number(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1).max(1);
         self.last
     }
 
-    /// A flow asks, of a link that is as it says.
+    /// A flow asks, for a link with the given parameters.
     pub fn ask(&mut self, flow: &Flow, link: Link, now: u64) -> Verdict {
         self.arbiter.set_link(link);
         self.arbiter.update(flow, now)
@@ -67,7 +67,7 @@ impl<S: Store> Local<S> {
     }
 }
 
-/// What a flow asks its host's link of so many bytes/s.
+/// The request of a flow to its host's link of `rate` bytes/s.
 pub fn flow(
     number: u32,
     about: &About,
@@ -87,9 +87,9 @@ pub fn flow(
     }
 }
 
-/// What a flow of a known size can send, in bytes/s: as fast as its link, or all it has within a
-/// round-trip time ("Rref is generally equal to the access link capacity unless flows have smaller
-/// sizes", §3.2).
+/// The rate that a flow of a known size can use, in bytes/s: its link's rate, or its remaining data
+/// within a round-trip time ("Rref is generally equal to the access link capacity unless flows have
+/// smaller sizes", §3.2).
 pub fn demand(remaining: u64, rtt_us: u32, rate: u64) -> u64 {
     // A flow of more than 2^43 bytes is long.
     let remaining = remaining.min(MAX_RATE).wrapping_mul(1_000_000);

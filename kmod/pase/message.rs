@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What hosts and arbitrators tell each other: a flow asks, an arbitrator answers; a child reports,
-//! its parent shares.
+//! The messages of hosts and arbitrators: a flow asks, an arbitrator answers; a child reports, its
+//! parent shares.
 //!
 //! Between a host and the arbitrator at its switch a message is an Ethernet frame to the nearest
-//! bridge's group address, which no bridge forwards, of the second EtherType for local experiments
-//! (IEEE 802, clause 9.2.3): who cannot send frames cannot forge one. Between arbitrators it is a
-//! UDP datagram. In network byte order:
+//! bridge's group address, which no bridge forwards, with the second EtherType for local
+//! experiments (IEEE 802, clause 9.2.3): a process that cannot send frames cannot forge one.
+//! Between arbitrators it is a UDP datagram. In network byte order:
 //!
 //! | byte  | field    | ask               | answer                | end      | report         | share |
 //! |-------|----------|-------------------|-----------------------|----------|----------------|-------|
@@ -22,20 +22,22 @@
 //! | 40–47 | rate     | the demand        | the reference rate    | 0        | the demand     | of the virtual link |
 //! | 48–63 | to       | the receiver      | 0                     | 0        | 0              | 0     |
 //!
-//! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not have is
-//! 0, and a message has exactly these bytes.
+//! Rates are in bytes/s, to 2^43. Nothing else is a message: a field that a kind does not use is 0,
+//! and a message has exactly these bytes.
 //!
-//! **link** is [`PATH`] where a host asks its switch's arbitrator, for all links that its flow goes
-//! by but its own. **to** is the receiver's address, of IPv6; one of IPv4 is mapped (RFC 4291,
+//! **link** is [`PATH`] if a host asks its switch's arbitrator, for all links of its flow's path
+//! except its own. **to** is the receiver's address, of IPv6; an IPv4 address is mapped (RFC 4291,
 //! 2.5.5.2).
 //!
-//! **sequence** starts at the time of day in ns when its sender does, so that it rises over
-//! restarts as well. A message whose sequence is not higher than the last one's of the same sender
-//! about the same flow or child is late, or a copy, and says nothing ([`Sequence`]). **hold** is
-//! for how long what the message says is to be obeyed, unless a later one says so again: a lost
-//! message makes an answer old, and an arbitrator that is gone is one whose answers have run out.
+//! **sequence** starts at the time of day in ns when its sender does, so it also rises across
+//! restarts. A message is late or a copy, and is ignored, if its sequence is not higher than that
+//! of the last message of the same sender about the same flow or child ([`Sequence`]). **hold** is
+//! the time for which the message is valid, unless a later one renews it. The effect of a lost
+//! message is thus only an older answer, and an arbitrator that is gone is noticed when its answers
+//! have expired.
 //!
-//! Who may send is not the message's matter: whoever takes one looks at where it came from.
+//! A message does not show whether its sender is authorised: the receiver checks where it came
+//! from.
 
 use super::{Flow, Verdict, MAX_RATE, TOP};
 use crate::common::shared::Frames;
@@ -43,14 +45,14 @@ use crate::common::shared::Frames;
 /// Bytes of each message.
 pub const SIZE: usize = 64;
 
-/// How messages between a host and its switch are told from other frames: Local Experimental
-/// EtherType 2, Nearest Bridge group address.
+/// The identification of messages between a host and its switch: Local Experimental EtherType 2,
+/// Nearest Bridge group address.
 pub const FRAMES: Frames = Frames {
     ethertype: 0x88b6,
     group: [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],
 };
 
-/// The link of which a host asks: all on its flow's path.
+/// The link in a host's question: all links on its flow's path.
 pub const PATH: u32 = 0;
 
 /// The longest hold time in µs: a minute.
@@ -67,20 +69,20 @@ const SHARE: u8 = 5;
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its number; an answer has that of what it answers.
+    /// Its number; an answer repeats that of its question.
     pub sequence: u64,
-    /// The link that it is about.
+    /// The link that it concerns.
     pub link: u32,
-    /// What it says.
+    /// The contents.
     pub says: Says,
 }
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// A flow begins, or goes on.
+    /// A flow begins, or continues.
     Ask {
-        /// What it asks.
+        /// Its request.
         flow: Flow,
         /// Its receiver's address.
         to: [u8; 16],
@@ -89,9 +91,9 @@ pub enum Says {
     Answer {
         /// Its number.
         flow: u64,
-        /// What it may do.
+        /// Its verdict.
         verdict: Verdict,
-        /// For how long, in µs, 1 to [`MAX_HOLD`].
+        /// The time for which it is valid, in µs, 1 to [`MAX_HOLD`].
         hold: u32,
     },
     /// A flow has ended.
@@ -109,23 +111,23 @@ pub enum Says {
         child: u64,
         /// To [`MAX_RATE`].
         rate: u64,
-        /// For how long, in µs, 1 to [`MAX_HOLD`].
+        /// The time for which it is valid, in µs, 1 to [`MAX_HOLD`].
         hold: u32,
     },
 }
 
-/// Why bytes are no message.
+/// The reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// Too short, or too long.
     Length,
     /// Another protocol, or another version of this one.
     Protocol,
-    /// An unknown kind, or a field that has no such value.
+    /// An unknown kind, or an invalid value of a field.
     Field,
 }
 
-/// The fields behind the protocol, as they are on the wire.
+/// The fields after the protocol, as they are on the wire.
 #[derive(Clone, Copy, Default)]
 struct Fields {
     kind: u8,
@@ -138,7 +140,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Nothing is where the kind has nothing.
+    /// Fields that the kind does not use are 0.
     fn of(says: &Says) -> Self {
         match *says {
             Says::Ask { flow, to } => Self {
@@ -224,7 +226,8 @@ impl Fields {
 }
 
 impl Message {
-    /// Writes the message. What is out of range is written as it is, and is then no message.
+    /// Writes the message. A value out of range is written unchanged, and the result is then not a
+    /// valid message.
     pub fn encode(&self) -> [u8; SIZE] {
         let fields = Fields::of(&self.says);
         let [p, a, s, version] = PROTOCOL;
@@ -247,7 +250,7 @@ impl Message {
         bytes
     }
 
-    /// Reads a frame's content, or a datagram's.
+    /// Reads the content of a frame or a datagram.
     ///
     /// # Errors
     ///
@@ -283,15 +286,15 @@ impl Message {
     }
 }
 
-/// What was heard last of one sender about one flow, or one child.
+/// The last sequence number heard from one sender about one flow, or one child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequence(u64);
 
 impl Sequence {
-    /// Nothing was heard.
+    /// Nothing heard.
     pub const NONE: Self = Self(0);
 
-    /// Whether a message is news: later than all before.
+    /// Whether a message is new: later than all earlier ones.
     pub fn is_news(&mut self, sequence: u64) -> bool {
         let news = sequence > self.0;
         self.0 = self.0.max(sequence);

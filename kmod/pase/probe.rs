@@ -2,9 +2,9 @@
 //! Timeouts: a retransmission in the top queue, a probe in the others (§3.2, "Loss Recovery").
 //!
 //! "For flows belonging to the top queue, we use existing loss recovery mechanisms (i.e., timeout
-//! based retransmissions)." In the others a timeout means that a packet was lost, or that it waits
-//! behind those of higher queues; and "we use small probe packets instead of retransmitting the
-//! entire packet":
+//! based retransmissions)." In the other queues a timeout means that a packet was lost, or that it
+//! waits behind packets of higher queues; and "we use small probe packets instead of retransmitting
+//! the entire packet":
 //!
 //! ```text
 //!                 timeout: a probe
@@ -17,19 +17,19 @@
 //!          └──── late ─────────┴──────────────────────────────────────┘
 //! ```
 //!
-//! A packet and the probe after it wait in the same queue of each port, in order: the probe's ACK
-//! without the packet's says that the packet is gone.
+//! A packet and the probe after it wait in the same queue of each port, in order. So an ACK of the
+//! probe without the packet's shows that the packet is lost.
 //!
-//! # What was filled in
+//! # Choices that the paper leaves open
 //!
-//! - **The timeout** is the caller's ("existing mechanisms"), doubled for each one in a row as
+//! - **The timeout** is the caller's ("existing mechanisms"), doubled for each consecutive one as
 //!   TCP's is: "we increase our timeout value (and resend another probe) just like we do this for
 //!   successive losses for data packets".
 //! - A flow whose queue became the top one after a probe sends the packet at the next timeout.
 
 use super::TOP;
 
-/// What a timeout sends.
+/// The packet that a timeout sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// The first packet that is not acknowledged.
@@ -38,33 +38,33 @@ pub enum Timeout {
     Probe,
 }
 
-/// What an acknowledgement means for what timed out.
+/// The meaning of an acknowledgement for the packet that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The first packet arrived; if a probe was out, it had only waited.
+    /// The first packet arrived; if a probe was out, the packet was only delayed.
     Arrived,
-    /// The first packet is lost: it is to be sent again.
+    /// The first packet is lost and must be retransmitted.
     Lost,
-    /// No more than before.
+    /// No news.
     Nothing,
 }
 
-/// One flow's.
+/// The probes of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probing {
-    /// Probes that nobody has answered.
+    /// Unanswered probes.
     unanswered: u8,
     timeouts: u16,
     probes: u16,
 }
 
 impl Probing {
-    /// Timeouts since the start; stays at the largest number.
+    /// Timeouts since the start, saturating.
     pub fn timeouts(&self) -> u16 {
         self.timeouts
     }
 
-    /// Probes since the start; stays at the largest number.
+    /// Probes since the start, saturating.
     pub fn probes(&self) -> u16 {
         self.probes
     }
@@ -86,7 +86,7 @@ impl Probing {
         Timeout::Probe
     }
 
-    /// An acknowledgement arrived. `arrived`: of data that was not acknowledged before.
+    /// An acknowledgement arrived. `arrived`: it acknowledges new data.
     pub fn on_ack(&mut self, arrived: bool) -> Answer {
         let probed = core::mem::take(&mut self.unanswered) != 0;
         match (arrived, probed) {

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `pase` for TCP: a PASE host with the arbitrator of its own link, which asks those of others.
+//! `pase` for TCP: a PASE host with the arbitrator of its own link, which asks the arbitrators of
+//! other links.
 //!
 //! A. Munir et al., "Friends, not Foes – Synthesizing Existing Transport Strategies for Data Center
 //! Networks", SIGCOMM 2014, §3.1.1 and §3.2. The laws are in `host`, `window`, `guard`, `probe` and
-//! `local`. Here they meet the socket.
+//! `local`; this file connects them to the socket.
 //!
-//! A flow begins when a connection has something to send and all before it is acknowledged; it asks
-//! the arbitrator of its network namespace before each packet until one is acknowledged, then once
-//! in a round-trip time, and after each timeout. So it asks the arbitrators of the other links on
-//! its way (`global`), if that is set: by a frame to its switch, where weft-pase(8) answers. Its
-//! queue is the packets' `skb->priority` (0 for the top queue) and the class selector of their DSCP
-//! (CS0 for the top one, so that what says nothing, as handshakes do, is there). A connection that
-//! has nothing to send is in the top queue, and so are its acknowledgements.
+//! A flow begins when a connection has something to send and everything before it is acknowledged.
+//! It asks the arbitrator of its network namespace before each packet until one is acknowledged,
+//! then once in a round-trip time, and after each timeout. If that is set, it also asks the
+//! arbitrators of the other links on its path (`global`), by a frame to its switch, where
+//! weft-pase(8) answers. Its queue is in the packets' `skb->priority` (0 for the top queue) and in
+//! the class selector of their DSCP (CS0 for the top queue, so that unclassified packets, such as
+//! handshakes, are there). A connection that has nothing to send is in the top queue, and so are
+//! its acknowledgements.
 //!
-//! Both ends need it, as with dctcp: a listener that does not ask for ECN refuses it to a SYN that
-//! can be marked. Then no marks come back, and packets go out as such that cannot be marked. What
-//! is acknowledged while a loss is repaired counts as marked there.
+//! Both ends need it, as with dctcp: a listener that does not request ECN refuses it to a SYN that
+//! can be marked. Then no marks are echoed, and packets are sent as not markable. Packets
+//! acknowledged while a loss is repaired then count as marked.
 //!
-//! # Differences from the paper, and their size
+//! # Differences from the paper, and their effect
 //!
 //! - The host's own link is arbitrated here in the direction to its switch, as one link however
 //!   many devices the namespace has. The other direction is one of weft-pase's links.
-//! - A flow's size is what the application said (`kapi::described`); else what it has written, of
-//!   which its first packet may be all that there is when it asks.
-//! - The RTT is from when a packet left the socket, so it has the host's own queue; the least one
-//!   counts.
+//! - A flow's size is the one that the application declared (`kapi::described`). Otherwise it is
+//!   the data written so far, of which only the first packet may exist when the flow asks.
+//! - The RTT starts when a packet leaves the socket, so it includes the host's own queue; the
+//!   smallest one counts.
 //! - Packets of a window leave in one burst.
-//! - Loss is found and repaired by Linux (SACK, RACK). A timeout is Linux's, which doubles it, with
+//! - Linux detects and repairs losses (SACK, RACK). A timeout is Linux's, which doubles it, with
 //!   the route's minimum (`rto_min`): the paper has 10 ms in the top queue and 200 ms in the
 //!   others.
 //! - A probe follows a timeout. In §4.3.2 a flow in the lowest queue sends one in each round-trip
 //!   time in place of a packet; the kernel gives a congestion control no timer for that.
-//! - The receiver's answer to a probe is held back for `net.ipv4.tcp_invalid_ratelimit` ms if there
-//!   was one before: 0 for none.
+//! - The receiver delays its answer to a probe by `net.ipv4.tcp_invalid_ratelimit` ms if there was
+//!   one before: 0 for no delay.
 //! - While the guard holds, Linux may send one new packet as a tail loss probe
 //!   (`tcp_early_retrans`, 0 for none). It goes in the old queue, and the guard waits for it, too.
 //! - The SYN has the priority that the application gave the socket.
@@ -89,8 +91,8 @@ module! {
     license: "GPL",
 }
 
-/// Of each network namespace. The first four and the last two are asked for each time, the others
-/// when a connection is established.
+/// The settings of each network namespace. The first four and the last two are read each time, the
+/// others when a connection is established.
 struct Sysctls;
 
 /// Places in [`Sysctls::SETTINGS`].
@@ -144,7 +146,7 @@ impl Settings for Sysctls {
         },
         Setting {
             name: c"packet_bytes",
-            // A full packet on Ethernet, preamble and gap included.
+            // A full packet on Ethernet, including preamble and gap.
             default: 1538,
             min: 64,
             max: 65_535,
@@ -171,11 +173,11 @@ impl Settings for Sysctls {
     ];
 }
 
-/// What the flows of a network namespace share.
+/// The state that the flows of a network namespace share.
 struct Shared {
     /// The arbitrator of its own link.
     local: Local<KernelStore>,
-    /// What those of others say.
+    /// The verdicts of the other arbitrators.
     global: Global<KernelStore>,
 }
 
@@ -216,13 +218,13 @@ impl shared::Shared for Shared {
 struct Pase {
     host: Host,
     ecn: Ecn,
-    /// The flow's number; 0: it is sending none.
+    /// The flow's number; 0: no flow is being sent.
     number: u32,
-    /// Nothing of it is acknowledged.
+    /// None of it is acknowledged.
     fresh: bool,
-    /// The kernel repairs a loss (`TCP_CA_Recovery`).
+    /// The kernel is repairing a loss (`TCP_CA_Recovery`).
     recovering: bool,
-    /// The socket's class before.
+    /// The socket's class before it was changed.
     dscp: u8,
     priority: u32,
 }
@@ -237,7 +239,8 @@ fn link(socket: &Socket<'_>) -> Link {
 }
 
 impl Pase {
-    /// What the host's arbitrator says now, and what the others have said. They are asked again.
+    /// The current verdict of the host's arbitrator, combined with the last answer of the others.
+    /// They are asked again.
     fn ask(&self, socket: &mut Socket<'_>) -> Verdict {
         let described = Described::of(socket);
         let about = About {
@@ -275,7 +278,7 @@ impl Pase {
         answer.unwrap_or(Verdict::FREE)
     }
 
-    /// The flow has nothing more to send, or goes.
+    /// The flow has nothing more to send, or is destroyed.
     fn end(&mut self, socket: &mut Socket<'_>) {
         if self.number != 0 {
             let number = self.number;
@@ -287,14 +290,14 @@ impl Pase {
         }
     }
 
-    /// Tells the socket its queue and window.
+    /// Applies the queue and the window to the socket.
     fn apply(&self, socket: &mut Socket<'_>) {
         let queue = if self.number == 0 {
             TOP
         } else {
             self.host.queue()
         };
-        // To 7, as there are at most 8 queues.
+        // At most 7, because there are at most 8 queues.
         let below_top = queue.saturating_sub(TOP);
         let class = Class {
             dscp: below_top.wrapping_shl(3),
@@ -329,7 +332,7 @@ impl CongestionControl for Pase {
         };
         let class = Class::of(socket);
         let new = Self {
-            // Its first verdict comes with what it has to send.
+            // The first verdict comes with its first data.
             host: Host::new(
                 params,
                 Verdict {
@@ -360,7 +363,7 @@ impl CongestionControl for Pase {
                 .unwrap_or(1);
             self.fresh = true;
         }
-        // The first packet may leave before all that the application has is written.
+        // The first packet may leave before the application has written all its data.
         if !self.fresh {
             return;
         }
@@ -399,7 +402,7 @@ impl CongestionControl for Pase {
     }
 
     fn timeout(&mut self, socket: &mut Socket<'_>) {
-        // A closed window says nothing about the fabric.
+        // A closed peer window is not caused by the fabric.
         if !socket.peer_window_closed() {
             let probing = socket.setting::<Sysctls>(PROBING) != 0;
             let sends = self.host.on_timeout(probing);
@@ -427,7 +430,7 @@ impl CongestionControl for Pase {
         socket.snd_ssthresh()
     }
 
-    /// The window is the law's, whatever a loss turns out to be.
+    /// The law sets the window, even if a loss turns out to be spurious.
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
         socket.snd_cwnd()
     }

@@ -12,27 +12,28 @@
 //!     marked acknowledgement, once for each window: window × (1 - α/2)            (equation 2)
 //! ```
 //!
-//! α is DCTCP's: "the weighted average of the fraction of marked packets", a sixteenth of it new
-//! with each window (M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, §3.1; RFC 8257).
+//! α is DCTCP's: "the weighted average of the fraction of marked packets", with a weight of a
+//! sixteenth for each new window (M. Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010,
+//! §3.1; RFC 8257).
 //!
-//! # What the paper leaves open, or says twice
+//! # Points that the paper leaves open, or contradicts itself on
 //!
 //! - **The increase**: Algorithm 2 prints `cwnd = 1 + 1/cwnd`, equation 1 `cwnd = cwnd + 1/cwnd`,
-//!   which is DCTCP's and grows. It is equation 1.
+//!   which is DCTCP's and grows. This file uses equation 1.
 //! - **Each marked acknowledgement** reduces the window in Algorithm 2; DCTCP's "decrease law",
-//!   which it names, does so once for each window of data. It is DCTCP's. In the top queue the next
-//!   acknowledgement without a mark gives it back, as it is printed.
-//! - **When a verdict takes effect**: Algorithm 2 looks at it with each acknowledgement. Another
-//!   queue takes effect at once, as a flow with nothing in flight has no acknowledgement to wait
-//!   for; another rate in the top queue with the next one that is not marked.
-//! - **RTT** is the least one measured: with the last one, a window that fills a queue would grow
-//!   with it. Until there is one it is that of an idle fabric, a parameter.
-//! - **A packet** of `Rref × RTT` is as many bytes as a full one takes on the wire. The window is
-//!   rounded up, and at least one packet, as is the base rate's.
-//! - **One queue only** is the top one; of two, the second is the lowest.
+//!   which it names, does so once for each window of data. This file uses DCTCP's. In the top queue
+//!   the next unmarked acknowledgement restores the window, as printed.
+//! - **When a verdict takes effect**: Algorithm 2 reads it with each acknowledgement. A new queue
+//!   takes effect at once, because a flow with nothing in flight has no acknowledgement to wait
+//!   for; a new rate in the top queue takes effect with the next unmarked acknowledgement.
+//! - **RTT** is the smallest one measured: with the last one, a window that fills a queue would
+//!   grow with it. Before the first measurement it is that of an idle fabric, a parameter.
+//! - **A packet** of `Rref × RTT` is as many bytes as a full packet occupies on the wire. The
+//!   window is rounded up, and at least one packet, as is the base rate's.
+//! - **A single queue** is the top one; of two, the second is the lowest.
 //! - α begins as 1, as in Linux: the first mark halves the window.
-//! - A flow that has not filled its window does not grow (RFC 7661 has the reasons).
-//! - **Loss** is nothing that §3.2 has a window for, but "existing loss recovery mechanisms". A
+//! - A flow that has not filled its window does not grow (RFC 7661 gives the reasons).
+//! - **Loss** does not affect §3.2's window; it only names "existing loss recovery mechanisms". A
 //!   timeout makes the window of an intermediate queue one packet, as in TCP.
 
 use core::num::{NonZeroU16, NonZeroU32};
@@ -49,28 +50,28 @@ pub const ALPHA_ONE: u16 = 1 << 10;
 /// The weight of the last window in α is 2^-4, DCTCP's g.
 const G_SHIFT: u32 = 4;
 
-/// What a flow's window is made with.
+/// The parameters of a flow's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// The round-trip time of an idle fabric in µs, until one is measured.
     pub rtt_us: NonZeroU32,
-    /// What a full packet takes on the wire, in the bytes of the rates.
+    /// The bytes that a full packet occupies on the wire, as the rates count them.
     pub packet: NonZeroU16,
-    /// How many queues there are.
+    /// The number of queues.
     pub queues: u8,
     /// The top queue has a reference rate. Without (`PASE-DCTCP`, §4.3.2) "all flows behave as
     /// DCTCP sources".
     pub guided: bool,
 }
 
-/// What an acknowledgement does to the window.
+/// The effect of an acknowledgement on the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is the reference rate's.
+    /// The reference rate determines the window.
     Guided,
     /// DCTCP's law.
     SelfAdjusting,
-    /// Nothing: it is one packet.
+    /// No effect: the window is one packet.
     Lowest,
 }
 
@@ -78,17 +79,17 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     params: Params,
-    /// The last verdict's, in two: a verdict in one piece takes half as much again.
+    /// The last verdict, as two fields: a `Verdict` would take half as much space again.
     rate: u64,
     queue: u8,
-    /// The least round-trip time that was measured, in µs.
+    /// The smallest measured round-trip time, in µs.
     least_us: Option<NonZeroU32>,
     /// 1 to [`LARGEST`].
     window: u16,
     /// Packets acknowledged since the window last grew, below it.
     credit: u16,
-    /// Packets acknowledged, and how many of them were marked, since α was last averaged; both stay
-    /// at the largest number.
+    /// Packets acknowledged, and how many of them were marked, since α was last averaged; both
+    /// saturate.
     acked: u16,
     marked: u16,
     /// Packets to be acknowledged until α is averaged, and the window may be reduced again.
@@ -98,7 +99,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A flow's, at its start, with its first verdict.
+    /// A flow's window at its start, with its first verdict.
     pub fn new(params: Params, verdict: Verdict) -> Self {
         let mut new = Self {
             params,
@@ -117,8 +118,8 @@ impl Window {
         new
     }
 
-    /// What comes next is a new flow of the same connection, with its first verdict. The path is
-    /// the same: its round-trip time and α stay.
+    /// The next data is a new flow of the same connection, with its first verdict. The path is the
+    /// same, so the round-trip time and α stay.
     pub fn restart(&mut self, verdict: Verdict) {
         (self.queue, self.rate) = (verdict.queue, verdict.rate);
         self.enter();
@@ -134,7 +135,7 @@ impl Window {
         self.alpha
     }
 
-    /// What the arbitrators said last.
+    /// The arbitrators' last verdict.
     pub fn verdict(&self) -> Verdict {
         Verdict {
             queue: self.queue,
@@ -142,12 +143,12 @@ impl Window {
         }
     }
 
-    /// The round-trip time that it reckons with, in µs.
+    /// The round-trip time used in computations, in µs.
     pub fn rtt_us(&self) -> u32 {
         self.least_us.unwrap_or(self.params.rtt_us).get()
     }
 
-    /// What the next acknowledgement does.
+    /// The effect of the next acknowledgement.
     pub fn phase(&self) -> Phase {
         if !self.params.guided {
             Phase::SelfAdjusting
@@ -169,7 +170,7 @@ impl Window {
         }
     }
 
-    /// The window of a queue that the flow was not in.
+    /// The window of a newly entered queue.
     fn enter(&mut self) {
         self.credit = 0;
         self.window = match self.phase() {
@@ -191,8 +192,8 @@ impl Window {
         packets.max(1).min(LARGEST.into()) as u16
     }
 
-    /// An acknowledgement arrived. Whether a window of packets was acknowledged since that was last
-    /// so: a round-trip time is over.
+    /// An acknowledgement arrived. Returns whether a window of packets has been acknowledged since
+    /// this last returned true: a round-trip time has passed.
     pub fn on_ack(&mut self, ack: Ack) -> bool {
         if let Some(rtt_us) = ack.rtt_us {
             self.least_us = Some(self.least_us.map_or(rtt_us, |least| least.min(rtt_us)));
@@ -245,12 +246,12 @@ impl Window {
         self.reduced = true;
     }
 
-    /// A window of packets was acknowledged: α.
+    /// A window of packets was acknowledged: updates α.
     fn average(&mut self) {
-        // To 2^10, as no more were marked than acknowledged.
+        // At most 2^10, as no more packets were marked than acknowledged.
         let marked = u32::from(self.marked).wrapping_mul(ALPHA_ONE.into());
         let fraction = marked.checked_div(self.acked.into()).unwrap_or(0) as u16;
-        // As in Linux: a small one loses one each time, and comes to 0.
+        // As in Linux: a small α loses at least one each time, and reaches 0.
         let old = self.alpha.saturating_sub((self.alpha >> G_SHIFT).max(1));
         self.alpha = old.saturating_add(fraction >> G_SHIFT).min(ALPHA_ONE);
         self.begin_round();
