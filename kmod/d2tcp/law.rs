@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! α, a flow's deadline imminence, and what a mark makes of its window.
+//! α, a flow's deadline imminence, and the effect of a mark on its window.
 
 use super::power::{power, EXPONENT_ONE};
 
-/// 1, of α: as in Linux's DCTCP.
+/// The value 1 of α, as in Linux's DCTCP.
 pub const ALPHA_ONE: u16 = 1 << 10;
 
-/// From α to what [`power`] takes.
+/// Converts α to the scale of [`power`].
 const ALPHA_SHIFT: u32 = 6;
 
 /// The weight of the last window in α is 2^-4, DCTCP's g.
 const G_SHIFT: u32 = 4;
 
-/// What d is at least and at most, in 2^-10: a half and 2.
+/// The range of d, in 2^-10: from a half to 2.
 pub const LEAST: u32 = EXPONENT_ONE / 2;
 /// See [`LEAST`].
 pub const MOST: u32 = EXPONENT_ONE * 2;
 
-/// The least window after marks, in packets: that of Linux's DCTCP.
+/// The smallest window after marks, in packets: that of Linux's DCTCP.
 pub const LEAST_WINDOW: u32 = 2;
 
-/// What a flow still has to do.
+/// The remaining work of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Bytes that are not yet acknowledged.
+    /// Bytes not yet acknowledged.
     pub remaining: u64,
-    /// ns until it is to be done; 0: it is late.
+    /// ns until its deadline; 0: it is late.
     pub left_ns: u64,
 }
 
-/// How fast it is.
+/// The speed of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Its window, in bytes.
@@ -38,7 +38,7 @@ pub struct Pace {
     pub rtt_us: u32,
 }
 
-/// d in 2^-10, from [`LEAST`] to [`MOST`]; `None`: it has no deadline.
+/// d in 2^-10, from [`LEAST`] to [`MOST`]. Without a task there is no deadline, and d is 1.
 pub fn imminence(task: Option<Task>, pace: Pace) -> u32 {
     let Some(Task { remaining, left_ns }) = task else {
         return EXPONENT_ONE;
@@ -47,7 +47,7 @@ pub fn imminence(task: Option<Task>, pace: Pace) -> u32 {
     if left_us == 0 {
         return EXPONENT_ONE;
     }
-    // B / (3/4 W) round-trip times. What is more than 2^64 is more than any time that is left.
+    // B / (3/4 W) round-trip times. A result above 2^64 exceeds any time that is left.
     let needed_us = remaining
         .saturating_mul(4)
         .saturating_mul(pace.rtt_us.into())
@@ -60,12 +60,12 @@ pub fn imminence(task: Option<Task>, pace: Pace) -> u32 {
     d.clamp(LEAST.into(), MOST.into()) as u32
 }
 
-/// One flow's.
+/// The state of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// To [`ALPHA_ONE`].
+    /// At most [`ALPHA_ONE`].
     alpha: u16,
-    /// Packets that arrived since α was last averaged, and those of them that were marked.
+    /// Packets that arrived since α was last averaged, and how many of them were marked.
     delivered: u32,
     marked: u32,
 }
@@ -77,7 +77,7 @@ impl Default for Law {
 }
 
 impl Law {
-    /// Of a flow of which nothing is known: its first mark halves the window.
+    /// A new flow: its first mark halves the window.
     pub fn new() -> Self {
         Self {
             alpha: ALPHA_ONE,
@@ -91,17 +91,17 @@ impl Law {
         self.alpha
     }
 
-    /// So many packets arrived, so many of them marked.
+    /// Counts `delivered` packets that arrived, `marked` of them with a mark.
     pub fn arrived(&mut self, delivered: u32, marked: u32) {
         self.delivered = self.delivered.saturating_add(delivered);
         self.marked = self.marked.saturating_add(marked);
     }
 
-    /// A window of packets is acknowledged: α.
+    /// A window of packets is acknowledged: updates α.
     pub fn round(&mut self) {
         let old = u64::from(self.alpha);
         let kept = match old >> G_SHIFT {
-            // What is no sixteenth of anything goes at once, as in Linux.
+            // A rest below a sixteenth is dropped at once, as in Linux.
             0 => 0,
             part => old.wrapping_sub(part),
         };
@@ -112,11 +112,10 @@ impl Law {
         (self.delivered, self.marked) = (0, 0);
     }
 
-    /// What a window of so many packets becomes with a mark: W (1 - p/2), at least
-    /// [`LEAST_WINDOW`].
+    /// The window after a mark: W (1 - p/2), at least [`LEAST_WINDOW`].
     pub fn reduced(&self, window: u32, d: u32) -> u32 {
         let p = power(u32::from(self.alpha).wrapping_shl(ALPHA_SHIFT), d);
-        // p is at most 2^16, so at most half of it.
+        // p is at most 2^16, so this is at most half the window.
         let part = u64::from(window).wrapping_mul(p.into()) >> 17;
         window.wrapping_sub(part as u32).max(LEAST_WINDOW)
     }

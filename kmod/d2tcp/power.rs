@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A power of a fraction: by its logarithm and that one's inverse, bit by bit.
+//! A power of a fraction: by its logarithm and the inverse of the logarithm, bit by bit.
 
-/// 1, of fractions and of their powers.
+/// The value 1 of fractions and of their powers.
 pub const ONE: u32 = 1 << 16;
 
-/// 1, of exponents.
+/// The value 1 of exponents.
 pub const EXPONENT_ONE: u32 = 1 << 10;
 
 /// Bits after the point of a logarithm.
@@ -34,24 +34,24 @@ const ROOTS: [u64; LOG_BITS as usize] = [
     0xffff_f4e9,
 ];
 
-/// `base` to the power of `exponent`, in 2^-16: `base` is 0 to [`ONE`] of them, what is beyond is
-/// taken for that, and `exponent` is in 2^-10. To the nearest, or the one beside it, for exponents
-/// from a half to 2.
+/// `base` to the power of `exponent`. `base` and the result are in 2^-16; `base` is at most
+/// [`ONE`], higher values are clamped. `exponent` is in 2^-10. The result is the nearest value or
+/// one next to it, for exponents from a half to 2.
 pub fn power(base: u32, exponent: u32) -> u32 {
     let base = base.min(ONE);
     match (base, exponent) {
         (_, 0) | (ONE, _) => return ONE,
         (0, _) => return 0,
-        // Not a bit of it is lost.
+        // Exact.
         (_, EXPONENT_ONE) => return base,
         _ => {}
     }
     let product = u64::from(below(base)).wrapping_mul(exponent.into());
-    // Of 2^-30, to the nearest of 2^-20.
+    // From 2^-30, rounded to 2^-20.
     inverse(product.wrapping_add(1 << 9) >> 10)
 }
 
-/// How far the logarithm to base 2 of a fraction above 0 is below 0, in 2^-20.
+/// The negated logarithm to base 2 of a fraction above 0, in 2^-20.
 fn below(fraction: u32) -> u32 {
     // From 1 to below 2, in 2^-31; the fraction is 2^(16 - zeros) of it.
     let zeros = fraction.leading_zeros();
@@ -64,11 +64,11 @@ fn below(fraction: u32) -> u32 {
         rest >>= bit;
         log = log << 1 | bit;
     }
-    // A fraction of 1 has 15 zeros, and no smaller one fewer.
+    // A fraction of 1 has 15 zeros, and smaller ones have more.
     (zeros.wrapping_sub(15) << LOG_BITS).wrapping_sub(log)
 }
 
-/// 2 to the power of what is so far below 0 in 2^-20, in 2^-16.
+/// 2 to the power of minus `below`, which is in 2^-20; the result is in 2^-16.
 fn inverse(below: u64) -> u32 {
     let mut product = 1_u64 << 32;
     for (place, root) in (1..).zip(ROOTS) {
@@ -76,7 +76,7 @@ fn inverse(below: u64) -> u32 {
             product = product.wrapping_mul(root) >> 32;
         }
     }
-    // To the nearest: of 2^-32 they are 2^16 times as many.
+    // Rounded to the nearest: 2^-32 is 2^16 times finer.
     let halves = u32::try_from(below >> LOG_BITS).unwrap_or(u32::MAX);
     let shift = halves.saturating_add(15);
     match product.checked_shr(shift) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `d2tcp` for TCP: DCTCP by deadlines.
+//! `d2tcp` for TCP: deadline-aware DCTCP.
 //!
 //! B. Vamanan, J. Hasan, T. N. Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012.
-//! The law is in `law`. Here it meets the socket, in the places in which Linux's `dctcp` has its
-//! own: growth, loss recovery and what a mark sets off are the kernel's, and so a flow without a
-//! deadline is one of `dctcp`'s.
+//! The law is in `law`; this file applies it to the socket at the points where Linux's `dctcp`
+//! applies its own. Growth, loss recovery and the reaction to a mark are the kernel's, so a flow
+//! without a deadline behaves as with `dctcp`.
 //!
 //! # Differences from Linux's dctcp
 //!
-//! - A connection without ECN keeps this one, where `dctcp` makes it Reno's: without marks it is
-//!   the same. Its packets cannot be marked, as with `dctcp`.
-//! - `ss` is told d and how often a mark or a loss was reacted to, in place of the last window's
+//! - A connection without ECN keeps this congestion control, where `dctcp` switches to Reno's:
+//!   without marks the two behave the same. Its packets cannot be marked, as with `dctcp`.
+//! - `ss` shows d and the number of reactions to a mark or a loss, in place of the last window's
 //!   counts.
 
 use kernel::prelude::*;
@@ -50,7 +50,7 @@ struct D2Tcp {
     law: Law,
     ecn: Ecn,
     round: Round,
-    /// d of the last reduction, in 2^-10; 0: there was none.
+    /// d of the last reduction, in 2^-10; 0 if there was none.
     imminence: u32,
     reductions: u32,
     /// The window before the last loss.
@@ -58,7 +58,7 @@ struct D2Tcp {
     recovering: bool,
 }
 
-/// What the flow still has to do; `None`: it has no deadline.
+/// The flow's remaining work; `None` if it has no deadline.
 fn task(socket: &Socket<'_>) -> Option<Task> {
     let Described {
         remaining,
@@ -113,7 +113,7 @@ impl CongestionControl for D2Tcp {
         socket.reno_cong_avoid(ack, acked);
     }
 
-    /// The kernel has seen a mark, or a loss, of which it tells afterwards.
+    /// The kernel has seen a mark, or a loss, which it reports afterwards.
     fn ssthresh(&mut self, socket: &mut Socket<'_>) -> u32 {
         let window = socket.snd_cwnd();
         self.loss_window = window;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Keeps a backlog in its child, for tests and benchmarks: a queue that never drains, with
-//! priorities or transmit times as they are asked for.
+//! Keeps a backlog in its child, for tests and benchmarks: a queue that never drains, with the
+//! requested priorities or transmit times.
 
 pub mod options;
 

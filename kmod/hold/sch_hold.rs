@@ -2,9 +2,9 @@
 
 //! `hold`: keeps a constant backlog in its child, for tests and benchmarks only.
 //!
-//! A device takes packets as fast as they come, so a qdisc under it is nearly always empty. `hold`
-//! asks its child only while that has more packets than `backlog`: once filled, each arrival sends
-//! one packet, and the child works at that backlog for as long as one likes to measure.
+//! A device takes packets as fast as they arrive, so a qdisc under it is almost always empty.
+//! `hold` asks its child only while the child has more packets than `backlog`: once filled, each
+//! arrival sends one packet, and the child works at that backlog for the length of the measurement.
 
 use kernel::prelude::*;
 
