@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! An endpoint's end of the control protocol: what it has asked for, and what it was given.
+//! An endpoint's end of the control protocol: the timeslots requested and received.
 
 use super::frame::{encode, encode_report, Count, Entry, Frame, Head, Kind, ACK, MAX_SIZE, MOST};
 use super::marks::Marks;
 use super::{newer, FIRST, MAX_OUTSTANDING};
 use crate::common::store::Store;
 
-/// What an endpoint knows.
+/// The state of an endpoint.
 pub struct Endpoint<S: Store> {
     id: u16,
-    /// ns until what was not acknowledged is said again.
+    /// ns until an unacknowledged message is repeated.
     timeout: u64,
-    /// A request for more timeslots to a destination waits while the arbiter knows of this many
-    /// that it owes.
+    /// A request for more timeslots to a destination waits while the arbiter knows that it owes
+    /// this many.
     plenty: u32,
-    /// What the next RESET has to repeat.
+    /// The cookie that the next RESET must repeat.
     cookie: u64,
     nonce: Option<u64>,
     destinations: S::Of<Destination>,
-    /// Destinations of which a request is to be sent, and of which the arbiter is not known to
-    /// know.
+    /// Destinations for which a request must be sent, and destinations whose totals the arbiter has
+    /// not acknowledged.
     requests: Marks<S>,
     unknown: Marks<S>,
-    /// Destinations of which allocations are to be acknowledged.
+    /// Destinations for which allocations must be acknowledged.
     acks: Marks<S>,
-    /// Whether the arbiter is not known to know that its nonce has come.
+    /// Whether the arbiter has not yet confirmed the endpoint's use of its nonce.
     is_unconfirmed: bool,
-    /// Whether a request is to be sent even if it asks for nothing.
+    /// Whether to send a request even if it requests nothing.
     speak: bool,
-    /// When all unknown is said again.
+    /// When all unacknowledged totals are repeated.
     again: Option<u64>,
-    /// Until when acknowledgements wait for a request that takes them along; `None`: not decided.
+    /// Until when acknowledgements wait for a request that carries them; `None`: not decided.
     acks_at: Option<u64>,
 }
 
 /// Totals, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 struct Destination {
-    /// Timeslots asked for.
+    /// Timeslots requested.
     asked: u32,
-    /// Of these, those that a request has named.
+    /// Of these, timeslots that a request has named.
     said: u32,
-    /// Of these, those of which the arbiter has said that it knows.
+    /// Of these, timeslots that the arbiter has acknowledged.
     known: u32,
-    /// Timeslots given, whether they came here or were lost.
+    /// Timeslots given, whether they arrived or were lost.
     given: u32,
 }
 
@@ -60,42 +60,42 @@ impl Destination {
         self.asked.wrapping_sub(self.given)
     }
 
-    /// Whether the arbiter knows of this many timeslots that it owes.
+    /// Whether the arbiter knows that it owes this many timeslots.
     fn is_known(self, plenty: u32) -> bool {
         newer(self.known, self.given) && self.known.wrapping_sub(self.given) >= plenty
     }
 }
 
-/// A timeslot in which to send.
+/// A timeslot given to this endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// Its number.
     pub timeslot: u64,
-    /// To whom.
+    /// The destination.
     pub destination: u16,
-    /// By which path.
+    /// The path.
     pub path: u8,
 }
 
-/// What became of a packet.
+/// The treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It is no packet of the protocol, or none that an arbiter sends.
+    /// Not a valid packet of the protocol, or of a kind that no arbiter sends.
     Malformed,
-    /// It is another endpoint's, another session's, or forged.
+    /// Another endpoint's, another session's, or forged.
     Foreign,
-    /// It was heeded; so many timeslots are known to be lost since the last one, and are asked for
-    /// again.
+    /// Accepted. The number of timeslots now known to be lost since the last packet; they are
+    /// requested again.
     Heeded {
-        /// How many.
+        /// The number of lost timeslots.
         lost: u32,
     },
-    /// The arbiter begins again.
+    /// The arbiter begins a new session.
     Reset,
 }
 
 impl<S: Store> Endpoint<S> {
-    /// Number `id` of `count` endpoints. `seed` is a number that nobody can guess. `timeout` in ns.
+    /// Number `id` of `count` endpoints. `seed` is unpredictable. `timeout` in ns.
     ///
     /// # Errors
     ///
@@ -119,36 +119,36 @@ impl<S: Store> Endpoint<S> {
         })
     }
 
-    /// What is said from now on is said again after another time, in ns.
+    /// Messages from now on are repeated after another time, in ns.
     pub fn set_timeout(&mut self, timeout: u64) {
         self.timeout = timeout;
     }
 
-    /// A request for more timeslots to a destination waits while the arbiter knows of `plenty` that
-    /// it owes: it can give no more before the request has come.
+    /// A request for more timeslots to a destination waits while the arbiter knows that it owes
+    /// `plenty`: it cannot give more before the request arrives.
     pub fn set_plenty(&mut self, plenty: u32) {
         self.plenty = plenty;
     }
 
-    /// Which endpoint it is.
+    /// The number of this endpoint.
     pub fn id(&self) -> u16 {
         self.id
     }
 
-    /// How many endpoints there are.
+    /// The number of endpoints.
     pub fn count(&self) -> u16 {
         self.destinations.len() as u16
     }
 
-    /// Sends a request, even if it asks for nothing: an arbiter that has begun anew says so, any
-    /// other that it knows.
+    /// Sends a request, even if it requests nothing: an arbiter without a session answers with a
+    /// RESET, any other with an acknowledgement.
     pub fn enquire(&mut self) {
         self.speak = true;
     }
 
-    /// Asks for `slots` more timeslots to `destination`, also in place of such as came too late.
-    /// How many were added: as many as leave no more than [`MAX_OUTSTANDING`] outstanding, and none
-    /// to somebody unknown.
+    /// Requests `slots` more timeslots to `destination`, including replacements for late ones.
+    /// Returns how many were added: at most [`MAX_OUTSTANDING`] may be outstanding, and none are
+    /// added for an unknown destination.
     pub fn ask(&mut self, destination: u16, slots: u32) -> u32 {
         let Some(state) = self.destinations.get_mut(usize::from(destination)) else {
             return 0;
@@ -164,7 +164,7 @@ impl<S: Store> Endpoint<S> {
         slots
     }
 
-    /// Whether a request is to be sent.
+    /// Whether there is a request to send.
     #[inline]
     pub fn is_asking(&self) -> bool {
         !self.requests.is_empty()
@@ -176,7 +176,7 @@ impl<S: Store> Endpoint<S> {
         state.map_or(0, |state| state.outstanding())
     }
 
-    /// Whether the arbiter has said who it is.
+    /// Whether the arbiter has identified itself.
     pub fn is_synchronised(&self) -> bool {
         self.nonce.is_some()
     }
@@ -191,8 +191,7 @@ impl<S: Store> Endpoint<S> {
         self.again.into_iter().chain(acks_at).min()
     }
 
-    /// Writes what is to be sent, and says how many bytes it takes; to be called until there is
-    /// nothing.
+    /// Writes the next packet to send, and returns its length; call it until there is none.
     pub fn poll(&mut self, now: u64, bytes: &mut [u8; MAX_SIZE]) -> Option<usize> {
         if self.again.is_some_and(|again| again <= now) {
             self.requests.add(&self.unknown);
@@ -205,7 +204,7 @@ impl<S: Store> Endpoint<S> {
             self.again.get_or_insert(now.saturating_add(self.timeout));
             Kind::Request
         } else if has_acks {
-            // The arbiter says again what is not acknowledged after a timeout.
+            // The arbiter repeats unacknowledged totals after a timeout.
             let patience = self.timeout / 2;
             let at = *self.acks_at.get_or_insert(now.saturating_add(patience));
             if at > now {
@@ -220,7 +219,7 @@ impl<S: Store> Endpoint<S> {
             endpoint: self.id,
             word: self.cookie,
         };
-        // Nobody's nonce, so that the arbiter says its own.
+        // A nonce of no session, so that the arbiter answers with its own.
         let nonce = self.nonce.unwrap_or(!self.cookie);
         let Self {
             destinations,
@@ -260,8 +259,8 @@ impl<S: Store> Endpoint<S> {
         Some(size)
     }
 
-    /// Writes a report of what was true at `time`, and says how many bytes it takes. `None` before
-    /// the arbiter has said who it is.
+    /// Writes a report of the state at `time`, and returns its length. `None` before the arbiter
+    /// has identified itself.
     pub fn report(
         &self,
         time: u64,
@@ -276,7 +275,7 @@ impl<S: Store> Endpoint<S> {
         Some(encode_report(bytes, head, self.nonce?, time, entries))
     }
 
-    /// Heeds a packet; `granted` is called with each timeslot that it brings, also with those that
+    /// Processes a packet; `granted` is called with each timeslot in it, including timeslots that
     /// are over.
     pub fn receive(&mut self, bytes: &[u8], granted: impl FnMut(Granted)) -> Received {
         let Ok(frame) = Frame::decode(bytes) else {
@@ -287,7 +286,7 @@ impl<S: Store> Endpoint<S> {
         }
         let is_ours = self.nonce.is_some_and(|nonce| frame.is_under(nonce));
         match frame.head.kind {
-            // It may be one of our own that was sent back.
+            // It may be a packet of our own that was sent back.
             Kind::Request | Kind::AckAlloc | Kind::Report => Received::Malformed,
             Kind::Reset => {
                 if frame.head.word != self.cookie || !frame.is_under(self.cookie) {
@@ -311,19 +310,18 @@ impl<S: Store> Endpoint<S> {
         }
     }
 
-    /// What was outstanding is asked for anew, with totals as at first.
+    /// Requests outstanding timeslots again, with the initial totals.
     fn begin_again(&mut self, nonce: u64) {
         self.nonce = Some(nonce);
-        // The arbiter computes the nonce from this cookie less 1, and a RESET that comes twice is
-        // void.
+        // The arbiter computes the nonce from this cookie less 1, and a repeated RESET is void.
         self.cookie = self.cookie.wrapping_add(1);
         self.acks.clear_all();
         self.acks_at = None;
         self.requests.clear_all();
         self.unknown.clear_all();
         self.again = None;
-        // The arbiter's new session begins when it hears of it, even if there is nothing to ask
-        // for.
+        // The arbiter's new session begins when it hears of the nonce, even if there is nothing to
+        // request.
         self.is_unconfirmed = true;
         self.speak = true;
         for destination in 0..self.destinations.len() {
@@ -342,7 +340,7 @@ impl<S: Store> Endpoint<S> {
         }
     }
 
-    /// The arbiter acknowledges the counts of a packet with this flag.
+    /// The arbiter acknowledges the counts of a packet that have this flag.
     fn all_acknowledged(&mut self, frame: &Frame<'_>, flag: u16) {
         let counts = frame.counts().filter(|it| it.destination & ACK == flag);
         counts.for_each(|it| self.acknowledged(it));
@@ -370,8 +368,8 @@ impl<S: Store> Endpoint<S> {
         }
     }
 
-    /// Takes the timeslots of a packet, unless it comes late: then they have been counted as lost.
-    /// How many are lost that should have come before.
+    /// Takes the timeslots of a packet, unless it is late: then they have already been counted as
+    /// lost. Returns how many earlier timeslots are lost.
     fn allocated(&mut self, frame: &Frame<'_>, mut granted: impl FnMut(Granted)) -> u32 {
         let mut brought = [0_u32; MOST];
         for slot in frame.slots() {
@@ -387,12 +385,11 @@ impl<S: Store> Endpoint<S> {
             };
             self.acks.set(count.destination);
             let new = count.total.wrapping_sub(state.given);
-            // Nothing new, or more than was asked for: such an arbiter is not one of ours.
+            // Nothing new, or more than was requested, which weft's arbiter never sends.
             if !newer(count.total, state.given) || new > state.outstanding() {
                 continue;
             }
-            // What came but in part was not sent so by an arbiter of ours: all of it counts as
-            // lost.
+            // weft's arbiter never sends part of the difference, so all of it counts as lost.
             let lost = new.checked_sub(brought).unwrap_or(new);
             if brought <= new {
                 *place = Some(count.destination);
@@ -400,7 +397,7 @@ impl<S: Store> Endpoint<S> {
             state.given = count.total;
             state.asked = state.asked.wrapping_add(lost);
             all_lost = all_lost.saturating_add(lost);
-            // What has waited while the arbiter knew of enough.
+            // A request that waited while the arbiter knew of enough timeslots.
             let is_due = state.asked != state.said && !state.is_known(self.plenty);
             if lost > 0 || is_due {
                 self.requests.set(count.destination);
