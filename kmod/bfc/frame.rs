@@ -24,7 +24,6 @@
 //! **hold** is the time for which the frame is obeyed, unless a later frame renews it. **sequence**
 //! starts at the time of day in ns when the sender's port is created, so that it also rises across
 //! restarts, and is one higher in each frame of the port.
-//! over restarts as well, and is one higher in each frame of the port.
 
 /// Local Experimental EtherType 1.
 pub const ETHERTYPE: u16 = 0x88b5;

@@ -7,7 +7,6 @@
 //! acknowledgement. A local qdisc can answer that packet with `NET_XMIT_CN`; the kernel then enters
 //! `TCP_CA_CWR` and calls back into this congestion control on the same socket. So a callback only
 //! returns what to send ([`Arrival`]), and the adapter sends it when the flow's state is stored.
-//! state is stored.
 
 use super::{
     bindings::{

@@ -27,7 +27,6 @@
 //!
 //! `setsockopt` and `getsockopt` read the pointer to the table without the socket's lock. So it is
 //! written as the kernel writes it, and the tables stay until such readers are done ([`end`]).
-//! written as the kernel writes it, and the tables stay until such readers are done ([`end`]).
 
 use super::{
     bindings::{
