@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! pFabric: packets carry their flow's remaining size, switches send the smallest first and drop
-//! the largest, hosts send at line rate until they are told otherwise.
+//! the largest, and hosts send at line rate until timeouts slow them down.
 //!
 //! M. Alizadeh, S. Yang, M. Sharif, S. Katti, N. McKeown, B. Prabhakar, S. Shenker: "pFabric:
 //! Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013.
 //!
-//! | file | what it is | source |
+//! | file | contents | source |
 //! |---|---|---|
 //! | [`queue`] | priority scheduling and dropping of a switch port | §4.1 |
 //! | [`rate`] | rate control of a host | §4.2 |
-//! | [`options`] | what `tc` says to the qdisc | |
-//! | [`stats`] | what the qdisc tells of itself | |
+//! | [`options`] | the qdisc's options | |
+//! | [`stats`] | the qdisc's statistics | |
 
 pub mod options;
 pub mod queue;

@@ -6,22 +6,22 @@
 //!
 //! # Vocabulary
 //!
-//! - **rank**: a packet's priority number, a `u32`; the lower, the more urgent. In the paper it is
-//!   the number of bytes its flow has yet to send.
+//! - **rank**: a packet's priority number, a `u32`; lower is more urgent. In the paper it is the
+//!   number of bytes that its flow has yet to send.
 //! - **most urgent** packet: the one of lowest rank; among equals the one that arrived first.
 //! - **least urgent** packet: the one of highest rank; among equals the one that arrived last.
 //! - **evicted**: dropped from the queue for a more urgent packet. **Rejected**: dropped on
 //!   arrival.
-//! - **overtaken**: said of the most urgent packet when another packet of its flow is sent instead.
+//! - **overtaken**: the most urgent packet, when another packet of its flow is sent instead.
 //!
 //! # Algorithm
 //!
-//! **Enqueue.** Where the queue is full, the least urgent packet is dropped, the arriving one
+//! **Enqueue.** If the queue is full, the least urgent packet is dropped; the arriving packet is
 //! included in the comparison.
 //!
 //! **Dequeue.** "We dequeue the earliest packet from the flow that has the highest priority packet
-//! in the queue." A flow's rank falls as it sends, so that its latest packet is its most urgent
-//! one; sent first, it would leave the earlier ones behind, for as long as the flow goes on
+//! in the queue." A flow's rank falls as it sends, so its latest packet is its most urgent one.
+//! Sent first, it would leave the earlier ones behind, for as long as the flow continues
 //! ("starvation"). The paper's Figure 2:
 //!
 //! ```text
@@ -34,7 +34,7 @@
 //!
 //! "Even though the last packet (a, 1) has the highest priority, the second packet in the queue
 //! which belongs to the same flow (a) is sent out because it arrived earlier." Without starvation
-//! prevention (a, 1) is sent. Were the queue full, a packet of rank 4 would arrive at the cost of
+//! prevention (a, 1) is sent. If the queue were full, an arriving packet of rank 4 would replace
 //! (c, 5).
 //!
 //! # Structure
@@ -48,7 +48,7 @@
 //! Every packet is in two structures: ordered by rank, which gives the most and the least urgent
 //! one, and in its flow's list in order of arrival, which gives the flow's earliest one. Both are
 //! linked through the slots. All memory is reserved in the constructor: 120 to 124 bytes per packet
-//! of the limit where a packet handle has 8 bytes.
+//! of the limit, with a packet handle of 8 bytes.
 //!
 //! # Cost
 //!
@@ -62,21 +62,20 @@
 //! - A flow is a 32-bit hash, as §4.4 suggests: flows that collide are served as one, which "only
 //!   marginally" changes the order.
 //! - The paper does not say which of two packets of equal rank goes first. Here the earlier one is
-//!   the more urgent, so that packets of equal rank leave in order, and the later one is dropped.
-//! - §4.1 drops the queued packet of lowest priority for any arriving packet; here an arriving
-//!   packet that is itself the least urgent is dropped instead, as the argument of §4.3 needs
+//!   more urgent, so packets of equal rank leave in order, and the later one is dropped.
+//! - §4.1 drops the queued packet of lowest priority for any arriving packet. Here an arriving
+//!   packet that is itself the least urgent is dropped instead, as the argument of §4.3 requires
 //!   ("when a packet is dropped in pFabric, by design, it has the lowest priority among all
 //!   buffered packets").
 //! - The paper counts the buffer in full-sized packets. Here the limit is in packets, in bytes, or
-//!   both. With a limit in bytes a longer packet may take the place of several shorter ones: the
-//!   least urgent ones go, until it fits. No packet is evicted in vain: where the more urgent ones
-//!   alone leave too little room, the arriving packet is rejected and all others stay. Whether it
-//!   is so is found by looking at the least urgent packets, from the end, until their lengths
-//!   suffice. At most [`MOST_EVICTED`] are looked at: a packet that would take the place of more is
-//!   rejected, as is one longer than the limit in bytes. That concerns large packets, to be cut
-//!   into segments, among the smallest ones only, and bounds the time of each call.
-//! - Flops and comparators that look at all packets at once are replaced by a trie and a hash
-//!   table.
+//!   both. With a limit in bytes a longer packet may replace several shorter ones: the least urgent
+//!   ones are evicted until it fits. No packet is evicted in vain: if evicting all less urgent ones
+//!   would not make enough room, the arriving packet is rejected and all others stay. To find out,
+//!   enqueue visits the least urgent packets, from the end, until their lengths suffice. It visits
+//!   at most [`MOST_EVICTED`]: a packet that would replace more is rejected, as is one longer than
+//!   the limit in bytes. This concerns only large packets, which have yet to be segmented, among
+//!   the smallest ones, and bounds the time of each call.
+//! - A trie and a hash table replace flip-flops and comparators that examine all packets at once.
 
 use crate::common::discipline::{Discipline, Fate, Next};
 use crate::common::flow_table::{FlowLinks, FlowTable};
@@ -87,22 +86,22 @@ use crate::common::store::Store;
 /// The most packets a queue can be made for.
 pub const MAX_PACKETS: u32 = MAX_CAPACITY;
 
-/// The most packets that are evicted for one: a frame of 9,000 bytes takes the place of 150 of 60.
+/// The most packets that are evicted for one: a frame of 9,000 bytes replaces 150 of 60 bytes.
 pub const MOST_EVICTED: u32 = 256;
 
-/// How much a queue holds, and how it serves.
+/// The capacity of a queue, and how it serves packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most packets queued at once, 1..=[`MAX_PACKETS`]; values outside are clamped.
+    /// The most packets queued at once, 1..=[`MAX_PACKETS`]; other values are clamped.
     pub packets: u32,
-    /// Most bytes queued at once; 0: no limit.
+    /// The most bytes queued at once; 0: no limit.
     pub bytes: u32,
     /// Whether the earliest packet of the most urgent packet's flow is sent, rather than that
     /// packet itself.
     pub starvation_prevention: bool,
 }
 
-/// What has happened to a queue.
+/// The events at a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets dropped from the queue for more urgent ones, or because limits shrank.
@@ -113,20 +112,20 @@ pub struct Counters {
     pub rejected: u64,
     /// Their bytes.
     pub rejected_bytes: u64,
-    /// Dequeues in which starvation prevention sent another packet than the most urgent one.
+    /// Dequeues in which starvation prevention sent a packet other than the most urgent one.
     pub overtaken: u64,
-    /// The most packets that were queued at once.
+    /// The most packets queued at once.
     pub highest_len: u32,
-    /// The most bytes that were queued at once.
+    /// The most bytes queued at once.
     pub highest_bytes: u64,
 }
 
-/// One packet of the queue, or room for one. In the kernel, where `P` is a pointer, 32 bytes.
+/// One packet of the queue, or room for one; 32 bytes in the kernel, where `P` is a pointer.
 struct Slot<P> {
     /// `None`: free.
     packet: Option<P>,
-    /// Bytes of the packet. While a queue is being taken over, of a slot whose packet has moved:
-    /// the slot it has moved to.
+    /// Bytes of the packet. During a take-over, for a slot whose packet has moved: the slot to
+    /// which it has moved.
     len: u32,
     rank: RankLinks,
     flow: FlowLinks,
@@ -162,25 +161,25 @@ impl<P> AsMut<FlowLinks> for Slot<P> {
 
 /// A pFabric queue of packets `P`, in memory from `S`.
 ///
-/// `P` is whatever stands for a packet; the queue owns it, and never drops it: a packet comes back
-/// from [`dequeue`](Self::dequeue), as an error of [`enqueue`](Self::enqueue), or through a
-/// callback. Only if the queue itself is dropped, the packets in it are.
+/// `P` stands for a packet. The queue owns it, and never drops it: a packet is returned by
+/// [`dequeue`](Self::dequeue), as an error of [`enqueue`](Self::enqueue), or through a callback.
+/// Only dropping the queue itself drops the packets in it.
 pub struct PFabric<P, S: Store> {
     slots: S::Of<Slot<P>>,
     pool: IndexPool<S>,
     ranks: RankTrie<S>,
     flows: FlowTable<S>,
     bytes: u64,
-    /// `limits.bytes`, or the highest number where there is no limit.
+    /// `limits.bytes`, or the highest number if there is no limit.
     max_bytes: u64,
     limits: Limits,
     counters: Counters,
 }
 
-/// What a queue is told of an arriving packet.
+/// The properties of an arriving packet that a queue uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The lower, the more urgent.
+    /// Lower is more urgent.
     pub rank: u32,
     /// Hash of its flow.
     pub flow: u32,
@@ -255,12 +254,12 @@ impl<P, S: Store> PFabric<P, S> {
 
     /// Queues an arriving packet of `len` bytes, at least 1.
     ///
-    /// Every packet dropped to make room for it goes to `evict`, with its length, the least urgent
-    /// one first.
+    /// Packets dropped to make room for it go to `evict`, with their lengths, the least urgent one
+    /// first.
     ///
     /// # Errors
     ///
-    /// The arriving packet, where it is itself the one to drop. No packet has been evicted then.
+    /// The arriving packet, if it is itself the one to drop. No packet is then evicted.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -298,7 +297,7 @@ impl<P, S: Store> PFabric<P, S> {
         Ok(())
     }
 
-    /// Takes out the packet to send now; `None` where the queue is empty.
+    /// Takes the packet to send now; `None` if the queue is empty.
     #[inline]
     pub fn dequeue(&mut self) -> Option<P> {
         let place = self.ranks.first()?;
@@ -322,7 +321,7 @@ impl<P, S: Store> PFabric<P, S> {
         self.slots.get(usize::from(slot))?.packet.as_ref()
     }
 
-    /// Takes out all packets, the most urgent one first, and hands them to `drop`. Counters stay.
+    /// Removes all packets, the most urgent one first, and hands them to `drop`. Counters stay.
     pub fn clear(&mut self, mut drop: impl FnMut(P)) {
         while let Some(place) = self.ranks.first() {
             let Some((packet, _)) = self.remove(place.first(), place) else {
@@ -332,13 +331,14 @@ impl<P, S: Store> PFabric<P, S> {
         }
     }
 
-    /// Gives an existing queue new limits: `self`, made for these and empty, takes over what is in
-    /// `old`, and leaves that empty.
+    /// Gives an existing queue new limits: `self`, which was made for these and is empty, takes
+    /// over the contents of `old`, which is then empty.
     ///
-    /// Where `self` holds less, the most urgent packets are kept and the others go to `evict`, with
-    /// their lengths, the least urgent one first. Packets keep their order of arrival; counters go
-    /// on. Takes time in proportion to the packets and limits, and reserves and frees no memory:
-    /// the caller makes `self` before it takes its lock and drops `old` after it has released it.
+    /// If `self` holds less, the most urgent packets are kept and the others go to `evict`, with
+    /// their lengths, the least urgent one first. Packets keep their order of arrival; counters
+    /// continue. The time is proportional to the packets and limits. No memory is reserved or
+    /// freed: the caller makes `self` before it takes its lock and drops `old` after it has
+    /// released it.
     pub fn take_over(&mut self, old: &mut Self, mut evict: impl FnMut(P, u32)) {
         while old.len() > self.limits.packets || old.bytes > self.max_bytes {
             if !old.evict_least_urgent(&mut evict) {
@@ -347,8 +347,8 @@ impl<P, S: Store> PFabric<P, S> {
         }
         self.counters = old.counters;
 
-        // Equal ranks keep their order if packets are inserted from the most urgent one on. That
-        // is not the order of arrival within a flow: the flows follow when all packets have moved.
+        // Equal ranks keep their order if packets are inserted from the most urgent one on. That is
+        // not the order of arrival within a flow, so the flows follow when all packets have moved.
         while let Some(place) = old.ranks.first() {
             let from = place.first();
             let Some(slot) = old.slots.get_mut(usize::from(from)) else {
@@ -404,7 +404,7 @@ impl<P, S: Store> PFabric<P, S> {
         self.bytes
     }
 
-    /// Flows that have a packet queued.
+    /// Flows with queued packets.
     #[inline]
     pub fn flows(&self) -> u32 {
         self.flows.len()
@@ -416,23 +416,23 @@ impl<P, S: Store> PFabric<P, S> {
         self.limits
     }
 
-    /// What has happened so far.
+    /// The events so far.
     #[inline]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Puts a packet into a slot that is taken and free.
+    /// Puts a packet into a slot that is taken from the pool and still empty.
     #[inline(always)]
     fn fill(&mut self, slot: u16, with: Slot<P>) {
         self.bytes = self.bytes.wrapping_add(with.len.into());
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
-            // There is no packet in it to drop, which the compiler cannot know.
+            // The slot holds no packet that could be dropped, which the compiler cannot know.
             core::mem::forget(core::mem::replace(slot, with));
         }
     }
 
-    /// Takes out the packet in `slot`, whose rank is at `place`, and its length.
+    /// Removes the packet in `slot`, whose rank is at `place`; returns it and its length.
     #[inline(always)]
     fn remove(&mut self, slot: u16, place: Place) -> Option<(P, u32)> {
         let slots = &mut *self.slots;
@@ -459,8 +459,8 @@ impl<P, S: Store> PFabric<P, S> {
         Some(self.remove(slot, place)?.0)
     }
 
-    /// Evicts what is less urgent than an arriving packet of `rank`, until it fits, and takes a
-    /// slot for it. Evicts nothing where that does not suffice.
+    /// Evicts packets less urgent than an arriving packet of `rank` until it fits, and takes a slot
+    /// for it. Evicts nothing if that would not suffice.
     #[cold]
     fn make_room(&mut self, rank: u32, len: u32, mut evict: impl FnMut(P, u32)) -> Option<u16> {
         let excess = self
@@ -504,7 +504,7 @@ impl<P, S: Store> PFabric<P, S> {
         self.pool.take()
     }
 
-    /// Evicts one packet; false where there is none.
+    /// Evicts one packet; false if there is none.
     fn evict_least_urgent(&mut self, evict: &mut impl FnMut(P, u32)) -> bool {
         let Some(place) = self.ranks.last() else {
             return false;
@@ -521,11 +521,11 @@ impl<P, S: Store> PFabric<P, S> {
         true
     }
 
-    /// Checks that all parts agree. For tests: takes time in proportion to the limit in packets.
+    /// Checks that all parts agree. For tests: takes time proportional to the limit in packets.
     ///
     /// # Errors
     ///
-    /// What does not hold.
+    /// The violated invariant.
     #[doc(hidden)]
     pub fn check_invariants(&self) -> Result<(), &'static str> {
         let (mut by_rank, mut by_flow, mut bytes) = (0_u32, 0_u32, 0_u64);

@@ -7,11 +7,11 @@
 //! # Vocabulary
 //!
 //! - **window**: the most packets that may be in flight, at least 1.
-//! - **threshold**: the window up to which slow start goes (`ssthresh`), at least 2.
-//! - **acknowledged**: said of a packet when an ACK tells for the first time that it arrived,
-//!   cumulatively or selectively.
-//! - **limited**: said of a flow that had more to send than the window let it.
-//! - **timeout**: the retransmission timer fires. Timeouts are *in a row* until a packet is
+//! - **threshold**: the window at which slow start ends (`ssthresh`), at least 2.
+//! - **acknowledged packet**: an ACK reports for the first time that it arrived, cumulatively or
+//!   selectively.
+//! - **limited flow**: it had more to send than the window allowed.
+//! - **timeout**: the retransmission timer fires. Timeouts are *consecutive* until a packet is
 //!   acknowledged.
 //! - **probe**: a minimum-sized packet with one byte of the first unacknowledged packet.
 //!
@@ -35,42 +35,42 @@
 //!                     └───────────────────────────────────────────────┘
 //! ```
 //!
-//! The window grows only while it limits the flow. Nothing else moves it: not a duplicate ACK, not
-//! a mark, not time. When to fire the timer is the caller's: the paper's timeout is fixed, three
-//! times the fabric's round-trip time.
+//! The window grows only while it limits the flow. Nothing else changes it: no duplicate ACK, no
+//! mark, no passage of time. The caller decides when the timer fires: the paper's timeout is fixed,
+//! three times the fabric's round-trip time.
 //!
-//! # What the paper leaves open
+//! # Choices that the paper leaves open
 //!
 //! - "For every packet acknowledgement we do additive increase as in standard TCP": each packet
-//!   counts once, when it is acknowledged first, cumulatively or selectively. An ACK that
-//!   acknowledges no packet, as a duplicate one without news, counts for nothing.
+//!   counts once, when it is first acknowledged, cumulatively or selectively. An ACK that
+//!   acknowledges no packet, such as a duplicate without news, does not count.
 //! - A flow that the window does not limit does not grow, as in Linux (`tcp_is_cwnd_limited`) and
-//!   RFC 7661: it has not tried the window that it would leave behind. The authors' ns-2 has no
-//!   such rule, and needs none: there each flow has all of its data from its first packet on.
+//!   RFC 7661: it has not tested the window that it would exceed. The authors' ns-2 has no such
+//!   rule, and needs none: there each flow has all of its data from its first packet on.
 //! - "ssthresh is set to half the window size before the timeout occurred": before *that* timeout.
-//!   So a second one in a row, whose window is 1, leaves the least threshold, which is 2 as in RFC
-//!   5681 and in ns-2, where the authors ran it. (RFC 5681 would keep the first one's.)
-//! - The most packets in flight are no part of §4.2, but of any simulation: the authors' set a
-//!   queue's length less one, 23.
+//!   So a second consecutive one, whose window is 1, sets the smallest threshold, which is 2 as in
+//!   RFC 5681 and in ns-2, which the authors used. (RFC 5681 would keep the first one's.)
+//! - A limit on packets in flight is not part of §4.2, but of any simulation: the authors set it to
+//!   a queue's length minus one, 23.
 //! - The packet that ends probe mode does not count: slow start begins "from a window of 1".
-//! - A connection that has nothing more to send, and all of it acknowledged, begins as a new flow
-//!   when it has ([`RateControl::on_idle`]): in the paper each flow has its own connection.
+//! - A connection whose data is all sent and acknowledged restarts as a new flow when it has data
+//!   again ([`RateControl::on_idle`]): in the paper each flow has its own connection.
 
 pub use crate::common::window::Resend;
 use crate::common::window::{Ack, WindowLaw};
 
-/// The least threshold, in packets (RFC 5681, equation 4).
+/// The smallest threshold, in packets (RFC 5681, equation 4).
 const LEAST_THRESHOLD: u32 = 2;
 
-/// What a flow's rate control is made with.
+/// The parameters of a flow's rate control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// W, the window at a flow's start in packets: a bandwidth-delay product. At least 1; 0 is
-    /// taken for 1.
+    /// W, the window at a flow's start in packets: a bandwidth-delay product. At least 1; 0 counts
+    /// as 1.
     pub initial_window: u32,
-    /// The largest window in packets. At least 1; 0 is taken for 1.
+    /// The largest window in packets. At least 1; 0 counts as 1.
     pub max_window: u32,
-    /// N, how many timeouts in a row lead into probe mode; 0: none do.
+    /// N, the number of consecutive timeouts that lead into probe mode; 0: never.
     pub probe_threshold: u32,
 }
 
@@ -84,14 +84,14 @@ impl Params {
     };
 }
 
-/// What an ACK does to the window.
+/// The effect of an ACK on the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It grows by a packet each round-trip time.
+    /// The window grows by a packet each round-trip time.
     AdditiveIncrease,
-    /// It doubles each round-trip time.
+    /// The window doubles each round-trip time.
     SlowStart,
-    /// Nothing but probes is sent.
+    /// Only probes are sent.
     Probe,
 }
 
@@ -112,7 +112,7 @@ pub struct RateControl {
 }
 
 impl RateControl {
-    /// A flow's, at its start.
+    /// A flow's rate control at its start.
     pub fn new(params: Params) -> Self {
         let max_window = params.max_window.max(1);
         let initial_window = params.initial_window.clamp(1, max_window);
@@ -137,12 +137,12 @@ impl RateControl {
         self.window
     }
 
-    /// The window up to which slow start goes, in packets.
+    /// The slow start threshold, in packets.
     pub fn threshold(&self) -> u32 {
         self.threshold
     }
 
-    /// What the next ACK does.
+    /// The effect of the next ACK.
     pub fn phase(&self) -> Phase {
         if self.probing {
             Phase::Probe
@@ -158,18 +158,18 @@ impl RateControl {
         self.in_a_row
     }
 
-    /// Timeouts since the start; stays at the largest number.
+    /// Timeouts since the start, saturating.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// Probes since the start; stays at the largest number.
+    /// Probes since the start, saturating.
     pub fn probes(&self) -> u32 {
         self.probes
     }
 
     /// An ACK acknowledges `packets`; 0 is an ACK without news. `limited`: the flow had more to
-    /// send than the window let it.
+    /// send than the window allowed.
     pub fn on_ack(&mut self, packets: u32, limited: bool) {
         if packets == 0 {
             return;
@@ -196,7 +196,7 @@ impl RateControl {
         }
     }
 
-    /// The retransmission timer fires: what to send again.
+    /// The retransmission timer fired: returns what to retransmit.
     pub fn on_timeout(&mut self) -> Resend {
         self.threshold = (self.window / 2).max(LEAST_THRESHOLD);
         self.window = 1;
@@ -213,8 +213,7 @@ impl RateControl {
         }
     }
 
-    /// All that was to be sent is acknowledged: what comes next is a new flow. What was counted
-    /// stays.
+    /// All data is acknowledged: the next data is a new flow. Counters stay.
     pub fn on_idle(&mut self) {
         *self = Self {
             timeouts: self.timeouts,

@@ -3,8 +3,8 @@
 //! `pfabric`: the switch of "pFabric: Minimal Near-Optimal Datacenter Transport" (SIGCOMM 2013),
 //! §4.1.
 //!
-//! The algorithm, with the paper's Figure 2, is in `queue`. A packet's rank is its
-//! `skb->priority` (lower is more urgent), its flow what `kapi`'s `flow` says.
+//! The algorithm, with the paper's Figure 2, is in `queue`. A packet's rank is its `skb->priority`
+//! (lower is more urgent), its flow the one of `kapi`'s `flow`.
 
 use kernel::prelude::*;
 

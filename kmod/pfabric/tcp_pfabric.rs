@@ -3,29 +3,29 @@
 //! `pfabric` for TCP: the rate control of a pFabric host.
 //!
 //! M. Alizadeh et al., "pFabric: Minimal Near-Optimal Datacenter Transport", SIGCOMM 2013, §4.2.
-//! The law is in `rate`; `kapi::timeout_only` makes a timeout the only sign
-//! of loss. Here they meet the socket.
+//! The law is in `rate`; `kapi::timeout_only` makes a timeout the only sign of loss. This file
+//! connects them to the socket.
 //!
-//! # Differences from the paper, and their size
+//! # Differences from the paper, and their effect
 //!
-//! - The timeout is an odd number of jiffies: at 250 jiffies a second at best 12 ms where the
+//! - The timeout is an odd number of jiffies: at 250 jiffies a second at best 12 ms, where the
 //!   paper has 45 µs. On a fabric slowed 1000 times it is 44 ms for 45 ms, and the first one after
 //!   progress comes after 40 to 44 ms. (§5.4.3 finds little difference from 45 to 300 µs.)
-//! - It counts from the last packet that was acknowledged cumulatively, as RFC 6298 has it, not
-//!   from when the packet was sent.
-//! - Packets that are selectively acknowledged leave the window, so a flow with a gap goes on
-//!   sending until its timeout, at most `max_cwnd` at a time (§4.3: a flow "retransmits the packet
-//!   (or sends a different packet from that flow)").
-//! - A probe's byte is the first of the packet it is for: from then on that is two packets, a byte
-//!   and the rest. Headers and all a probe has 67 bytes on Ethernet (IPv4, timestamps), 75 with
-//!   weft's tag, where the paper's smallest has 64.
+//! - It counts from the last packet that was acknowledged cumulatively, as in RFC 6298, not from
+//!   when the packet was sent.
+//! - Selectively acknowledged packets leave the window, so a flow with a gap continues to send
+//!   until its timeout, at most `max_cwnd` at a time (§4.3: a flow "retransmits the packet (or
+//!   sends a different packet from that flow)").
+//! - A probe's byte is the first of its packet, which is then split into two packets, a byte and
+//!   the rest. Including headers, a probe has 67 bytes on Ethernet (IPv4, timestamps), 75 with
+//!   weft's tag; the paper's smallest packet has 64.
 //! - The handshake is Linux's: its packets time out after 1 s, twice that, and so on. So is giving
 //!   up, which Linux does by time (`tcp_retries2`, 924.6 s by default).
-//! - A packet that the host's own queue refuses is not lost but stays with the flow: it is tried
-//!   again at once, if it is a new one, and after a timeout.
-//! - The receiver is Linux's: whether it acknowledges each packet at once is the route's business
-//!   (`quickack 1`); else a last packet's ACK can take 40 ms and cause a timeout.
-//! - A receiver that breaks its promise to keep what it acknowledged selectively (it was out of
+//! - A packet that the host's own queue refuses is not lost but stays with the flow: it is retried
+//!   at once, if it is a new one, and after a timeout.
+//! - The receiver is Linux's: the route determines whether it acknowledges each packet at once
+//!   (`quickack 1`). Otherwise the ACK of a last packet can take 40 ms and cause a timeout.
+//! - A receiver that drops data which it has acknowledged selectively (because it was out of
 //!   memory) is answered half a round-trip time later, at least 10 ms, as if that were the timeout.
 
 use kernel::prelude::*;
@@ -57,7 +57,8 @@ module! {
     license: "GPL",
 }
 
-/// Of each network namespace. A connection keeps what it was established with.
+/// The settings of each network namespace. A connection keeps the values from when it was
+/// established.
 struct Sysctls;
 
 /// Places in [`Sysctls::SETTINGS`].
@@ -87,7 +88,7 @@ impl Settings for Sysctls {
         },
         Setting {
             name: c"rto_us",
-            // "Around 45 µs in our simulations": the least that timers can do.
+            // "Around 45 µs in our simulations": the smallest timeout that timers allow.
             default: 45,
             min: 1,
             max: MAX_TIMEOUT_US,
@@ -159,7 +160,7 @@ impl CongestionControl for PFabric {
         socket.snd_ssthresh()
     }
 
-    /// No loss turns out to be none.
+    /// A loss never turns out to be spurious.
     fn undo_cwnd(&mut self, socket: &mut Socket<'_>) -> u32 {
         socket.snd_cwnd()
     }
