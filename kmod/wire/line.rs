@@ -17,50 +17,50 @@
 //!                        └──── delay ────▶ delivery of packet 1
 //! ```
 //!
-//! **A late timer does not lower throughput.** The law is in terms of when a packet could begin,
-//! not of when somebody came round to begin it: while packets are waiting, one begins where the one
-//! before ended, and a timer that fires 50 µs late finds a start 50 µs ago. Only the wire's idle
-//! time ([`Wire::ready`] later than the last end) moves a start to the present.
+//! **A late timer does not lower throughput.** The law uses the time at which a packet could begin,
+//! not the time at which the timer was served. While packets are waiting, each begins where the
+//! previous one ended, and a timer that fires 50 µs late finds a start 50 µs ago. Only the wire's
+//! idle time ([`Wire::ready`] later than the last end) moves a start to the present.
 //!
-//! **Bytes on the wire.** A packet of `len` bytes in `segments` frames (one, or what a GSO packet
-//! will be cut into) occupies `max(len + segments × overhead, segments × mpu)` bytes. This is the
-//! sum over its frames of `max(frame + overhead, mpu)` where the frames are as equal as they can
-//! be: `len mod segments` frames of one byte more than the others. For then either no frame, or, to
-//! the byte, every frame falls short of the minimum. (A real GSO packet's last frame may be shorter
-//! than the others; its length is not known here. Where such a frame alone falls short, its padding
-//! is left out.)
+//! **Bytes on the wire.** A packet of `len` bytes in `segments` frames (one, or the number into
+//! which a GSO packet will be cut) occupies `max(len + segments × overhead, segments × mpu)` bytes.
+//! This is the sum over its frames of `max(frame + overhead, mpu)` if the frames are as equal as
+//! possible: `len mod segments` frames have one byte more than the others. Then either no frame,
+//! or, to the byte, every frame falls short of the minimum. (A real GSO packet's last frame may be
+//! shorter than the others; its length is not known here. If only such a frame falls short, its
+//! padding is not counted.)
 //!
-//! **Whole nanoseconds.** A packet's end is rounded down to a nanosecond, and the remainder, exact,
-//! is carried to the next packet while packets go back to back: n of them take what their total
-//! takes, rounded down once, so that the rate is exact in the long run at any rate. An idle gap
-//! drops the remainder, less than a nanosecond, as does a change of parameters.
+//! **Whole nanoseconds.** A packet's end is rounded down to a nanosecond, and the exact remainder
+//! is carried to the next packet while packets go back to back. The time of n packets is thus the
+//! time of their total length, rounded down once, so that the rate is exact in the long run at any
+//! rate. An idle gap drops the remainder, less than a nanosecond, as does a change of parameters.
 //!
 //! # Ranges
 //!
-//! Times are `u64` in ns (584 years) and stop at the end of that range. A single packet counts for
-//! at most 18.4 × 10^9 bytes. Both are far outside of what a qdisc is given and are there so that
-//! nothing overflows.
+//! Times are `u64` in ns (584 years) and saturate at the end of that range. A single packet counts
+//! for at most 18.4 × 10^9 bytes. Both limits are far beyond a qdisc's values; they prevent
+//! overflows.
 
 use crate::common::on_wire;
 use core::num::NonZeroU64;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a wire is like.
+/// The properties of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// Bytes per second.
     pub rate: NonZeroU64,
     /// Propagation delay in ns, from the end of a serialization to the delivery.
     pub delay: u64,
-    /// Bytes a frame occupies on the wire in addition to its own: 24 for Ethernet's preamble, frame
-    /// check sequence and gap.
+    /// Bytes that a frame occupies on the wire in addition to its own: 24 for Ethernet's preamble,
+    /// frame check sequence and gap.
     pub overhead: u32,
-    /// Least number of bytes that a frame occupies, its overhead included: 84 for Ethernet.
+    /// The fewest bytes that a frame occupies, overhead included: 84 for Ethernet.
     pub mpu: u32,
 }
 
-/// When a packet is on the wire, in ns.
+/// The times of a packet on the wire, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
     /// Its first bit leaves.
@@ -78,7 +78,7 @@ pub struct Wire {
     /// End of the last serialization.
     busy_until: u64,
     next_start: u64,
-    /// What the last end was rounded down by, in units of ns/rate; below the rate.
+    /// The rounding of the last end, in units of ns/rate; below the rate.
     remainder: u64,
     last_delivery: u64,
     busy_ns: u64,
@@ -97,20 +97,20 @@ impl Wire {
         }
     }
 
-    /// Changes what the wire is like for the packets that begin from now on.
+    /// Changes the wire's properties for packets that begin from now on.
     pub fn set_params(&mut self, params: Params) {
         self.params = params;
         // It is in units of the old rate.
         self.remainder = 0;
     }
 
-    /// What the wire is like.
+    /// The wire's properties.
     pub fn params(&self) -> Params {
         self.params
     }
 
     /// Makes the wire idle, as if nothing had ever been sent, except that
-    /// [`busy_ns`](Self::busy_ns) does not go back.
+    /// [`busy_ns`](Self::busy_ns) does not decrease.
     pub fn reset(&mut self) {
         *self = Self {
             busy_ns: self.busy_ns,
@@ -120,9 +120,9 @@ impl Wire {
 
     /// The queue behind the wire has had a packet to send since `now`, in ns, and had none before.
     ///
-    /// To be called when the queue goes from empty to not empty, or when one that held back its
-    /// packets yields one; not while packets wait for the wire, for they are due when it is free.
-    /// Of two calls without a packet in between the later one counts.
+    /// Call it when the queue goes from empty to not empty, or when a queue that held back its
+    /// packets yields one. Do not call it while packets wait for the wire, because they are due
+    /// when it is free. Of two calls without a packet in between, the later one counts.
     #[inline]
     pub fn ready(&mut self, now: u64) {
         if now > self.busy_until {
@@ -142,8 +142,8 @@ impl Wire {
         }
     }
 
-    /// The earliest time, in ns, at which the next packet can begin: the end of the one before, or
-    /// the time since which it is [`ready`](Self::ready), or allowed to
+    /// The earliest time, in ns, at which the next packet can begin: the end of the previous one,
+    /// or the time since which it is [`ready`](Self::ready), or allowed
     /// ([`not_before`](Self::not_before)), whichever is later.
     #[inline]
     pub fn next_start(&self) -> u64 {
@@ -153,8 +153,8 @@ impl Wire {
     /// Serializes a packet of `len` bytes in `segments` frames (0 counts as 1) from
     /// [`next_start`](Self::next_start) on.
     ///
-    /// Packets arrive in the order in which they begin: where the delay has become shorter, a
-    /// packet is delivered no earlier than the one before.
+    /// Packets arrive in the order in which they begin: if the delay has become shorter, a packet
+    /// is delivered no earlier than the previous one.
     #[inline]
     pub fn begin(&mut self, len: u32, segments: u32) -> Transmission {
         let Params {

@@ -1,85 +1,84 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! A wire between a queue and its receiver: what begins, ends and arrives when.
+//! A wire between a queue and its receiver: when packets begin, end and arrive.
 //!
 //! ```text
 //!   arrivals ─▶ queue ─▶ [ serialization ] ─▶ ( in flight … delay … ) ─▶ deliveries
 //!             (a child)    one at a time         first in, first out
 //! ```
 //!
-//! [`Wire`] is the law of one packet; this is its use: taking packets from the queue when the wire
-//! is free, and telling when to look again. Nothing here reads a clock: time comes in with every
-//! call, and whoever calls sets a timer for [`Link::next_event`].
+//! [`Wire`] is the law of one packet. This file applies it: it takes packets from the queue when
+//! the wire is free, and computes when to look again. Nothing here reads a clock: every call passes
+//! the time, and the caller sets a timer for [`Link::next_event`].
 //!
-//! # Late timers change nothing
+//! # Late timers do not change the result
 //!
-//! A timer fires late, the more so on a busy machine. Two rules keep the wire exact:
+//! Timers fire late, especially on a busy machine. Two rules keep the wire exact:
 //!
-//! 1. A packet that waited begins when the one before it ended, not when somebody looked
+//! 1. A waiting packet begins when the previous one ended, not when the timer was served
 //!    ([`Wire::next_start`]). So the wire's throughput is its rate, however late the timers are.
-//! 2. [`Link::advance`] runs before every arrival joins the queue, and begins all that should have
-//!    begun by then, however much that is. So a packet is chosen among those that had arrived by
-//!    the time it should begin, never a later one, and none begins before it arrived.
+//! 2. [`Link::advance`] runs before every arrival joins the queue, and begins every packet that
+//!    should have begun by then, however many they are. So a packet is chosen among those that had
+//!    arrived by the time it should begin, never a later one, and none begins before it arrived.
 //!
-//! What lateness remains is in the deliveries, and counted ([`Lateness`]). Only a queue that reads
-//! a clock when asked may give another packet to one who asks late, or one that it would have
-//! withheld.
+//! The remaining lateness is in the deliveries, and counted ([`Lateness`]). Only a queue that reads
+//! a clock may return a different packet if asked late, or one that it would have withheld.
 //!
-//! # Lateness that is allowed does not add up
+//! # Allowed lateness does not add up
 //!
-//! Timers of several wires that may be late by a `slack` can fire together, which spares
-//! interrupts. A packet then carries the time at which it was due, and for the next wire it arrived
-//! at that time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at
-//! most the slack, however many wires it crosses. What else is not as it would be with timers on
-//! time: the order of packets that arrive at a queue within one slack, and what the queue drops at
-//! that time.
+//! Timers of several wires that may be late by a `slack` can fire together, which saves interrupts.
+//! A packet then carries the time at which it was due, and the next wire uses that as its arrival
+//! time ([`arrival`]). So a packet that crosses a fabric is late once, at its end, by at most the
+//! slack, however many wires it crosses. Two other results can differ from those with punctual
+//! timers: the order of packets that arrive at a queue within one slack, and the packets that the
+//! queue drops at that time.
 //!
 //! # When the end of a serialization is an event
 //!
-//! The end must be seen in time only if somebody depends on it: the sending socket, whose
-//! accounting ends with it, or a packet that waits in a queue that reads a clock when asked. Else
-//! it is made up for later without anybody noticing, and needs no timer: what waits in a FIFO
-//! behind a busy wire begins when the next arrival or the next delivery is seen to, with the times
-//! of rule 1.
+//! The end must be seen in time only if something depends on it: the sending socket, whose
+//! accounting ends with it, or a packet that waits in a queue that reads a clock. Otherwise it can
+//! be processed later with the same result, and needs no timer: a packet in a FIFO behind a busy
+//! wire begins when the next arrival or the next delivery is processed, with the times of rule 1.
 //!
-//! # What is in flight has a limit
+//! # A limit on packets in flight
 //!
-//! Packets in flight are in nobody's account, and a device that takes none, being stopped, would
-//! let them pile up. So they have a limit, in bytes: a wire holds `rate × delay`, whatever its
-//! packets are like. Where it is reached, nothing is lost: the wire stays idle, and what waits
-//! stays in the queue, whose business it is what to do when it is full. The next packet begins when
-//! those delivered have made room, at the time at which the last of them was due: it is sent as if
-//! the sender had stopped its transmitter (and `limit / delay` is then the rate).
+//! Packets in flight are charged to no account, and if the device is stopped, they would pile up.
+//! So they have a limit, in bytes, because a wire holds `rate × delay` bytes whatever its packets
+//! are like. At the limit nothing is lost: the wire stays idle, and waiting packets stay in the
+//! queue, which decides what to do when it is full. The next packet begins when deliveries have
+//! made room, at the time at which the last of them was due: it is sent as if the sender had
+//! stopped its transmitter (and `limit / delay` is then the rate).
 //!
-//! Timers that are late do show here, as what is due and not yet delivered counts: an arrival may
-//! find no room for one that should have begun before. Both then begin no earlier than this
-//! arrival. A limit that has room for what comes in while a timer is late never shows.
+//! Late timers do have an effect here, because a packet that is due and not yet delivered counts:
+//! an arrival may find no room for one that should have begun before. Both then begin no earlier
+//! than this arrival. A limit with room for the packets that enter while a timer is late has no
+//! such effect.
 //!
 //! # How long a call may take
 //!
-//! Rule 2 allows no call to leave off in the middle: an arrival that joined the queue then could be
-//! served in place of one that should have begun before it came, and at that time. But a call
-//! cannot begin more packets than the queue holds, for none joins it meanwhile, and each packet
-//! begins once: a call's time is bounded by the queue's limit, and a packet's share of all calls by
-//! a constant. That a call seldom begins more than [`BATCH`] packets is for a timer to see to. It
-//! matters where the delay is long against a packet's time, until the first delivery; from then on
-//! there is one for each packet.
+//! Rule 2 allows no call to stop half-way: an arrival that then joined the queue could be served in
+//! place of a packet that should have begun before it arrived, and at that time. But a call cannot
+//! begin more packets than the queue holds, because none joins it meanwhile, and each packet begins
+//! once. So a call's time is bounded by the queue's limit, and a packet's share of all calls by a
+//! constant. A timer keeps calls from beginning more than [`BATCH`] packets, with few exceptions.
+//! It matters where the delay is long compared with a packet's time, until the first delivery; from
+//! then on there is one delivery for each packet.
 
 use super::line::{Params, Wire};
 use crate::common::histogram::Lateness;
 
-/// What a link connects: the queue behind the wire and the packets in flight.
+/// The ends of a link: the queue behind the wire and the packets in flight.
 pub trait Ends {
     /// Packets that the queue holds.
     fn waiting(&self) -> u32;
 
     /// Takes the next packet from the queue and puts it in flight until the time, in ns, that
     /// `begin` returns for its length in bytes and its number of frames. Returns whether there was
-    /// one: a queue may hold packets and yet give none (a shaper).
+    /// one: a queue may hold packets and yet return none (a shaper).
     fn launch(&mut self, begin: impl FnOnce(u32, u32) -> u64) -> bool;
 
-    /// Whether the queue gives the same packet whenever it is asked: it reads no clock, and shapes
-    /// nothing. Then it need not be asked in time.
+    /// Whether the queue's next packet does not depend on the time of the call: it reads no clock,
+    /// and shapes nothing. Then it need not be asked in time.
     fn timeless(&self) -> bool;
 
     /// Whether a socket still accounts for the packet launched last.
@@ -95,8 +94,8 @@ pub trait Ends {
     fn in_flight(&self) -> u32;
 }
 
-/// When a packet arrived that comes in at `now`, and was `due` at a time: then, if that was at most
-/// `slack` ns ago. All times in ns.
+/// The arrival time of a packet that arrives at `now` and was `due` at a time: the time when it was
+/// due, if that was at most `slack` ns ago. All times in ns.
 #[inline]
 pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
     match due {
@@ -105,12 +104,12 @@ pub fn arrival(now: u64, due: Option<u64>, slack: u32) -> u64 {
     }
 }
 
-/// Packets after which a queue that need not be asked in time is asked all the same: so many begin
-/// in one call of [`Link::advance`], if they are of one length. More only if a timer was late, or
-/// if long packets are followed by short ones.
+/// Packets after which a queue that need not be asked in time is asked nevertheless: one call of
+/// [`Link::advance`] begins this many, if they have equal lengths. More begin only if a timer was
+/// late, or if long packets are followed by short ones.
 pub const BATCH: u32 = 64;
 
-/// One wire in use. All times are in ns of one clock. It goes back only for an [`arrival`].
+/// One wire in use. All times are in ns of one clock, which goes back only for an [`arrival`].
 #[derive(Clone, Debug)]
 pub struct Link {
     wire: Wire,
@@ -118,19 +117,18 @@ pub struct Link {
     began: u64,
     /// It is being serialized.
     sending: bool,
-    /// The queue held packets and gave none.
+    /// The queue held packets and returned none.
     stalled: bool,
     /// Bytes in flight from which on no packet begins.
     limit: u32,
-    /// A packet could begin, but for the limit.
+    /// Only the limit keeps a packet from beginning.
     full: bool,
     held: u64,
     lateness: Lateness,
 }
 
 impl Link {
-    /// An idle link. A packet begins while less than `limit` bytes are in flight (and 0 counts as
-    /// 1).
+    /// An idle link. A packet begins while fewer than `limit` bytes are in flight (0 counts as 1).
     pub fn new(params: Params, limit: u32) -> Self {
         Self {
             wire: Wire::new(params),
@@ -161,7 +159,7 @@ impl Link {
         self.wire.params()
     }
 
-    /// Back to idle, after both ends were emptied. What was counted stays.
+    /// Resets to idle, after both ends were emptied. Counters stay.
     pub fn reset(&mut self) {
         self.wire.reset();
         self.sending = false;
@@ -184,12 +182,13 @@ impl Link {
         &self.lateness
     }
 
-    /// Does all that was to happen up to `now`, but deliveries: ends and begins serializations.
+    /// Processes all events up to `now`, except deliveries: ends and begins serializations.
     ///
-    /// From then on the wire is busy until after `now`, or full, or the queue has nothing to give.
+    /// Afterwards the wire is busy until after `now`, or full, or the queue has no packet to
+    /// return.
     ///
-    /// To be called before an arrival joins the queue, before [`Link::deliver`], and before what
-    /// either end holds is shown or changed.
+    /// Call it before an arrival joins the queue, before [`Link::deliver`], and before the contents
+    /// of either end are shown or changed.
     #[inline]
     pub fn advance(&mut self, now: u64, ends: &mut impl Ends) {
         if self.sending && self.wire.busy_until() > now {
@@ -198,8 +197,8 @@ impl Link {
         if ends.waiting() != 0 {
             return self.catch_up(now, ends);
         }
-        // The end of a serialization that no other follows is as frequent as packets on an idle
-        // wire.
+        // On an idle wire, each packet causes the end of a serialization that no other follows, so
+        // this case is fast.
         if self.sending {
             ends.sent();
             self.sending = false;
@@ -230,7 +229,7 @@ impl Link {
             }
             self.full = false;
             if self.stalled {
-                // What the queue withheld so far could not have begun before now.
+                // A packet that the queue withheld so far could not have begun before now.
                 self.wire.ready(now);
             }
             let wire = &mut self.wire;
@@ -251,13 +250,13 @@ impl Link {
             self.stalled = false;
             self.wire.ready(now);
         } else if self.full {
-            // It may be given in place of those that waited for room.
+            // It may be returned in place of packets that waited for room.
             self.wire.not_before(now);
         }
     }
 
-    /// Whether the first packet in flight is to be delivered by `now`; if so its lateness is
-    /// counted and the caller delivers it.
+    /// Whether the first packet in flight is due by `now`. If so, its lateness is counted and the
+    /// caller delivers it.
     pub fn deliver(&mut self, now: u64, ends: &impl Ends) -> bool {
         match ends.first_delivery() {
             Some(due) if due <= now => {
@@ -273,15 +272,15 @@ impl Link {
     }
 
     /// When to call [`Link::advance`] and [`Link::deliver`] again, in ns; `now` or earlier means at
-    /// once. `None` means not before the next arrival, or not before the queue says that it gives
+    /// once. `None` means not before the next arrival, or not before the queue reports that it has
     /// packets again.
     pub fn next_event(&self, ends: &impl Ends) -> Option<u64> {
         let delivery = ends.first_delivery();
         let end = if self.sending {
             let end = self.wire.busy_until();
             let waiting = ends.waiting();
-            // A timeless queue is asked in time for the next delivery at that before it: there is
-            // one, for what is being sent is in flight.
+            // For a timeless queue, asking at the next delivery is early enough, and there is one,
+            // because the packet being sent is in flight.
             let asked = ends.timeless() && delivery.is_some();
             if ends.owned() || (waiting != 0 && !asked) {
                 Some(end)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! One wire: serialization at a rate, then a propagation delay, with any queue behind it.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | [`line`] | when a packet begins, ends and arrives |
-//! | [`link`] | a wire between a queue and its receiver: what happens when |
-//! | [`options`] | what `tc` says to the qdisc |
-//! | [`stats`] | what the qdisc tells of itself |
+//! | [`link`] | a wire between a queue and its receiver: the order of events |
+//! | [`options`] | the qdisc's options |
+//! | [`stats`] | the qdisc's statistics |
 
 pub mod line;
 pub mod link;

@@ -13,12 +13,12 @@ pub const KIND: &str = "wire";
 pub const MAX_DELAY: u64 = 10_000_000_000;
 /// The largest slack in nanoseconds: 1 s.
 pub const MAX_SLACK: u32 = 1_000_000_000;
-/// The largest limit in bytes: 4 GB. The longest packet more, and it would not fit into 32 bits, in
-/// which the kernel counts backlogs.
+/// The largest limit in bytes: 4 GB. With the longest packet added, a larger one would not fit into
+/// 32 bits, in which the kernel counts backlogs.
 pub const MAX_LIMIT: u32 = 4_000_000_000;
 
 crate::options! {
-    /// Rate in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It has to be said.
+    /// Rate in bytes per second, [`MIN_RATE`] to [`MAX_RATE`]. It is required.
     RATE = 1, rate: u64
         as "rate" [Unit::Rate, "RATE", "a rate, for example 10gbit"] is needed,
         in (MIN_RATE, MAX_RATE), or c"Rate must be between 1 kbit/s and 400 Gbit/s",
@@ -44,7 +44,7 @@ crate::options! {
         as "slack" [Unit::Time, "TIME", "a time, for example 60us"] silent 0,
         in (0, MAX_SLACK), or c"Slack must be at most 1 s",
         default |said| 0;
-    /// Bytes that may be in flight, at most [`MAX_LIMIT`]; 0: [as many as rate and delay
+    /// The most bytes in flight, at most [`MAX_LIMIT`]; 0: [as many as rate and delay
     /// need](Config::bytes_in_flight).
     LIMIT = 6, limit: u32
         as "limit" [Unit::Size, "BYTES", "a number of bytes"] silent 0,
@@ -54,18 +54,18 @@ crate::options! {
 
 const NS_PER_US: u64 = 1_000;
 const US_PER_S: u64 = 1_000_000;
-/// How late, in nanoseconds, a timer may be beyond the slack before it shows at the limit.
+/// Lateness of a timer beyond the slack, in nanoseconds, that the default limit allows for.
 const LATENESS: u64 = 10_000_000;
 /// The longest packet with segmentation offload, in bytes, rounded up.
 const LONGEST: u64 = 1 << 19;
 
 impl Config {
-    /// The configuration of a new qdisc. The rate has to be said; the rest is 0 if it is not.
+    /// The configuration of a new qdisc. The rate is required; the other options default to 0.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if there is no rate, if there is no limit and more would be in flight than the
-    /// largest one allows, and what [`Options::check`] refuses.
+    /// A [`Refusal`] if there is no rate, or if there is no limit and more bytes would be in flight
+    /// than the largest limit allows; and any refusal by [`Options::check`].
     pub fn new(options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         if options.rate.is_none() {
@@ -75,18 +75,18 @@ impl Config {
         Self::filled(options).limited()
     }
 
-    /// The configuration after a `change`: what the request does not say stays.
+    /// The configuration after a `change`: options that are not in the request stay.
     ///
     /// # Errors
     ///
-    /// What [`Options::check`] refuses, and, without a limit, more in flight than the largest one
-    /// allows.
+    /// Any refusal by [`Options::check`]; and a refusal if, without a limit, more bytes would be in
+    /// flight than the largest limit allows.
     pub fn updated(self, options: &Options) -> Result<Self, Refusal> {
         options.check()?;
         self.changed(options).limited()
     }
 
-    /// Refuses what would need a larger limit than there is.
+    /// Refuses a configuration that would need a limit above the largest.
     fn limited(self) -> Result<Self, Refusal> {
         match self.limit {
             0 if self.needed() > MAX_LIMIT.into() => Err(Refusal::invalid(
@@ -96,8 +96,8 @@ impl Config {
         }
     }
 
-    /// How many bytes may be in flight: the limit, or without one as many as there can be while no
-    /// timer is later than by the slack and 10 ms.
+    /// How many bytes may be in flight: the limit or, without one, the most that can be in flight
+    /// while no timer is later than the slack plus 10 ms.
     pub fn bytes_in_flight(&self) -> u32 {
         match self.limit {
             0 => self.needed().try_into().unwrap_or(MAX_LIMIT),
@@ -105,8 +105,8 @@ impl Config {
         }
     }
 
-    /// What is sent within the delay, what timers that are late add to it, and the packets that are
-    /// in flight in part only: that being sent, and that being delivered.
+    /// The bytes sent within the delay, the bytes that late timers add, and the packets that are
+    /// partly in flight: the one being sent and the one being delivered.
     fn needed(&self) -> u64 {
         let time = self.delay.saturating_add(self.slack.into());
         let time = time.saturating_add(LATENESS).div_ceil(NS_PER_US);

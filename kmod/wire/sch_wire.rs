@@ -2,9 +2,9 @@
 
 //! `wire`: one wire's serialization and propagation, with any qdisc as the queue behind it.
 //!
-//! The law is in `line` (when a packet begins, ends and arrives) and `link` (what to
-//! do when). Here a packet waits in the child, is launched onto the in-flight list, and leaves by
-//! dequeue when its time has come. All of them count in the qdisc's backlog.
+//! The law is in `line` (when a packet begins, ends and arrives) and `link` (which action to take
+//! when). In this file a packet waits in the child, is launched onto the in-flight list, and leaves
+//! by dequeue when its time has come. All of these packets count in the qdisc's backlog.
 
 use core::num::NonZeroU64;
 
@@ -102,7 +102,7 @@ impl Ends for Line<'_, '_> {
 
 fn params(config: &Config) -> Params {
     Params {
-        // Never 0, as a wire's options are checked.
+        // Never 0, because a wire's options are checked.
         rate: NonZeroU64::new(config.rate).unwrap_or(NonZeroU64::MIN),
         delay: config.delay,
         overhead: config.overhead,
@@ -173,7 +173,7 @@ impl Qdisc for Wire {
         .to_bytes()
     }
 
-    /// What began and nobody needed to see: the child holds it no more.
+    /// Processes packets that began without a timer: the child no longer holds them.
     fn catch_up(&mut self, sch: &mut Sch<'_, Self>) {
         let mut line = Line {
             sch,
