@@ -11,7 +11,7 @@ fn deadlines(ports: u16) -> Deadlines<Heap> {
     deadlines
 }
 
-/// Takes out the earliest until there is none.
+/// Removes the earliest until there are none.
 fn drained(mut deadlines: Deadlines<Heap>) -> Vec<(u64, u16)> {
     std::iter::from_fn(|| {
         let first = deadlines.first()?;

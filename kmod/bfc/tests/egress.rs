@@ -16,16 +16,16 @@ use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::switch::Link;
 use weft_mechanisms::common::share::ALPHA_1;
 
-/// Device 1 is where packets come from, port 1 (device 2) where they go.
+/// Packets arrive on device 1 and leave by port 1 (device 2).
 const EGRESS: usize = 1;
 
-/// Packets of one queue until the next one congests it.
+/// Packets of one queue before the next one congests it.
 const FULL: u64 = BDP / MTU as u64;
 
 #[test]
 fn bfc_pauses_a_flow_if_the_occupancy_of_its_queue_exceeds_the_pause_threshold() {
     let mut rig = Rig::new(2);
-    // The 26th packet finds 25,000 bytes, which is Th; the 27th more than that.
+    // The 26th packet finds 25,000 bytes, which is Th; the 27th finds more.
     for _ in 0..=FULL {
         rig.enqueue(EGRESS, &from(1, 5, 1)).unwrap();
         assert_eq!(rig.told(), []);
@@ -224,7 +224,7 @@ fn the_packets_of_a_paused_queue_wait_for_the_resume_or_until_the_pause_lapses()
 fn an_idle_port_knows_what_is_paused_and_for_how_long() {
     for resumed in [true, false] {
         let mut rig = Rig::new(1);
-        // Four queues that have sent all that they had.
+        // Four queues that have sent all their packets.
         for flow in 0..4 {
             rig.enqueue(0, &local(flow)).unwrap();
         }
@@ -246,7 +246,7 @@ fn an_idle_port_knows_what_is_paused_and_for_how_long() {
             }
             false => 400_000 + 1_000_000,
         };
-        // Nothing happens for long, and then packets come again.
+        // Nothing happens for long, and then packets arrive again.
         for _ in 0..3 {
             rig.now += 1_000_000_000;
             assert_eq!(rig.census(0).paused, 0);
@@ -300,7 +300,7 @@ fn the_times_of_a_member_begin_when_it_joins() {
     rig.now += 70;
     assert_eq!((rig.paused_ns(0), rig.paused_ns(second)), (570, 70));
     assert_eq!(rig.queue(second, 40 - 31).unwrap().paused_ns, 70);
-    // Another one in its place.
+    // Another member in its place.
     let place = *rig.ports[second].place();
     rig.switch.leave(&place);
     rig.now += 1_000;
@@ -375,7 +375,7 @@ fn the_packet_scheduler_uses_deficit_round_robin_among_the_queues_that_are_not_p
     assert_eq!(bytes[3], 0);
     assert!(bytes[1].abs_diff(bytes[2]) <= 2 * MTU, "{bytes:?}");
     assert!(bytes[1] > 50_000);
-    // Back, and not for what it has missed.
+    // It returns, and does not catch up on its missed turns.
     rig.hear(1, Tell::Resume(3));
     let mut bytes = [0; 4];
     for _ in 0..120 {
@@ -484,7 +484,7 @@ fn a_lower_class_is_served_only_when_no_higher_one_may_send() {
     expected.sort_unstable();
     let expected: Vec<u32> = expected.iter().map(|(_, id)| *id).collect();
     assert_eq!(rig.drain(0), expected);
-    // Work conserving: a class that is paused is passed over.
+    // Work conserving: a paused class is skipped.
     let high = rig.enqueue(0, &local(100)).unwrap();
     let low = rig
         .enqueue(
@@ -526,7 +526,7 @@ fn a_packet_is_dropped_if_the_port_or_the_switch_is_full_and_by_cause() {
 /// A neighbour that pauses everything must not fill the switch.
 #[test]
 fn a_port_that_is_stuck_leaves_room_for_the_others() {
-    // α, what stuck ports may have of 90,000 bytes, one alone and two.
+    // α, and the bytes of 90,000 that stuck ports may hold: one alone, and two.
     for (alpha, one, two) in [
         (ALPHA_1 / 2, 30_000, 50_000),
         (ALPHA_1, 45_000, 68_000),
@@ -555,7 +555,7 @@ fn a_port_that_is_stuck_leaves_room_for_the_others() {
             filled.push(rig.switch.bytes().0);
         }
         assert_eq!(filled, [one, two], "{alpha}");
-        // The third one sends as ever, a packet at a time.
+        // The third one sends as before, a packet at a time.
         let mut sent = 0;
         for _ in 0..50 {
             sent += u32::from(rig.enqueue(2, &local(2)).is_ok());
@@ -676,7 +676,7 @@ fn what_is_inside_stays_when_limits_shrink() {
 
 #[test]
 fn a_flow_that_runs_out_of_packets_upstream_is_paused_again_in_the_same_queue() {
-    // §3.3.2, "sticky queue assignment": downstream still has the flow's packets.
+    // §3.3.2, "sticky queue assignment": the downstream switch still has the flow's packets.
     let mut rig = Rig::new(1);
     let queue = rig.queue_of(0, &local(1));
     rig.drain(0);
@@ -814,7 +814,7 @@ fn pauses_in_its_turn_are_no_credit_to_a_queue() {
         assert_eq!(rig.dequeue(0).unwrap().upstream_queue, 2);
         rig.hear(1, Tell::Resume(1));
     }
-    // No pauses from here on: what queue 1 sends in a row while queue 2 has packets.
+    // No pauses from here on: the packets that queue 1 sends in a row while queue 2 has packets.
     let (mut row, mut longest) = (0, 0);
     for _ in 0..10_000 {
         let packet = rig.dequeue(0).unwrap();

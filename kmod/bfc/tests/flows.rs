@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which queue a flow's packets go to.
+//! The queue of a flow's packets.
 
 use super::rig::{from, local, set, Rig, HRTT, SHAPE, TUNING};
 use std::collections::BTreeSet;
@@ -270,7 +270,7 @@ fn all_the_incast_flows_at_an_egress_port_are_assigned_to_the_same_queue() {
         ..local(flow)
     };
     assert!((0..100).all(|flow| rig.queue_of(0, &incast(flow)) == 31));
-    // "This frees up queues for non-incast traffic", and none of that goes there.
+    // "This frees up queues for non-incast traffic", and no incast packet goes there.
     let queues: BTreeSet<u16> = (100..130)
         .map(|flow| rig.queue_of(0, &local(flow)))
         .collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Pause frames: byte by byte as documented, and nothing else is one.
+//! Pause frames: byte by byte as documented, and nothing else decodes as one.
 
 use proptest::prelude::*;
 use weft_mechanisms::bfc::frame::{
@@ -127,7 +127,7 @@ fn fields_that_have_no_such_value_are_refused() {
     refused(6, &[0, 1], &bitmap(&[]));
     // Queue 0 is the control queue.
     refused(27, &[1], &bitmap(&[(0, 2)]));
-    // A pause with words behind it, and more words than there are queues.
+    // A pause followed by words, and more words than there are queues.
     let mut bytes = encoded(&bitmap(&[(0, 2)]));
     bytes[4] = 1;
     bytes[7] = 5;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Pause counters, and what the upstream neighbour is told.
+//! Pause counters, and the messages to the upstream neighbour.
 
 use super::rig::set;
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ fn a_change_does_not_put_off_the_next_bitmap() {
     assert_eq!(port.tell(REFRESH / 2), Some(Tell::Pause(8)));
     assert_eq!(port.next_refresh(), Some(REFRESH));
     port.count(9);
-    // A bitmap that was to be sent anyway says it as well.
+    // A bitmap that was due anyway contains the change as well.
     assert_eq!(port.tell(REFRESH), Some(Tell::State(set(&[7, 8, 9]))));
     assert_eq!(port.next_refresh(), Some(2 * REFRESH));
 }
@@ -175,7 +175,7 @@ fn one_frame_that_was_not_sent_is_made_up_for_a_refresh_later() {
         port.unsent(failed);
         assert_eq!(port.next_refresh(), Some(failed + REFRESH));
     }
-    // Also where no time is set between two.
+    // Also if no time is set between two.
     port.set_refresh(u64::MAX);
     port.unsent(1);
     assert_eq!(port.next_refresh(), None, "never");
@@ -183,7 +183,7 @@ fn one_frame_that_was_not_sent_is_made_up_for_a_refresh_later() {
 
 proptest! {
     /// "The upstream queue is paused if and only if its Pause Counter at the downstream switch is
-    /// non-zero", in the end: whatever frames are lost, one bitmap heals it.
+    /// non-zero", eventually: whatever frames are lost, one bitmap repairs it.
     #[test]
     fn the_neighbour_knows_what_is_paused_however_many_frames_are_lost(
         operations in prop::collection::vec((0..4_u8, 1..6_u16, 0..2 * REFRESH, any::<bool>()), 0..200),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! `bfc` and the naive model do the same, operation by operation.
+//! `bfc` and the naive model behave identically, operation by operation.
 
 use super::naive::Scenario;
 use crate::tests::corpus::replay;
@@ -14,7 +14,7 @@ proptest! {
     }
 }
 
-/// The fuzzer's corpus, and what it once found.
+/// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
 fn the_fuzz_corpus_runs_through() {

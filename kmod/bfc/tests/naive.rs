@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A naive switch, the paper's text word by word: every answer is found by looking at all packets,
-//! and at all that was ever said.
+//! A naive switch, the paper's text word by word: it computes every answer from all packets and all
+//! earlier messages.
 //!
-//! Both switches go through a [`Scenario`] side by side, operation by operation; after each, what
-//! can be seen of them is compared. A scenario is made of any bytes, by a property test or a
+//! Both switches go through a [`Scenario`] side by side, operation by operation; after each, their
+//! visible state is compared. A scenario is made from arbitrary bytes, by a property test or a
 //! fuzzer.
 
 use super::rig::{from, share, Rig, HRTT, LINK, REFRESH, TUNING};
@@ -17,12 +17,12 @@ use weft_mechanisms::bfc::queue_set::QueueSet;
 use weft_mechanisms::bfc::switch::Link;
 use weft_mechanisms::common::share::ALPHA_1;
 
-/// Upstream queues in a scenario, 0 among them.
+/// Upstream queues in a scenario, including 0.
 const UPSTREAM: u16 = 5;
-/// Ports; device numbers are one more. Beyond the last there is a device that has no port.
+/// Ports; device numbers are one higher. The device after the last has no port.
 const PORTS: usize = 3;
 
-/// Everything that can happen to a switch.
+/// All operations on a switch.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Enqueue {
@@ -35,7 +35,7 @@ pub(crate) enum Operation {
     Dequeue {
         port: usize,
     },
-    /// What a downstream neighbour says.
+    /// A message from a downstream neighbour.
     Hear {
         port: usize,
         tell: Tell,
@@ -54,7 +54,7 @@ pub(crate) enum Operation {
     },
 }
 
-/// A switch's life.
+/// A sequence of operations on a switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) shape: Shape,
@@ -63,7 +63,7 @@ pub(crate) struct Scenario {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Bytes out of which a scenario is made; zeroes after the end.
+/// The bytes of a scenario; zeroes after the end.
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
 
 impl Bytes<'_> {
@@ -193,11 +193,11 @@ impl Scenario {
         }
     }
 
-    /// Runs it on both.
+    /// Runs it on both switches.
     ///
     /// # Panics
     ///
-    /// Where they differ.
+    /// If they differ.
     pub(crate) fn run(&self) {
         let mut rig = Rig::with(&vec![(self.shape, self.tuning); PORTS]);
         let link = Link {
@@ -291,7 +291,7 @@ struct Queue {
     packets: VecDeque<Inside>,
     paused: bool,
     deficit: u32,
-    /// While it waits for its turn: what each of the others has sent.
+    /// While it waits for its turn: the bytes that each of the others has sent.
     meanwhile: BTreeMap<usize, u32>,
 }
 
@@ -306,7 +306,7 @@ impl Queue {
     }
 }
 
-/// Queues in the order of their turns; whether the first one's has begun.
+/// Queues in the order of their turns, and whether the first one's turn has begun.
 #[derive(Clone, Debug, Default)]
 struct Round {
     order: VecDeque<usize>,
@@ -318,31 +318,31 @@ struct Port {
     shape: Shape,
     tuning: Tuning,
     quantum: u32,
-    /// The largest quantum that it ever had.
+    /// The largest quantum so far.
     largest: u32,
     control: VecDeque<u32>,
-    /// The first one is not used.
+    /// The first one is unused.
     queues: Vec<Queue>,
     rounds: Vec<Round>,
-    /// When a queue's first packet became its first one, for ranks that are equal.
+    /// When a queue's first packet became its first one, to order equal ranks.
     since: Vec<u64>,
-    /// By entry: its queue, and when it was used.
+    /// By entry: its queue, and when it was last used.
     table: BTreeMap<usize, (usize, u64)>,
     rules: Rules,
-    /// Every pause there ever was. Those that go on are obeyed when the port does something again.
+    /// All pauses so far. Ongoing ones are applied at the port's next operation.
     pauses: Vec<Pause>,
-    /// When those lapse.
+    /// When ongoing pauses lapse.
     until: u64,
-    /// Pauses that did.
+    /// Pauses that lapsed.
     lapsed: u64,
 }
 
-/// What the downstream neighbour wanted.
+/// A pause by the downstream neighbour.
 #[derive(Clone, Debug)]
 struct Pause {
     queue: u16,
     from: u64,
-    /// When the watchdog no longer obeys it.
+    /// When the watchdog ends it.
     most: Option<u64>,
     to: Option<u64>,
 }
@@ -352,7 +352,7 @@ impl Pause {
         self.to.is_none()
     }
 
-    /// Whether the watchdog has ended it until `now`.
+    /// Whether the watchdog has ended it by `now`.
     fn is_released(&self, now: u64) -> bool {
         self.most
             .is_some_and(|most| most <= self.to.unwrap_or(now).min(now))
@@ -488,7 +488,7 @@ impl Port {
         packets.filter(|packet| packet.entry == Some(entry)).count()
     }
 
-    /// Whether a queue may be the one of an arriving packet.
+    /// Checks that a queue is a valid assignment of an arriving packet.
     fn check_assignment(&self, arrival: &Arrival, queue: usize, now: u64) {
         let Some(entry) = self.entry(arrival) else {
             assert_eq!(
@@ -533,14 +533,14 @@ impl Port {
         let bytes = self.queues[queue].bytes();
         match self.tuning.threshold {
             Threshold::Fixed(threshold) => bytes > threshold,
-            // Th = BDP / N_active; a comparison of numbers that are not rounded.
+            // Th = BDP / N_active; compares numbers without rounding.
             Threshold::OneHopBdp(rate) => {
                 bytes * self.active().max(1) > rate * HRTT / 1_000_000_000
             }
         }
     }
 
-    /// Puts a queue that has become active at the end of its round, and takes one out that is not.
+    /// Appends a newly active queue to its round, and removes one that is no longer active.
     fn update_round(&mut self, queue: usize, clock: u64) {
         let class = self.class_of(queue);
         let is_active = self.queues[queue].is_active();
@@ -575,7 +575,7 @@ impl Port {
         }
     }
 
-    /// Whose packet is sent next.
+    /// The queue whose packet is sent next.
     fn next(&mut self) -> Option<usize> {
         if self.shape.scheduler == Scheduler::Srf {
             let active = (1..self.queues.len()).filter(|queue| self.queues[*queue].is_active());
@@ -606,12 +606,12 @@ impl Port {
         let deficit = &mut queues[round.order[0]].deficit;
         if !round.begun {
             round.begun = true;
-            // Else the turn was broken off by a pause, and this is the rest of it.
+            // Otherwise a pause interrupted the turn, and this is the rest of it.
             if len > *deficit {
                 *deficit += self.quantum;
             }
         }
-        // Less than the packet only where the quantum shrank: a turn sends one all the same.
+        // Less than the packet only if the quantum shrank: a turn sends one packet nevertheless.
         *deficit = deficit.saturating_sub(len);
         let served = round.order[0];
         queues[served].meanwhile.clear();
@@ -630,10 +630,10 @@ impl Port {
 /// The naive switch.
 pub(crate) struct Switch {
     ports: Vec<Port>,
-    /// What the upstream neighbours obey.
+    /// The pauses that the upstream neighbours obey.
     upstream: Vec<QueueSet>,
     now: u64,
-    /// Counts operations, to know what came first.
+    /// Counts operations, to order events.
     clock: u64,
 }
 
@@ -659,7 +659,8 @@ impl Switch {
         self.ports.iter().map(Port::bytes).sum()
     }
 
-    /// Counters by ingress port and upstream queue: packets inside that were over the threshold.
+    /// Counters by ingress port and upstream queue: packets inside that arrived above the
+    /// threshold.
     fn counters(&self) -> BTreeMap<(u32, u16), u32> {
         let mut counters = BTreeMap::new();
         for port in &self.ports {
@@ -697,7 +698,7 @@ impl Switch {
         if self.bytes() + u64::from(arrival.len) > share.buffer() {
             return Err(Cause::Buffer);
         }
-        // "α times the unused buffer space", in fractions that are not rounded.
+        // "α times the unused buffer space", in fractions without rounding.
         let free = u128::from(share.buffer() - self.bytes());
         let alpha = u128::from(share.alpha());
         if alpha != 0 && u128::from(bytes) * u128::from(ALPHA_1) > alpha * free {
@@ -786,7 +787,7 @@ impl Switch {
         ids
     }
 
-    /// Compares what is paused and for how long it has been.
+    /// Compares the paused queues and their paused times.
     fn compare_pauses(&self, rig: &mut Rig) {
         for (number, naive) in self.ports.iter().enumerate() {
             let mut all = 0;
@@ -813,7 +814,7 @@ impl Switch {
         }
     }
 
-    /// Compares what can be seen.
+    /// Compares the visible state.
     fn compare(&self, rig: &Rig) {
         rig.check();
         let counters = self.counters();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Who is the neighbour, what it wants, and for how long.
+//! The identity of the neighbour, its pauses, and how long they last.
 
 use super::rig::set;
 use weft_mechanisms::bfc::ingress::Tell;
@@ -140,7 +140,7 @@ fn a_pause_that_is_not_refreshed_lapses() {
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
     assert_eq!((neighbour.lapsed(), neighbour.until()), (2, None));
     assert_ne!(neighbour.version(), before);
-    // It is alive again: what it says holds, and nothing of before.
+    // It is alive again: its new messages count, and no earlier ones.
     neighbour.hear(&heard(A, 2, Tell::Pause(3)), 1_000_000);
     assert_eq!(neighbour.paused(), &set(&[3]));
 }
@@ -167,11 +167,11 @@ fn no_frame_is_obeyed_for_longer_than_is_said() {
     };
     neighbour.hear(&forever, 5);
     assert_eq!(neighbour.until(), Some(5 + LONGEST));
-    // And then it is nobody.
+    // And then there is no neighbour.
     let other = heard(B, 1, Tell::Resume(1));
     assert_eq!(neighbour.hear(&other, 5 + LONGEST), CHANGED);
     assert_eq!(neighbour.lapsed(), 1);
-    // What it says if that is shorter.
+    // The frame's own hold time, if that is shorter.
     neighbour.hear(&heard(B, 2, Tell::Pause(1)), 2 * LONGEST);
     assert_eq!(neighbour.until(), Some(2 * LONGEST + HOLD));
 }
@@ -180,7 +180,7 @@ fn no_frame_is_obeyed_for_longer_than_is_said() {
 fn a_frame_that_comes_after_the_pauses_lapsed_does_not_revive_them() {
     let mut neighbour = nobody();
     neighbour.hear(&heard(A, 1, Tell::Pause(1)), 0);
-    // The port has something to do all the same.
+    // The port has something to do nevertheless.
     assert_eq!(neighbour.hear(&heard(A, 2, Tell::Resume(9)), HOLD), CHANGED);
     assert_eq!(neighbour.paused(), &QueueSet::EMPTY);
     assert_eq!(neighbour.lapsed(), 1);
@@ -198,15 +198,15 @@ fn it_is_known_for_how_long_a_queue_is_paused_whoever_looks_when() {
     assert_eq!(times(&neighbour, 150), (50, 50), "so far");
     neighbour.hear(&heard(A, 2, Tell::Resume(1)), 300);
     assert_eq!(times(&neighbour, 1_000), (200, 900));
-    // It lapses, and is seen late.
+    // It lapses, which is noticed late.
     let lapses = 300 + HOLD;
     neighbour.lapse(lapses + 3_000_000);
     assert_eq!(times(&neighbour, u64::MAX), (200, lapses - 100));
-    // Once more, on top of that.
+    // Another pause, in addition.
     neighbour.hear(&heard(A, 3, Tell::Pause(2)), lapses + 10);
     neighbour.forget(lapses + 15);
     assert_eq!(times(&neighbour, u64::MAX), (200, lapses - 100 + 5));
-    // Of others nothing is known, and they are paused all the same.
+    // The times of other queues are not recorded, but they are paused nevertheless.
     neighbour.hear(&heard(B, 1, Tell::State(set(&[99, 100, 1023]))), 0);
     assert_eq!(neighbour.paused(), &set(&[99, 100, 1023]));
     assert_eq!(neighbour.times().so_far(99, 7), 7);
@@ -215,7 +215,7 @@ fn it_is_known_for_how_long_a_queue_is_paused_whoever_looks_when() {
 
 const WATCHDOG: u64 = 1_000_000;
 
-/// Says something each half of the hold time.
+/// Sends a message every half of the hold time.
 struct Alive {
     neighbour: Neighbour,
     sequence: u64,
@@ -262,7 +262,7 @@ fn a_queue_that_is_paused_without_an_end_is_released_and_the_others_wait() {
     assert_ne!(neighbour.version(), before);
     assert_eq!(neighbour.lapsed(), 0);
     assert_eq!(neighbour.times().so_far(1, u64::MAX), WATCHDOG);
-    // It may say what it likes, until it resumes the queue.
+    // Any message is ignored, until it resumes the queue.
     for tell in [Tell::Pause(1), Tell::State(set(&[1, 2])), Tell::Pause(1)] {
         assert_eq!(alive.say(tell), UNCHANGED);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Options of the `bfc` qdisc: read, refused in words, written, changed.
+//! Options of the `bfc` qdisc: read, refused with a sentence, written, changed.
 
 use super::message::{attribute, attributes, written};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use weft_mechanisms::bfc::KIND;
 use weft_mechanisms::common::nla::{Refusal, RefusalKind};
 use weft_mechanisms::common::options::Configuration as _;
 
-/// The least that makes a qdisc: the paper's link, 100 Gbit/s and 2 µs.
+/// The minimal options of a qdisc: the paper's link, 100 Gbit/s and 2 µs.
 fn least() -> Options {
     Options {
         rate: Some(12_500_000_000),
@@ -56,7 +56,7 @@ fn all_attributes() -> Vec<(u16, Vec<u8>)> {
     let u32s = |value: u32| value.to_ne_bytes().to_vec();
     let u64s = |value: u64| value.to_ne_bytes().to_vec();
     vec![
-        // As they are dumped.
+        // In the order of a dump.
         (8, u64s(1_250_000)),
         (9, u64s(2_000_000)),
         (10, u32s(3_000)),
@@ -194,7 +194,7 @@ fn a_threshold_is_required() {
             assert_eq!(result, Err(required), "{options:?}");
         }
     }
-    // Nor can it be taken away.
+    // Nor can it be removed.
     let running = Config::new(&Options {
         th,
         ..Options::default()
@@ -254,7 +254,8 @@ fn a_frame_is_obeyed_for_sixteen_refreshes_and_a_second_at_least_unless_it_is_sa
     assert_eq!(hold(refresh(62_500_000)), 1_000_000_000);
     assert_eq!(hold(refresh(62_500_001)), 1_000_000_016);
     assert_eq!(hold(refresh(10_000_000_000)), 60_000_000_000, "at most");
-    // Four times as long as a neighbour says that has the same, whatever the fabric's times are.
+    // Four times the hold time of a neighbour with the same options, whatever the fabric's times
+    // are.
     let slow = Options {
         hrtt: Some(100_000_000),
         ..least()
@@ -265,7 +266,7 @@ fn a_frame_is_obeyed_for_sixteen_refreshes_and_a_second_at_least_unless_it_is_sa
         ..slow
     };
     assert_eq!(hold(said), 77_000);
-    // As with the refresh, what was once computed stays.
+    // As with the refresh, a computed default does not change later.
     let config = Config::new(&least()).unwrap();
     assert_eq!(config.updated(&slow).unwrap().hold, 1_000_000_000);
 }
@@ -282,7 +283,7 @@ fn the_flow_table_has_at_most_131072_entries() {
     let refused = Err(Refusal::invalid(
         c"Queues times factor must be at most 131072",
     ));
-    // The default factor goes with any number of queues, and the largest one with the default.
+    // The default factor is valid with any number of queues, and the largest one with the default.
     for (queues, factor) in [
         (2, Some(1000)),
         (32, Some(1000)),
@@ -446,7 +447,7 @@ fn each_value_has_its_range() {
             assert_eq!(running.updated(&options), refused.map(|()| running));
         }
     }
-    // 0 is no rate; 1 to 124 are too little.
+    // 0 means no rate; 1 to 124 are too low.
     let rate = |rate| {
         Options {
             rate: Some(rate),
@@ -742,7 +743,7 @@ fn a_dump_has_all_attributes_but_a_label_that_there_is_not() {
             assert_eq!(parsed, Err(lacking), "{attr}");
         }
     }
-    // Of a newer kernel.
+    // From a newer kernel.
     let newer = [all_attributes(), vec![(99, vec![1, 2, 3])]].concat();
     assert_eq!(Config::parse(&joined(&newer)), Config::new(&everything()));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The bitmap does what a set of numbers does.
+//! The bitmap behaves like a set of numbers.
 
 use super::rig::set;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use weft_mechanisms::bfc::queue_set::{QueueSet, MAX_QUEUES};
 
-/// Numbers at the edges of words as likely as others.
+/// Numbers at the edges of words, as likely as others.
 fn queue() -> impl Strategy<Value = u16> {
     prop_oneof![
         0..MAX_QUEUES,

@@ -17,14 +17,14 @@ use weft_mechanisms::bfc::switch::{Frame, Link, PortMemory, Room};
 use weft_mechanisms::common::share::Share;
 use weft_mechanisms::heap::Heap;
 
-/// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
-/// the count of its `Rc`.
+/// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and the count of its `Rc`
+/// reveals a lost one.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) id: u32,
     pub(crate) len: u32,
     pub(crate) rank: u32,
-    /// What was written into it for the next hop.
+    /// The number written into it for the next hop.
     pub(crate) upstream_queue: u16,
     alive: Rc<()>,
 }
@@ -185,7 +185,7 @@ impl Rig {
         Rc::strong_count(&self.alive) - 1
     }
 
-    /// A packet arrives at an egress port; its number and the queue that it was given.
+    /// A packet arrives at an egress port; returns its number and its queue.
     pub(crate) fn enqueue(&mut self, port: usize, arrival: &Arrival) -> Result<(u32, u16), Cause> {
         let packet = self.packet(arrival);
         let id = packet.id;
@@ -211,7 +211,7 @@ impl Rig {
         }
     }
 
-    /// The queue that a packet of a flow gets, which is to be taken.
+    /// The queue that a packet of a flow gets; the packet must be accepted.
     pub(crate) fn queue_of(&mut self, port: usize, arrival: &Arrival) -> u16 {
         self.enqueue(port, arrival).unwrap().1
     }
@@ -220,17 +220,17 @@ impl Rig {
         self.ports[port].dequeue(&mut self.switch, self.now)
     }
 
-    /// Dequeues until there is nothing; the packets' numbers.
+    /// Dequeues until there is nothing; returns the packets' numbers.
     pub(crate) fn drain(&mut self, port: usize) -> Vec<u32> {
         std::iter::from_fn(|| self.dequeue(port).map(|packet| packet.id)).collect()
     }
 
-    /// The frames that are to be sent now.
+    /// The frames to send now.
     pub(crate) fn frames(&mut self) -> Vec<Frame> {
         std::iter::from_fn(|| self.switch.next_frame(self.now)).collect()
     }
 
-    /// What the neighbours are told now: device and message.
+    /// The messages to the neighbours now: device and message.
     pub(crate) fn told(&mut self) -> Vec<(u32, Tell)> {
         self.frames()
             .iter()
@@ -238,7 +238,7 @@ impl Rig {
             .collect()
     }
 
-    /// The downstream neighbour of a port says something, which holds for a millisecond.
+    /// A message arrives from the downstream neighbour of a port; it holds for a millisecond.
     pub(crate) fn hear(&mut self, device: u32, tell: Tell) {
         self.sequence += 1;
         let heard = Heard {
@@ -254,17 +254,17 @@ impl Rig {
         );
     }
 
-    /// A queue now.
+    /// The state of a queue.
     pub(crate) fn queue(&mut self, port: usize, queue: u16) -> Option<QueueState> {
         self.ports[port].queue(queue, &mut self.switch, self.now)
     }
 
-    /// For how long a port's queues were paused until now.
+    /// The total paused time of a port's queues until now.
     pub(crate) fn paused_ns(&mut self, port: usize) -> u64 {
         self.ports[port].paused_ns(&mut self.switch, self.now)
     }
 
-    /// How many queues of a port are what now.
+    /// The number of queues of a port in each state.
     pub(crate) fn census(&mut self, port: usize) -> Census {
         self.ports[port].sync(&mut self.switch, self.now);
         self.ports[port].census()
@@ -277,7 +277,7 @@ impl Rig {
     }
 }
 
-/// A full packet of a flow that came by a device.
+/// A full packet of a flow that arrived on a device.
 pub(crate) fn from(device: u32, upstream_queue: u16, flow: u32) -> Arrival {
     Arrival {
         len: MTU,
@@ -288,7 +288,7 @@ pub(crate) fn from(device: u32, upstream_queue: u16, flow: u32) -> Arrival {
     }
 }
 
-/// A full packet of a flow that was sent from here.
+/// A full packet of a flow sent from this host.
 pub(crate) fn local(flow: u32) -> Arrival {
     from(0, 0, flow)
 }

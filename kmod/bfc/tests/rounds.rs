@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Deficit round robin: fair in bytes, one packet per turn at least.
+//! Deficit round robin: fair in bytes, at least one packet per turn.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use weft_mechanisms::bfc::rounds::{Rounds, Turn};
 
 struct Queue {
     turn: Turn,
-    /// Lengths of its packets, all of them the same.
+    /// The length of its packets, all equal.
     len: u32,
 }
 
@@ -25,7 +25,7 @@ fn queues(lengths: &[u32]) -> Vec<Queue> {
     lengths.iter().map(queue).collect()
 }
 
-/// Bytes that each queue sends in so many packets.
+/// Bytes that each queue sends within this many packets.
 fn serve(rounds: &mut Rounds, queues: &mut [Queue], quantum: u32, packets: usize) -> Vec<u64> {
     let mut bytes = vec![0; queues.len()];
     for _ in 0..packets {
@@ -105,7 +105,7 @@ fn a_queue_that_comes_back_is_the_last_in_its_turn() {
     rounds.remove(&mut queues, 1);
     rounds.append(&mut queues, 1);
     let rest: Vec<u16> = (0..4).map(|_| next(&mut rounds, &mut queues)).collect();
-    // Queue 2 came back in queue 0's turn, and queue 1 in its own.
+    // Queue 2 returned during queue 0's turn, and queue 1 during its own.
     assert_eq!(rest, [3, 2, 0, 1]);
 }
 
@@ -143,7 +143,7 @@ fn a_turn_that_a_pause_broke_off_goes_on_and_is_no_credit() {
         rounds.remove(&mut queues, 0);
         rounds.append(&mut queues, 0);
     }
-    // Nobody is paused any more.
+    // No queue is paused any more.
     while next(&mut rounds, &mut queues) != 0 {}
     let mut packets = 1;
     while next(&mut rounds, &mut queues) == 0 {
@@ -152,7 +152,7 @@ fn a_turn_that_a_pause_broke_off_goes_on_and_is_no_credit() {
     assert!(packets <= 65, "{packets} packets in a row");
 }
 
-/// What is done to one of the queues, or to all.
+/// An operation on one of the queues, or on all.
 #[derive(Clone, Debug)]
 enum Operation {
     Enqueue(usize, u32),
@@ -178,7 +178,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     )
 }
 
-/// Queues as a port has them: in the round are those with packets that are not paused.
+/// Queues as in a port: the round contains those with packets that are not paused.
 struct Port {
     rounds: Rounds,
     turns: [TurnOf; QUEUES],
@@ -219,7 +219,7 @@ impl Port {
         }
     }
 
-    /// Puts a queue in the round or takes it out, as it is now.
+    /// Inserts a queue into the round or removes it, according to its state.
     fn update(&mut self, queue: usize) {
         let is_active = !self.turns[queue].packets.is_empty() && !self.paused[queue];
         match self.list.iter().position(|other| *other == queue) {
@@ -250,13 +250,14 @@ impl Port {
         self.update(queue);
     }
 
-    /// Whether a pause of the queue would break off its turn.
+    /// Whether a pause of the queue would interrupt its turn.
     fn is_in_its_turn(&self, queue: usize) -> bool {
         let is_head = self.begun && self.list.front() == Some(&queue);
         is_head && self.turns[queue].first() <= self.deficits[queue]
     }
 
-    /// Whose turn it is by Shreedhar and Varghese, who know of no pauses: with each turn a quantum.
+    /// The queue whose turn it is by Shreedhar and Varghese, who have no pauses: each turn gets a
+    /// quantum.
     fn textbook(&mut self) -> Option<usize> {
         let head = *self.list.front()?;
         if self.begun && self.turns[head].first() > self.deficits[head] {
@@ -271,7 +272,7 @@ impl Port {
         Some(head)
     }
 
-    /// Who sends, and how much.
+    /// The queue that sends, and how much.
     fn dequeue(&mut self) -> Option<(usize, u32)> {
         let served = self
             .rounds
@@ -283,7 +284,7 @@ impl Port {
 }
 
 proptest! {
-    /// Queues come and go, and are paused between their turns.
+    /// Queues join and leave, and are paused between their turns.
     #[test]
     fn where_no_turn_is_broken_off_it_is_the_textbook_to_the_letter(operations in operations()) {
         let mut port = Port::new();
@@ -305,13 +306,13 @@ proptest! {
         }
     }
 
-    /// As Shreedhar and Varghese have it of queues that are always there (Lemma 2): what one sends
-    /// while another one waits is less than a quantum and what it had left over, which is less than
-    /// a packet. Pauses change nothing in that, whenever they come.
+    /// Shreedhar and Varghese's bound for queues that always have packets (Lemma 2): while another
+    /// queue waits, a queue sends less than a quantum plus its deficit, which is less than a
+    /// packet. Pauses do not change this, whenever they come.
     #[test]
     fn no_queue_sends_more_than_a_turn_while_another_one_waits(operations in operations()) {
         let mut port = Port::new();
-        // By who waits: what each one has sent meanwhile.
+        // By waiting queue: the bytes that each other one has sent meanwhile.
         let mut meanwhile = [[0; QUEUES]; QUEUES];
         for operation in operations {
             match operation {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the ports of a switch share.
+//! The state that the ports of a switch share.
 
 use super::rig::{
     empty_switch, from, join, set, Rig, BDP, HRTT, LINK, MTU, REFRESH, SHAPE, TUNING,
@@ -170,7 +170,7 @@ fn bitmaps_are_sent_when_they_are_due() {
     assert_eq!(bitmaps, 4, "then there is no timer any more");
 }
 
-/// What each port tells, and when, in the order of time: which of them is due is found among all.
+/// The messages of each port, and their times: the due port is searched among all.
 #[test]
 fn each_of_1024_ports_sends_its_bitmaps_in_its_own_time() {
     let refresh = |device: u32| 1_000 + 37 * u64::from(device % 100);
@@ -200,7 +200,7 @@ fn each_of_1024_ports_sends_its_bitmaps_in_its_own_time() {
     while now < 100_000 {
         now = switch.next_refresh().expect("all of them pause");
         hear(&mut switch, now);
-        // Some go away meanwhile.
+        // Some are removed meanwhile.
         if let Some(place) = ports.remove(&(now as u32 % 5_000)) {
             switch.leave(&place);
         }
@@ -234,7 +234,7 @@ fn a_frame_that_could_not_be_sent_is_made_up_for() {
     rig.switch.unsent(77, due);
 }
 
-/// Every frame of device 1 fails for so long: the times of the tries, from the start of it.
+/// Every frame of device 1 fails for `ns`: returns the times of the attempts, from the start.
 fn tries_while_down(rig: &mut Rig, ns: u64) -> Vec<u64> {
     let start = rig.now;
     let mut tries = Vec::new();
@@ -278,7 +278,7 @@ fn a_port_that_is_down_while_it_pauses_tries_as_often_as_its_pauses_would_lapse(
     let waits: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(waits[..3], [REFRESH, 2 * REFRESH, HOLD * REFRESH]);
     assert!(waits[2..].iter().all(|wait| *wait == HOLD * REFRESH));
-    // It comes back: the neighbour hears it, and then at each refresh, as if nothing had been.
+    // The port comes back: the neighbour hears it, and then at each refresh, as before.
     for wait in [HOLD, 1, 1, 1] {
         let due = rig.switch.next_refresh().unwrap();
         assert_eq!(due - rig.now, wait * REFRESH);
@@ -334,7 +334,7 @@ fn a_port_outlives_its_last_member_as_long_as_packets_are_counted_there() {
     rig.switch.leave(&place);
     assert!(rig.switch.reap().is_none(), "packets are counted there");
     assert_eq!(rig.switch.find(1), None);
-    // It comes back meanwhile, in the same place, and its upstream neighbour is told.
+    // It returns meanwhile, in the same place, and its upstream neighbour gets the state.
     let again = join(&mut rig.switch, 1, 31, &LINK, 100, rig.now).unwrap();
     assert_eq!(again.port, place.port);
     assert_eq!(rig.switch.counter(again.port, 5), inside);
@@ -375,7 +375,7 @@ fn memory_that_a_port_does_not_need_is_left_to_the_caller() {
     join(&mut switch, 1, 31, &LINK, 0, 0).unwrap();
     let Ok(mut memory) = PortMemory::<Heap>::new(32);
     switch.join(1, 31, &LINK, 0, 0, &mut memory).unwrap();
-    // Good for another port.
+    // The memory can be used for another port.
     let mut other = empty_switch();
     let Ok(room) = Room::new(1);
     drop(other.grow(room));

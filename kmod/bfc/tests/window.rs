@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The sentences of BFC's Appendices A.1 and A.8 and its §5, one by one; what the paper leaves
-//! open; and the law against a naive model.
+//! The sentences of BFC's Appendices A.1 and A.8 and its §5, one by one; the choices that the paper
+//! leaves open; and the law against a naive model.
 
 use std::num::NonZeroU32;
 
@@ -93,8 +93,8 @@ fn it_maintains_the_rtt_at_the_target() {
     }
 }
 
-/// The same, of N flows that share a link: the target bounds what they have in flight together,
-/// however many they are.
+/// The same for N flows that share a link: the target bounds the packets that they have in flight
+/// together, however many flows there are.
 #[test]
 fn many_flows_have_a_target_of_packets_in_flight_together() {
     let mut flows = [flow(100, 20); 25];
@@ -153,7 +153,7 @@ fn the_least_window_is_one_packet() {
     let mut flow = flow(10, 20);
     ack(&mut flow, u32::MAX, u32::MAX);
     assert_eq!(flow.packets(), 1);
-    // And nothing below it was saved up.
+    // And nothing below it was accumulated.
     ack(&mut flow, 1, 10);
     assert_eq!(flow.packets(), 2);
 }
@@ -165,7 +165,7 @@ fn a_timeout_starts_over_from_one_packet_up_to_a_bdp() {
         ack(&mut flow, 2, 8);
         flow.on_timeout();
         assert_eq!((flow.packets(), flow.phase()), (1, Phase::SlowStart));
-        // Neither the RTT nor its absence says anything now.
+        // Neither the RTT nor its absence matters now.
         flow.on_ack(1, None, true);
         ack(&mut flow, 2, 4000);
         flow.on_ack(4, None, false);
@@ -218,7 +218,7 @@ struct Model {
     target: f64,
     window: f64,
     starting_over: bool,
-    /// What the law's rounding may have added up to.
+    /// The largest error that the law's rounding may have accumulated.
     error: f64,
 }
 
@@ -267,7 +267,7 @@ enum Event {
     Idle,
 }
 
-/// An RTT of 0 is none.
+/// An RTT of 0 means none.
 fn event() -> impl Strategy<Value = Event> {
     let rtt = || prop_oneof![8 => 1..200_u32, 1 => Just(0), 1 => 1..5_000_000_u32];
     prop_oneof![
