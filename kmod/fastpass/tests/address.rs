@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Who is which endpoint, and which packets are the control protocol's.
+//! The addresses of endpoints, and the classification of control packets.
 
 use weft_mechanisms::common::tag::Tag;
 use weft_mechanisms::fastpass::address::{
@@ -59,7 +59,7 @@ fn each_endpoint_has_an_address_and_no_address_two_endpoints() {
             assert_eq!(addresses.endpoint(address), Some(endpoint));
         }
         assert_eq!(addresses.address(addresses.count() as u16), None);
-        // Whatever lies between is nobody's.
+        // Addresses in between belong to no endpoint.
         let (low, high) = (addresses.first, *seen.last().unwrap());
         for address in (low..=high).step_by(7) {
             let endpoint = addresses.endpoint(address);
@@ -73,7 +73,7 @@ const ARBITER: [u8; 4] = [10, 0, 0, 9];
 const STANDBY: [u8; 4] = [10, 0, 1, 9];
 const OTHER: [u8; 4] = [10, 0, 0, 3];
 
-/// As the host, or an arbiter's host, knows them.
+/// The ends as the host, or an arbiter's host, knows them.
 fn ends(own: [u8; 4]) -> Ends {
     Ends {
         own: u32::from_be_bytes(own),
@@ -106,10 +106,10 @@ fn control_packets_are_known_by_both_ends() {
     let sort = |own, from, to, ports| sort(0x0800, &between(from, to, 17, ports), &ends(own));
     let address = u32::from_be_bytes;
     for arbiter in [ARBITER, STANDBY] {
-        // A host's kernel to an arbiter, if its socket says so.
+        // From a host's kernel to an arbiter, if the socket is the kernel's.
         let kernel = sort(HOST, HOST, arbiter, [700, 7]);
         assert_eq!(kernel, Sort::ToArbiter(address(arbiter)));
-        // An arbiter to a host, and to the other arbiter.
+        // From an arbiter to a host, and to the other arbiter.
         for to in [HOST, ARBITER, STANDBY] {
             let expected = Sort::OfArbiter(address(to));
             assert_eq!(sort(arbiter, arbiter, to, [7, 700]), expected);
@@ -127,13 +127,13 @@ fn a_program_that_uses_the_control_port_waits_for_a_timeslot() {
         assert_eq!(sort(HOST, HOST, OTHER, ports), data, "{ports:?}");
         // On an arbiter's host, from another address of it.
         assert_eq!(sort(ARBITER, HOST, OTHER, ports), data, "{ports:?}");
-        // In an arbiter's name.
+        // With an arbiter's address.
         assert_eq!(sort(HOST, ARBITER, OTHER, ports), data, "{ports:?}");
     }
     // From the control port to another port of the arbiter.
     let data = Sort::To(u32::from_be_bytes(ARBITER), Load::Other);
     assert_eq!(sort(HOST, HOST, ARBITER, [7, 9]), data);
-    // Without a second arbiter 0 is nobody's address.
+    // Without a second arbiter, 0 is not an arbiter's address.
     let one = Ends {
         standby: 0,
         ..ends([0; 4])
@@ -164,7 +164,7 @@ fn ports_are_read_wherever_the_header_ends() {
     }
 }
 
-/// A TCP segment with these options of IP and TCP, in words, and so many bytes of payload.
+/// A TCP segment with these options of IP and TCP, in words, and this many bytes of payload.
 fn segment(options: [usize; 2], flags: u8, payload: usize) -> Vec<u8> {
     let [ip, tcp] = options;
     let length = 40 + 4 * (ip + tcp) + payload;
@@ -195,7 +195,7 @@ fn an_acknowledgement_without_payload_is_told_from_other_segments() {
             }
         }
     }
-    // A header that is cut off, and one longer than its packet.
+    // A truncated header, and one longer than its packet.
     let whole = segment([0, 3], 0x10, 0);
     for len in 20..34 {
         assert_eq!(sort(0x0800, &whole[..len], &ends), to(Load::Tcp), "{len}");
@@ -226,8 +226,7 @@ fn what_is_cut_off_or_no_ipv4_is_read_as_far_as_it_goes() {
     let mut sixth = whole.clone();
     sixth[0] = 0x65;
     assert_eq!(sort(0x0800, &sixth, &ends(HOST)), Sort::Other);
-    // A header that claims to be shorter than any: what is in the place of ports is not read beyond
-    // it.
+    // A header that claims to be too short: the place of the ports is not read beyond it.
     let mut short = whole;
     short[0] = 0x40;
     assert_eq!(sort(0x0800, &short, &ends(HOST)), Sort::To(to, Load::Other));
@@ -266,7 +265,7 @@ fn what_comes_says_its_path_and_its_number_in_its_tag() {
         ..expected
     };
     assert_eq!(read(&tagged(17, [9, 7], tag(256, 1))), Some(expected));
-    // No path, no tag, no IPv4, and half of a packet.
+    // No path, no tag, not IPv4, and half of a packet.
     assert_eq!(read(&tagged(6, [7, 9], tag(0, 1))), None);
     assert_eq!(read(&packet(6, [0, 0], 2, [7, 9])), None);
     assert_eq!(arrival(0x86dd, &data), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! An arbiter's end of a session that answers each packet that is not genuine with a RESET.
+//! An arbiter's end of a session, which answers each packet that is not genuine with a RESET.
 
 use weft_mechanisms::fastpass::frame::{Header, MAX_SIZE};
 use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Both ends over a network that loses, delays, reorders, repeats and forges, while either of them
-//! restarts: in the end every timeslot that was asked for has come, and none twice.
+//! restarts: in the end every requested timeslot has arrived, and none twice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,13 +11,13 @@ use weft_mechanisms::fastpass::session::{Demands, Received, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
-/// More than a packet has room for.
+/// More than one packet can hold.
 const COUNT: u16 = 90;
 const TIMEOUT: u64 = 25;
-/// Timeslots that the arbiter owes, from which on a request for more waits.
+/// A request for more waits while the arbiter owes at least this many timeslots.
 const PLENTY: u32 = 8;
 
-/// An arbiter that keeps what is asked for, and gives it in any order.
+/// An arbiter that stores the demand, and satisfies it in any order.
 #[derive(Default)]
 pub(super) struct Wanted(pub(super) HashMap<u16, u32>);
 
@@ -58,13 +58,13 @@ impl Random {
     }
 }
 
-/// What goes wrong, in percent of packets; restarts in a thousand of steps.
+/// The probability of faults, in percent of packets; restarts per thousand steps.
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
     loss: u64,
     repeat: u64,
     forge: u64,
-    /// Steps that a packet takes at most.
+    /// The most steps that a packet takes.
     delay: u64,
     restarts: u64,
 }
@@ -83,12 +83,12 @@ struct World {
     endpoint: Endpoint<Heap>,
     session: Session<Heap>,
     secret: Secret,
-    /// RESETs to be sent, by the cookies that they repeat.
+    /// RESETs to send, by the cookies that they repeat.
     resets: Vec<u64>,
     wanted: Wanted,
-    /// When it arrives, whether at the arbiter, what it is.
+    /// Packets on their way: the arrival time, whether to the arbiter, and the bytes.
     network: Vec<(u64, bool, Vec<u8>)>,
-    /// All packets that ever were.
+    /// All packets so far.
     seen: Vec<Vec<u8>>,
     timeslot: u64,
     /// Since the endpoint's last start.
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// A packet of long ago, with a wrong bit or without.
+    /// Sends an old packet, with a wrong bit or without.
     fn forge(&mut self) {
         let Some(last) = self.seen.len().checked_sub(1) else {
             return;
@@ -240,7 +240,7 @@ impl World {
         });
     }
 
-    /// Without any trouble all that is owed comes, and then nobody says anything any more.
+    /// Without faults all owed timeslots arrive, and then both ends are silent.
     fn settle(&mut self) {
         self.ask(0, 1);
         for _ in 0..100 * TIMEOUT {
@@ -301,7 +301,7 @@ fn a_third_of_all_packets_may_be_lost() {
     }
     let came: u32 = world.came.values().sum();
     assert!(came > 5900, "{came} of 6000 came before the end");
-    // Nothing but timeouts repairs it, and it takes few packets all the same.
+    // Only timeouts repair it, yet it takes few packets.
     assert!(world.packets < 4 * 6000, "{}", world.packets);
     world.settle();
 }
@@ -316,7 +316,7 @@ fn who_is_gone_is_told_ever_less_often_and_at_once_when_he_is_back() {
     while world.timeslot == before {
         world.step(NONE);
     }
-    // What was given since is on no packet that arrives.
+    // Timeslots given since then are on no packet that arrives.
     world.network.clear();
     for _ in 0..10 * TIMEOUT {
         world.step(lost);

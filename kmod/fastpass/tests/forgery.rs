@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What is not genuine changes nothing, and what asks for too much is refused.
+//! Packets that are not genuine change nothing, and excessive requests are refused.
 
 use super::exchange::Wanted;
 use weft_mechanisms::fastpass::endpoint::{self, Endpoint, Granted};
@@ -11,7 +11,7 @@ use weft_mechanisms::fastpass::MAX_OUTSTANDING;
 use weft_mechanisms::heap::Heap;
 
 const TIMEOUT: u64 = 1000;
-/// How long an arbiter's acknowledgement waits for another packet, and how long an endpoint's.
+/// How long an arbiter's acknowledgement waits for another packet, and how long an endpoint's does.
 const PATIENCE: u64 = TIMEOUT / 4;
 const ENDPOINTS_PATIENCE: u64 = TIMEOUT / 2;
 const HEEDED: session::Received = session::Received::Heeded {
@@ -28,7 +28,7 @@ struct Pair {
     session: Session<Heap>,
     wanted: Wanted,
     secret: Secret,
-    /// That of the session.
+    /// The nonce of the session.
     nonce: u64,
 }
 
@@ -78,7 +78,7 @@ impl Pair {
         new
     }
 
-    /// What the endpoint says now, or a little later, if it waits for a request to go with.
+    /// The endpoint's next message, now or a little later, if it waits for a request.
     fn request(&mut self, now: u64) -> Vec<u8> {
         let at_once = said(|bytes| self.endpoint.poll(now, bytes));
         let later = now + ENDPOINTS_PATIENCE;
@@ -86,7 +86,7 @@ impl Pair {
         said.expect("something to say")
     }
 
-    /// What the arbiter says, now or a little later.
+    /// The arbiter's next message, now or a little later.
     fn answer(&mut self, now: u64) -> Option<Vec<u8>> {
         let at_once = said(|bytes| self.session.poll(now, bytes));
         at_once.or_else(|| said(|bytes| self.session.poll(now + PATIENCE, bytes)))
@@ -111,7 +111,7 @@ impl Pair {
         said(|bytes| Some(self.session.reset(&self.secret, cookie, bytes))).unwrap()
     }
 
-    /// Another arbiter, which knows nothing.
+    /// Another arbiter, without state.
     fn replace(&mut self) {
         self.session = Session::new(1, 4, TIMEOUT).unwrap();
         self.wanted.0.clear();
@@ -122,7 +122,7 @@ impl Pair {
         self.endpoint.receive(bytes, |_| ())
     }
 
-    /// A request of somebody who knows the nonce, of so many timeslots in all.
+    /// A request by a sender that knows the nonce, with this total of timeslots.
     fn crafted(&self, destination: u16, asked: u32) -> Vec<u8> {
         let total = asked.wrapping_sub(20);
         let head = Head {
@@ -138,7 +138,7 @@ impl Pair {
 #[test]
 fn an_arbiter_that_knows_nothing_learns_all_in_one_round_trip() {
     let mut pair = Pair::new();
-    // Two timeslots came; another one is on its way when the arbiter is replaced.
+    // Two timeslots arrived; another one is on its way when the arbiter is replaced.
     for timeslot in [10, 11] {
         assert!(pair.session.give(timeslot, 2, 0));
     }
@@ -160,7 +160,7 @@ fn an_arbiter_that_knows_nothing_learns_all_in_one_round_trip() {
     let there = pair.request(0);
     let back = pair.reset(0, &there);
     assert_eq!(pair.at_endpoint(&back), endpoint::Received::Reset);
-    // The next request is heeded, and it says all that is owed.
+    // The next request is accepted, and contains all that is owed.
     let request = pair.request(0);
     assert_eq!(pair.at_arbiter(0, &request), BEGUN);
     assert_eq!(pair.wanted.0, [(2, 3), (3, 4)].into());
@@ -203,7 +203,7 @@ fn no_bit_of_a_packet_can_be_changed() {
     let mut came = 0;
     pair.endpoint.receive(&alloc, |_| came += 1);
     assert_eq!(came, 2);
-    // What comes again brings nothing.
+    // A repeated packet has no effect.
     pair.endpoint.receive(&alloc, |_| panic!("twice"));
 }
 
@@ -293,7 +293,7 @@ fn an_endpoint_that_is_owed_nothing_takes_up_a_new_session_all_the_same() {
     ack[37] ^= 1;
     let reset = pair.reset(0, &ack);
     assert_eq!(pair.at_endpoint(&reset), endpoint::Received::Reset);
-    // It says so until it is answered.
+    // It repeats the message until it is answered.
     pair.request(0);
     assert_eq!(pair.endpoint.next_poll(1), Some(TIMEOUT));
     let request = pair.request(TIMEOUT);
@@ -347,7 +347,7 @@ fn an_alloc_whose_totals_do_not_fit_brings_nothing() {
     };
     let packets = [(1, 2, 1), (7, 1, 0), (1 << 31, 1, 0)];
     let packets = packets.map(|(total, slots, lost)| (total, alloc(total, slots), lost));
-    // More slots than the total says, and more than was asked for.
+    // More slots than the total covers, and more than were requested.
     for (total, packet, lost) in packets {
         let heeded = pair.endpoint.receive(&packet, |_| panic!("{total}"));
         assert_eq!(heeded, endpoint::Received::Heeded { lost });
@@ -405,7 +405,7 @@ fn who_asks_for_too_much_gets_what_there_may_be() {
     assert_eq!(pair.endpoint.ask(2, u32::MAX), MAX_OUTSTANDING - 5);
     assert_eq!(pair.endpoint.ask(2, 1), 0);
     assert_eq!(pair.endpoint.ask(4, 1), 0, "there is no such destination");
-    // An endpoint that does not keep to it.
+    // An endpoint that exceeds the limit.
     let refused = session::Received::Heeded {
         refused: 1,
         is_first: false,
@@ -474,7 +474,7 @@ fn requests_and_allocations_take_acknowledgements_along() {
     assert_eq!(counts(&request), [(3, total(5)), (2 | ACK, total(1))]);
     assert_eq!(pair.at_arbiter(1, &request), HEEDED);
     assert_eq!(pair.wanted.0, [(2, 5), (3, 5)].into());
-    // Both have said all: what is said again after a timeout is the request, as it was not
+    // Both have sent everything; only the request is repeated after a timeout, because it was not
     // answered.
     assert_eq!(said(|bytes| pair.endpoint.poll(TIMEOUT / 2, bytes)), None);
     assert_eq!(pair.endpoint.next_poll(1), Some(1 + TIMEOUT));
@@ -499,7 +499,7 @@ fn an_acknowledgement_that_finds_no_company_goes_alone() {
     assert_eq!(pair.endpoint.next_poll(0), Some(ENDPOINTS_PATIENCE));
     let ack = said(|bytes| pair.endpoint.poll(ENDPOINTS_PATIENCE, bytes)).unwrap();
     assert_eq!(Frame::decode(&ack).unwrap().head.kind, Kind::AckAlloc);
-    // An endpoint that asks whether the arbiter is there waits for nothing.
+    // A query of the arbiter waits for nothing.
     pair.endpoint.enquire();
     let request = pair.request(PATIENCE);
     pair.at_arbiter(PATIENCE, &request);

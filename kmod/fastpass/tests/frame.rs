@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Control packets: byte by byte as documented, and nothing else is one.
+//! Control packets: byte by byte as documented, and nothing else decodes as one.
 
 use proptest::prelude::*;
 use weft_mechanisms::fastpass::frame::{
@@ -155,7 +155,7 @@ fn fields_that_have_no_such_value_are_refused() {
     refused(6, 1, &report);
     refused(43, 1, &report);
     refused(53, 1, &report);
-    // A slot of a count that is not there.
+    // A slot of a count that does not exist.
     refused(alloc.len() - 2, 2, &alloc);
     for byte in 0..4 {
         let mut bytes = alloc.clone();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! A host between its packets and an arbiter, over a network that loses and delays, with timers
-//! that are late: what waits is sent in the order in which it came, in timeslots that were given
-//! for it, as much in each as fits; and it is called, and calls, only as the kernel does.
+//! A host between its packets and an arbiter, over a network that loses and delays, with late
+//! timers. Waiting packets are sent in their order, in timeslots given for them, as many in each as
+//! fit; and the host is called, and calls, only as in the kernel.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,7 +17,7 @@ use crate::fastpass::session::{Demands as _, Secret, Session};
 use weft_mechanisms::heap::Heap;
 
 const ID: u16 = 3;
-/// More than a packet of the protocol has room for.
+/// More than one control packet can hold.
 const COUNT: u16 = 80;
 const TIMESLOT: u64 = 100;
 const CAPACITY: u32 = 1000;
@@ -42,20 +42,21 @@ const SHAPE: Shape = Shape {
     order: Order::Fifo,
 };
 
-/// What goes wrong.
+/// The faults.
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
-    /// Percent of packets of the protocol that are lost.
+    /// Percent of control packets that are lost.
     loss: u64,
-    /// ns that they take at least, and so many more at most: then they overtake each other.
+    /// The smallest delay in ns, and the most that jitter adds, by which packets overtake each
+    /// other.
     delay: u64,
     jitter: u64,
-    /// ns that a timer is late at most, and of one in fifty.
+    /// The greatest lateness of a timer in ns, and that of one in fifty.
     late: u64,
     rarely_late: u64,
-    /// Timeslots ahead of which they are given.
+    /// How many timeslots ahead they are given.
     lead: u64,
-    /// In a thousand timeslots the arbiter starts anew.
+    /// Restarts of the arbiter per thousand timeslots.
     restarts: u64,
 }
 
@@ -80,13 +81,13 @@ struct World {
     session: Session<Heap>,
     secret: Secret,
     wanted: Wanted,
-    /// When it arrives, whether at the arbiter, what it is.
+    /// Packets on their way: the arrival time, whether to the arbiter, and the bytes.
     network: Vec<(u64, bool, Vec<u8>)>,
     /// By stream and bin.
     waiting: HashMap<(u16, u32), VecDeque<Head>>,
-    /// To whom a timeslot was given, and the costs of what was sent in it.
+    /// The destination of each given timeslot, and the costs of the packets sent in it.
     given: BTreeMap<u64, (u16, Vec<u32>)>,
-    /// When the qdisc is asked for packets, and when the host is to say something.
+    /// When the qdisc is asked for packets, and when the host sends messages.
     dequeue_at: Option<u64>,
     pump_at: Option<u64>,
     said_at: Vec<u64>,
@@ -138,7 +139,7 @@ impl World {
         }
     }
 
-    /// As the namespace's work does.
+    /// Like the namespace's work.
     fn pump(&mut self) {
         let mut bytes = [0; MAX_SIZE];
         while let Some(len) = self.host.poll(self.now, &mut bytes) {
@@ -148,7 +149,7 @@ impl World {
         self.pump_at = self.host.next_poll();
     }
 
-    /// As after each use of what is shared.
+    /// Like each use of the shared state.
     fn news(&mut self) {
         if self.host.next_poll().is_some_and(|at| at <= self.now) {
             self.pump();
@@ -204,7 +205,7 @@ impl World {
         }
     }
 
-    /// A packet goes: there must be a timeslot for it, now, with room.
+    /// A packet is sent: there must be a timeslot for it, now, with room.
     fn check(&mut self, destination: u16, path: u8, cost: u32) {
         let clock = self.now - self.skew;
         let earliest = clock.saturating_sub(TERMS.late + TIMESLOT) / TIMESLOT;
@@ -215,7 +216,7 @@ impl World {
         let all: u32 = sent.iter().sum();
         assert!(all <= CAPACITY || sent.len() == 1, "{slot}: {sent:?}");
         if all > CAPACITY {
-            // It was saved up for, in timeslots in which nothing was sent.
+            // Earlier timeslots, in which nothing was sent, were saved up for it.
             let before = self.given.range(..clock / TIMESLOT + 1).rev();
             let idle = before.filter(|(_, (to, sent))| *to == destination && sent.is_empty());
             assert!(idle.count() as u32 + 1 >= all.div_ceil(CAPACITY));
@@ -239,7 +240,7 @@ impl World {
         }
     }
 
-    /// The arbiter says what it has to.
+    /// The arbiter sends its messages.
     fn answer(&mut self) {
         let mut bytes = [0; MAX_SIZE];
         while let Some(len) = self.session.poll(self.now, &mut bytes) {
@@ -309,7 +310,7 @@ impl World {
         self.waiting.values().all(VecDeque::is_empty)
     }
 
-    /// From now on nothing goes wrong, and all that waits goes.
+    /// From now on there are no faults, and all waiting packets are sent.
     fn finish(&mut self) {
         self.trouble = NONE;
         for _ in 0..3000 {
@@ -325,7 +326,7 @@ impl World {
     }
 }
 
-/// A burst of packets to one destination, and how long after the last one.
+/// A burst of packets to one destination, and the time since the last one.
 fn bursts(longest: u32) -> impl Strategy<Value = Vec<(u64, u16, Vec<u32>)>> {
     let cost = prop_oneof![3 => 1_u32..=longest, 2 => Just(CAPACITY), 3 => Just(84_u32)];
     let gap = prop_oneof![3 => Just(0_u64), 3 => 0_u64..500, 1 => 0_u64..20_000];
@@ -360,7 +361,7 @@ fn run_mixed(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
 fn run(world: &mut World, bursts: &[(u64, u16, Vec<u32>)]) {
     for (gap, destination, costs) in bursts {
         world.pass(world.now + gap);
-        // Spread over all of them, as the protocol's packets have not room for all.
+        // Spread over all of them, because one control packet cannot hold all.
         let destination = destination * 8 + (costs.len() % 8) as u16;
         for cost in costs {
             if destination != ID {
@@ -387,7 +388,8 @@ proptest! {
             (0, 0, 0, 0)
         );
         prop_assert_eq!(counters.used, world.given.len() as u64);
-        // Said in rounds; the first is answered by a RESET, and the next one is due at once.
+        // Messages come in rounds; the first is answered by a RESET, and the next one is due at
+        // once.
         let mut rounds = world.said_at.clone();
         rounds.dedup();
         for pair in rounds.windows(2).skip(1) {
@@ -435,8 +437,8 @@ proptest! {
         prop_assert_eq!(counters.scheduled, world.sent);
         prop_assert_eq!((counters.missed, counters.lost, counters.unkept), (0, 0, 0));
         prop_assert_eq!(counters.used + counters.wasted, world.given.len() as u64);
-        // Acknowledgements that are still held take a timeslot that something else has asked for,
-        // if that finds nothing.
+        // Acknowledgements that are still held take a timeslot that another packet has requested,
+        // if it would otherwise be wasted.
         prop_assert_eq!(counters.wasted, 0);
     }
 
@@ -479,7 +481,7 @@ fn behind_a_long_flow(order: Order, ranks: [u32; 2]) -> usize {
         world.arrive_at(7, short, Head { cost, rank });
     }
     world.finish();
-    // How many packets have gone when the short flow is over.
+    // How many packets have been sent when the short flow is over.
     let last = match order {
         Order::Fifo => world.order.len() - 1,
         _ => world.order.iter().rposition(|it| it.1 == short).unwrap(),
@@ -514,7 +516,7 @@ fn acknowledgements_share_a_timeslot_that_is_asked_for_when_they_were_held_or_it
     assert_eq!(asked(&world, 7), 1);
     world.finish();
     let before = world.given.len();
-    // 11 fit: of 25 two full timeslots are asked for at once, and the third one later.
+    // 11 fit: of 25, two full timeslots are requested at once, and the third one later.
     for _ in 0..25 {
         world.arrive_at(7, acks, ack);
     }
@@ -522,7 +524,7 @@ fn acknowledgements_share_a_timeslot_that_is_asked_for_when_they_were_held_or_it
     assert_eq!(asked(&world, 7), 3);
     world.finish();
     assert_eq!(world.given.len(), before + 3);
-    // One without company, and a packet of another bin that needs a timeslot at once.
+    // A single one, and a packet of another bin that needs a timeslot at once.
     world.arrive_at(7, acks, ack);
     world.arrive(7, CAPACITY);
     world.pass(world.now + hold / 2);
@@ -542,7 +544,7 @@ fn a_flow_that_becomes_more_urgent_does_not_overtake_itself() {
     };
     let mut host = Host::<Heap>::new(shape, 1, TERMS).unwrap();
     assert_eq!(host.stream(7, 3, 5, 50), 31);
-    // As many classes as there are.
+    // Clamped to the number of classes.
     assert_eq!(host.stream(7, 9, 5, 50), 31);
     assert_eq!(host.stream(7, 2, 5, 50), 30);
     assert!(host.arrive(0, 30, 5, 100));
@@ -582,7 +584,7 @@ fn a_host_whose_clock_is_behind_sends_as_much_later() {
 #[test]
 fn packets_share_timeslots_as_long_as_they_fit() {
     let mut world = World::new(1, NONE);
-    // 600, 400 | 700 | 1000 | 300, 84, 84; and of another one 2500 | | | 1.
+    // 600, 400 | 700 | 1000 | 300, 84, 84; and to another destination 2500 | | | 1.
     for cost in [600, 400, 700, 1000, 300, 84, 84] {
         world.arrive(7, cost);
     }
@@ -654,11 +656,11 @@ fn a_request_waits_while_the_arbiter_knows_of_plenty() {
         world.pass(world.now + TERMS.interval + 400);
     }
     assert_eq!(asked(&world, 7), 200);
-    // Another destination's request waits for nothing, and takes none of them along.
+    // Another destination's request does not wait, and does not include any of them.
     world.arrive(9, CAPACITY);
     world.pass(world.now + TERMS.interval + 400);
     assert_eq!((asked(&world, 7), asked(&world, 9)), (200, 1));
-    // Before the arbiter owes nothing more, it knows of the rest.
+    // The arbiter learns of the rest before it has given all that it owes.
     while asked(&world, 7) == 200 {
         world.pass(world.now + TIMESLOT);
     }
@@ -740,13 +742,13 @@ fn nobody_unknown_and_nobody_beyond_the_limit_gets_in() {
     }
     assert!(!host.arrive(0, 7, 0, 84));
     assert!(host.arrive(0, 8, 0, 84));
-    // Nor is there room in a bin that a stream has not.
+    // Nor is there room in a bin that does not exist.
     assert!(!host.arrive(0, 8, Order::Fifo.bins(), 84));
     assert_eq!(host.counters().full, 3);
 }
 
-/// Whatever the options, and however long it takes to say something: a round is what was due when
-/// it began, once, and as long as it took nothing is said after it.
+/// Whatever the options, and however long messages take: a round consists of the messages that were
+/// due when it began, each once, and is followed by as long a silence.
 #[test]
 fn a_round_ends_however_long_it_takes() {
     const MANY: u16 = 4096;
@@ -767,7 +769,7 @@ fn a_round_ends_however_long_it_takes() {
             for destination in 0..destinations {
                 assert!(host.arrive(1_000_000, destination, 0, CAPACITY));
             }
-            // Nobody answers.
+            // No answer comes.
             let (mut now, mut bytes) = (1_000_000, [0; MAX_SIZE]);
             let frames = usize::from(destinations).div_ceil(crate::fastpass::frame::MOST);
             for _ in 0..100 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What two hosts say of the paths between them is what was lost there, whatever is lost; and it is
-//! said in few words.
+//! Two hosts' reports on the paths between them give the losses there, whatever is lost; and the
+//! reports are few.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,7 +15,7 @@ use weft_mechanisms::heap::Heap;
 use super::arbiter;
 use super::exchange::Random;
 
-/// All that a ledger tells now.
+/// The ledger's current report.
 fn told(ledger: &mut Ledger<Heap>) -> Vec<Entry> {
     let mut entries = [Entry::default(); ENTRIES];
     let filled = ledger.report(0, &mut entries);
@@ -28,8 +28,8 @@ fn of(entries: &[Entry], peer: u16, path: u8) -> Entry {
     *found.unwrap()
 }
 
-/// Packets lost of those that were sent when `sender` was told, as an arbiter knows it of a later
-/// report of the receiver's.
+/// Packets lost of those sent when `sender` reported, as an arbiter computes it from a later report
+/// of the receiver.
 fn missing(sender: Entry, receiver: Entry) -> u16 {
     let behind = sender.sent.wrapping_sub(receiver.seen) as i16;
     receiver.lost.wrapping_add(behind.max(0) as u16)
@@ -44,12 +44,12 @@ fn a_gap_is_a_loss() {
     let entry = of(&told(&mut ledger), 3, 1);
     assert_eq!((entry.sent, entry.seen, entry.lost), (0, 7, 2));
     assert_eq!(ledger.lost(), 2);
-    // One of the two was but late, and what comes twice is no news.
+    // One of the two was only late, and a duplicate is no news.
     ledger.arrive(0, 3, 1, 5);
     ledger.arrive(0, 3, 1, 7);
     let entry = of(&told(&mut ledger), 3, 1);
     assert_eq!((entry.seen, entry.lost, ledger.lost()), (7, 1, 1));
-    // The other path has nothing to do with it.
+    // The other path is not affected.
     assert_eq!(of(&told(&mut ledger), 3, 0).lost, 0);
 }
 
@@ -74,7 +74,7 @@ fn of_no_such_endpoint_and_no_such_path_nothing_is_kept() {
     assert!(none.due().is_none() && told(&mut none).is_empty());
 }
 
-/// At 30 % loss of reports one of eight arrives but for one time in 15,000.
+/// At 30 % loss of reports, one of eight arrives except one time in 15,000.
 #[test]
 fn an_endpoint_is_told_of_some_times_after_its_last_packet_and_then_no_more() {
     let mut ledger = Ledger::<Heap>::new(300, 3).unwrap();
@@ -125,7 +125,7 @@ fn a_report_is_bounded_and_the_next_one_goes_on_where_it_ended() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever of their packets is lost, all of them for a while included, and however many there
+    /// Whichever of their packets are lost, even all of them for a while, and however many there
     /// are.
     #[test]
     fn what_both_say_is_what_was_lost(seed: u64, phases in prop::collection::vec(
@@ -149,14 +149,14 @@ proptest! {
                     }
                 }
             }
-            // What was sent until now is there, or never will be, when the receiver is asked.
+            // Packets sent until now have arrived, or never will, when the receiver is asked.
             let sender = told(&mut a);
             for (path, way) in &mut under_way {
                 way.drain(..).flatten().for_each(|number| b.arrive(0, 0, (*path).into(), number));
             }
             let receiver = told(&mut b);
             for path in 0..3 {
-                // Who has seen nothing says nothing.
+                // A host that has seen nothing reports nothing.
                 let receiver = receiver.iter().find(|it| it.path == path);
                 let receiver = receiver.copied().unwrap_or_default();
                 let found = missing(of(&sender, 1, path), receiver);
@@ -209,7 +209,7 @@ const HEEDED: Received = Received::Heeded {
 
 const SECRET: Secret = Secret([1, 2]);
 
-/// Until the host has nothing to say; what the session makes of it.
+/// Runs until the host has no more messages; returns the session's results.
 fn exchange(
     host: &mut Host<Heap>,
     session: &mut Session<Heap>,
@@ -238,7 +238,7 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
     let mut heard = Heard::default();
     host.arrived(10_000, 3, 1, Some(4));
     assert_eq!(host.next_poll(), None);
-    // It asks for a timeslot, and so comes to know the arbiter.
+    // It requests a timeslot, and so learns of the arbiter.
     assert!(host.arrive(10_000, 2, 0, 500));
     for now in [10_000, 10_100, 10_200] {
         exchange(&mut host, &mut session, now, &mut heard);
@@ -259,7 +259,8 @@ fn a_host_reports_under_its_session_and_not_before_it_has_one() {
         heard.0,
         [expected(first, 0, 0, 0), expected(first, 1, 4, 3)]
     );
-    // Not again before it is time to; and then it is answered, though there is nothing to answer.
+    // Not again before it is due; then it is acknowledged, even if it contains nothing else to
+    // answer.
     heard.0.clear();
     assert!(exchange(&mut host, &mut session, first + 4000, &mut heard).len() < 2);
     assert!(heard.0.is_empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `fastpass`: its packets, both ends of the protocol over a network that does what it
-//! likes, and a host between its packets and an arbiter.
+//! Tests of `fastpass`: its packets, both ends of the protocol over a faulty network, and a host
+//! between its packets and an arbiter.
 
 mod address;
 mod arbiter;

@@ -10,14 +10,14 @@ use weft_mechanisms::heap::Heap;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
-    /// So many timeslots from now, to whom.
+    /// This many timeslots from now, to this destination.
     Insert(i64, u16),
     Pop,
     Pass(u64),
     Clear,
 }
 
-/// A calendar's life.
+/// A sequence of operations on a calendar.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     /// The first timeslot.
@@ -39,7 +39,7 @@ impl Scenario {
             let mut next = || rest.next().unwrap_or(0);
             operations.push(match code {
                 0..=119 => Operation::Insert(i64::from(next()) - 60, next().into()),
-                // About the horizon.
+                // Around the horizon.
                 120..=149 => Operation::Insert(i64::from(next()) + 900, next().into()),
                 150..=219 => Operation::Pop,
                 220..=244 => Operation::Pass((next() % 100).into()),
@@ -54,7 +54,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// Where they differ.
+    /// If they differ.
     pub(crate) fn run(&self) {
         let Ok(mut calendar) = Calendar::<Heap>::new();
         let mut map = BTreeMap::new();

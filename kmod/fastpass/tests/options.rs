@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! fastpass's options and statistics: numbers, defaults, boundaries, and each sentence of refusal.
+//! fastpass's options and statistics: numbers, defaults, boundaries, and each refusal's sentence.
 
 use super::message::{attribute, attributes, written};
 use std::ffi::CStr;
@@ -106,7 +106,7 @@ fn times_follow_from_the_timeslot_and_that_from_the_rate() {
     assert_eq!(config.timeout, 256 * 1231);
     assert_eq!(config.gather, 1231);
     assert_eq!((config.paths, config.report), (0, 512 * 1231));
-    // However short a timeslot is, nothing is said again without a pause.
+    // However short a timeslot is, messages are not repeated without a pause.
     let quick = Options {
         rate: Some(50_000_000_000),
         ..needed()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Control packets find a way that is good, and keep it.
+//! Control packets find a working path, and keep it.
 
 use weft_mechanisms::fastpass::ways::Ways;
 use weft_mechanisms::heap::Heap;
@@ -16,9 +16,9 @@ fn they_go_by_the_way_by_which_the_latest_came() {
         ways.heard(1, path);
         assert_eq!(ways.choose(5000, 1, PATHS, PATIENCE, 1), Some(path));
     }
-    // However long ago that was, if nothing was said since but what is not answered.
+    // However long ago that was, if nothing was sent since except packets that are not answered.
     assert_eq!(ways.choose(90_000, 1, PATHS, PATIENCE, 1), Some(3));
-    // Nobody knows of a way to another one.
+    // No path to another one is known.
     assert_eq!(ways.choose(5000, 2, PATHS, PATIENCE, 6), Some(2));
 }
 
@@ -27,7 +27,7 @@ fn where_no_answer_comes_they_try_others() {
     let mut ways = Ways::<Heap>::new(3).unwrap();
     ways.heard(1, 2);
     let mut choose = |now, random| ways.choose(now, 1, PATHS, PATIENCE, random);
-    // A burst is no reason to.
+    // A burst is no reason to change.
     for now in 0..=500 {
         assert_eq!(choose(now, 0), Some(2), "{now}");
     }
@@ -46,8 +46,8 @@ fn who_is_no_endpoint_and_where_there_is_no_path_there_is_no_way() {
     assert_eq!(ways.choose(0, 1, 256, PATIENCE, u32::MAX), Some(255));
 }
 
-/// An endpoint that asks, and asks again a time-out later; the arbiter's host, which answers; some
-/// of the paths are dead.
+/// An endpoint that requests, and requests again a timeout later, and the arbiter's host, which
+/// answers; some of the paths are dead.
 #[test]
 fn an_endpoint_is_not_cut_off_while_one_path_is_left() {
     let mut random = Random::new(3);
@@ -67,7 +67,7 @@ fn an_endpoint_is_not_cut_off_while_one_path_is_left() {
                 assert_eq!(back, path);
                 host.heard(0, back);
                 answers += 1;
-                // Once it has found one it stays there.
+                // Once it has found a path it keeps it.
                 assert!(answers == 1 || silent == 0, "{dead:b}");
                 silent = 0;
             } else {
