@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Algorithm 1, line by line; what the paper leaves open; and the tree against a sorted list.
+//! Algorithm 1, line by line; the choices that the paper leaves open; and the tree against a sorted
+//! list.
 
 use super::naive::{Operation, Scenario, FLOWS, LINK};
 use crate::tests::corpus::replay;
@@ -42,8 +43,7 @@ fn a_flow_without_has_the_base_rate() {
     assert_eq!(link.update(&flow(2, 20, 70), 0), says(3, 0));
 }
 
-/// "PrioQue = ⌈ADH/C⌉", but for what is a multiple of C: the top queue is of those who have a
-/// share.
+/// "PrioQue = ⌈ADH/C⌉", except for multiples of C: the top queue is for flows that have a share.
 #[test]
 fn the_queue_is_one_more_than_how_often_the_demand_ahead_fills_the_link() {
     for (ahead, queue) in [
@@ -120,7 +120,7 @@ fn a_flow_that_is_not_renewed_is_forgotten_after_its_lifetime() {
     assert_eq!(link.len(), 3);
     assert_eq!(link.update(&flow(3, 30, 100), 1_000), says(2, 0));
     assert_eq!(link.verdict(1), None);
-    // A clock that goes back makes nobody older.
+    // A clock that goes back does not age a flow.
     assert_eq!(link.update(&flow(3, 30, 100), 0), says(2, 0));
     assert_eq!(link.len(), 2);
 }
@@ -139,7 +139,7 @@ fn what_has_piled_up_is_forgotten_some_at_a_time() {
     assert_eq!(link.expire(u64::MAX, 100), 1);
 }
 
-/// An answer depends only on those more urgent than oneself.
+/// An answer depends only on more urgent flows.
 #[test]
 fn where_there_is_no_room_the_least_urgent_goes_and_comes_back() {
     let mut link = arbiter(2, LINK);
@@ -187,7 +187,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     let demand = || prop_oneof![0..300_u64, Just(0), Just(100), Just(MAX_RATE)];
     let update = (id(), urgency, demand())
         .prop_map(|(id, urgency, demand)| Operation::Update(flow(id, urgency, demand)));
-    // As the updates of one flow whose demand alone changes, or its urgency alone.
+    // Like the updates of one flow when only its demand changes, or only its urgency.
     let same_urgency =
         (id(), demand()).prop_map(|(id, demand)| Operation::Update(flow(id, 50, demand)));
     prop_oneof![

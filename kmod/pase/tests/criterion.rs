@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What is urgent by each criterion.
+//! The urgency of flows by each criterion.
 
 use proptest::prelude::*;
 use weft_mechanisms::pase::criterion::{About, Criterion};

@@ -105,8 +105,7 @@ proptest! {
             let shares = shares(&link);
             let sum: u64 = shares.iter().sum();
             prop_assert!(sum <= rate);
-            // What is not divided is what rounding leaves: of equal shares a byte, of others a
-            // part.
+            // The undivided rest is due to rounding: a byte of equal shares, a part of others.
             let lost = rate - sum;
             let rounding = shares.len() as u64 * (2 + (rate >> 20));
             prop_assert!(shares.is_empty() || lost <= rounding, "{} of {}", lost, rate);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What other arbitrators say to a host: it counts while it holds, and nothing else does.
+//! Other arbitrators' answers to a host: they count while they are valid, and nothing else does.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ fn nobody_is_told_of_the_end_of_what_he_never_heard_of() {
     global.end(2);
     assert_eq!(sent(&mut global).unwrap().1.says, Says::End(2));
     assert_eq!(sent(&mut global), None);
-    // What comes now is of nobody.
+    // Messages from now on concern no flow.
     assert!(!hears(&mut global, &answer(2, message.sequence, 2, 9), 0));
 }
 
@@ -144,7 +144,7 @@ fn of_two_flows_with_one_place_the_second_waits_until_the_first_is_gone() {
 
 proptest! {
     /// Whatever happens: at most one message of a flow waits, all are sent in the end, the last one
-    /// says whether the flow still asks, and numbers rise.
+    /// states whether the flow still asks, and numbers rise.
     #[test]
     fn the_line_holds_each_flow_once(
         steps in prop::collection::vec((0..3_u8, 1..3 * FLOWS), 0..6000),
@@ -192,7 +192,7 @@ fn a_clock_that_was_read_earlier_on_another_processor_takes_no_place_away() {
         101
     ));
     assert_eq!(ask(&mut global, 1, 101), Some(verdict(3)));
-    // Read a nanosecond before that, with the lock taken after it.
+    // The clock was read a nanosecond before that, with the lock taken after it.
     assert_eq!(ask(&mut global, 1 + FLOWS, 100), None);
     assert_eq!(ask(&mut global, 1, 102), Some(verdict(3)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The reorder guard: the paper's sentence, and any fabric of strict priorities against it.
+//! The reorder guard: the paper's sentence, and arbitrary fabrics of strict priorities against it.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ enum Event {
 }
 
 proptest! {
-    /// A sender, a port of strict priorities, a receiver: whatever verdicts come when, and however
+    /// A sender, a port of strict priorities, a receiver: whichever verdicts come when, and however
     /// late acknowledgements are, no packet overtakes another.
     #[test]
     fn no_packet_overtakes_another(

@@ -70,7 +70,7 @@ fn a_timeout_asks_the_arbitrators_too() {
     let mut flow = flow(8);
     assert_eq!(flow.on_timeout(true), Timeout::Probe);
     assert!(flow.due());
-    // The guard holds the queue: until what it sent is acknowledged, a timeout is a probe.
+    // The guard holds the queue: until the packets sent are acknowledged, a timeout is a probe.
     flow.arbitrate(verdict(1), false);
     assert_eq!(flow.on_timeout(true), Timeout::Probe);
     assert_eq!(flow.acknowledged(ack(0), false), Answer::Lost);
@@ -87,7 +87,7 @@ fn without_probing_a_timeout_sends_the_packet_in_any_queue() {
         assert!(flow.due() && !flow.probing().probing());
     }
     assert_eq!((flow.probing().timeouts(), flow.probing().probes()), (3, 0));
-    // Nothing was asked that an acknowledgement of nothing new would answer.
+    // No question is open that an acknowledgement without news would answer.
     assert_eq!(flow.acknowledged(ack(0), false), Answer::Nothing);
 }
 

@@ -36,12 +36,12 @@ fn a_flow_alone_starts_at_line_rate_and_a_small_one_with_all_it_has() {
     let mut local = local();
     let rate = |local: &mut _, remaining| ask(local, 1, remaining).rate;
     assert_eq!(rate(&mut local, 500_000), LINK.rate);
-    // All of it within 250 µs.
+    // All its data within 250 µs.
     assert_eq!(rate(&mut local, 10_000), 40_000_000);
     assert_eq!(rate(&mut local, 0), 0);
 }
 
-/// "demand(optional)" (Algorithm 1): who knows only what has been written may have more.
+/// "demand(optional)" (Algorithm 1): a flow that only knows the data written so far may have more.
 #[test]
 fn a_flow_of_an_unknown_size_asks_for_all_of_the_link() {
     let about = About {

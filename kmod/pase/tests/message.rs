@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Messages: byte by byte as documented, and nothing else is one.
+//! Messages: byte by byte as documented, and nothing else decodes as one.
 
 use proptest::prelude::*;
 use weft_mechanisms::pase::message::{Malformed, Message, Says, Sequence, MAX_HOLD, SIZE};
@@ -100,7 +100,7 @@ fn fields_that_have_no_such_value_are_refused() {
         refused(says, 7, &[1]);
         refused(says, 40, &(MAX_RATE + 1).to_be_bytes());
         let (answers, shares) = (says == ANSWER, says == SHARE);
-        // A queue where there is none, and none where there is one.
+        // A queue in a message that has none, and no queue in one that needs it.
         refused(says, 5, &[u8::from(!answers)]);
         if answers || shares {
             for hold in [0, MAX_HOLD + 1, u32::MAX] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `pase`, one file for each of its own, naive models of an arbitrator and of a fabric.
+//! Tests of `pase`, one file for each module, and naive models of an arbitrator and of a fabric.
 
 mod arbiter;
 mod criterion;

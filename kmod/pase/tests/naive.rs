@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The naive arbitrator, a list that is sorted each time; and what strict priority over a whole
-//! fabric gives, by one who knows all of it.
+//! The naive arbitrator, a list that is sorted each time; and the result of strict priority over a
+//! whole fabric, computed with global knowledge.
 //!
-//! A scenario of the arbitrator's is made by a property test, or from a fuzzer's bytes
+//! A scenario of the arbitrator is made by a property test, or from a fuzzer's bytes
 //! ([`Scenario::decode`]).
 #![allow(dead_code)] // each user takes its part
 
@@ -10,7 +10,7 @@ use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pase::arbiter::{Arbiter, Link, EXPIRED_AT_ONCE};
 use weft_mechanisms::pase::{Flow, Verdict, MAX_RATE};
 
-/// The numbers of a scenario's flows are below.
+/// The numbers of a scenario's flows are below this.
 pub(crate) const FLOWS: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
     Rate(u64),
 }
 
-/// An arbitrator's life.
+/// A sequence of operations on an arbitrator.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) capacity: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Scenario {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Of a scenario, but for its queues.
+/// The link of a scenario, except for its queues.
 pub(crate) const LINK: Link = Link {
     rate: 100,
     queues: 8,
@@ -87,7 +87,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// Where they differ, or where an invariant of the arbitrator does not hold.
+    /// If they differ, or if an invariant of the arbitrator is violated.
     pub(crate) fn run(&self) {
         let link = Link {
             queues: self.queues,
@@ -123,8 +123,8 @@ impl Scenario {
     }
 }
 
-/// Algorithm 1 as it is printed, but for ADH that is a multiple of C (see `pase`), in the order of
-/// its last updates.
+/// Algorithm 1 as printed, except if ADH is a multiple of C (see `pase`), in the order of the last
+/// updates.
 pub(crate) struct Naive {
     pub(crate) link: Link,
     pub(crate) capacity: usize,
@@ -200,7 +200,7 @@ impl Naive {
     }
 }
 
-/// What each flow may send if the most urgent takes all it can of its links, then the next, and so
+/// The rate of each flow if the most urgent takes all it can of its links, then the next, and so
 /// on.
 pub(crate) fn strict_priority(rates: &[u64], flows: &[(Flow, Vec<usize>)]) -> Vec<u64> {
     let mut left = rates.to_vec();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Arbitration from the bottom up, over a tree of hosts, racks and pods, against strict priority by
-//! one who knows the whole fabric.
+//! Arbitration from the bottom up, over a tree of hosts, racks and pods, against strict priority
+//! with global knowledge of the fabric.
 
 use super::naive::strict_priority;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use weft_mechanisms::pase::{Flow, Verdict, TOP};
 const QUEUES: u8 = 8;
 const LIFETIME: u64 = 1_000;
 
-/// Hosts below racks below one core, so many of each below one.
+/// Hosts below racks below one core: the number of each below the next.
 const HOSTS: usize = 3;
 const RACKS: usize = 3;
 
@@ -132,7 +132,7 @@ fn a_flow_that_falls_is_taken_back_from_the_links_above() {
 }
 
 /// "Both early pruning and delegation reduce the arbitration overhead" (§1), "especially at high
-/// loads" (§4.3.1): the more flows, the larger the share of what is not asked.
+/// loads" (§4.3.1): the more flows, the larger the saved share of requests.
 #[test]
 fn pruning_saves_more_the_more_flows_there_are() {
     let saved = |count: u64| {
@@ -158,8 +158,8 @@ fn pruning_saves_more_the_more_flows_there_are() {
 }
 
 proptest! {
-    /// All flows go to the root: each gets exactly what strict priority over the whole tree gives
-    /// it, in whatever order they ask, with or without pruning.
+    /// All flows go to the root: each gets exactly the rate of strict priority over the whole tree,
+    /// in whatever order they ask, with or without pruning.
     #[test]
     fn where_all_go_to_the_root_each_has_what_strict_priority_gives(
         rates in rates(), flows in flows(60), deepest in 0..=QUEUES,
@@ -168,16 +168,16 @@ proptest! {
         let oracle = strict_priority(&rates, &paths);
         let mut tree = Tree::new(&rates);
         let mut given = Vec::new();
-        // What a flow is told depends on what the more urgent ones were: after as many rounds as
-        // there are flows none is told anything else.
+        // A flow's answer depends on those of the more urgent flows: after as many rounds as there
+        // are flows, no answer changes any more.
         for _ in 0..paths.len() {
             given = paths.iter().map(|(flow, half)| tree.ask(half, flow, deepest).0.rate).collect();
         }
         prop_assert_eq!(given, oracle);
     }
 
-    /// Both halves, flows within racks and between them: what the top queues are told fits every
-    /// link, and the most urgent of all has what strict priority gives it.
+    /// Both halves, flows within racks and between them: the answers to the top queues fit every
+    /// link, and the most urgent flow gets the rate of strict priority.
     #[test]
     fn what_is_given_fits_each_link(
         rates in prop::collection::vec(prop_oneof![0..50_u64, Just(10), Just(30)], 2 * LINKS),

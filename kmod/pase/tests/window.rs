@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Algorithm 2 and the sentences of §3.2 on the window, one by one; what the paper leaves open; and
-//! the law against a naive model.
+//! Algorithm 2 and the sentences of §3.2 on the window, one by one; the choices that the paper
+//! leaves open; and the law against a naive model.
 
 use proptest::prelude::*;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -80,7 +80,7 @@ fn in_the_intermediate_queues_an_unmarked_ack_adds_one_by_the_window() {
     }
 }
 
-/// "if already mapped to an intermediate queue: if isInterQueue == 1", the increase goes on.
+/// "if already mapped to an intermediate queue: if isInterQueue == 1", the increase continues.
 #[test]
 fn from_one_intermediate_queue_to_another_the_window_stays() {
     let mut flow = flow(4);
@@ -101,7 +101,7 @@ fn into_the_intermediate_queues_the_window_is_one() {
     let mut lowest = flow(8);
     lowest.arbitrate(verdict(7, 0));
     assert_eq!(lowest.packets(), 1);
-    // Through the top queue and back: as for the first time.
+    // Through the top queue and back: as the first time.
     let mut flow = flow(3);
     (0..10).for_each(|_| {
         flow.on_ack(ack(1, 0));
@@ -375,7 +375,7 @@ proptest! {
             let exact = !marked && matches!(naive.queue, 1 | 8);
             let may = if exact { 0.0 } else { 1.0 };
             prop_assert!(off <= may, "{} and {}", flow.packets(), naive.window);
-            // What is compared is each step, not what rounding adds up to.
+            // Each step is compared, not the accumulated rounding.
             naive.alpha = alpha;
             if off != 0.0 {
                 naive.window = flow.packets().into();
