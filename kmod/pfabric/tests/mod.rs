@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `pfabric`, one file for each of its own, and a naive model.
+//! Tests of `pfabric`, one file for each module, and a naive model.
 
 mod naive;
 mod options;

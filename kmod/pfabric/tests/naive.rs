@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What the tests of `pfabric` and its fuzz target share: the naive model, the operations, and the
-//! comparison of both queues after each operation.
+//! The common part of the tests of `pfabric` and its fuzz target: the naive model, the operations,
+//! and the comparison of both queues after each operation.
 //!
 //! The model is the paper's text, word by word, on a `Vec` in order of arrival. A scenario is made
 //! either by a property test or from a fuzzer's bytes ([`Scenario::decode`]).
@@ -10,15 +10,15 @@ use std::rc::Rc;
 use weft_mechanisms::heap::Heap;
 use weft_mechanisms::pfabric::queue::{Counters, Limits, PFabric, MOST_EVICTED};
 
-/// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and a lost one is seen in
-/// the count of its `Rc`.
+/// An owned packet, neither `Copy` nor `Clone`: none can be duplicated, and the count of its `Rc`
+/// reveals a lost one.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) id: u32,
     alive: Rc<()>,
 }
 
-/// What a queue is told about a packet, and its number.
+/// The properties of an arriving packet, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) id: u32,
@@ -48,8 +48,8 @@ impl Model {
         queue.iter().map(|packet| u64::from(packet.len)).sum()
     }
 
-    /// Takes packets out of `queue` until it is within the limits: the one of the highest rank, and
-    /// among these the latest, each time.
+    /// Removes packets from `queue` until it is within the limits: each time the one of the highest
+    /// rank, and among these the latest.
     fn drop_least_urgent(limits: Limits, queue: &mut Vec<Arrival>) -> Vec<Arrival> {
         let mut dropped = Vec::new();
         while queue.len() > limits.packets as usize
@@ -68,7 +68,7 @@ impl Model {
         self.counters.evicted_bytes += Self::bytes(evicted);
     }
 
-    /// The evicted packets, in order; an error where the arriving packet is rejected.
+    /// The evicted packets, in order; an error if the arriving packet is rejected.
     pub(crate) fn enqueue(&mut self, arrival: Arrival) -> Result<Vec<Arrival>, ()> {
         let mut queue = self.queue.clone();
         queue.push(arrival);
@@ -123,7 +123,7 @@ impl Model {
     }
 }
 
-/// Everything that can be done to a queue.
+/// All operations on a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Enqueue { rank: u32, flow: u32, len: u32 },
@@ -132,14 +132,14 @@ pub(crate) enum Operation {
     Clear,
 }
 
-/// A queue's life.
+/// A sequence of operations on a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) limits: Limits,
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Lengths at which something happens: the least, Ethernet's, GSO's, more than any limit.
+/// Critical lengths: the least, Ethernet's, GSO's, more than any limit.
 const LENGTHS: [u32; 8] = [1, 60, 66, 590, 1514, 9014, 65_549, u32::MAX];
 
 impl Scenario {
@@ -192,7 +192,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// Where they differ, or where an invariant of the queue does not hold.
+    /// If they differ, or if an invariant of the queue is violated.
     pub(crate) fn run(&self) {
         let alive = Rc::new(());
         let mut queue = new_queue(self.limits);

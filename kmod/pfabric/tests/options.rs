@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! pfabric's options and statistics: round trips, boundaries, and each sentence of refusal.
+//! pfabric's options and statistics: round trips, boundaries, and each refusal's sentence.
 
 use super::message::{attribute, attributes, written};
 use proptest::prelude::*;

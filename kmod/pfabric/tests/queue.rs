@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The sentences of pFabric §4.1, one by one, and what the paper leaves open.
+//! The sentences of pFabric §4.1, one by one, and the choices that the paper leaves open.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -26,13 +26,13 @@ fn queue<P>(packets: u32, bytes: u32, starvation_prevention: bool) -> Queue<P> {
     queue
 }
 
-/// Queues a full-sized packet that evicts nobody.
+/// Queues a full-sized packet that evicts no other.
 fn add<P: PartialEq + std::fmt::Debug>(queue: &mut Queue<P>, packet: P, flow: u32, rank: u32) {
     let evict = |evicted, _| panic!("{evicted:?} is evicted");
     assert_eq!(queue.enqueue(packet, rank, flow, 1500, evict), Ok(()));
 }
 
-/// The verdict on an arriving packet, and who was evicted for it.
+/// The verdict on an arriving packet, and the packets evicted for it.
 fn arrive(
     queue: &mut Queue,
     packet: &'static str,
@@ -40,7 +40,7 @@ fn arrive(
     len: u32,
 ) -> (Result<(), &'static str>, Vec<&'static str>) {
     let mut evicted = Vec::new();
-    // A flow of its own: who is dropped does not depend on flows.
+    // A separate flow: evictions do not depend on flows.
     let flow = queue.counters().evicted as u32 ^ rank.rotate_left(8) ^ queue.len();
     let verdict = queue.enqueue(packet, rank, flow, len, |packet, _| evicted.push(packet));
     (verdict, evicted)
@@ -63,7 +63,7 @@ fn change<P: Copy>(
 }
 
 /// The packets of Figure 2 in order of arrival. The text gives (a, 1), the last one, and the flow
-/// of the second one; the other ranks are of our choice.
+/// of the second one; the other ranks are ours.
 fn figure_2(starvation_prevention: bool) -> Queue<(char, u32)> {
     let mut queue = queue(24, 0, starvation_prevention);
     for (name, flow, rank) in [('b', B, 4), ('a', A, 3), ('c', C, 5), ('a', A, 1)] {
@@ -262,8 +262,8 @@ fn no_packet_is_evicted_in_vain() {
     );
 }
 
-/// A call takes a bounded time, also one that rejects: of 8,700 packets of 60 bytes, which a packet
-/// of 524,280 would take the place of, it looks at 256.
+/// A call takes a bounded time, even if it rejects: of 8,700 packets of 60 bytes, which a packet of
+/// 524,280 bytes would replace, it visits 256.
 #[test]
 fn a_packet_takes_the_place_of_256_at_most() {
     let mut queue = queue(MAX_PACKETS, 522_000, true);
@@ -302,7 +302,7 @@ fn a_limit_in_packets_and_one_in_bytes_hold_together() {
     assert_eq!(arrive(&mut queue, "8", 8, 800), (Ok(()), vec![]));
     // One packet too many.
     assert_eq!(arrive(&mut queue, "7", 7, 100), (Ok(()), vec!["9"]));
-    // One packet too many, and its 800 bytes make room enough.
+    // One packet too many, and its 800 bytes make enough room.
     assert_eq!(arrive(&mut queue, "6", 6, 900), (Ok(()), vec!["8"]));
     // One packet too many, and one byte.
     assert_eq!(arrive(&mut queue, "5", 5, 901), (Ok(()), vec!["7", "6"]));
@@ -398,7 +398,7 @@ fn clear_hands_out_every_packet_and_leaves_the_counters() {
     assert_eq!(drain(&mut queue), [('d', 7)]);
 }
 
-/// The greatest queue: every index is in use, and the ranks fill the whole trie.
+/// The largest queue: every index is in use, and the ranks fill the whole trie.
 #[test]
 fn a_queue_of_65536_packets_sends_them_in_order_of_rank() {
     let packets = if cfg!(miri) { 300 } else { MAX_PACKETS };

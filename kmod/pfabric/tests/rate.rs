@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The sentences of pFabric §4.2, one by one; what the paper leaves open; and the law against a
-//! naive model.
+//! The sentences of pFabric §4.2, one by one; the choices that the paper leaves open; and the law
+//! against a naive model.
 
 use proptest::prelude::*;
 use weft_mechanisms::pfabric::rate::{Params, Phase, RateControl, Resend};
@@ -51,14 +51,14 @@ fn an_ack_of_several_packets_counts_for_each() {
     assert!(at_once.window() > 10);
 }
 
-/// "As in standard TCP": a window that the flow does not fill is not tried, so it proves nothing
-/// (RFC 7661). What the flow could send at once stays what it has tried.
+/// "As in standard TCP": a window that the flow does not fill is not tested, so it proves nothing
+/// (RFC 7661). The flow can still send at once as much as it has tested.
 #[test]
 fn a_flow_that_the_window_does_not_limit_does_not_grow() {
     let mut increasing = unlimited(12);
     (0..1000).for_each(|_| increasing.on_ack(1, false));
     assert_eq!((increasing.window(), increasing.threshold()), (12, 12));
-    // Nothing was saved up meanwhile.
+    // Nothing was accumulated meanwhile.
     (0..11).for_each(|_| increasing.on_ack(1, true));
     assert_eq!(increasing.window(), 12);
     increasing.on_ack(1, true);
@@ -72,7 +72,7 @@ fn a_flow_that_the_window_does_not_limit_does_not_grow() {
     assert_eq!(starting.window(), 4);
 }
 
-/// An acknowledgement ends a row of timeouts, and probe mode, whatever limits the flow.
+/// An acknowledgement ends consecutive timeouts, and probe mode, whatever limits the flow.
 #[test]
 fn an_acknowledgement_of_a_flow_that_is_not_limited_is_one() {
     let mut flow = flow(12, 23, 2);
@@ -202,7 +202,7 @@ fn the_window_never_exceeds_the_largest_one() {
     assert_eq!(flow.window(), 23);
     flow.on_ack(u32::MAX, true);
     assert_eq!(flow.window(), 23);
-    // Nothing was saved up meanwhile.
+    // Nothing was accumulated meanwhile.
     flow.on_timeout();
     (0..11).for_each(|_| flow.on_ack(1, true));
     assert_eq!(flow.window(), 11);
@@ -230,20 +230,20 @@ fn what_follows_an_idle_connection_is_a_new_flow() {
         (6, 2),
         "counted since the start"
     );
-    // The five of before are forgotten.
+    // The five earlier ones are forgotten.
     (0..11).for_each(|_| flow.on_ack(1, true));
     assert_eq!(flow.window(), 12);
     flow.on_ack(1, true);
     assert_eq!(flow.window(), 13);
 }
 
-/// The law word for word: one packet at a time, nothing clever.
+/// The law word for word: one packet at a time.
 #[derive(Debug)]
 struct Model {
     params: Params,
     window: u64,
     threshold: u64,
-    /// Acknowledged packets that did not yet make the window grow.
+    /// Acknowledged packets that have not yet made the window grow.
     left: u64,
     timeouts: u64,
 }

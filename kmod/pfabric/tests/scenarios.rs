@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! `pfabric` and the naive model do the same, operation by operation.
+//! `pfabric` and the naive model behave identically, operation by operation.
 
 use super::naive::{Operation, Scenario};
 use crate::tests::corpus::replay;
@@ -12,7 +12,7 @@ const PACKETS: [u32; 5] = [1, 2, 7, 24, 200];
 /// None; two full-sized packets; the paper's 36 kB.
 const BYTES: [u32; 3] = [0, 3000, 36_000];
 
-/// How many different values there are.
+/// The number of different values.
 #[derive(Clone, Copy, Debug)]
 enum Variety {
     One,
@@ -114,7 +114,7 @@ fn it_does_what_the_naive_model_does_under_all_combinations_of_options() {
     assert!(run.get() >= 100_000, "only {} operations", run.get());
 }
 
-/// The fuzzer's corpus, and what it once found.
+/// The fuzzer's corpus, including its past findings.
 #[test]
 #[cfg_attr(miri, ignore = "reads files, which Miri's isolation does not allow")]
 fn the_fuzz_corpus_runs_through() {
