@@ -7,7 +7,7 @@ use weft_mechanisms::wire::line::{Params, Transmission, Wire};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// From 1 kbit/s to 400 Gbit/s, in bytes per second: what the qdisc takes.
+/// From 1 kbit/s to 400 Gbit/s, in bytes per second: the qdisc's range.
 const RATES: std::ops::RangeInclusive<u64> = 125..=50_000_000_000;
 
 /// 10 Gbit/s: 0.8 ns per byte.
@@ -27,12 +27,12 @@ fn wire(rate: u64, delay: u64) -> Wire {
     Wire::new(params(rate, delay, 0, 0))
 }
 
-/// How long `bytes` take, in ns, rounded down.
+/// The time of `bytes`, in ns, rounded down.
 fn duration(bytes: u128, rate: u64) -> u64 {
     u64::try_from(bytes * NS_PER_S / u128::from(rate)).unwrap()
 }
 
-/// What each frame occupies, one by one: `len` split as evenly as it can be.
+/// The bytes that each frame occupies, one by one: `len` is split as evenly as possible.
 fn bytes_by_frame(len: u32, segments: u32, overhead: u32, mpu: u32) -> u128 {
     let frames = (0..segments).map(|i| len / segments + u32::from(i < len % segments));
     frames
@@ -61,7 +61,7 @@ fn a_packet_takes_its_length_over_the_rate_and_then_the_delay() {
 fn a_late_timer_does_not_lower_throughput() {
     let mut wire = wire(TEN_GIGABIT, 0);
     wire.ready(0);
-    // Nobody tells the time: the packets begin where the ones before ended.
+    // No call passes the time: the packets begin where the previous ones ended.
     let ends: Vec<_> = (0..4).map(|_| wire.begin(1500, 1).end).collect();
     assert_eq!(ends, [1_200, 2_400, 3_600, 4_800]);
 }
@@ -95,7 +95,7 @@ fn a_packet_that_is_held_back_begins_no_earlier_and_what_was_free_is_lost() {
     assert_eq!(wire.begin(1, 1).end, 333_333_333);
     wire.not_before(333_333_333);
     assert_eq!(wire.begin(1, 1).end, 666_666_666);
-    // Earlier than it could: nothing changes, and the three thirds make one.
+    // Earlier than it could: nothing changes, and the three thirds add up to one.
     wire.not_before(5);
     assert_eq!(wire.begin(1, 1).end, 1_000_000_000);
     wire.begin(1, 1);
@@ -235,8 +235,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// "The rate is exact in the long run": after every packet of a busy period, the time that has
-    /// passed is that of all its bytes together.
+    /// "The rate is exact in the long run": after every packet of a busy period, the elapsed time
+    /// is that of all its bytes together.
     #[test]
     fn throughput_is_exact_while_packets_go_back_to_back(
         rate in RATES, start in 0..u64::MAX / 4, delay in 0..10_000_000_000_u64,

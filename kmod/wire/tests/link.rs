@@ -43,13 +43,13 @@ struct Test {
     delivered: Vec<(usize, u64)>,
     /// The queue holds its packets back.
     closed: bool,
-    /// It says that it need not be asked in time.
+    /// It declares that it need not be asked in time.
     timeless: bool,
     launched: usize,
-    /// Most packets that began in one call.
+    /// The most packets that began in one call.
     most_launched: usize,
     bytes: u32,
-    /// Most bytes in flight, but for the packet launched last.
+    /// The most bytes in flight, except for the packet launched last.
     most_bytes: u32,
 }
 
@@ -105,7 +105,7 @@ impl Test {
         self.most_launched = self.most_launched.max(self.launched);
     }
 
-    /// As the kernel asks: for one packet after the other, until there is none.
+    /// Like the kernel, asks for one packet after the other, until there is none.
     fn poll(&mut self, link: &mut Link, now: u64) {
         self.advance(link, now);
         while link.deliver(now, self) {
@@ -128,12 +128,12 @@ impl Test {
     }
 }
 
-/// Runs all packets through a link whose timers fire late by what `lateness` says, in turn.
+/// Runs all packets through a link whose timers are late by the values of `lateness`, in turn.
 fn run(params: Params, packets: &[Packet], lateness: &[u64], timeless: bool) -> (Test, Link) {
     run_limited(params, u32::MAX, packets, lateness, timeless)
 }
 
-/// The same with a limit.
+/// Like `run`, with a limit.
 fn run_limited(
     params: Params,
     limit: u32,
@@ -150,7 +150,7 @@ fn run_limited(
     let mut lateness = lateness.iter().cycle();
     let mut now = 0;
     for (index, packet) in packets.iter().enumerate() {
-        // Timers that fire before the arrival, each as late as it is.
+        // Timers that fire before the arrival, each with its lateness.
         while let Some(event) = link.next_event(&test) {
             let fires = event.max(now) + lateness.next().unwrap();
             if fires >= packet.at {
@@ -169,7 +169,7 @@ fn run_limited(
     (test, link)
 }
 
-/// What an exact wire does.
+/// The result of an exact wire.
 struct Exact {
     /// Each packet and when it is delivered, in order of delivery.
     delivered: Vec<(usize, u64)>,
@@ -177,14 +177,14 @@ struct Exact {
     busy_ns: u64,
 }
 
-/// One packet after the other, in exact arithmetic (10^9 parts of a byte time, so that nothing is
-/// rounded but the result).
+/// One packet after the other, in exact arithmetic (10^9 parts of a byte time, so that only the
+/// result is rounded).
 fn exact(params: Params, packets: &[Packet]) -> Exact {
     exact_limited(params, u32::MAX, packets)
 }
 
-/// The same with a limit: a packet begins when so many before it are delivered that less is in
-/// flight. What happens at one time, happens in this order: arrivals, deliveries, the beginning.
+/// Like `exact`, with a limit: a packet begins when so many earlier ones are delivered that less is
+/// in flight. Simultaneous events happen in this order: arrivals, deliveries, the beginning.
 fn exact_limited(params: Params, limit: u32, packets: &[Packet]) -> Exact {
     let rate = u128::from(params.rate.get());
     let mut arrivals = packets.iter().enumerate().peekable();
@@ -256,7 +256,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     })
 }
 
-/// Bursts of up to some 1,000 packets with pauses between them: each as fast as may be or as slow
+/// Bursts of up to some 1,000 packets with pauses between them: each as fast as possible or as slow
 /// as the wire, of one length or mixed, with owners or without.
 fn bursts() -> impl Strategy<Value = Vec<Packet>> {
     let burst = (
@@ -329,7 +329,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 500 }))]
 
-    /// More than any number of packets in the code, on wires that hold more, too.
+    /// More than any number of packets in the code, and on wires that hold more.
     #[test]
     fn neither_do_they_after_bursts_on_long_wires(
         rate in prop::sample::select(vec![1_000_000, 125_000_000, 1_250_000_000, 3_333_333_333u64]),
@@ -342,7 +342,7 @@ proptest! {
     }
 }
 
-/// A limit around what the wire holds.
+/// A limit around the capacity of the wire.
 fn limits() -> impl Strategy<Value = u32> {
     prop_oneof![1..100_000u32, Just(1), Just(1_500), 100_000..5_000_000u32]
 }
@@ -367,7 +367,7 @@ proptest! {
         prop_assert!(test.most_bytes < limit);
     }
 
-    /// However late the timers are, where nothing arrives meanwhile.
+    /// However late the timers are, if nothing arrives meanwhile.
     #[test]
     fn a_burst_passes_a_limited_wire_as_if_timers_were_on_time(
         rate in prop::sample::select(vec![1_000_000, 1_250_000_000u64]),
@@ -388,7 +388,7 @@ proptest! {
         prop_assert!(test.most_bytes < limit);
     }
 
-    /// And where packets do arrive, no packet is early, none is lost, and no more is in flight.
+    /// If packets do arrive, no packet is early, none is lost, and the limit still holds.
     #[test]
     fn late_timers_at_the_limit_make_no_packet_early(
         delay in prop::sample::select(vec![0, 10_000, 1_000_000u64]),
@@ -411,8 +411,7 @@ proptest! {
         }
     }
 
-    /// A limit that is far above what is in flight changes nothing, and neither does what it
-    /// counts.
+    /// A limit far above the bytes in flight changes nothing, and neither does its accounting.
     #[test]
     fn a_limit_that_is_not_reached_holds_nothing_back(
         packets in bursts(),
@@ -497,8 +496,8 @@ fn ensure_exact(
 /// 10 Gbit/s.
 const TEN: u64 = 1_250_000_000;
 
-/// 100 packets at once, and one 501 µs later, on a wire of 1 ms: forwarded, so that nobody needs to
-/// know when one has been sent.
+/// 100 packets at once, and one 501 µs later, on a wire of 1 ms. They are forwarded, so no socket
+/// needs to know when one has been sent.
 #[test]
 fn a_packet_behind_a_burst_does_not_begin_before_it_arrived() {
     let early = Packet {
@@ -521,7 +520,7 @@ fn a_packet_behind_a_burst_does_not_begin_before_it_arrived() {
     }
 }
 
-/// Of those that wait, no more begin in one call than a batch, as long as timers are on time.
+/// At most a batch of waiting packets begins in one call, as long as timers are punctual.
 #[test]
 fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
     let packet = Packet {
@@ -537,7 +536,7 @@ fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
             ..packet
         });
         let (test, _) = run(params(TEN, 1_000_000), &packets, &[0], true);
-        // The first one began when the second one came.
+        // The first one began when the second one arrived.
         assert_eq!(
             test.most_launched,
             (count - 1).min(BATCH as usize),
@@ -547,7 +546,7 @@ fn a_timer_sees_to_it_that_no_call_begins_many_packets() {
     }
 }
 
-/// What changes holds for what begins later: not for what should have begun before.
+/// Changes apply to packets that begin later: not to packets that should have begun before.
 #[test]
 fn new_parameters_are_not_for_packets_that_should_have_begun() {
     let packet = Packet {
@@ -565,7 +564,7 @@ fn new_parameters_are_not_for_packets_that_should_have_begun() {
     for index in 0..200 {
         test.arrive(&mut link, index);
     }
-    // 100 have begun at 119.5 µs; from the next on, the wire is ten times slower.
+    // 100 have begun at 119.5 µs; from the next one on, the wire is ten times slower.
     link.set_params(119_500, params(TEN / 10, 1_000_000), u32::MAX, &mut test);
     while let Some(event) = link.next_event(&test) {
         test.poll(&mut link, event);
@@ -622,7 +621,7 @@ proptest! {
             at += gap;
             Packet { at, len, rank: 0, owned: false }
         }).collect();
-        // What each wire would do with its timers on time.
+        // The result of each wire with punctual timers.
         let mut expected: Vec<u64> = packets.iter().map(|packet| packet.at).collect();
         for _ in 0..WIRES {
             let arrivals: Vec<Packet> =
@@ -637,8 +636,8 @@ proptest! {
         let mut sources = packets.iter().enumerate().peekable();
         let mut now = 0;
         loop {
-            // Each wire's timer, set anew as the kernel's is: a time that it has is kept while it
-            // is within the slack.
+            // Each wire's timer, set like the kernel's: its current time is kept while it is within
+            // the slack.
             for (link, test, timer) in &mut wires {
                 let event = link.next_event(test);
                 *timer = match (event, *timer) {
@@ -655,7 +654,7 @@ proptest! {
                 (None, Some(_)) => None,
                 (Some((at, wire)), _) => Some((at, wire)),
             };
-            // What arrives at which wire, and since when.
+            // The arrivals at each wire, and their times.
             let mut arrivals = VecDeque::new();
             match arriving {
                 None => {
@@ -690,8 +689,7 @@ fn an_arrival_is_put_back_to_when_it_was_due_within_the_slack() {
     assert_eq!(arrival(1_000, None, 100), 1_000);
     assert_eq!(arrival(1_000, Some(950), 100), 950);
     assert_eq!(arrival(1_000, Some(900), 100), 900);
-    // Later than allowed, or of somebody else's: not further than the slack, and not into the
-    // future.
+    // Later than allowed, or from elsewhere: not beyond the slack, and not in the future.
     assert_eq!(arrival(1_000, Some(10), 100), 900);
     assert_eq!(arrival(1_000, Some(2_000), 100), 1_000);
     assert_eq!(arrival(50, Some(10), 100), 10);
@@ -797,6 +795,6 @@ fn one_call_begins_all_that_should_have_begun() {
     link.advance(500_000, &mut test);
     assert_eq!(test.in_flight.len(), count);
     assert_eq!(link.busy_ns(), count as u64);
-    // There is nothing to do but to deliver.
+    // Only deliveries remain.
     assert_eq!(link.next_event(&test), Some(1_001_001));
 }

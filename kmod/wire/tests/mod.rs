@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Tests of `wire`, one file for each of its own.
+//! Tests of `wire`, one file for each module.
 
 mod line;
 mod link;

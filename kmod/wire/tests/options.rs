@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! wire's options and statistics: round trips, boundaries, and each sentence of refusal.
+//! wire's options and statistics: round trips, boundaries, and each refusal's sentence.
 
 use super::message::{attribute, attributes, written, Message};
 use proptest::prelude::*;
@@ -34,7 +34,8 @@ fn plain() -> Config {
     }
 }
 
-/// Parses, makes and updates with the one option `options`, which `bytes` encode: all refuse alike.
+/// Parses, makes and updates with the one option `options`, which `bytes` encode: all are refused
+/// in the same way.
 fn assert_refused(options: Options, bytes: &[u8], expected: Refusal) {
     assert_eq!(Options::parse(bytes), Err(expected));
     assert_eq!(options.check(), Err(expected));
@@ -267,7 +268,7 @@ fn long(rate: u64, delay: u64, slack: u32) -> Options {
 #[test]
 fn without_a_limit_there_is_room_for_the_delay_for_late_timers_and_for_two_packets() {
     let room = |options: &Options| Config::new(options).unwrap().bytes_in_flight();
-    // The least: 10 ms of lateness, and twice 512 KiB.
+    // The minimum: 10 ms of lateness, and twice 512 KiB.
     assert_eq!(room(&long(125, 0, 0)), 1 + (1 << 20));
     // 10 Gbit/s: 12.5 MB of lateness; 1 s of delay; 100 ms of slack.
     let ten = 1_250_000_000;
@@ -277,7 +278,7 @@ fn without_a_limit_there_is_room_for_the_delay_for_late_timers_and_for_two_packe
         1_262_500_000 + (1 << 20)
     );
     assert_eq!(room(&long(ten, 0, 100_000_000)), 137_500_000 + (1 << 20));
-    // The extremes of what may be said do not overflow; neither do those that may be dumped.
+    // The extremes of requests do not overflow, and neither do those of dumps.
     let everything = long(MAX_RATE, MAX_DELAY, MAX_SLACK);
     let limit = Some(MAX_LIMIT);
     assert_eq!(
@@ -296,7 +297,7 @@ fn without_a_limit_there_is_room_for_the_delay_for_late_timers_and_for_two_packe
         limit: 0,
     };
     assert_eq!(most.bytes_in_flight(), MAX_LIMIT);
-    // What is said holds.
+    // A given limit is used as it is.
     let limit = Some(1);
     assert_eq!(
         room(&Options {
@@ -314,7 +315,7 @@ fn more_in_flight_than_the_largest_limit_is_refused_unless_there_is_a_limit() {
         None,
         c"More than 4 GB would be in flight: lower rate, delay or slack, or set a limit",
     );
-    // 400 Gbit/s for 69 ms, of which 10 are the timers'.
+    // 400 Gbit/s for 69 ms, 10 of them for timers.
     let room = long(MAX_RATE, 69_900_000, 0);
     assert!(Config::new(&room).is_ok());
     for options in [
@@ -331,7 +332,7 @@ fn more_in_flight_than_the_largest_limit_is_refused_unless_there_is_a_limit() {
         };
         let config = Config::new(&limited).unwrap();
         assert_eq!(config.bytes_in_flight(), 1_000_000);
-        // Taking the limit away is a change like others.
+        // Removing the limit is a change like any other.
         let unlimited = Options {
             limit: Some(0),
             ..Options::default()
