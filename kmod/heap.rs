@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Memory for the algorithms where there is a heap: in daemons, tests and benchmarks.
+//! Memory for the algorithms from a heap: in daemons, tests and benchmarks.
 
 use crate::common::store::Store;
 use alloc::sync::Arc;

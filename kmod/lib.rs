@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! weft's mechanisms, a folder each, with nothing of the kernel in them.
+//! weft's mechanisms, a folder each, without anything of the kernel.
 //!
-//! A folder has all of one paper's mechanism: its account and law, what `tc` says to it and what it
-//! answers, its frames, its tests, its manual pages, and the thin modules (`sch_NAME.rs`,
-//! `tcp_NAME.rs`) that bring the law to the kernel. What is in this crate is the pure part of that:
-//! time, memory and lengths are arguments, decisions are return values. The very same files are
-//! compiled into the modules, into tests against naive models, into fuzz targets, into `tc`'s
-//! plugin and into what weaves fabrics, so that two ends of a message cannot disagree about it.
+//! A folder contains everything about one paper's mechanism: its description and law, its options
+//! and replies, its frames, its tests, its manual pages, and the thin modules (`sch_NAME.rs`,
+//! `tcp_NAME.rs`) that connect the law to the kernel. This crate is the pure part of that: time,
+//! memory and lengths are arguments, decisions are return values. The same files are compiled into
+//! the modules, into tests against naive models, into fuzz targets, into `tc`'s plugin and into the
+//! fabric weaver, so the two ends of a message cannot disagree about it.
 //!
 //! Hence the rules of this crate: no dependency, no allocation after construction, no clock, no
-//! `unsafe`, no floating point, and no path that panics, whatever the input is: a value that cannot
-//! be is answered, not asserted, as a kernel must go on.
+//! `unsafe`, no floating point, and no path that panics, whatever the input is. An impossible value
+//! is handled, not asserted, because a kernel must continue.
 //!
-//! | folder | what it is | source |
+//! | folder | contents | source |
 //! |---|---|---|
 //! | [`bfc`] | per-hop, per-flow flow control of switches, and the window of its hosts | BFC (NSDI 2022) |
-//! | [`d2tcp`] | DCTCP by deadlines, for hosts | D2TCP (SIGCOMM 2012) |
-//! | [`dibs`] | detours in place of drops, at switches | DIBS (EuroSys 2014) |
-//! | [`fastpass`] | hosts that send when an arbiter says, and how they talk with it | Fastpass (SIGCOMM 2014) |
+//! | [`d2tcp`] | deadline-aware DCTCP, for hosts | D2TCP (SIGCOMM 2012) |
+//! | [`dibs`] | detours instead of drops, at switches | DIBS (EuroSys 2014) |
+//! | [`fastpass`] | hosts that send in timeslots of an arbiter, and their protocol | Fastpass (SIGCOMM 2014) |
 //! | [`hold`] | keeps a backlog in its child, for tests and benchmarks | |
 //! | [`pase`] | arbitration of links, and the window of its hosts | PASE (SIGCOMM 2014) |
 //! | [`pfabric`] | priority scheduling and dropping of switches, rate control of hosts | pFabric (SIGCOMM 2013) |
 //! | [`wire`] | serialization and propagation on one wire, with a queue behind it | |
-//! | [`common`] | what several share | |
+//! | [`common`] | modules that several mechanisms share | |
 //!
-//! `heap.rs` is memory for them where there is a heap, which the kernel's modules and the eBPF
-//! programs leave out.
+//! `heap.rs` provides memory from a heap; the kernel's modules and the eBPF programs omit it.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -45,7 +44,7 @@ pub mod pase;
 pub mod pfabric;
 pub mod wire;
 
-/// The qdiscs, for whoever does something with each of them: `do!(bfc, hold, …)`.
+/// The qdiscs, for code that processes each of them: `do!(bfc, hold, …)`.
 #[macro_export]
 macro_rules! for_qdiscs {
     ($do:ident) => {
@@ -61,12 +60,12 @@ macro_rules! list {
 }
 for_qdiscs!(list);
 
-/// The qdisc of that name.
+/// The qdisc with this name.
 pub fn qdisc(kind: &str) -> Option<&'static common::mechanism::Qdisc> {
     QDISCS.iter().find(|qdisc| qdisc.kind == kind)
 }
 
-// The tests name the crate as fuzz targets do, which compile some of the same files.
+// The tests name the crate like the fuzz targets, which compile some of the same files.
 #[cfg(test)]
 extern crate self as weft_mechanisms;
 

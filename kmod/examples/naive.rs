@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Laws against their naive models, for as long as you like.
+//! Compares laws with their naive models, for any length of time.
 //!
 //! ```text
 //! cargo run --release -p weft-mechanisms --example naive -- --operations 1000000000
 //! ```
 //!
-//! Scenarios are made of random bytes, as the fuzzers make them of theirs, and some are longer than
-//! any that a property test draws. What fails is written into a file, which a corpus can keep.
+//! Scenarios are made from random bytes, as the fuzzers do, and some are longer than those of
+//! property tests. A failing scenario is written to a file, which a corpus can keep.
 
 #[path = "../bfc/tests/naive.rs"]
 mod bfc;
@@ -30,7 +30,7 @@ use clap::Parser;
 
 /// Bytes of the longest scenario.
 const LONGEST: u64 = 1 << 14;
-/// How often one sees that it goes on.
+/// The time between two progress messages.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Looks for a scenario in which a law does what its naive model does not.
@@ -49,7 +49,7 @@ struct Arguments {
     failed: PathBuf,
 }
 
-/// A law and its model: runs a scenario, and says how many operations it had.
+/// A law and its model: runs a scenario, and returns the number of its operations.
 type Law = (&'static str, fn(&[u8]) -> usize);
 
 macro_rules! law {
@@ -83,7 +83,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Short ones and long ones, each length about as often as twice that.
+    /// Short and long inputs, each length about as often as twice that length.
     fn bytes(&mut self) -> Vec<u8> {
         let longest = 1 + LONGEST.ilog2() as u64;
         let most = 1 << ((self.next() >> 32) % longest);

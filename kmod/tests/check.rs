@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What holds for any bytes whatever. The fuzzer (`fuzz/fuzz_targets/decode.rs`) searches for bytes
-//! for which it does not; `corpus.rs` replays those it has kept.
+//! Properties that hold for arbitrary bytes. The fuzzer (`fuzz/fuzz_targets/decode.rs`) searches
+//! for counterexamples; `corpus.rs` replays those it has kept.
 
 use super::message::written;
 use weft_mechanisms::bfc;
@@ -17,7 +17,7 @@ use weft_mechanisms::wire::options as wire;
 ///
 /// # Panics
 ///
-/// If a decoder does, or accepts what it should not, or does not read back what it wrote.
+/// If a decoder panics, accepts invalid input, or does not read back its own output.
 pub(crate) fn decode(bytes: &[u8]) {
     attributes(bytes);
     bfc_frame(bytes);
@@ -41,7 +41,7 @@ fn attributes(bytes: &[u8]) {
         match attribute {
             Ok((attr, payload)) => {
                 assert!(attr < 1 << 14, "the flag bits are masked off");
-                // The payload is where the format says: right behind its header.
+                // The payload is at its place in the format: right after its header.
                 assert_eq!(payload.as_ptr(), bytes[consumed + HEADER..].as_ptr());
                 consumed = (consumed + HEADER + payload.len()).next_multiple_of(4);
             }
@@ -146,7 +146,7 @@ fn fastpass_frame(bytes: &[u8]) {
             ),
             _ => (encode(&mut again, head, 1, frame.counts(), &slots), 1),
         };
-        // All but the proof and the check is as it was.
+        // Everything except the proof and the check is unchanged.
         assert_eq!(again[..20], bytes[..20]);
         assert_eq!(again[32..size], bytes[32..]);
         let again = Frame::decode(&again[..size]).expect("what is written is read back");
@@ -160,7 +160,7 @@ fn flow(bytes: &[u8]) {
     for protocol in [0x0800, 0x86dd] {
         let whole = key.flow(protocol, bytes);
         if let Some(last) = bytes.len().checked_sub(1) {
-            // What is cut off is never taken for another flow.
+            // A truncated packet never passes for another flow.
             let part = key.flow(protocol, &bytes[..last]);
             assert!(part.is_none() || part == whole);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Replays what the fuzzers have kept: their corpora, and what they once found.
+//! Replays the inputs that the fuzzers have kept: their corpora, and their past findings.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Panics
 ///
-/// If there is none, or the test does.
+/// If there is none, or the test panics.
 pub(crate) fn replay(target: &str, run: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     let corpus = corpus.join(target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What holds for the formats of all mechanisms.
+//! Properties of the formats of all mechanisms.
 
 pub(crate) mod check;
 pub(crate) mod corpus;

@@ -3,18 +3,18 @@
 //!
 //! One step is one dequeue and one enqueue at a backlog of n packets of n flows:
 //!
-//! - `host`: packets that were sent from here; what a host's port does.
-//! - `switch`: packets that came by another port and are below the threshold.
-//! - `congested`: all of them are above it, and count at their ingress port: from 31 upstream
-//!   queues, whose pause counters go from 0 to 1 and back where the backlog is short.
+//! - `host`: packets sent from this host, as at a host's port.
+//! - `switch`: packets that arrived on another port and are below the threshold.
+//! - `congested`: all packets are above the threshold, and count at their ingress port: from 31
+//!   upstream queues, whose pause counters go from 0 to 1 and back if the backlog is short.
 //! - `srf`: as `switch`, in order of the flows' remaining sizes.
-//! - `new`: as `switch`, but each packet is of a flow that was not there before.
+//! - `new`: as `switch`, but each packet is of a new flow.
 //!
-//! And of what becomes of a pause, where n is not packets but ports, 1,024 at most:
+//! And two scenarios of pauses, in which n is the number of ports, at most 1,024:
 //!
-//! - `pause`: one upstream queue is paused and resumed, and each time the switch is asked, as when
-//!   its frames are sent, which bitmaps are due, for its frames, and when it is to be asked again.
-//!   At every port a queue is paused all the time, so that each has a bitmap to send some day.
+//! - `pause`: one upstream queue is paused and resumed. Each time the switch is asked, as when its
+//!   frames are sent, for due bitmaps, for its frames, and for the time of the next call. At every
+//!   port a queue is always paused, so that each port has bitmaps to send.
 //! - `bitmap`: one port's bitmap is due, and is sent. All ports send theirs in turn.
 
 use crate::{Heap, Packet, Random, Table};
@@ -48,7 +48,7 @@ const LEN: u32 = 1500;
 /// A packet takes 120 ns.
 const STEP_NS: u64 = 120;
 
-/// Packets with what the kernel keeps in `skb->cb` and `skb->priority`.
+/// Packets with the data that the kernel keeps in `skb->cb` and `skb->priority`.
 struct List(VecDeque<(Packet, u64, u32)>);
 
 impl fifo::Fifo for List {
@@ -80,7 +80,7 @@ impl fifo::Fifo for List {
     }
 }
 
-/// A switch of two ports, of which the second sends.
+/// A switch of two ports; the second one sends.
 struct Port {
     switch: Switch<Heap>,
     egress: Egress<List, Heap>,
@@ -156,7 +156,7 @@ fn measured_swap(port: &mut Port, arrivals: &[Arrival]) {
     swap(black_box(port), arrivals);
 }
 
-/// A switch of which each port pauses an upstream queue.
+/// A switch in which each port pauses an upstream queue.
 struct Ports {
     switch: Switch<Heap>,
     now: u64,
@@ -194,7 +194,7 @@ impl Ports {
         this
     }
 
-    /// What is done when frames are to be sent; how many there were.
+    /// The work of sending frames; returns their number.
     #[inline]
     fn pump(&mut self) -> u32 {
         let mut frames = 0;

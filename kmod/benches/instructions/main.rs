@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a packet costs in each algorithm, in instructions, as the backlog grows.
+//! The cost of a packet in each algorithm, in instructions, as the backlog grows.
 //!
 //! ```text
 //! cargo bench -p weft-mechanisms              # all tables
@@ -7,8 +7,8 @@
 //! cargo bench -p weft-mechanisms -- time      # of an arbitrator of 100,000 flows, in µs on this machine
 //! ```
 //!
-//! The profile asks for what the kernel builds with. Instructions are counted by valgrind's
-//! callgrind, not timed: the same numbers on any machine, any day, to the last digit (with the same
+//! The profile matches the kernel's build flags. Instructions are counted by valgrind's callgrind,
+//! not timed: the numbers are identical on any machine, any day, to the last digit (with the same
 //! compiler). They include the harness's loop, about 10 instructions.
 
 mod bfc;
@@ -26,8 +26,8 @@ use weft_mechanisms::heap::Heap;
 struct Table {
     algorithm: &'static str,
     scenarios: &'static [&'static str],
-    /// Runs so many steps of a scenario at a backlog; how many were in fact made. What is counted
-    /// is what happens in functions named `measured_…`.
+    /// Runs this many steps of a scenario at a backlog; returns how many were actually made. Only
+    /// functions named `measured_…` are counted.
     run: fn(&str, u32, u32) -> u32,
 }
 
@@ -35,7 +35,7 @@ const TABLES: [Table; 4] = [pfabric::TABLE, bfc::TABLE, pase::TABLE, wire::TABLE
 const BACKLOGS: [u32; 4] = [1, 24, 1_000, 10_000];
 const STEPS: u32 = 20_000;
 
-/// As a kernel packet's: owned, and dropped by a call.
+/// Like a kernel packet: owned, and dropped by a call.
 struct Packet(NonZeroUsize);
 
 impl Packet {
@@ -127,20 +127,20 @@ fn table(algorithm: &str) -> Result<&'static Table, String> {
 
 fn count(args: &[&str]) -> Result<(), String> {
     match args {
-        // As `cargo bench` calls it.
+        // The arguments of `cargo bench`.
         ["--bench"] => TABLES.iter().try_for_each(print),
         ["time", "--bench"] => {
             pase::time(100_000);
             Ok(())
         }
         [algorithm, "--bench"] => print(table(algorithm)?),
-        // As `instructions` calls it.
+        // The arguments of `instructions`.
         [algorithm, scenario, n] => {
             let n = n.parse().map_err(|error| format!("{n}: {error}"))?;
             println!("{}", (table(algorithm)?.run)(scenario, n, STEPS));
             Ok(())
         }
-        // As `cargo test --benches` calls it: does it run?
+        // The arguments of `cargo test --benches`: checks that it runs.
         _ => {
             for table in &TABLES {
                 for scenario in table.scenarios {

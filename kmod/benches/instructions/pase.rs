@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! `pase`: an arbitrator of one link with n flows.
 //!
-//! - `remaining`: a flow says how much it has left, as it does each round-trip time: it moves up in
-//!   the order.
-//! - `demand`: a flow says that it can send more, or less.
-//! - `same`: a flow says what it said before.
+//! - `remaining`: a flow reports its remaining data, as in each round-trip time: it moves up in the
+//!   order.
+//! - `demand`: a flow reports a higher or lower demand.
+//! - `same`: a flow repeats its last request.
 //! - `new`: a flow begins, and another one ends.
 
 use crate::{Heap, Random, Table};
@@ -110,14 +110,15 @@ fn run(scenario: &str, n: u32, steps: u32) -> u32 {
     steps
 }
 
-/// For how long this thread has had a processor, in ns: others may want it, too.
+/// The time for which this thread has had a processor, in ns, because other processes may use it,
+/// too.
 fn processor_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split_whitespace().next();
     first.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Prints how long an update takes with `n` flows, the least of several runs.
+/// Prints the time of an update with `n` flows, the shortest of several runs.
 pub(crate) fn time(n: u32) {
     const STEPS: u32 = 200_000;
     println!("pase, {n} flows: µs of an update");

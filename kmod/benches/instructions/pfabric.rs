@@ -4,12 +4,12 @@
 //! One step is one dequeue and one enqueue (`overload`: two enqueues) at a backlog of n packets,
 //! after 10 n steps that do not count:
 //!
-//! - `equal`: all packets have the same rank, each a flow of its own. What untagged traffic does.
-//! - `random`: 32-bit ranks at random, each packet a flow of its own. As urgent ones leave, the
-//!   backlog comes to consist of the least urgent ones.
-//! - `sizes`: the same with ranks whose logarithm is uniform, as sizes of flows are.
-//! - `remaining`: n flows whose ranks are what they have yet to send, as in the paper: many flows
-//!   have several packets queued, and the earliest overtakes the most urgent one.
+//! - `equal`: all packets have the same rank, and each is a separate flow, like untagged traffic.
+//! - `random`: random 32-bit ranks, each packet a separate flow. As urgent packets leave, the
+//!   backlog ends up consisting of the least urgent ones.
+//! - `sizes`: the same with ranks whose logarithm is uniform, like flow sizes.
+//! - `remaining`: n flows whose ranks are their remaining sizes, as in the paper: many flows have
+//!   several packets queued, and the earliest overtakes the most urgent one.
 //! - `drain`: n random arrivals, then n departures, counted per packet.
 //! - `overload`: as `remaining`, with two arrivals per departure at a full queue: evictions and
 //!   rejections.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The law against the paper's, in floating point, and against Linux's DCTCP where there is no
-//! deadline.
+//! The law against the paper's, in floating point, and against Linux's DCTCP without a deadline.
 
 use proptest::prelude::*;
 use weft_mechanisms::d2tcp::law::{imminence, Law, Pace, Task, LEAST, LEAST_WINDOW, MOST};
@@ -15,7 +14,7 @@ fn pace(packets: u64) -> Pace {
     }
 }
 
-/// 30 packets at 10, of which a flow has 7.5 in a round-trip time of 100 µs: 400 µs.
+/// 30 packets at 10; the flow sends 7.5 in a round-trip time of 100 µs: 400 µs.
 fn due_in(left_ns: u64) -> u32 {
     let task = Task {
         remaining: 30 * PACKET,
@@ -75,7 +74,7 @@ impl Dctcp {
     }
 }
 
-/// As the paper has it.
+/// As in the paper.
 fn naive(window: u32, alpha: u16, d: u32) -> f64 {
     let d = f64::from(d) / f64::from(EXPONENT_ONE);
     let p = (f64::from(alpha) / 1024.0).powf(d);
@@ -111,9 +110,9 @@ proptest! {
         }
         let expected = naive(window, law.alpha(), d);
         let found = law.reduced(window, d);
-        // A packet for what is rounded down, and two parts in 65536 of half a window.
+        // A packet for rounding down, and two parts in 65536 of half a window.
         prop_assert!((f64::from(found) - expected).abs() <= 1.0 + f64::from(window) / 65536.0, "{found} {expected}");
-        // Nearer means less back.
+        // Nearer means a smaller reduction.
         if d > EXPONENT_ONE {
             prop_assert!(found >= law.reduced(window, EXPONENT_ONE));
         } else {

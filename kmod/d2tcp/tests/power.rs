@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The power against that of floating point.
+//! The power against floating point.
 
 use weft_mechanisms::d2tcp::power::{power, EXPONENT_ONE, ONE};
 
@@ -8,7 +8,7 @@ fn naive(base: u32, exponent: u32) -> f64 {
     base.powf(f64::from(exponent) / f64::from(EXPONENT_ONE)) * f64::from(ONE)
 }
 
-/// Each α that there is, and exponents from a half to 2.
+/// Each possible α, and exponents from a half to 2.
 #[test]
 fn all_powers_of_alpha_are_within_a_part_in_65536() {
     let mut worst = 0.0_f64;
@@ -48,7 +48,7 @@ fn it_grows_with_the_base_and_falls_with_the_exponent() {
     }
     for base in (0..=ONE).step_by(977) {
         let powers: Vec<u32> = (512..=2048).rev().map(|it| power(base, it)).collect();
-        // The exact ones in the middle may differ by the last bit from their neighbours.
+        // The exact ones in the middle may differ in the last bit from their neighbours.
         assert!(
             powers.windows(2).all(|pair| pair[0] <= pair[1] + 1),
             "{base}"
