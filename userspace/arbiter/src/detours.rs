@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets of which the path comes by something that has failed take another one, or wait.
+//! Detours: packets whose path crosses a failed component take another path, or wait.
 //!
-//! Paths are chosen as if nothing had failed: then no link carries more than it can, and those
-//! packets that come by nothing faulty are as before. Each of the others takes a path whose links
-//! are all there and have room in this timeslot. Where there is none, it gets no path: it is not to
-//! be sent in this timeslot, since what a link cannot carry would wait at a switch, and get lost in
-//! the end.
+//! Paths are first chosen as if nothing had failed. No link then carries more than it can, and
+//! packets that cross no failed component keep their paths. Each of the others takes a path whose
+//! links all work and have room in this timeslot. If there is no such path, the packet gets none:
+//! it must not be sent in this timeslot, because traffic beyond a link's capacity would wait at a
+//! switch, and finally be lost.
 //!
-//! Where fewer ways are left than packets want, who has to wait is drawn anew in each timeslot.
+//! If there are fewer ways left than packets need, the packets that wait are drawn again in each
+//! timeslot.
 
 use weft_mechanisms::fastpass::address::Addresses;
 
@@ -16,20 +17,22 @@ use crate::Allocation;
 use crate::fabric::{Component, Ways};
 use crate::free::groups;
 
-/// Paths around what has failed.
+/// Paths around failed components.
 #[derive(Clone, Debug)]
 pub(crate) struct Detours {
     ways: Ways,
-    /// Packets of a timeslot that a link of a host's switch carries, and one to a core switch.
+    /// The packets of a timeslot that a link of a host's switch carries, and that a link to a core
+    /// switch carries.
     rack_room: u8,
     pod_room: u8,
     /// By endpoint.
     rack: Vec<u16>,
     pod: Vec<u16>,
-    /// Whether packets of a pod's own come down in other timeslots than those of other pods.
+    /// Whether packets within a pod come down in other timeslots than those from other pods.
     is_apart: bool,
-    /// By rack and way; by pod, way and core: whether it is closed, and how many packets of the
-    /// timeslot it carries up and down. Down to racks those of their pod, and those of others.
+    /// By rack and way, and by pod, way and core: whether it is closed, and how many packets of the
+    /// timeslot it carries up and down. Down to racks, packets from their pod and from others are
+    /// counted separately.
     rack_closed: Vec<bool>,
     pod_closed: Vec<bool>,
     rack_up: Vec<u8>,
@@ -41,7 +44,7 @@ pub(crate) struct Detours {
     waiting: Vec<usize>,
 }
 
-/// A packet's links: of racks, and if it is for another pod of pods.
+/// A packet's links: of racks, and of pods if it goes to another pod.
 struct Links {
     up: usize,
     down: usize,
@@ -50,7 +53,7 @@ struct Links {
 }
 
 impl Detours {
-    /// Around these.
+    /// Detours around these components.
     pub(crate) fn new(
         addresses: &Addresses,
         ways: Ways,
@@ -107,15 +110,15 @@ impl Detours {
                     self.pod_closed[pod_link(pod, way.into(), core.into())] = true;
                 }
             }
-            // There is no way around.
+            // There is no other path.
             Component::Host(_) | Component::Rack { .. } => {}
         }
     }
 
-    /// A number below `end`, another one for each timeslot.
+    /// A number below `end`, a different one for each timeslot.
     pub(crate) fn turn(timeslot: u64, end: usize) -> usize {
-        // SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014): what is drawn for timeslots that
-        // are so many apart is not to be alike, as it is of multiples alone.
+        // SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014). Timeslots at a fixed distance must
+        // not draw similar numbers, as they would with multiples alone.
         let hash = timeslot.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -170,8 +173,8 @@ impl Detours {
         }
     }
 
-    /// Changes the paths of a timeslot's packets that are closed. Which of the packets are to wait,
-    /// [`waiting`](Self::waiting) tells.
+    /// Changes the closed paths of a timeslot's packets. [`waiting`](Self::waiting) then returns
+    /// the packets that must wait.
     pub(crate) fn apply(&mut self, number: u64, timeslot: &[Allocation], chosen: &mut [u8]) {
         let [near, far] = &mut self.rack_down;
         for counts in [
@@ -215,7 +218,7 @@ impl Detours {
         self.waiting.sort_unstable();
     }
 
-    /// The packets that got no path, by their places in the timeslot, in order.
+    /// The packets that got no path, as indices into the timeslot, in order.
     pub(crate) fn waiting(&self) -> &[usize] {
         &self.waiting
     }

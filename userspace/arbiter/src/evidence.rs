@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who is to blame for the lossy cells of a trial; by which rule is at the head of
+//! The component to blame for the lossy cells of a trial; the rule is at the head of
 //! [`faults`](crate::faults).
 //!
-//! Cells are many, and who judges them has timeslots to give meanwhile. So sums are kept of each
-//! **suspect**, a component in a direction or in both, and follow what is reported; to judge is to
-//! look at each suspect that explains something. What takes longer, as cells are **excused** that
-//! an endpoint's own link explains, is done a part at a time.
+//! There are many cells, and the judge has timeslots to allocate meanwhile. So sums are kept for
+//! each **suspect**, a component in one direction or in both, and updated by each report; judging
+//! examines each suspect that explains something. The longer part, **excusing** cells that an
+//! endpoint's own link explains, is done in steps.
 
 use crate::fabric::{Component, Direction, Fabric};
 
-/// So many packets at least a cell must have lost.
+/// The fewest packets that a lossy cell must have lost.
 pub const FEW: u64 = 3;
 
 /// A pair of endpoints and a path.
 pub(crate) type Key = (u16, u16, u8);
 
-/// What [`FEW`] packets that should have been lost and were not have against a component, in lossy
-/// cells.
+/// What [`FEW`] packets count against a component, in lossy cells, if they should have been lost
+/// and were not.
 const AGAINST: u128 = 4;
 
-/// Suspects of a component.
+/// Suspects per component.
 const DIRECTIONS: usize = 3;
 
 /// A component and a direction.
 type Name = (Component, Direction);
 
-/// What it costs to count a cell, in suspects looked at.
+/// The cost of counting a cell, in suspects examined.
 const CELL: usize = 16;
 
 /// A cell that was lossy at some time in this trial.
@@ -35,29 +35,29 @@ struct Lossy {
     key: Key,
     sent: u64,
     lost: u64,
-    /// Whether it still is.
+    /// Whether it is still lossy.
     is_lossy: bool,
     is_excused: bool,
 }
 
 impl Lossy {
-    /// Whether it is among those of which sums are.
+    /// Whether it is included in the sums.
     fn is_counted(&self) -> bool {
         self.is_lossy && !self.is_excused
     }
 }
 
-/// What speaks for it that it is to blame, and what against it.
+/// The evidence for and against blaming a suspect.
 #[derive(Debug, Default)]
 struct Suspect {
-    /// The trial of which the following is.
+    /// The trial of the following values.
     trial: u64,
     /// Cells that it explains, and their packets.
     cells: u32,
     sent: u64,
     lost: u64,
-    /// Endpoints that are an end of all of these; not all such endpoints, if cells are no longer
-    /// counted.
+    /// Endpoints that are an end of all of these; possibly not all such endpoints, after cells were
+    /// removed from the count.
     ends: Option<[Option<u16>; 2]>,
     has_shrunk: bool,
     /// All cells that it has explained in this trial, by their places.
@@ -89,39 +89,39 @@ impl Suspect {
     }
 }
 
-/// Packets of cells that lost none, which came by a suspect in a trial.
+/// Packets of cells without loss that crossed a suspect in a trial.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clean {
     trial: u64,
     packets: u64,
 }
 
-/// Those of some endpoints that are an end of a cell as well; of all endpoints, if there are none.
+/// The given endpoints that are also an end of this cell; without given endpoints, both ends.
 fn common(ends: Option<[Option<u16>; 2]>, (from, to, _): Key) -> [Option<u16>; 2] {
     let ends = ends.unwrap_or([Some(from), Some(to)]);
     ends.map(|end| end.filter(|end| *end == from || *end == to))
 }
 
-/// What came of an inquiry.
+/// The result of an inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Blames(Component),
     BlamesNobody,
-    /// It is to go on.
+    /// It must continue.
     Unfinished,
 }
 
-/// What an inquiry is about to do.
+/// The next step of an inquiry.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// To count those again that were excused in the last one.
+    /// Count the cells again that the last inquiry excused.
     Restore,
-    /// To look at suspects, from this one on.
+    /// Examine suspects, from this one on.
     Choose {
         next: usize,
         best: Option<(i64, Name)>,
     },
-    /// To excuse members of this one, an endpoint's link, from this one on.
+    /// Excuse members of this suspect, an endpoint's link, from this one on.
     Excuse { place: usize, next: usize },
 }
 
@@ -132,18 +132,18 @@ impl Stage {
     };
 }
 
-/// What is known of a trial.
+/// The evidence of a trial.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     fabric: Fabric,
     trial: u64,
     suspects: Vec<Suspect>,
-    /// By suspect; apart from these, as nearly all that is reported is of it.
+    /// By suspect; kept separately, because nearly all reports are about clean cells.
     clean: Vec<Clean>,
-    /// Those that have explained something in this trial.
+    /// The suspects that have explained something in this trial.
     named: Vec<Name>,
     cells: Vec<Lossy>,
-    /// Cells that are counted; by endpoint, of how many of them it is an end.
+    /// The number of counted cells; and, by endpoint, how many of them it is an end of.
     counted: u32,
     degrees: Vec<u32>,
     /// Cells, by their places.
@@ -151,7 +151,7 @@ pub(crate) struct Evidence {
     stage: Option<Stage>,
 }
 
-/// Suspects by which packets of a cell come.
+/// The suspects that packets of a cell cross.
 fn suspects(fabric: &Fabric, (from, to, path): Key) -> impl Iterator<Item = Name> + use<> {
     fabric
         .path(from, to, path)
@@ -181,7 +181,7 @@ impl Evidence {
         }
     }
 
-    /// Another trial begins, not the one numbered 0: nothing is known.
+    /// Another trial begins, with a number other than 0: the evidence is empty.
     pub(crate) fn begin(&mut self, trial: u64) {
         self.trial = trial;
         self.named.clear();
@@ -196,7 +196,7 @@ impl Evidence {
         self.fabric.place(component) * DIRECTIONS + direction as usize
     }
 
-    /// Has something done with each suspect of a cell, which is of this trial then.
+    /// Calls `with` for each suspect of a cell, after moving it to this trial.
     fn each(&mut self, key: Key, mut with: impl FnMut(&mut Suspect)) {
         for name in suspects(&self.fabric, key) {
             let place = self.place(name);
@@ -214,7 +214,7 @@ impl Evidence {
         }
     }
 
-    /// A cell is lossy, and was not before in this trial; its place.
+    /// A cell is lossy for the first time in this trial; returns its place.
     pub(crate) fn add(&mut self, key: Key, sent: u64, lost: u64) -> u32 {
         let place = self.cells.len() as u32;
         let cell = Lossy {
@@ -237,7 +237,7 @@ impl Evidence {
         place
     }
 
-    /// More is known of the cell at this place.
+    /// The cell at this place has new values.
     pub(crate) fn change(&mut self, place: u32, sent: u64, lost: u64, is_lossy: bool) {
         let before = self.cells[place as usize];
         let after = Lossy {
@@ -258,7 +258,7 @@ impl Evidence {
         }
     }
 
-    /// A cell that lost none had so many packets, and has so many now.
+    /// A cell without loss had `before` packets, and has `now`.
     pub(crate) fn clean(&mut self, key: Key, before: u64, now: u64) {
         if before == now {
             return;
@@ -292,13 +292,13 @@ impl Evidence {
         self.each(cell.key, |suspect| suspect.explains_no_more(&cell));
     }
 
-    /// Whether an inquiry is to go on.
+    /// Whether an inquiry must continue.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.stage.is_some()
     }
 
-    /// Goes on with an inquiry, or begins one, until that has cost so much: `left` is what it may
-    /// cost, in suspects looked at, and is a little exceeded.
+    /// Continues an inquiry, or begins one, until its cost is used up: `left` is the allowed cost,
+    /// in suspects examined, and is slightly exceeded.
     pub(crate) fn inquire(&mut self, left: &mut usize) -> Verdict {
         let mut stage = self.stage.take().unwrap_or(Stage::Restore);
         while *left > 0 {
@@ -318,12 +318,12 @@ impl Evidence {
                         best: self.better(*name, best, left),
                     },
                     (None, None) => return Verdict::BlamesNobody,
-                    // It is the endpoint's own link, or the endpoint.
+                    // The endpoint's own link, or the endpoint.
                     (None, Some((_, name @ (Component::Host(_), _)))) => Stage::Excuse {
                         place: self.place(name),
                         next: 0,
                     },
-                    // Unless more has become known since it was looked at.
+                    // Unless new reports have arrived since it was examined.
                     (None, Some((_, name))) => match self.better(name, None, left) {
                         Some((_, (component, _))) => return Verdict::Blames(component),
                         None => Stage::FIRST,
@@ -366,13 +366,15 @@ impl Evidence {
         }
     }
 
-    /// Whether an endpoint is an end of all cells: then it is of all that a suspect explains.
+    /// Whether an endpoint is an end of all cells: then it is an end of all cells that any suspect
+    /// explains.
     fn is_hopeless(&self, left: &mut usize) -> bool {
         spend(left, self.degrees.len() / CELL);
         self.degrees.contains(&self.counted)
     }
 
-    /// This one if it explains more than the best one so far, or as much and is named first.
+    /// This suspect if it explains more than the best one so far, or as much and comes first by
+    /// name.
     fn better(
         &mut self,
         name: Name,
@@ -383,7 +385,7 @@ impl Evidence {
         let place = self.place(name);
         let suspect = &self.suspects[place];
         let (most, first) = best.unwrap_or((1, name));
-        // What speaks against it makes it less.
+        // Evidence against it can only lower its score.
         if i64::from(suspect.cells) < most {
             return best;
         }
@@ -445,7 +447,7 @@ mod tests {
         Fabric::new(&addresses, Ways { edge, core })
     }
 
-    /// All cells, each looked at again each time.
+    /// All cells, examined again each time.
     struct Naive {
         fabric: Fabric,
         lossy: BTreeMap<Key, [u64; 2]>,
@@ -505,7 +507,7 @@ mod tests {
         }
     }
 
-    /// A report: of which cell, and what of it is said then.
+    /// A report: its cell, and its content.
     type Said = (prop::sample::Index, prop::sample::Index, u8, u8, u64);
 
     fn said() -> impl Strategy<Value = Said> {
@@ -566,7 +568,7 @@ mod tests {
                 }
                 let mut verdict = Verdict::Unfinished;
                 while verdict == Verdict::Unfinished {
-                    // In parts, each other time.
+                    // In steps, every other time.
                     let mut left = if round % 2 == 0 { usize::MAX } else { parts };
                     verdict = evidence.inquire(&mut left);
                     prop_assert_eq!(verdict == Verdict::Unfinished, evidence.is_unfinished());
@@ -576,7 +578,7 @@ mod tests {
         }
     }
 
-    /// Of 64 endpoints and 8 paths, all of which are in use.
+    /// A fabric with 64 endpoints and 8 paths, all in use.
     fn large(mut is_lossy: impl FnMut(&Fabric, Key) -> bool) -> (Evidence, usize) {
         let fabric = fabric([8, 8, 1], 8, 1);
         let mut evidence = Evidence::new(fabric);
@@ -596,7 +598,8 @@ mod tests {
         (evidence, fabric.components() * DIRECTIONS)
     }
 
-    /// Looks at suspects, until it is finished, and how many in a part of a thousand at most.
+    /// Examines suspects until the inquiry is finished, at most a thousand in each step; returns
+    /// the number.
     fn cost(evidence: &mut Evidence) -> (usize, Verdict) {
         for parts in 0.. {
             let mut left = 1000;
@@ -608,7 +611,7 @@ mod tests {
         unreachable!()
     }
 
-    /// Not more than there are suspects, however many cells there are.
+    /// At most as many as there are suspects, however many cells there are.
     #[test]
     fn a_link_that_loses_all_costs_a_look_at_each_suspect() {
         let link = Component::RackLink {
@@ -624,7 +627,7 @@ mod tests {
         assert!(cost <= suspects, "{cost} of {suspects}");
     }
 
-    /// Nobody else bears it out, whoever comes by the same switches.
+    /// No other endpoint confirms it, although others cross the same switches.
     #[test]
     fn a_liar_costs_next_to_nothing() {
         let (mut evidence, _) = large(|_, (from, to, _)| from == 5 || to == 5);
@@ -636,7 +639,7 @@ mod tests {
         }
     }
 
-    /// Each cell is excused once, and once restored.
+    /// Each cell is excused once, and restored once.
     #[test]
     fn a_liar_beside_who_loses_a_little_costs_a_few_looks_at_each_cell() {
         let (mut evidence, suspects) =

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a fabric consists of that can fail: links and switches, and which of them a packet comes
-//! by.
+//! The components of a fabric that can fail, links and switches, and the components of a packet's
+//! path.
 //!
 //! A packet goes up from its host's switch by one of `edge` ways, each to another switch of the
-//! pod, from there by one of `core` ways if it is for another pod, and down again by the ways of
-//! the same numbers. So a path is known by its number, and both ends'.
+//! pod. If it goes to another pod it continues by one of `core` ways, and it comes down again by
+//! the ways of the same numbers. So a path is identified by its number and its two ends.
 
 use std::fmt;
 
 use weft_mechanisms::fastpass::address::Addresses;
 
-/// How many ways up there are.
+/// The number of ways up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ways {
     /// From a host's switch.
@@ -20,13 +20,12 @@ pub struct Ways {
     pub core: usize,
 }
 
-/// A link or a switch. In the order in which one is named where the evidence is the same: links
-/// first.
+/// A link or a switch. The order decides which one is named if the evidence is equal: links first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     /// The link of an endpoint.
     Host(u16),
-    /// The link of a host's switch to the switch of its pod by this way.
+    /// The link from a host's switch to the switch of its pod on this way.
     RackLink {
         /// The pod.
         pod: u16,
@@ -35,13 +34,13 @@ pub enum Component {
         /// The way.
         way: u16,
     },
-    /// The link of such a switch of the pod to a core switch.
+    /// The link from such a switch of the pod to a core switch.
     PodLink {
         /// The pod.
         pod: u16,
         /// The way by which the switch is reached from below.
         way: u16,
-        /// The way on.
+        /// The next way up.
         core: u16,
     },
     /// A switch with hosts.
@@ -51,18 +50,18 @@ pub enum Component {
         /// The switch.
         rack: u16,
     },
-    /// The switch of a pod that is reached by this way.
+    /// The switch of a pod on this way.
     Pod {
         /// The pod.
         pod: u16,
         /// The way.
         way: u16,
     },
-    /// The switch that all pods' switches of a way reach by this way on.
+    /// The core switch that all pods' switches of a way reach by this next way.
     Core {
         /// The way.
         way: u16,
-        /// The way on.
+        /// The next way up.
         core: u16,
     },
 }
@@ -84,18 +83,18 @@ impl fmt::Display for Component {
     }
 }
 
-/// Which way a packet goes by it.
+/// The direction in which a packet crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From hosts to the core.
     Up,
     /// From the core to hosts.
     Down,
-    /// Either.
+    /// Either direction.
     Both,
 }
 
-/// Links and switches of a path, in the order in which a packet comes by them: at most so many.
+/// The most links and switches of a path.
 pub const LONGEST: usize = 11;
 
 /// A fabric.
@@ -109,7 +108,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Of these endpoints, with so many ways up: 256 paths at most.
+    /// A fabric of these endpoints, with these ways up: at most 256 paths.
     pub fn new(addresses: &Addresses, ways: Ways) -> Self {
         Self {
             hosts: addresses.hosts as u16,
@@ -120,17 +119,17 @@ impl Fabric {
         }
     }
 
-    /// How many endpoints it has.
+    /// The number of endpoints.
     pub fn endpoints(&self) -> u16 {
         self.hosts * self.racks * self.pods
     }
 
-    /// How many paths.
+    /// The number of paths.
     pub fn paths(&self) -> u16 {
         self.edge * self.core
     }
 
-    /// How many links and switches there are of each kind, in their order.
+    /// The number of links and switches of each kind, in their order.
     fn kinds(&self) -> [usize; 6] {
         let Self { racks, pods, .. } = *self;
         let [racks, pods, edge, core] = [racks, pods, self.edge, self.core].map(usize::from);
@@ -144,12 +143,12 @@ impl Fabric {
         ]
     }
 
-    /// How many links and switches it has.
+    /// The number of links and switches.
     pub(crate) fn components(&self) -> usize {
         self.kinds().iter().sum()
     }
 
-    /// The place of one of them among all, in their order.
+    /// The place of a component among all, in their order.
     pub(crate) fn place(&self, component: Component) -> usize {
         let place = |of: [u16; 3], [second, third]: [u16; 2]| {
             let [a, b, c] = of.map(usize::from);
@@ -170,13 +169,13 @@ impl Fabric {
         self.kinds()[..kind].iter().sum::<usize>() + place
     }
 
-    /// The pod of an endpoint, and which of its switches the endpoint is at.
+    /// The pod of an endpoint, and the endpoint's switch in that pod.
     pub fn rack(&self, endpoint: u16) -> (u16, u16) {
         let rack = endpoint / self.hosts;
         (rack / self.racks, rack % self.racks)
     }
 
-    /// What a packet comes by from an endpoint to another one, by a path.
+    /// The components that a packet crosses from an endpoint to another one, by a path.
     pub fn path(
         &self,
         from: u16,
@@ -214,8 +213,8 @@ impl Fabric {
         all.into_iter().flatten()
     }
 
-    /// Whether packets can do without one more: there is another way for each pair of endpoints, if
-    /// these are avoided, too.
+    /// Whether packets can avoid one more component: each pair of endpoints has another path, even
+    /// without the components already avoided.
     pub fn can_avoid(&self, avoided: &[Component], one_more: Component) -> bool {
         // A host has one link and one switch.
         if matches!(one_more, Component::Host(_) | Component::Rack { .. }) {

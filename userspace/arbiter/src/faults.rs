@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which link or switch it is that loses packets (§5.2).
+//! Finds the link or switch that loses packets (§5.2).
 //!
 //! "Sporadic packet losses due to bit flips in the physical layer still occur, but persistent,
 //! correlated packet loss is almost surely due to component failure. […] Endpoints report packet
@@ -8,39 +8,40 @@
 //! identify the malfunctioning component. The faulty component is then reported to the arbiter,
 //! which avoids scheduling traffic through the component until the fault is cleared."
 //!
-//! # What is known
+//! # Data
 //!
-//! Of each pair of endpoints and each path, a **cell**: how many packets the sender has sent, and
-//! how many of these did not come, by totals that both say
-//! ([`ledger`](weft_mechanisms::fastpass::ledger)). A sample of the sender's is compared with a
-//! report of the receiver's whose time is later by what packets may be under way.
+//! For each pair of endpoints and each path there is a **cell**: how many packets the sender has
+//! sent, and how many of these did not arrive, from totals that both report
+//! ([`ledger`](weft_mechanisms::fastpass::ledger)). A sample of the sender's total is compared with
+//! a report of the receiver whose time is later by the time that packets may be under way.
 //!
-//! # When somebody decides
+//! # When a decision is made
 //!
-//! The first loss begins a **trial**. Until then nothing is remembered but totals. A cell is
-//! **lossy** if in a trial it lost [`FEW`] packets and a hundredth. From the first lossy one on it
-//! is gathered what is not lost: what came through before says nothing of what has failed since.
-//! When all reports have come that may tell of it, the trial is judged; and again later, if more is
-//! lost. It is over when something was found, or it has become too long to tell what is new.
+//! The first loss begins a **trial**. Until then only totals are stored. A cell is **lossy** if in
+//! a trial it lost [`FEW`] packets and a hundredth of its packets. From the first lossy cell on,
+//! packets that arrive are counted as well: earlier arrivals say nothing about a component that has
+//! failed since. When all relevant reports have arrived, the trial is judged; and again later, if
+//! more is lost. It ends when a fault was found, or when it has become too long to show new losses.
 //!
-//! # Who is to blame
+//! # The verdict
 //!
-//! A component **explains** the lossy cells that come by it, and has four against it for every
-//! [`FEW`] packets that cells without any loss had lost on it at the rate of the lossy ones. Who
-//! explains most is to blame (after SCORE, R. Kompella et al., NSDI 2005); where several explain
-//! the same, the one of the fewest paths, as no report tells them apart. A link is judged in each
-//! direction and in both; it is avoided in both.
+//! A component **explains** the lossy cells that cross it. Four cells count against it for every
+//! [`FEW`] packets that loss-free cells would have lost on it at the rate of the lossy ones. The
+//! component that explains most is to blame (after SCORE, R. Kompella et al., NSDI 2005). If
+//! several explain the same cells, it is the one with the fewest paths, because no report
+//! distinguishes them. A link is judged in each direction and in both; it is avoided in both.
 //!
-//! **The word of one endpoint does not suffice**: a component is to blame only if no single
-//! endpoint is an end of all the lossy cells that it explains. An endpoint can tell of cells only
-//! of which it is an end, so that a liar blames nobody but its own link, which is nobody else's and
-//! is not avoided. Two that lie together can: what they can close is bounded by this, that every
-//! pair of endpoints keeps a path. What only one endpoint comes by, or is hit by, is not found.
+//! **The reports of one endpoint do not suffice**: a component is to blame only if no single
+//! endpoint is an end of all the lossy cells that it explains. An endpoint can report only on cells
+//! of which it is an end, so a liar can blame only its own link, which no other endpoint uses and
+//! which is not avoided. Two liars together can blame others. The paths that they can close are
+//! limited, because every pair of endpoints keeps a path. A component that only one endpoint uses,
+//! or whose fault affects only one endpoint, is not found.
 //!
 //! # Until the fault is cleared
 //!
-//! What was found is avoided until somebody says that it is repaired ([`Faults::clear`]). If it is
-//! not it is found again.
+//! A faulty component is avoided until somebody declares it repaired ([`Faults::clear`]). If it is
+//! not repaired, it is found again.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
@@ -51,40 +52,40 @@ pub use crate::evidence::FEW;
 use crate::evidence::{Evidence, Key, Verdict};
 use crate::fabric::{Component, Fabric};
 
-/// Cells that are known at most, and those of one sender: who says that it has sent by all paths to
-/// all leaves room for others.
+/// The most cells, and the most cells of one sender, so that a sender that claims to use all paths
+/// to all endpoints leaves room for others.
 const MOST: usize = 1 << 20;
 const MOST_OF_ONE: u32 = 1 << 16;
 
-/// Cells from which on such are forgotten as were not compared for a while.
+/// Above this number of cells, those that have not been compared for a while are removed.
 const MANY: usize = 1 << 15;
 
-/// That while, in trials. A trial takes 20 at most: it has nothing to do with what is forgotten.
+/// That while, in trials. A trial takes at most 20, so no removed cell belongs to it.
 const IDLE: u64 = 32;
 
-/// Cells that are looked at for that with each that is reported.
+/// Cells examined for removal with each report.
 const SWEPT: usize = 4;
 
-/// What an inquiry may cost at a time, in suspects looked at: some 25 us, which is less than an
-/// arbiter may be late.
+/// The cost allowed for one step of an inquiry, in suspects examined: some 25 us, which is less
+/// than an arbiter may be late.
 const COST: usize = 2048;
 
-/// What is known of a pair of endpoints, by a path. Totals are modulo 2^16.
+/// The state of a pair of endpoints, by a path. Totals are modulo 2^16.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    /// Of the sessions of both ends.
+    /// The sessions of both ends.
     sessions: (u32, u32),
-    /// The sender's oldest total that was not compared yet, and when it was true.
+    /// The sender's oldest total that has not been compared yet, and its time.
     sample: Option<(u64, u16)>,
-    /// What was compared last.
+    /// The last comparison.
     base: Option<Base>,
-    /// When the arbiter compared it last, or heard of it first.
+    /// When the arbiter last compared it, or first heard of it.
     compared_at: u64,
-    /// The trial of which the following is.
+    /// The trial of the following values.
     trial: u64,
     sent: u64,
     lost: u64,
-    /// Packets sent since the first cell was lossy, in the time of which nothing was lost.
+    /// Packets sent since the first cell was lossy, if none of this cell's were lost.
     clean: u64,
     /// Its place in the evidence, if it was lossy.
     place: Option<u32>,
@@ -95,7 +96,7 @@ impl Cell {
         self.lost >= FEW && self.lost * 100 >= self.sent
     }
 
-    /// Packets that speak against it that what they came by is faulty.
+    /// Packets that are evidence against a fault on their path.
     fn innocent(&self) -> u64 {
         match self.lost {
             0 => self.clean,
@@ -116,7 +117,7 @@ struct Base {
 struct Trial {
     began: u64,
     lossy: Option<Lossy>,
-    /// Whether something was lost that has not been judged.
+    /// Whether there is a loss that has not been judged.
     has_news: bool,
     judged: Option<u64>,
 }
@@ -124,14 +125,14 @@ struct Trial {
 /// The time since the first cell was lossy.
 #[derive(Clone, Copy, Debug)]
 struct Lossy {
-    /// It had lost what it had before then, by its sender's clock.
+    /// The time before which it had suffered its losses, by its sender's clock.
     onset: u64,
     /// When that was reported.
     since: u64,
 }
 
 impl Trial {
-    /// When it is to be judged, if ever; `shortest` is how long it takes at least.
+    /// When to judge it, if ever; `shortest` is its minimum length.
     fn judge_at(&self, shortest: u64) -> Option<u64> {
         let lossy = self.lossy.filter(|_| self.has_news)?;
         let last = self.judged.unwrap_or(lossy.since);
@@ -146,12 +147,12 @@ impl Trial {
     }
 }
 
-/// A component that was found to be faulty.
+/// A component found to be faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which it is.
+    /// The component.
     pub component: Component,
-    /// Whether packets can do without it.
+    /// Whether packets can avoid it.
     pub is_avoided: bool,
     /// When the arbiter first heard of persistent loss, in ns.
     pub suspected_ns: u64,
@@ -159,16 +160,16 @@ pub struct Fault {
     pub found_ns: u64,
 }
 
-/// What time all takes, in ns.
+/// Time limits, in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Packets are under way so long at most.
+    /// The longest time that packets are under way.
     pub settle: u64,
-    /// How long a trial waits for all to report: two of their reports at least.
+    /// How long a trial waits for all to report: at least two of their reports.
     pub trial: u64,
 }
 
-/// What was found, and what is about to be.
+/// The faults found, and the inquiry in progress.
 #[derive(Debug)]
 pub struct Faults {
     fabric: Fabric,
@@ -176,24 +177,23 @@ pub struct Faults {
     cells: BTreeMap<Key, Cell>,
     /// By endpoint: cells of which it is the sender.
     held: Vec<u32>,
-    /// The cell that was last looked at for whether it is to be forgotten; `None`: the first is the
-    /// next.
+    /// The cell that was last examined for removal; `None`: the first one is next.
     swept: Option<Key>,
-    /// By endpoint: how many sessions it has begun, and when its latest report was true.
+    /// By endpoint: the number of sessions it has begun, and the time of its latest report.
     sessions: Vec<u32>,
     latest: Vec<u64>,
     trial: Option<Trial>,
     trials: u64,
-    /// Of the present trial, or the last one.
+    /// Of the current trial, or the last one.
     evidence: Evidence,
     found: Vec<Fault>,
-    /// Those that are avoided.
+    /// The avoided components.
     avoided: Vec<Component>,
     lost: u64,
 }
 
 impl Faults {
-    /// Of a fabric without faults.
+    /// For a fabric without faults.
     pub fn new(fabric: Fabric, times: Times) -> Self {
         let endpoints = usize::from(fabric.endpoints());
         Self {
@@ -213,19 +213,19 @@ impl Faults {
         }
     }
 
-    /// It begins with what another one has found, of the same fabric.
+    /// Begins with the faults that another one has found in the same fabric.
     pub fn keep(&mut self, found: &[Fault]) {
         self.found = found.to_vec();
         let avoided = found.iter().filter(|fault| fault.is_avoided);
         self.avoided = avoided.map(|fault| fault.component).collect();
     }
 
-    /// What was found and has not been cleared.
+    /// The faults found and not cleared.
     pub fn found(&self) -> &[Fault] {
         &self.found
     }
 
-    /// What of it packets are to avoid.
+    /// The components that packets must avoid.
     pub fn avoided(&self) -> &[Component] {
         &self.avoided
     }
@@ -235,7 +235,7 @@ impl Faults {
         self.lost
     }
 
-    /// An endpoint begins again: its totals, too.
+    /// An endpoint begins a new session: its totals restart, too.
     pub fn forget(&mut self, endpoint: u16) {
         let endpoint = usize::from(endpoint);
         if let (Some(session), Some(latest)) = (
@@ -247,18 +247,19 @@ impl Faults {
         }
     }
 
-    /// All is repaired. Packets take all paths again.
+    /// All faults are repaired. Packets take all paths again.
     pub fn clear(&mut self) {
         self.found.clear();
         self.avoided.clear();
-        // What was sent by paths that were avoided is not looked at.
+        // Packets sent on avoided paths were not examined.
         self.cells.clear();
         self.held.fill(0);
         self.trial = None;
     }
 
-    /// An endpoint says that this was true at that time of its clock. False if it is not heeded: of
-    /// the future, out of date, of itself, of nobody and no path, or of more than is kept.
+    /// Processes an endpoint's report on a time of its clock. False if it is ignored: it is from
+    /// the future, out of date, about the endpoint itself or an unknown endpoint or path, or beyond
+    /// the number of cells.
     pub fn report(&mut self, now: u64, from: u16, time: u64, entry: Entry) -> bool {
         let Entry { peer, path, .. } = entry;
         let endpoints = self.fabric.endpoints();
@@ -284,7 +285,7 @@ impl Faults {
         }
         let key = (peer, from, path);
         let settle = self.times.settle;
-        // Before its sender has said something there is nothing to compare.
+        // Before the sender's first report there is nothing to compare.
         let Some(cell) = self.cell(key) else {
             return true;
         };
@@ -293,7 +294,7 @@ impl Faults {
             .take_if(|(at, _)| at.saturating_add(settle) <= time);
         if let Some((at, sent)) = sample {
             cell.compared_at = now;
-            // As many as were sent and have not been seen, nor seen to be missing.
+            // Packets that were sent and neither seen, nor known to be missing.
             let behind = sent.wrapping_sub(entry.seen) as i16;
             let lost = entry.lost.wrapping_add(behind.max(0) as u16);
             let base = cell.base.replace(Base { at, sent, lost });
@@ -306,7 +307,7 @@ impl Faults {
         true
     }
 
-    /// Forgets some cells that were not compared for long, where there are many.
+    /// Removes some cells that have not been compared for long, if there are many.
     fn sweep(&mut self, now: u64) {
         if self.cells.len() <= MANY {
             return;
@@ -326,7 +327,7 @@ impl Faults {
         }
     }
 
-    /// Whether a cell is kept from now on, or was before.
+    /// Whether a cell is stored, or can be stored from now on.
     fn has_room(&mut self, now: u64, key: Key) -> bool {
         let is_full = self.cells.len() >= MOST;
         let held = &mut self.held[usize::from(key.0)];
@@ -344,7 +345,7 @@ impl Faults {
         }
     }
 
-    /// A cell that is kept, of both ends' present sessions.
+    /// A stored cell, of both ends' current sessions.
     fn cell(&mut self, key: Key) -> Option<&mut Cell> {
         let (from, to, _) = key;
         let sessions = [from, to].map(|it| self.sessions.get(usize::from(it)).copied());
@@ -368,12 +369,12 @@ impl Faults {
         Some(cell)
     }
 
-    /// Between two times so many packets were sent, and so many of them, or a few after them, were
+    /// Between two times `sent` packets were sent, and `lost` of them, or of the next few, were
     /// lost.
     fn compared(&mut self, now: u64, key: Key, (after, until): (u64, u64), sent: u64, lost: u64) {
         let (from, to, path) = key;
         let mut way = self.fabric.path(from, to, path);
-        // Packets that were given their paths before may still go there.
+        // Packets whose paths were assigned earlier may still go there.
         if way.any(|(component, _)| self.is_found(component)) {
             return;
         }
@@ -428,7 +429,7 @@ impl Faults {
         self.found.iter().any(|fault| fault.component == component)
     }
 
-    /// When [`judge`](Self::judge) has something to do, if nothing more is reported.
+    /// When [`judge`](Self::judge) has work to do, if there are no further reports.
     pub fn next_event(&self) -> Option<u64> {
         let trial = self.trial?;
         match self.evidence.is_unfinished() {
@@ -437,8 +438,9 @@ impl Faults {
         }
     }
 
-    /// Finds what is faulty, if there is enough to tell; or does a part of that, as
-    /// [`next_event`](Self::next_event) then tells. To be called until there is nothing.
+    /// Finds a faulty component, if there is enough evidence; or does one step of that, and
+    /// [`next_event`](Self::next_event) then returns the time of the next. Call it until it returns
+    /// nothing.
     pub fn judge(&mut self, now: u64) -> Option<Fault> {
         let trial = self.trial.as_mut()?;
         if !self.evidence.is_unfinished() {

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! In which timeslots of a batch each endpoint is free to send and to receive.
+//! The timeslots of a batch in which each endpoint is free to send and to receive.
 //!
-//! # Ways of different length
+//! # Paths of different lengths
 //!
-//! A packet takes its receiver's link some time after its sender's: the longer its way, the later.
-//! Where each packet of a timeslot has that timeslot of its receiver's link, those of short ways
-//! get there before others that were sent earlier, and wait for them. The paper's testbed is one
-//! rack, where all ways are alike. Here a packet takes the timeslot of its receiver's link in which
-//! it will be there: its [lag](Lags) later. What a batch has taken of those that begin after its
-//! end, the next one has not.
+//! A packet takes its receiver's link some time after its sender's: the longer its path, the later.
+//! If every packet were given the same timeslot of its receiver's link, packets on short paths
+//! would arrive before others that were sent earlier, and wait for them. The paper's testbed is one
+//! rack, where all paths are alike. Here a packet takes the timeslot of its receiver's link in
+//! which it arrives: its [lag](Lags) later. If a batch takes timeslots after its end, they are not
+//! available to the next batch.
 
 use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::{Allocator, Invalid, MAX_BATCH, MAX_ENDPOINTS, check};
 
-/// How many timeslots later than a packet to a host of the same switch others are at their
-/// receiver's link.
+/// How many timeslots later other packets are at their receiver's link than a packet to a host of
+/// the same switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lags {
     /// To another switch of the pod.
     pub near: u32,
-    /// To another pod; no less.
+    /// To another pod; at least as much.
     pub far: u32,
 }
 
 impl Lags {
-    /// Whether any packet has one.
+    /// Whether there are any lags.
     pub(crate) fn are_there(self) -> bool {
         self != Self::default()
     }
 }
 
-/// By endpoint, which rack it is of, if so many of them are one; or which pod.
+/// The rack of each endpoint, if `size` endpoints form one; or the pod.
 pub(crate) fn groups(addresses: &Addresses, size: u32) -> Vec<u16> {
     let endpoints = 0..addresses.count();
     endpoints.map(|it| (it / size.max(1)) as u16).collect()
 }
 
-/// In which timeslots of a batch each endpoint is free: a bit for each, of the receivers' also for
-/// those after the batch which packets of it can take.
+/// The timeslots of a batch in which each endpoint is free, a bit for each. For receivers they
+/// include timeslots after the batch that its packets can take.
 #[derive(Clone, Debug)]
 pub struct Free {
     pub(crate) to_send: [u64; MAX_ENDPOINTS],
@@ -50,19 +50,19 @@ pub struct Free {
     reserved: Option<Reserved>,
 }
 
-/// Timeslots that an endpoint has for itself.
+/// Timeslots reserved for an endpoint's own packets.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
     endpoint: usize,
     to_send: u64,
     to_receive: u64,
-    /// Timeslots to receive in that found no room in earlier batches.
+    /// Timeslots to receive in for which earlier batches had no room.
     owed: u32,
 }
 
-/// Moves each reserved timeslot that is not `free` to the next one that is, the first one coming
-/// after the last; and adds `owed` more, the first that are free. Returns those that found room,
-/// and how many did not.
+/// Moves each reserved timeslot that is not `free` to the next free one, the first one following
+/// the last; and adds `owed` more, the first that are free. Returns those that found room, and the
+/// number of those that did not.
 fn place(free: u64, reserved: u64, owed: u32) -> (u64, u32) {
     let mut placed = reserved & free;
     let mut taken = reserved & !free;
@@ -91,16 +91,17 @@ fn place(free: u64, reserved: u64, owed: u32) -> (u64, u32) {
 #[derive(Clone, Debug)]
 struct Ways {
     lags: Lags,
-    /// Of each endpoint.
+    /// By endpoint.
     rack: Vec<u16>,
     pod: Vec<u16>,
-    /// What earlier batches have taken of the receivers' links, from the next batch's first
-    /// timeslot on.
+    /// The timeslots of the receivers' links that earlier batches have taken, from the next batch's
+    /// first timeslot on.
     taken: Vec<u64>,
 }
 
 impl Free {
-    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`], and timeslots of a batch, 1 to [`MAX_BATCH`].
+    /// For this many endpoints, 2 to [`MAX_ENDPOINTS`], and timeslots of a batch, 1 to
+    /// [`MAX_BATCH`].
     ///
     /// # Errors
     ///
@@ -117,13 +118,13 @@ impl Free {
         }))
     }
 
-    /// From the next batch on, packets take a timeslot of their receivers' links that is their lag
+    /// From the next batch on, a packet takes the timeslot of its receiver's link that is its lag
     /// later.
     ///
     /// # Errors
     ///
-    /// Nothing has changed then. [`Invalid::Batch`] if a batch and the longest lag have more than
-    /// [`MAX_BATCH`] timeslots together; [`Invalid::Lags`] if a longer way has a shorter lag.
+    /// Nothing has then changed. [`Invalid::Batch`] if a batch and the longest lag together have
+    /// more than [`MAX_BATCH`] timeslots; [`Invalid::Lags`] if a longer path has a shorter lag.
     pub fn set_lags(&mut self, addresses: &Addresses, lags: Lags) -> Result<(), Invalid> {
         if lags.far < lags.near {
             return Err(Invalid::Lags);
@@ -159,11 +160,12 @@ impl Free {
         near + u32::from(pod[from] != pod[to]) * (lags.far - lags.near)
     }
 
-    /// Reserves these timeslots of the next batch, and of each after it, for what an endpoint sends
-    /// and receives without asking: a bit for each, from the lowest. There is one such endpoint.
+    /// Reserves these timeslots of the next batch, and of each after it, for packets that an
+    /// endpoint sends and receives without a request: a bit for each, from the lowest. There is one
+    /// such endpoint.
     ///
     /// A timeslot to receive in that a packet of an earlier batch has taken is moved to another one
-    /// of the batch. Where none is free, a later batch makes up for it.
+    /// of the batch. If none is free, a later batch makes up for it.
     pub fn reserve(&mut self, endpoint: u16, to_send: u64, to_receive: u64) {
         let endpoint = endpoint.into();
         let before = self.reserved.filter(|it| it.endpoint == endpoint);
@@ -175,7 +177,7 @@ impl Free {
         });
     }
 
-    /// So many timeslots go by before the next batch begins.
+    /// This many timeslots pass before the next batch begins.
     pub fn skip(&mut self, timeslots: u64) {
         if let Some(ways) = &mut self.ways {
             for taken in &mut ways.taken {
@@ -187,8 +189,8 @@ impl Free {
         }
     }
 
-    /// A batch begins: all endpoints are free in all its timeslots, except those that are reserved,
-    /// and those that earlier batches have taken.
+    /// Begins a batch: all endpoints are free in all its timeslots, except in reserved ones and
+    /// those that earlier batches have taken.
     pub fn begin(&mut self) {
         let endpoints = self.endpoints;
         let all = u64::MAX >> (MAX_BATCH - self.batch);
@@ -205,20 +207,20 @@ impl Free {
             let wanted = reserved.to_receive & all;
             let (placed, missing) = place(*to_receive & all, wanted, reserved.owed);
             *to_receive &= !placed;
-            // More than a batch would be long ago.
+            // A backlog above a batch would be long out of date.
             reserved.owed = missing.min(self.batch as u32);
             self.to_send[reserved.endpoint] &= !reserved.to_send;
         }
     }
 
-    /// Allocates a whole batch by one allocator.
+    /// Allocates a whole batch with one allocator.
     pub fn allocate(&mut self, allocator: &mut (impl Allocator + ?Sized)) {
         self.begin();
         allocator.allocate(self);
         self.end();
     }
 
-    /// The batch is allocated: what it has taken of timeslots after it stays taken.
+    /// Ends the batch: timeslots after it that it has taken stay taken.
     pub fn end(&mut self) {
         let batch = self.batch;
         if let Some(ways) = &mut self.ways {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fastpass's arbiter: which packet goes when, and by which path.
+//! Fastpass's arbiter: it decides when each packet is sent, and by which path.
 //!
 //! J. Perry, A. Ousterhout, H. Balakrishnan, D. Shah, H. Fugal: "Fastpass: A Centralized
 //! 'Zero-Queue' Datacenter Network", SIGCOMM 2014.
@@ -10,38 +10,37 @@
 //! - **timeslot**: the time that a packet of full size takes on a host's link (1.23 µs at 10
 //!   Gbit/s).
 //! - **endpoint**: a host, by its number. A **pair** is a source and a destination.
-//! - **demand**: timeslots that a pair has asked for, and has not been given yet.
+//! - **demand**: timeslots that a pair has requested and has not been given yet.
 //! - **allocation**: a timeslot given to a pair. In a timeslot an endpoint sends at most one
 //!   packet, and receives at most one: the timeslot's pairs are a **matching**, a maximal one: no
-//!   pair is left that has a demand and both its ends free.
-//! - **class**: how urgent a demand is, from 0, the most urgent, on. With several classes each has
-//!   an allocator, which is given what the more urgent ones leave of a batch. A destination and a
-//!   class are a **stream**. (Ours: the paper has none.)
+//!   remaining pair has a demand and both its ends free.
+//! - **class**: the urgency of a demand, from 0, the most urgent, on. With several classes each has
+//!   an allocator, which gets the timeslots of a batch that the more urgent ones leave. A
+//!   destination and a class are a **stream**. (Ours: the paper has no classes.)
 //! - **batch**: successive timeslots, up to 64, that are allocated together.
-//! - **path**: what a packet can take from its source's rack to its destination's, by one core
-//!   switch.
+//! - **path**: a route of a packet from its source's rack to its destination's, by one core switch.
 //!
 //! # Structure
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | [`max_min`] | who gets a timeslot: who has waited longest since the last one |
-//! | [`min_fct`] | who gets a timeslot: who needs the fewest |
-//! | [`paths`] | by which path, so that no two packets of a timeslot share a link |
-//! | [`routes`] | the same for a fabric of three layers, and around what has failed |
-//! | [`fabric`] | which links and switches a path comes by |
-//! | [`faults`] | which of them it is that loses packets |
-//! | [`Free`] | in which timeslots an endpoint can be given to, and take, a packet |
-//! | [`service`] | what becomes of what endpoints say: the arbiter but for its socket |
-//! | [`stages`] | the two things a batch goes through: allocation and path selection, one after the other |
-//! | [`pipeline`] | the same in threads of their own |
-//! | [`watch`] | which of two arbiters it is that allocates |
+//! | [`max_min`] | the pair that gets a timeslot: the one that has waited longest since its last one |
+//! | [`min_fct`] | the pair that gets a timeslot: the one that needs the fewest |
+//! | [`paths`] | the path, such that no two packets of a timeslot share a link |
+//! | [`routes`] | the same for a fabric of three layers, and around failed components |
+//! | [`fabric`] | the links and switches of a path |
+//! | [`faults`] | the component that loses packets |
+//! | [`Free`] | the timeslots in which an endpoint can send, and receive, a packet |
+//! | [`service`] | the replies to endpoints: the arbiter without its socket |
+//! | [`stages`] | the two stages of a batch, allocation and path selection, one after the other |
+//! | [`pipeline`] | the same stages in separate threads |
+//! | [`watch`] | which of two arbiters allocates |
 //!
-//! Each but the pipeline is a data structure without a clock, threads or I/O, and the pipeline has
-//! threads if the caller wants them: a batch follows the other when the caller says so. None of it
-//! ever runs in the kernel, hence a crate of its own, with a heap. The program `weft-arbiter` adds
-//! the socket and the clock. The cost of a batch is that of the requests that came, of the
-//! timeslots given, and a glance at each pair that still waits.
+//! Each module except the pipeline is a data structure without a clock, threads or I/O. The
+//! pipeline has threads if the caller wants them; otherwise the caller runs one batch after the
+//! other. None of it runs in the kernel, so it is a separate crate, with a heap. The program
+//! `weft-arbiter` adds the socket and the clock. The cost of a batch is that of its requests, of
+//! the timeslots given, and a look at each pair that still waits.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -67,79 +66,79 @@ mod settings;
 pub mod stages;
 pub mod watch;
 
-/// Endpoints that an arbiter may have.
+/// The most endpoints of an arbiter.
 pub const MAX_ENDPOINTS: usize = 4096;
 
-/// Timeslots that a batch may have: a bit of a word for each.
+/// The most timeslots in a batch: a bit of a word for each.
 pub const MAX_BATCH: usize = 64;
 
-/// Classes of urgency that there may be.
+/// The most classes of urgency.
 pub const MAX_CLASSES: u16 = 4;
 
-/// Timeslots that a pair may ask for while others of its are still to be served: what is beyond is
-/// for its endpoint to ask for later. At 10 Gbit/s it is what a link carries in 80 ms.
+/// The most timeslots that a pair may have requested and not been given; its endpoint must request
+/// more later. At 10 Gbit/s it is what a link carries in 80 ms.
 pub const MAX_DEMAND: u32 = 65_535;
 
 /// Allocation of timeslots to pairs, batch by batch.
 pub trait Allocator {
-    /// `slots` more timeslots from `source` to `destination` are wanted.
+    /// Requests `slots` more timeslots from `source` to `destination`.
     ///
     /// # Errors
-    /// [`Refused`]; nothing has changed then.
+    /// [`Refused`]; nothing has then changed.
     fn request(&mut self, source: u16, destination: u16, slots: u16) -> Result<(), Refused>;
 
-    /// Forgets what `source` has asked for and was not given.
+    /// Cancels the demand of `source`.
     fn forget(&mut self, source: u16);
 
-    /// Allocates the next batch of what is left of it, between [`Free::begin`] and [`Free::end`];
-    /// [`Self::timeslot`] tells.
+    /// Allocates the next batch from what is left of it, between [`Free::begin`] and [`Free::end`];
+    /// [`Self::timeslot`] returns the result.
     fn allocate(&mut self, free: &mut Free);
 
-    /// The allocations of timeslot `index` of the batch, from 0; none if the batch is not as long.
+    /// The allocations of timeslot `index` of the batch, from 0; none if the batch is shorter.
     fn timeslot(&self, index: usize) -> &[Allocation];
 
-    /// Timeslots of a batch.
+    /// The number of timeslots in a batch.
     fn batch(&self) -> usize;
 }
 
-/// Why nobody can be given what was asked for.
+/// The reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// There is no such endpoint.
     Unknown,
-    /// Of itself an endpoint gets nothing.
+    /// An endpoint gets no timeslot to itself.
     Itself,
-    /// The pair waits for more than [`MAX_DEMAND`] timeslots.
+    /// The pair would have more than [`MAX_DEMAND`] outstanding timeslots.
     TooMuch,
 }
 
-/// An arbiter that cannot be.
+/// Invalid parameters of an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
-    /// Endpoints are 2 to [`MAX_ENDPOINTS`].
+    /// There must be 2 to [`MAX_ENDPOINTS`] endpoints.
     Endpoints,
-    /// A batch is of 1 to [`MAX_BATCH`] timeslots, the longest lag included.
+    /// A batch must have 1 to [`MAX_BATCH`] timeslots, including the longest lag.
     Batch,
-    /// A longer way has no shorter lag.
+    /// A longer path must not have a shorter lag.
     Lags,
-    /// Classes are 1 to [`MAX_CLASSES`].
+    /// There must be 1 to [`MAX_CLASSES`] classes.
     Classes,
-    /// Racks are 1 to [`paths::MAX_RACKS`].
+    /// There must be 1 to [`paths::MAX_RACKS`] racks.
     Racks,
-    /// Paths, times the packets that each takes of a rack's in a timeslot, are 1 to
+    /// Paths times the packets of a rack that each carries in a timeslot must be 1 to
     /// [`paths::MAX_COLOURS`].
     Paths,
 }
 
 /// A pair that is given a timeslot.
 ///
-/// In a word: the source (12 bits from the lowest), the destination (12), and how much there was of
-/// its demand, of what is known of that without looking it up (8).
+/// A word holds the source (12 bits from the lowest), the destination (12), and the part of its
+/// remaining demand that is known without a lookup (8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocation(u32);
 
 impl Allocation {
-    /// Timeslots of a demand that fit.
+    /// The most timeslots of a demand that fit.
     const MOST: u16 = u8::MAX as u16;
     const SLOT: u32 = 1 << 24;
 
@@ -148,25 +147,25 @@ impl Allocation {
         Self(u32::from(source) | u32::from(destination) << 12 | u32::from(left) << 24)
     }
 
-    /// Who sends.
+    /// The sender.
     #[inline]
     pub fn source(self) -> u16 {
         self.0 as u16 % MAX_ENDPOINTS as u16
     }
 
-    /// Who receives.
+    /// The receiver.
     #[inline]
     pub fn destination(self) -> u16 {
         (self.0 >> 12) as u16 % MAX_ENDPOINTS as u16
     }
 
-    /// The same, with a class in the place of what was left of its demand.
+    /// The same allocation, with a class in place of the remaining demand.
     pub(crate) fn of_class(self, class: u16) -> Self {
         Self::new(self.source(), self.destination(), class)
     }
 
-    /// The stream that it is of, where an endpoint has so many classes of urgency. Without classes
-    /// nobody has set one.
+    /// Its stream, if endpoints have this many classes of urgency. Without classes the class is not
+    /// set.
     #[inline]
     pub(crate) fn stream(self, classes: u16) -> u16 {
         match classes {
@@ -181,21 +180,22 @@ impl Allocation {
     }
 }
 
-/// The timeslots of a batch, a row for each with as many places as there are endpoints, and a row
-/// that is as long as needed for those who find none.
+/// The timeslots of a batch: a row for each with as many places as there are endpoints, and a row
+/// of the required length for pairs that find none.
 #[derive(Clone, Debug)]
 struct Rows {
     places: Vec<Allocation>,
-    /// The first place of each row that is free.
+    /// The first free place of each row.
     ends: [u32; MAX_BATCH + 1],
-    /// From a row to the next.
+    /// The distance from a row to the next.
     stride: usize,
     batch: usize,
 }
 
 impl Rows {
     fn new(endpoints: usize, batch: usize) -> Self {
-        // A cache line more, as places of rows that are a power of two apart would share few lines.
+        // A cache line more, because places of rows at a distance of a power of two would share few
+        // lines.
         let stride = endpoints.next_multiple_of(16) + 16;
         let mut rows = Self {
             places: vec![Allocation::default(); MAX_BATCH * stride],
@@ -207,7 +207,7 @@ impl Rows {
         rows
     }
 
-    /// All rows are empty; the last one has so many places at least.
+    /// Empties all rows; the last one then has at least `places` places.
     fn clear(&mut self, places: usize) {
         self.ends = std::array::from_fn(|row| (row * self.stride) as u32);
         let end = MAX_BATCH * self.stride + places;
@@ -217,7 +217,7 @@ impl Rows {
         }
     }
 
-    /// Where a row's places are that are not free.
+    /// The range of a row's occupied places.
     #[inline]
     fn taken(&self, row: usize) -> Range<usize> {
         row * self.stride..self.ends[row] as usize
@@ -231,7 +231,7 @@ impl Rows {
     }
 }
 
-/// Whether an allocator can be like this.
+/// Checks the parameters of an allocator.
 fn check(endpoints: usize, batch: usize) -> Result<(), Invalid> {
     if !(2..=MAX_ENDPOINTS).contains(&endpoints) {
         return Err(Invalid::Endpoints);

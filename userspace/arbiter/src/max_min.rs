@@ -1,61 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Max-min fairness: the pair goes first whose last timeslot is longest ago (Fastpass, §3).
+//! Max-min fairness: the pair that has waited longest since its last timeslot goes first (Fastpass,
+//! §3).
 //!
-//! # What is decided
+//! # The rule
 //!
-//! For each timeslot, pairs with a demand are asked in order of the last timeslot that they were
-//! given, and get this one if both their ends are still free. Pairs that had one and the same
-//! timeslot have no end in common: there is no order among them. A pair that begins to ask goes
-//! behind those that were already waiting and are its equals, and begins with no more credit than
-//! [`HORIZON`] timeslots: such that were given none for longer are equals, and go as they came.
+//! For each timeslot, pairs with a demand are asked in order of their last timeslots, and get this
+//! one if both their ends are still free. Pairs with the same last timeslot have no end in common,
+//! so there is no order among them. A new pair goes behind equal pairs that already wait, and
+//! starts with a credit of at most [`HORIZON`] timeslots: pairs without a timeslot for longer are
+//! equal, and go in the order of their requests.
 //!
-//! # How
+//! # The algorithm
 //!
-//! Not a timeslot after the other, but a pair after the other, in the same order, for the whole
-//! batch: the first of the timeslots in which both ends are free is one operation on two words, and
-//! the pair then goes to the end of the order, to those that have that timeslot. It comes to the
-//! same. A pair asks for timeslot t before another one does if its last timeslot is earlier,
-//! whether all ask for timeslot t before any asks for t + 1, or not; and only those that ask before
-//! it can keep it from getting t. A pair that comes again has no use for timeslots before the one
-//! it got: it got the first.
+//! The pairs, not the timeslots, are processed in turn, in the same order and for the whole batch.
+//! The first timeslot in which both ends are free is one operation on two words. The pair then goes
+//! to the end of the order, to the pairs with that timeslot. The result is the same. A pair asks
+//! for timeslot t before another one does if its last timeslot is earlier, whether or not all ask
+//! for timeslot t before any asks for t + 1; and only pairs that ask earlier can keep it from
+//! getting t. A pair that is asked again cannot use timeslots before the one it got, because it got
+//! the first.
 //!
-//! With [lags](crate::Lags) a packet can also be kept from a timeslot by one that is sent in
-//! another, and a timeslot's packets may have a destination in common. Pairs are then asked in the
-//! very same order, and those with the same last timeslot in that in which they were given it; each
-//! timeslot's packets still are such that none could be added.
+//! With [lags](crate::Lags) a packet sent in another timeslot can also keep a packet from a
+//! timeslot, and a timeslot's packets may have a destination in common. Pairs are then asked in the
+//! same order, and those with the same last timeslot in the order in which they were given it. The
+//! packets of each timeslot are still such that none could be added.
 //!
-//! So the pairs that were given timeslot t are the timeslot's matching, and those that are asked
-//! next, in one: a **row**, with a place for each source, as there is no order in it. Pairs that
-//! find nothing in what is left of a batch go into the order in which the next batch begins, in
-//! **runs** of those with the same last timeslot.
+//! So the pairs that were given timeslot t are both the timeslot's matching and the pairs that are
+//! asked next: a **row**, with a place for each source, as it is unordered. Pairs that find no
+//! timeslot in the rest of a batch go into the order in which the next batch begins, in **runs** of
+//! pairs with the same last timeslot.
 //!
-//! What a pair asks for while it still has a demand is added when that is used up, so that none but
-//! those who ask and those who have done are looked up in a table.
+//! If a pair requests more while it still has a demand, the request is added when the demand is
+//! used up. So only pairs that begin or end are looked up in a table.
 
 use crate::free::Free;
 use crate::{Allocation, Allocator, Invalid, MAX_BATCH, Refused, Rows, check, place};
 
-/// For so many timeslots it is known when a pair's last one was.
+/// The number of timeslots for which a pair's last timeslot is remembered.
 pub const HORIZON: u64 = 256;
 
-/// An allocator that is fair.
+/// A fair allocator.
 #[derive(Clone, Debug)]
 pub struct MaxMin {
     endpoints: usize,
     batch: usize,
     /// By source and destination.
     pairs: Vec<Pair>,
-    /// Where the search for timeslots that are long past goes on.
+    /// Where the search for expired last timeslots continues.
     sweep: usize,
     /// The next batch's first timeslot. Numbers begin with [`HORIZON`].
     next: u64,
-    /// The last one is the order in which the next batch begins.
+    /// The last row is the order in which the next batch begins.
     rows: Rows,
-    /// How that is divided.
+    /// The runs of that order.
     runs: Vec<Run>,
     newcomers: Newcomers,
-    /// Those that have waited when a batch begins, and how they were divided.
+    /// The pairs that are waiting when a batch begins, and their runs.
     waited: Vec<Allocation>,
     waited_runs: Vec<Run>,
 }
@@ -64,11 +65,11 @@ pub struct MaxMin {
 #[derive(Clone, Copy, Debug)]
 struct Run {
     last: u64,
-    /// Where they end among all.
+    /// Where they end in the order.
     end: usize,
 }
 
-/// What is known of a pair: if it waits (the highest bit), what it has asked for that is not yet in
+/// The state of a pair: if it waits (the highest bit), the requested timeslots that are not yet in
 /// rows and order; otherwise its last timeslot, modulo 2^31.
 #[derive(Clone, Copy, Debug)]
 struct Pair(u32);
@@ -92,19 +93,19 @@ impl Pair {
         self.0 as u16
     }
 
-    /// How long the last timeslot of one that does not wait is ago, at most the horizon.
+    /// The age of the last timeslot of a pair that does not wait, at most the horizon.
     fn age(self, now: u64) -> u32 {
         let age = (now as u32).wrapping_sub(self.0) & !Self::WAITS;
         age.min(HORIZON as u32)
     }
 }
 
-/// Pairs that begin to ask.
+/// New pairs.
 #[derive(Clone, Debug)]
 struct Newcomers {
     /// Each with its last timeslot, counted from the beginning of the horizon.
     pairs: Vec<(Allocation, u32)>,
-    /// How many had it when; all 0 where there are none.
+    /// The number of pairs by last timeslot; all 0 if there are none.
     counts: Box<[u32; HORIZON as usize + 1]>,
     /// In the order in which they are asked.
     sorted: Vec<Allocation>,
@@ -126,7 +127,7 @@ impl Newcomers {
         self.pairs.push((pair, last));
     }
 
-    /// Puts them in order, where numbers begin with `horizon`: a counting sort.
+    /// Sorts them, where numbers begin with `horizon`: a counting sort.
     fn sort(&mut self, horizon: u64) {
         self.runs.clear();
         let mut end = 0;
@@ -151,11 +152,11 @@ impl Newcomers {
 }
 
 /// Gives a pair the first timeslot in which both its ends are free, if there is one: it goes into
-/// the row of that timeslot. Otherwise it goes into the next batch's order, which is where a row
-/// after the last would be.
+/// the row of that timeslot. Otherwise it goes into the next batch's order, which is at the place
+/// of the row after the last.
 ///
-/// No branch depends on what is found: which it will be is anybody's guess. Where no packet has a
-/// lag, none is looked up.
+/// No branch depends on the result, because it would be unpredictable. Without lags, none is looked
+/// up.
 #[inline(always)]
 fn give<const LAGS: bool>(
     pair: Allocation,
@@ -179,7 +180,7 @@ fn give<const LAGS: bool>(
 }
 
 impl MaxMin {
-    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
+    /// For this many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
     /// batch, 1 to [`MAX_BATCH`].
     ///
     /// # Errors
@@ -200,7 +201,7 @@ impl MaxMin {
         })
     }
 
-    /// What pairs with this last timeslot have left behind in the order is a run.
+    /// Closes the run of the pairs with this last timeslot that remain in the order.
     fn close_run(&mut self, last: u64) {
         let end = self.rows.taken(MAX_BATCH).len();
         match self.runs.last_mut() {
@@ -211,8 +212,8 @@ impl MaxMin {
         }
     }
 
-    /// Looks at a few pairs' last timeslots, before they are taken for ones that come 2^31 later:
-    /// all pairs are seen in fewer timeslots than that.
+    /// Examines a few pairs' last timeslots, before they are confused with those 2^31 later: all
+    /// pairs are examined within fewer timeslots than that.
     fn sweep(&mut self) {
         for _ in 0..self.batch {
             self.sweep = match self.sweep {
@@ -226,7 +227,7 @@ impl MaxMin {
         }
     }
 
-    /// Asks all that wait, and newcomers.
+    /// Asks all waiting pairs, and new ones.
     fn ask_all<const LAGS: bool>(&mut self, free: &mut Free) {
         let (mut begin, mut new_begin, mut new) = (0, 0, 0);
         for index in 0..=self.waited_runs.len() {
@@ -254,7 +255,7 @@ impl MaxMin {
         }
     }
 
-    /// Asks the pairs again that have been given the timeslot of this row.
+    /// Asks the pairs again that were given the timeslot of this row.
     fn ask_again<const LAGS: bool>(&mut self, free: &mut Free, row: usize) {
         let taken = self.rows.taken(row);
         let Rows { places, ends, .. } = &mut self.rows;
@@ -277,7 +278,7 @@ impl MaxMin {
         }
     }
 
-    /// Asks all, until nobody has anything left, or nothing is left of the batch.
+    /// Asks all pairs, until none has a demand left, or nothing is left of the batch.
     fn ask<const LAGS: bool>(&mut self, free: &mut Free) {
         self.ask_all::<LAGS>(free);
         for row in 0..self.batch {
@@ -373,7 +374,7 @@ mod tests {
         let mut free = Free::new(3, 64).unwrap();
         arbiter.request(1, 0, 1).unwrap();
         free.allocate(&mut arbiter);
-        // 2^31 timeslots in which nobody asks, or nearly.
+        // 2^31 timeslots without, or almost without, requests.
         for _ in 0..2 {
             arbiter.next += (1 << 30) - 64;
             free.allocate(&mut arbiter);
@@ -381,7 +382,7 @@ mod tests {
         arbiter.request(1, 0, 1).unwrap();
         arbiter.request(2, 0, 1).unwrap();
         free.allocate(&mut arbiter);
-        // They are equals, and go as they came.
+        // They are equal, and go in the order of their requests.
         let sources = [0, 1].map(|index| arbiter.timeslot(index)[0].source());
         assert_eq!(sources, [1, 2]);
     }

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where packets of long ways and of short ones meet that were sent in different timeslots.
+//! Where packets on long and on short paths meet that were sent in different timeslots.
 //!
-//! A packet to another pod comes down to its receiver's switch some timeslots later than one of the
-//! pod's own that was sent with it. So the latter shares the way down with packets that were sent
-//! before it, and whose paths are known, and the way up with those of its own timeslot. It is to
-//! have a way on which nobody is on the way down, and those of its timeslot make room for it. That
-//! there is such a way is not certain, as those that were sent before keep theirs.
+//! A packet to another pod comes down to its receiver's switch some timeslots later than a packet
+//! within the pod that was sent at the same time. So the latter shares the links down with packets
+//! that were sent before it, whose paths are fixed, and the links up with packets of its own
+//! timeslot. It should take a way on which it meets no packet on the way down, and packets of its
+//! timeslot make room for it. Such a way does not always exist, because packets sent earlier keep
+//! theirs.
 
 use crate::Lags;
 
-/// What long ways carry down to hosts' switches.
+/// The packets on long paths on the links down to hosts' switches.
 #[derive(Clone, Debug)]
 pub(crate) struct Meetings {
-    /// Ways down to each switch, and how many packets of a timeslot each carries.
+    /// The number of ways down to each switch, and how many packets of a timeslot each carries.
     ways: usize,
     each: u8,
-    /// How many timeslots later long ways come down.
+    /// How many timeslots later packets on long paths come down.
     apart: u64,
-    /// Of the latest timeslots, by their numbers modulo how many there are: how many packets each
+    /// For the latest timeslots, by their numbers modulo the number stored: how many packets each
     /// rack gets by each way.
     long: Vec<(u64, Vec<u8>)>,
     number: u64,
 }
 
 impl Meetings {
-    /// Of so many switches with so many hosts each.
+    /// For this many switches with this many hosts each.
     pub(crate) fn new(racks: usize, ways: usize, hosts: usize, lags: Lags) -> Self {
         let apart = u64::from(lags.far - lags.near);
         Self {
@@ -37,7 +38,7 @@ impl Meetings {
         }
     }
 
-    /// Whether ways are of different length at all.
+    /// Whether paths have different lengths.
     pub(crate) fn is_apart(&self) -> bool {
         self.apart > 0
     }
@@ -55,14 +56,14 @@ impl Meetings {
         own.fill(0);
     }
 
-    /// A packet of a long way, to this rack, was given this way.
+    /// A packet on a long path, to this rack, was given this way.
     pub(crate) fn long(&mut self, to: u16, way: u8) {
         let place = self.place(self.number);
         self.long[place].1[usize::from(to) * self.ways + usize::from(way)] += 1;
     }
 
-    /// The ways by which one of a short way meets nobody on its way down to this rack: a bit for
-    /// each.
+    /// The ways by which a packet on a short path meets no other on its way down to this rack: a
+    /// bit for each.
     pub(crate) fn free(&self, to: u16) -> u64 {
         let before = self.number.checked_sub(self.apart);
         let known = before.map(|before| (before, &self.long[self.place(before)]));

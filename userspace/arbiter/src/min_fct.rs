@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Short flow completion times: the pair goes first that needs the fewest timeslots (Fastpass, §3).
+//! Short flow completion times: the pair that needs the fewest timeslots goes first (Fastpass, §3).
 //!
-//! # What is decided
+//! # The rule
 //!
 //! For each timeslot, pairs with a demand are asked in the order of their demands, the smallest
-//! first, and get it if both their ends are still free. What counts is the demand at the beginning
-//! of the batch; demands of [`ALIKE`] and more are alike. Among equals goes first whose demand has
-//! been what it is for longer.
+//! first, and get it if both their ends are still free. The demand at the beginning of the batch
+//! counts; demands of [`ALIKE`] and more are equal. Among equals, the pair goes first whose demand
+//! has been unchanged for longer.
 //!
-//! # How
+//! # The algorithm
 //!
 //! As the order is the same for all timeslots of a batch, a pair can be asked for all of them at
-//! once: it gets the first in which both its ends are free, as many as it needs. Pairs are in
+//! once: it gets the first ones in which both its ends are free, as many as it needs. Pairs are in
 //! lists, one for each demand, and are moved only if their demand changes.
 
 use crate::free::Free;
 use crate::{Allocation, Allocator, Invalid, MAX_DEMAND, Refused, Rows};
 use crate::{check, place};
 
-/// Demands of so many timeslots and more are alike: 5 ms at 10 Gbit/s.
+/// Demands of this many timeslots and more are equal: 5 ms at 10 Gbit/s.
 pub const ALIKE: usize = 4096;
 
 /// No pair.
 const NONE: u32 = u32::MAX;
 
-/// An allocator that lets small demands go first.
+/// An allocator that prefers small demands.
 #[derive(Clone, Debug)]
 pub struct MinFct {
     endpoints: usize,
     batch: usize,
-    /// By source and destination: the number of its demand among `demands`.
+    /// By source and destination: the index of its demand in `demands`.
     pairs: Vec<u32>,
     demands: Vec<Demand>,
-    /// Those of `demands` that are nobody's.
+    /// The unused elements of `demands`.
     unused: Vec<u32>,
-    /// By demand, from 1; a bit for each that is not empty.
+    /// By demand, from 1; and a bit for each list that is not empty.
     lists: Box<[List; ALIKE]>,
     filled: [u64; ALIKE / 64],
     rows: Rows,
 }
 
-/// A pair's demand, in the list of its equals.
+/// A pair's demand, in the list of equal demands.
 #[derive(Clone, Copy, Debug)]
 struct Demand {
     source: u16,
@@ -64,13 +64,13 @@ impl List {
     };
 }
 
-/// Of which list a demand is.
+/// The list of a demand.
 fn list(slots: u32) -> usize {
     (slots as usize).clamp(1, ALIKE) - 1
 }
 
 impl MinFct {
-    /// Of so many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
+    /// For this many endpoints, 2 to [`MAX_ENDPOINTS`](crate::MAX_ENDPOINTS), and timeslots of a
     /// batch, 1 to [`MAX_BATCH`](crate::MAX_BATCH).
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl MinFct {
         })
     }
 
-    /// Puts a demand behind its equals.
+    /// Appends a demand to the list of its equals.
     fn link(&mut self, number: u32) {
         let index = list(self.demands[number as usize].slots);
         let list = &mut self.lists[index];
@@ -126,7 +126,7 @@ impl MinFct {
         }
     }
 
-    /// Gives a pair what it needs of the timeslots in which both its ends are free.
+    /// Gives a pair as many as it needs of the timeslots in which both its ends are free.
     fn give(&mut self, free: &mut Free, number: u32) {
         let Demand {
             source,
@@ -160,7 +160,7 @@ impl MinFct {
         }
     }
 
-    /// The demand is over.
+    /// The demand is satisfied or cancelled.
     fn release(&mut self, number: u32) {
         let demand = self.demands[number as usize];
         let place = usize::from(demand.source) * self.endpoints + usize::from(demand.destination);
@@ -224,7 +224,7 @@ impl Allocator for MinFct {
     fn allocate(&mut self, free: &mut Free) {
         self.rows.clear(0);
         for word in 0..self.filled.len() {
-            // What is given something goes to a list that has been passed, or behind the last of
+            // A pair that is given something goes to a list that has been passed, or to the end of
             // its own.
             let mut filled = self.filled[word];
             while filled != 0 {

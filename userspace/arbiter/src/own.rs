@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the arbiter's own packets take of its host's link.
+//! The use of its host's link by the arbiter's own packets.
 //!
-//! They wait for no timeslot. Where the host is an endpoint as well, its link would be given away
-//! as a whole and used twice, and what was to have it waits at the last switch, or leaves late. So
-//! the arbiter counts what its own packets took, and leaves as many timeslots of the next batch:
-//! those to send in at that time of a batch at which it tells the endpoints of another one, those
-//! to receive in evenly spread, as endpoints ask when they like.
+//! They wait for no timeslot. If the host is also an endpoint, its link would be given away as a
+//! whole and used twice, and the packets that have its timeslots would wait at the last switch, or
+//! leave late. So the arbiter counts the timeslots that its own packets took, and leaves as many
+//! timeslots of the next batch free. Those to send in are at the time of a batch at which it
+//! informs the endpoints of another one; those to receive in are evenly spread, because endpoints
+//! ask at any time.
 
 use weft_mechanisms::common::on_wire;
 use weft_mechanisms::fastpass::options::{DEFAULT_MPU, DEFAULT_OVERHEAD};
 
 use crate::MAX_BATCH;
 
-/// What a timeslot carries, in bytes: a frame of full size on Ethernet.
+/// The bytes that a timeslot carries: a frame of full size on Ethernet.
 const FRAME: u64 = 1538;
-/// What a frame has besides a datagram's content: UDP, IP, Ethernet; and the tag that it may have.
+/// The bytes of a frame besides a datagram's content: UDP, IP, Ethernet; and a possible tag.
 const HEADERS: usize = 8 + 20 + 14 + 8;
 
-/// Bytes of one direction that timeslots are still to be left for.
+/// Bytes of one direction for which timeslots have yet to be kept free.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Debt(u64);
 
 impl Debt {
-    /// A datagram of so many bytes was sent, or has come.
+    /// A datagram of this many bytes was sent or received.
     pub(crate) fn add(&mut self, len: usize) {
         let len = u32::try_from(len + HEADERS).unwrap_or(u32::MAX);
         self.0 += on_wire::bytes(len, 1, DEFAULT_OVERHEAD, DEFAULT_MPU);
     }
 
-    /// How many timeslots of the next batch, of so many, are left for it: half of them at most.
-    /// What is more is forgotten: it has long been sent.
+    /// The number of timeslots of the next batch to keep free, at most half of them. The rest is
+    /// forgotten, because it has long been sent.
     pub(crate) fn take(&mut self, batch: usize) -> usize {
         let most = batch / 2;
         let due = (self.0 / FRAME) as usize;
@@ -39,12 +40,12 @@ impl Debt {
     }
 }
 
-/// So many timeslots of a batch from this one on, and on with the first after the last.
+/// This many timeslots of a batch from `from` on, the first one following the last.
 pub(crate) fn together(count: usize, from: usize, batch: usize) -> u64 {
     bits((0..count).map(|index| (from + index) % batch))
 }
 
-/// So many timeslots of a batch, evenly spread.
+/// This many timeslots of a batch, evenly spread.
 pub(crate) fn spread(count: usize, batch: usize) -> u64 {
     bits((0..count).map(|index| (2 * index + 1) * batch / (2 * count)))
 }
@@ -64,7 +65,7 @@ mod tests {
         for _ in 0..16 {
             debt.add(100);
         }
-        // 16 of 174 bytes: one timeslot, and the rest next time.
+        // 16 of 174 bytes: one timeslot, and the rest the next time.
         assert_eq!(debt.take(16), 1);
         assert_eq!(debt.take(16), 0);
         for _ in 0..3 {
