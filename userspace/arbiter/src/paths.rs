@@ -2,30 +2,31 @@
 
 //! Path selection: no two packets of a timeslot share a link between racks (Fastpass, §4).
 //!
-//! # What is decided
+//! # The rule
 //!
 //! Racks are joined by core switches, each of which is a **path** between any two racks. A
 //! timeslot's packets are edges of a bipartite multigraph, from their sources' racks to their
-//! destinations'. If a rack of h hosts has h links to the core, packets of one rack must not go by
-//! the same path, nor packets to one rack: paths are colours of edges, such that edges that meet in
-//! a rack have different colours. h colours are enough, as no rack has more than h edges on either
-//! side (D. König, 1916). If there are fewer paths, of links that are as much faster, a path stands
-//! for several colours.
+//! destinations'. If a rack of h hosts has h links to the core, no two packets from one rack may
+//! take the same path, and no two packets to one rack. So paths are colours of edges, such that
+//! edges that meet in a rack have different colours. h colours are enough, as no rack has more than
+//! h edges on either side (D. König, 1916). If there are fewer paths, with correspondingly faster
+//! links, a path stands for several colours.
 //!
-//! # How
+//! # The algorithm
 //!
-//! An edge gets the first colour that is free at both its racks, one operation on two words. Where
-//! there is none, there is a colour `a` that is free where it leaves, and another one `b` that is
-//! free where it arrives. Of the edges that have either, those that hang together with the rack of
-//! arrival are a path, which does not come by the rack of departure: they exchange `a` and `b` (A.
-//! Kempe, 1879), and `a` is free at both.
+//! An edge gets the first colour that is free at both its racks, one operation on two words. If
+//! there is none, there is a colour `a` that is free at the rack of departure, and another one `b`
+//! that is free at the rack of arrival. The edges with either colour that are connected to the rack
+//! of arrival form a path that does not contain the rack of departure: they exchange `a` and `b`
+//! (A. Kempe, 1879), and `a` is then free at both.
 
 use crate::{Allocation, Invalid, MAX_ENDPOINTS};
 
-/// Racks there may be.
+/// The most racks.
 pub const MAX_RACKS: usize = 256;
 
-/// Packets that may leave a rack in a timeslot, and arrive: a bit of a word for each.
+/// The most packets that may leave a rack in a timeslot, and arrive at it: a bit of a word for
+/// each.
 pub const MAX_COLOURS: usize = 64;
 
 /// Chooses paths.
@@ -38,18 +39,18 @@ pub struct Paths {
     rack: Box<[u8; MAX_ENDPOINTS]>,
     out: Side,
     into: Side,
-    /// Of each packet, the racks that it leaves and arrives at.
+    /// The racks of departure and arrival of each packet.
     ends: Vec<(u8, u8)>,
-    /// And its path, or its colour while there are some without.
+    /// The path of each packet, or its colour until all packets have one.
     chosen: Vec<u8>,
 }
 
 /// One side of the bipartite graph.
 #[derive(Clone, Debug)]
 struct Side {
-    /// The colours that no edge has at the rack.
+    /// The colours that no edge has at a rack.
     free: [u64; MAX_RACKS],
-    /// By rack and colour: the edge that has it, unless it is free.
+    /// By rack and colour: the edge with that colour, unless it is free.
     edges: Box<[u16; MAX_RACKS * MAX_COLOURS]>,
 }
 
@@ -78,9 +79,9 @@ impl Side {
 }
 
 impl Paths {
-    /// Of `endpoints`, 1 to [`MAX_ENDPOINTS`], of which the first `hosts` are the first rack, and
-    /// so on, with so many paths between racks. If there are fewer paths than hosts of a rack,
-    /// links take several packets of a timeslot, the same number each.
+    /// For `endpoints`, 1 to [`MAX_ENDPOINTS`], of which the first `hosts` are the first rack, and
+    /// so on, with `paths` paths between racks. If there are fewer paths than hosts in a rack, each
+    /// link takes the same number of several packets of a timeslot.
     ///
     /// # Errors
     /// [`Invalid::Endpoints`], [`Invalid::Racks`] and [`Invalid::Paths`].
@@ -88,8 +89,8 @@ impl Paths {
         Self::of_degree(endpoints, hosts, hosts, paths)
     }
 
-    /// The same where a rack has no more than `degree` packets of a timeslot, either way, whatever
-    /// its hosts are: what [`select`](Self::select) is given must be such.
+    /// Like `new`, for racks with at most `degree` packets of a timeslot, in either direction,
+    /// whatever their hosts are: the input of [`select`](Self::select) must satisfy this.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -132,8 +133,8 @@ impl Paths {
         })
     }
 
-    /// The path of each of a timeslot's packets, from 0. `timeslot` is a matching of these
-    /// endpoints, as an [`Allocator`](crate::Allocator) makes them.
+    /// Returns the path of each of a timeslot's packets, from 0. `timeslot` is a matching of these
+    /// endpoints, as an [`Allocator`](crate::Allocator) makes it.
     pub fn select(&mut self, timeslot: &[Allocation]) -> &[u8] {
         self.begin(self.racks);
         self.ends.extend(timeslot.iter().map(|packet| {
@@ -144,11 +145,12 @@ impl Paths {
         &self.chosen
     }
 
-    /// The same of packets that arrive together, `long`, and of others that leave with them and
-    /// arrive earlier, together: they share ways out of racks only. First those of `short`, of each
-    /// a bit for each path that it is to take if possible. There are at most half of [`MAX_RACKS`].
+    /// Like `select`, for packets `long` that arrive together, and packets `short` that leave with
+    /// them and arrive earlier, together: the two share only ways out of racks. The result begins
+    /// with those of `short`, each of which has a bit for each path that it should take if
+    /// possible. There are at most half of [`MAX_RACKS`] racks.
     pub fn select_two(&mut self, short: &[(Allocation, u64)], long: &[Allocation]) -> &[u8] {
-        // The same racks once more are where the short ones arrive.
+        // The same racks again are where the short ones arrive.
         self.begin(2 * self.racks);
         let racks = self.racks as u8;
         let ends = |packet: &Allocation| {
@@ -174,7 +176,7 @@ impl Paths {
         &self.chosen
     }
 
-    /// Nothing is painted, of so many racks where packets arrive.
+    /// Removes all colours, for this many racks of arrival.
     fn begin(&mut self, racks: usize) {
         let all = u64::MAX >> (MAX_COLOURS - self.colours);
         self.out.free[..self.racks].fill(all);
@@ -182,8 +184,7 @@ impl Paths {
         self.ends.clear();
     }
 
-    /// Gives each edge a colour, of those that are wanted if one of them is free; and then the
-    /// path.
+    /// Gives each edge a colour, a wanted one if one is free; and then the path.
     #[inline(always)]
     fn paint_all(&mut self, wanted: impl Fn(usize) -> u64) {
         self.chosen.clear();
@@ -198,7 +199,7 @@ impl Paths {
                 best => best,
             };
             let colour = match best.trailing_zeros() {
-                // None that is free at both.
+                // None is free at both.
                 u64::BITS => {
                     let colour = out.trailing_zeros();
                     self.exchange(to, colour, into.trailing_zeros());
@@ -223,14 +224,14 @@ impl Paths {
         self.chosen[edge] = colour as u8;
     }
 
-    /// Frees colour `a` at rack `to`, where `b` is free, on the side of arrival: along the path of
-    /// edges that have either, they are exchanged.
+    /// Frees colour `a` at rack `to`, where `b` is free, on the side of arrival: exchanges the two
+    /// along the path of edges that have either.
     fn exchange(&mut self, to: u8, a: u32, b: u32) {
         let both = 1 << a | 1 << b;
         self.into.toggle(to, both);
         let mut edge = *self.into.edge(to, a);
         loop {
-            // It arrives where `b` is free now, and leaves a rack where another one may have it.
+            // It arrives where `b` is now free, and leaves a rack where another edge may have it.
             let (from, to) = self.ends[usize::from(edge)];
             self.chosen[usize::from(edge)] = b as u8;
             *self.into.edge(to, b) = edge;

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How often an endpoint may cause work that costs more than reading a datagram.
+//! Limits how often an endpoint may cause work that costs more than reading a datagram.
 //!
-//! A quota samples. It counts the datagrams of a period; if more come than may be served, each is
-//! served with the probability that serves as many as may be. So a flood delays a genuine datagram
-//! by the flood's share of the datagrams, and no more: a sender gains nothing by when its datagrams
-//! come. A token bucket bounds what is served meanwhile, as the count is known only when the period
-//! is over.
+//! A quota samples. It counts the datagrams of a period; if more arrive than may be served, each is
+//! served with the probability that serves as many as allowed. So a flood delays a genuine datagram
+//! only by the flood's share of the datagrams: a sender gains nothing by timing its datagrams. As
+//! the count is known only when the period is over, a token bucket limits the datagrams served
+//! meanwhile.
 
 use weft_mechanisms::common::xorshift::Xorshift32;
 
 /// A quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
-    /// Datagrams that may be served in a period on average; at most twice as many are served at
-    /// once.
+    /// The most datagrams served in a period on average; at most twice as many are served at once.
     most: u32,
     period: u64,
-    /// Datagrams that came in the last period, and in this one.
+    /// Datagrams that arrived in the last period, and in this one.
     before: u32,
     now: u32,
     /// When this one ends.
@@ -41,10 +40,10 @@ impl Quota {
         }
     }
 
-    /// A datagram has come; whether it is served.
+    /// A datagram has arrived; returns whether it is served.
     pub(crate) fn take(&mut self, now: u64, random: &mut Xorshift32) -> bool {
         if let Some(late) = now.checked_sub(self.until) {
-            // After a pause nothing came in the last period.
+            // After a pause, none arrived in the last period.
             self.before = if late < self.period { self.now } else { 0 };
             self.now = 0;
             self.until = now.saturating_add(self.period);
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!(first, 32);
         let then = count(&mut (1..100_000).map(|time| time * PERIOD / 100));
         assert!((15_000..16_100).contains(&then), "{then} in 1000 periods");
-        // A pause lets no more through.
+        // A pause does not allow more.
         let last = count(&mut (3000 * PERIOD..3000 * PERIOD + 1000));
         assert_eq!(last, 32);
     }
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_flood_delays_a_sender_by_its_share_however_it_is_timed() {
-        // The flood is spread evenly, or comes all at once, at any phase.
+        // The flood is spread evenly, or arrives all at once, at any phase.
         for phase in 0..10 {
             for burst in [1, 4, 128] {
                 let mut random = Xorshift32::new(7);

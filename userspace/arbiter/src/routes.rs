@@ -3,17 +3,17 @@
 //! Paths of a fabric of two or three layers, so that no two packets of a timeslot share a link.
 //!
 //! A host's switch (of its rack) has `edge` ways up, each to another switch of the pod, and each of
-//! these `core` ways up to other pods. First each packet is given one of `edge` colours, such that
-//! a rack sends and receives no two of one colour (as many as a link carries, where a rack has more
-//! hosts than ways). The packets of one colour meet at one switch of each pod: they are a fabric of
-//! their own, of pods in the place of racks, and are given one of `core` colours. A fabric of two
-//! layers is one in which pods do not matter, with one way up from there.
+//! these has `core` ways up to other pods. First each packet is given one of `edge` colours, such
+//! that a rack sends and receives no two packets of one colour (or as many as a link carries, if a
+//! rack has more hosts than ways). The packets of one colour meet at one switch of each pod. They
+//! form a separate fabric, with pods in place of racks, and are given one of `core` colours. A
+//! fabric of two layers is one in which pods do not matter, with one way up from there.
 //!
-//! Where ways of different length have different [lags](Lags), packets of a pod's own meet others
-//! on the links to hosts' switches that were sent in an earlier timeslot and have come from another
-//! pod: [`meetings`](crate::meetings).
+//! If paths of different length have different [lags](Lags), packets within a pod meet other
+//! packets on the links to hosts' switches, which were sent in an earlier timeslot and have come
+//! from another pod: [`meetings`](crate::meetings).
 //!
-//! Around what has failed, [`detours`](crate::detours) are made of these paths.
+//! Around failed components, [`detours`](crate::detours) replace these paths.
 
 use weft_mechanisms::fastpass::address::Addresses;
 
@@ -29,32 +29,32 @@ use crate::{Allocation, Invalid, Lags};
 pub struct Routes {
     ways: Ways,
     addresses: Addresses,
-    /// If something has failed.
+    /// If a component has failed.
     detours: Option<Detours>,
-    /// Unless there is one way.
+    /// Unless there is only one way.
     racks: Option<Paths>,
-    /// Unless there is one way, or one pod.
+    /// Unless there is only one way, or one pod.
     pods: Option<Paths>,
-    /// If ways have different lags.
+    /// If paths have different lags.
     meetings: Option<Meetings>,
     /// By endpoint.
     rack: Vec<u16>,
     pod: Vec<u16>,
-    /// Those of one colour, and where each of them is in the timeslot.
+    /// The packets of one colour, and the index of each in the timeslot.
     class: Vec<Allocation>,
-    /// Those of short ways, and which ways up are free for each.
+    /// The packets on short paths, and the free ways up for each.
     short: Vec<(Allocation, u64)>,
     places: Vec<usize>,
     chosen: Vec<u8>,
 }
 
 impl Routes {
-    /// Of a fabric with these endpoints.
+    /// For a fabric with these endpoints.
     ///
     /// # Errors
     ///
-    /// As of [`Paths::new`], and [`Invalid::Racks`] too if there are lags and more racks than half
-    /// of [`MAX_RACKS`]; and [`Invalid::Paths`] if there are more than 256 paths.
+    /// As for [`Paths::new`]; also [`Invalid::Racks`] if there are lags and more racks than half of
+    /// [`MAX_RACKS`], and [`Invalid::Paths`] if there are more than 256 paths.
     pub fn new(addresses: &Addresses, ways: Ways, lags: Lags) -> Result<Self, Invalid> {
         let endpoints = addresses.count() as usize;
         let [hosts, racks] = [addresses.hosts, addresses.racks].map(|it| it as usize);
@@ -68,7 +68,8 @@ impl Routes {
         let of_pods = match (ways.core, addresses.pods) {
             (1, _) | (_, 1) => None,
             (core, _) => {
-                // What a switch of the pod gets in a timeslot: of each rack what one colour has.
+                // The packets that a switch of the pod gets in a timeslot: those of one colour of
+                // each rack.
                 let degree = racks * hosts.div_ceil(ways.edge);
                 if degree > MAX_COLOURS {
                     return Err(Invalid::Paths);
@@ -98,35 +99,35 @@ impl Routes {
         })
     }
 
-    /// From now on no packet comes by these.
+    /// From now on no packet crosses these.
     pub fn avoid(&mut self, components: &[Component]) {
         let is_apart = self.meetings.as_ref().is_some_and(Meetings::is_apart);
         let detours = || Detours::new(&self.addresses, self.ways, is_apart, components);
         self.detours = (!components.is_empty()).then(detours);
     }
 
-    /// What [`select`](Self::select) has selected last.
+    /// The result of the last [`select`](Self::select).
     pub fn selected(&self) -> &[u8] {
         &self.chosen
     }
 
-    /// The packets of the timeslot that was last selected which have no path, by their places, in
-    /// order: there is none that comes by nothing that is to be avoided and has room.
+    /// The packets of the last timeslot that have no path, as indices in order: no path that avoids
+    /// the failed components has room for them.
     pub fn waiting(&self) -> &[usize] {
         self.detours.as_ref().map_or(&[], Detours::waiting)
     }
 
-    /// Whether packets of a pod's own meet others that were sent in another timeslot. Of a single
-    /// pod all are alike.
+    /// Whether packets within a pod meet others that were sent in another timeslot. In a single pod
+    /// all paths are alike.
     fn has_long(&self) -> bool {
         let is_apart = self.meetings.as_ref().is_some_and(Meetings::is_apart);
         is_apart && self.pod.last().is_some_and(|pod| *pod > 0)
     }
 
-    /// By how many the numbers of ways are turned in a timeslot, of so many: any of them is as good
-    /// as another, but where one of them is closed, it is not to be the same packets' each time;
-    /// nor where some meet others and cannot make room: what is too much for one way would be so in
-    /// each timeslot in which the same hosts send, and what is left of another one of no use.
+    /// The rotation of the ways' numbers in a timeslot, for this many ways. Any rotation is equally
+    /// good. But if one way is closed, it should not affect the same packets each time. And if
+    /// packets on long and short paths meet and cannot make room, the same way would be overloaded
+    /// in each timeslot in which the same hosts send, while another has unused room.
     fn turn(&self, number: u64, ways: usize) -> u8 {
         match self.detours.is_some() || self.has_long() {
             true => Detours::turn(number, ways) as u8,
@@ -134,9 +135,9 @@ impl Routes {
         }
     }
 
-    /// The path of each of a timeslot's packets, from 0: its way up from the host's switch, and
-    /// `edge` times that from the next one. `timeslot` is as an [`Allocator`](crate::Allocator)
-    /// makes them, of the same lags; its number is higher each time.
+    /// Returns the path of each of a timeslot's packets, from 0: its way up from the host's switch,
+    /// plus `edge` times that from the next switch. `timeslot` comes from an
+    /// [`Allocator`](crate::Allocator) with the same lags; its number increases each time.
     pub fn select(&mut self, number: u64, timeslot: &[Allocation]) -> &[u8] {
         self.select_colours(number, timeslot);
         if let Some(detours) = &mut self.detours {
@@ -148,7 +149,7 @@ impl Routes {
     fn select_colours(&mut self, number: u64, timeslot: &[Allocation]) {
         self.chosen.clear();
         let Ways { edge, core } = self.ways;
-        // Each by itself.
+        // Each one separately.
         let (turn, core_turn) = (self.turn(number, edge), self.turn(!number, core));
         match (&mut self.racks, &mut self.meetings) {
             (Some(_), Some(_)) => self.select_by_lag(number, timeslot),
@@ -180,7 +181,7 @@ impl Routes {
         }
     }
 
-    /// The ways up from hosts' switches, those that have the longest lag and others.
+    /// Chooses the ways up from hosts' switches, for packets with the longest lag and for others.
     fn select_by_lag(&mut self, number: u64, timeslot: &[Allocation]) {
         let edge = self.ways.edge;
         let turn = self.turn(number, edge);
@@ -230,12 +231,12 @@ impl Routes {
     }
 }
 
-/// A way's number, turned by so many, of so many ways.
+/// A way's number, rotated by `turn` among `ways` ways.
 fn turned(way: u8, turn: u8, ways: usize) -> u8 {
     ((usize::from(way) + usize::from(turn)) % ways) as u8
 }
 
-/// Of which ways the numbers, turned, are among these: a bit for each.
+/// The ways whose rotated numbers are in this set: a bit for each.
 fn turned_back(set: u64, turn: u8, ways: usize) -> u64 {
     if turn == 0 {
         return set;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbiter's end of all sessions, what is found to be faulty, and when a batch is due.
+//! The arbiter's end of all sessions, the faults found, and when a batch is due.
 //!
 //! # What a datagram may cost
 //!
@@ -12,7 +12,7 @@
 //! 3. A quota of the endpoint for datagrams from another port than its session's: before any hash.
 //! 4. The proof of the header, then the check of the whole packet
 //!    ([`session`](weft_mechanisms::fastpass::session)).
-//! 5. Only then its content. Of a genuine endpoint's reports, too, only so many are read.
+//! 5. Only then its content. Even of a genuine endpoint's reports, only a limited number is read.
 //!
 //! A datagram that fails step 4 is answered by a RESET, to the port that it came from, within
 //! another quota.
@@ -33,33 +33,32 @@ use crate::quota::Quota;
 use crate::settings::{Settings, UNPRIVILEGED};
 use crate::stages::{Order, Reserved, Stages, Timeslot};
 
-/// Timeouts that a trial takes at least: some of endpoints' reports.
+/// The fewest timeouts in a trial: several of the endpoints' reports.
 const TRIAL: u64 = 8;
 
-/// Of an endpoint, in the time of a timeout: datagrams from another port than its session's that
-/// are hashed.
+/// Per endpoint and timeout: datagrams from a port other than the session's that are hashed.
 const STRANGERS: u32 = 256;
-/// RESETs to it.
+/// Per endpoint and timeout: RESETs to it.
 const RESETS: u32 = 16;
-/// Its reports that are read.
+/// Per endpoint and timeout: its reports that are read.
 const REPORTS: u32 = 64;
 
-/// What is counted.
+/// The counters.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Counters {
     /// Batches allocated.
     pub batches: u64,
-    /// Of these, such as were allocated later than the lead before they began; and such as were
-    /// ordered in time of a [`pipeline`](crate::pipeline), and came of it later than half of the
-    /// lead before they began.
+    /// Of these, batches allocated with less than the lead remaining before they began; and batches
+    /// of a [`pipeline`](crate::pipeline) that were ordered in time, but completed with less than
+    /// half of the lead remaining.
     pub late_batches: u64,
-    /// Timeslots that went by, while there was demand, before a batch could begin.
+    /// Timeslots skipped, while there was demand, before a batch could begin.
     pub skipped_timeslots: u64,
-    /// Packets that were given a timeslot.
+    /// Packets given a timeslot.
     pub allocated: u64,
-    /// Of these, such as were not wanted any more, as their endpoint had begun anew.
+    /// Of these, packets no longer wanted, because their endpoint had begun a new session.
     pub unwanted: u64,
-    /// Packets of endpoints that were heeded.
+    /// Packets accepted from endpoints.
     pub heard: u64,
     /// Packets to endpoints, of all kinds.
     pub said: u64,
@@ -67,45 +66,46 @@ pub struct Counters {
     pub resets: u64,
     /// Sessions begun.
     pub sessions: u64,
-    /// Packets that were none of the protocol.
+    /// Packets that were not valid in the protocol.
     pub malformed: u64,
     /// Packets from unknown or spoofed sources, or from a port that needs no privilege.
     pub foreign: u64,
-    /// Packets from other ports than a session's that were over the quota, and were dropped unread.
+    /// Packets from ports other than a session's that were over the quota, and were dropped unread.
     pub unread: u64,
     /// Packets under no session's nonce.
     pub unsynchronised: u64,
     /// Bytes hashed to authenticate packets and to write RESETs.
     pub hashed_bytes: u64,
-    /// Requests refused: for oneself, for somebody unknown, for more than may be outstanding.
+    /// Requests refused: for the endpoint itself, for an unknown endpoint, for more than may be
+    /// outstanding.
     pub refused: u64,
-    /// Of these, such as found no room on their way to allocation, where that is a thread of its
-    /// own.
+    /// Of these, requests that found no room on their way to allocation, if that is a separate
+    /// thread.
     #[serde(skip_serializing_if = "is_none")]
     pub crowded: u64,
-    /// Timeslots that the arbiter's host was not given, as its own packets take them: to send in,
-    /// and to receive in.
+    /// Timeslots kept free on the link of the arbiter's host for its own packets: to send in, and
+    /// to receive in.
     pub reserved: [u64; 2],
     /// Timeslots that are wanted now.
     pub wanted: u64,
-    /// Packets that were allocated and given no path, as what is left of the fabric had no room:
+    /// Packets that were allocated and given no path, because the rest of the fabric had no room:
     /// they wait for another timeslot.
     pub pathless: u64,
-    /// What endpoints said of other endpoints and paths.
+    /// Entries about other endpoints and paths in endpoints' reports.
     pub reported: u64,
-    /// Of this, what was not heeded: of nobody, of the future, out of date, over the quota, of more
-    /// than is kept.
+    /// Of these, ignored entries: about unknown endpoints, from the future, out of date, over the
+    /// quota, beyond the number stored.
     pub unheeded: u64,
-    /// Packets that endpoints say were lost, on paths that were not avoided.
+    /// Packets that endpoints report as lost, on paths that were not avoided.
     pub lost: u64,
 }
 
-/// Whether there is none of something, so that figures are silent of it.
+/// Whether a count is 0, so that figures omit it.
 fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// What an endpoint is to the arbiter.
+/// The arbiter's state of an endpoint.
 struct Peer {
     session: Session<Heap>,
     /// The port of its session; 0 before it has one.
@@ -113,13 +113,13 @@ struct Peer {
     strangers: Quota,
     resets: Quota,
     reports: Quota,
-    /// Timeslots that it wants and was not given.
+    /// Timeslots requested and not given.
     wanted: u64,
-    /// Whether it is among those that are to be told something.
+    /// Whether it is listed for a message.
     is_listed: bool,
 }
 
-/// What a session asks for.
+/// A session's requests.
 struct Ask<'a> {
     source: u16,
     stages: &'a mut dyn Stages,
@@ -128,9 +128,9 @@ struct Ask<'a> {
     faults: &'a mut Faults,
     quota: &'a mut Quota,
     random: &'a mut Xorshift32,
-    /// Whether the packet's reports are within the quota, once that was asked.
+    /// Whether the packet's reports are within the quota, once that was checked.
     is_within: Option<bool>,
-    /// Reports, and those that were not heeded.
+    /// Entries of reports, and the ignored ones among them.
     reported: [u64; 2],
 }
 
@@ -172,22 +172,22 @@ pub(crate) struct Sessions {
     random: Xorshift32,
     faults: Faults,
     peers: Vec<Peer>,
-    /// Whom something is to be told.
+    /// The endpoints with a message to send.
     listed: Vec<u16>,
-    /// RESETs that are to be sent: where to, to which endpoint, and the cookie that it repeats.
+    /// RESETs to send: the destination, the endpoint, and the cookie that it repeats.
     resets: Vec<(SocketAddrV4, u16, u64)>,
-    /// The first timeslot of no batch that was ordered.
+    /// The first timeslot after the last ordered batch.
     next: u64,
     wanted: u64,
-    /// When all sessions are looked at for what is to be said again.
+    /// When all sessions are checked for messages to repeat.
     sweep_at: u64,
-    /// What its own packets took of its host's link: what it said, and what it heard.
+    /// The use of its host's link by its own packets: sent, and received.
     debts: [Debt; 2],
     counters: Counters,
 }
 
 impl Sessions {
-    /// Without sessions. The secret is another one each time.
+    /// Without sessions. The secret must be different each time.
     pub(crate) fn new(settings: Settings, secret: Secret) -> Self {
         let count = settings.addresses.count() as u16;
         let Secret([seed, _]) = secret;
@@ -240,7 +240,7 @@ impl Sessions {
         self.faults.found()
     }
 
-    /// What is to be avoided then.
+    /// Keeps found faults; returns the components to avoid.
     pub(crate) fn keep_faults(&mut self, found: &[Fault]) -> &[Component] {
         self.faults.keep(found);
         self.faults.avoided()
@@ -250,13 +250,13 @@ impl Sessions {
         self.faults.clear();
     }
 
-    /// What is to be avoided from now on, if a fault was found.
+    /// Returns the components to avoid from now on, if a fault was found.
     pub(crate) fn judge(&mut self, now: u64) -> Option<&[Component]> {
         self.faults.judge(now)?;
         Some(self.faults.avoided())
     }
 
-    /// Processes a datagram; hands on what it asks for.
+    /// Processes a datagram; passes on its requests.
     pub(crate) fn receive(
         &mut self,
         now: u64,
@@ -326,19 +326,19 @@ impl Sessions {
         }
     }
 
-    /// When the next batch is to be ordered, at the latest; `None` while nobody wants anything.
+    /// The latest time to order the next batch; `None` while there is no demand.
     pub(crate) fn batch_at(&self) -> Option<u64> {
         let begin = self.next.saturating_mul(self.settings.timeslot);
         (self.wanted > 0).then(|| begin.saturating_sub(self.settings.lead))
     }
 
-    /// When something else is due.
+    /// When another event is due.
     pub(crate) fn next_event(&self) -> u64 {
         let judged = self.faults.next_event().unwrap_or(u64::MAX);
         judged.min(self.sweep_at)
     }
 
-    /// The next batch that can be told in time.
+    /// The next batch that can reach the endpoints in time.
     pub(crate) fn order(&mut self, now: u64) -> Order {
         let Settings {
             timeslot,
@@ -346,10 +346,10 @@ impl Sessions {
             batch,
             ..
         } = self.settings;
-        // What is nearer cannot be told in time.
+        // An earlier one cannot reach them in time.
         let earliest = now.saturating_add(lead).div_ceil(timeslot);
-        // Timers are a little late, and it is better to be as late as they are than to leave
-        // timeslots out: up to half of the lead.
+        // Timers are a little late. It is better to be equally late, by up to half of the lead,
+        // than to skip timeslots.
         let latest = now.saturating_add(lead / 2).div_ceil(timeslot);
         let first = match self.next {
             next if next >= earliest => next,
@@ -358,7 +358,7 @@ impl Sessions {
                 next
             }
             next => {
-                // Not after nobody wanted anything.
+                // Not after a time without demand.
                 if next + batch as u64 > latest {
                     self.counters.skipped_timeslots += earliest - next;
                 }
@@ -376,7 +376,7 @@ impl Sessions {
         }
     }
 
-    /// Room for its own packets on its host's link.
+    /// Reserves timeslots for its own packets on its host's link.
     fn reserve(&mut self) -> Option<Reserved> {
         let Settings {
             own,
@@ -387,7 +387,7 @@ impl Sessions {
         } = self.settings;
         let counts = self.debts.each_mut().map(|debt| debt.take(batch));
         let endpoint = own?;
-        // Where in a batch the next ones are told of.
+        // The place in a batch at which the next ones are sent.
         let told = (lead / timeslot) as usize % batch;
         let [to_send, to_receive] = counts;
         let to_send = own::together(to_send, batch - 1 - told, batch);
@@ -402,7 +402,7 @@ impl Sessions {
         })
     }
 
-    /// Notes what came of a timeslot. Who has no room for more is told what he was given so far.
+    /// Records the result of a timeslot. If an endpoint's packet has no room for more, it is sent.
     pub(crate) fn give(
         &mut self,
         now: u64,
@@ -427,7 +427,7 @@ impl Sessions {
             peer.wanted -= 1;
             let mut given = peer.session.give(timeslot.number, stream, *path);
             if !given {
-                // The packet under way is full, if there is one.
+                // The packet being filled is full, if there is one.
                 tell(
                     self.settings.addresses,
                     source,
@@ -446,7 +446,7 @@ impl Sessions {
         }
     }
 
-    /// Sees to what is to be said again.
+    /// Schedules messages to repeat.
     pub(crate) fn sweep(&mut self, now: u64) {
         if self.sweep_at > now {
             return;
@@ -460,7 +460,7 @@ impl Sessions {
         }
     }
 
-    /// Says what there is to say.
+    /// Sends all messages.
     pub(crate) fn poll(&mut self, now: u64, mut send: impl FnMut(SocketAddrV4, &[u8])) {
         for (to, endpoint, cookie) in self.resets.drain(..) {
             let mut bytes = [0; MAX_SIZE];
@@ -487,7 +487,7 @@ impl Sessions {
     }
 }
 
-/// Says to an endpoint what there is to say.
+/// Sends an endpoint its messages.
 fn tell(
     addresses: Addresses,
     endpoint: u16,

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an arbiter is told when it starts.
+//! The settings of an arbiter.
 
 use weft_mechanisms::fastpass::address::Addresses;
 
 use crate::Lags;
 use crate::fabric::Ways;
 
-/// Ports below this one need a privilege.
+/// Ports below this one require a privilege.
 pub const UNPRIVILEGED: u16 = 1024;
 
-/// Who gets a timeslot first.
+/// Which pair gets a timeslot first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Who has waited longest.
+    /// The pair that has waited longest.
     MaxMin,
-    /// Who needs the fewest.
+    /// The pair that needs the fewest.
     MinFct,
 }
 
-/// What an arbiter is told. Times in ns.
+/// The settings of an arbiter. Times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Who is which endpoint.
+    /// The addresses of the endpoints.
     pub addresses: Addresses,
-    /// How many ways up the fabric has.
+    /// The number of ways up in the fabric.
     pub ways: Ways,
-    /// Who gets a timeslot first.
+    /// Which pair gets a timeslot first.
     pub policy: Policy,
-    /// Classes of urgency, 1 to [`MAX_CLASSES`](crate::MAX_CLASSES): endpoints ask for streams.
+    /// Classes of urgency, 1 to [`MAX_CLASSES`](crate::MAX_CLASSES): endpoints request timeslots
+    /// for streams.
     pub classes: u16,
     /// Timeslots that are allocated together.
     pub batch: usize,
     /// Length of a timeslot, not 0.
     pub timeslot: u64,
-    /// How long before it begins a batch is allocated at least.
+    /// The shortest time between a batch's allocation and its beginning.
     pub lead: u64,
-    /// Until what was not acknowledged is said again.
+    /// How long to wait for an acknowledgement before a message is repeated.
     pub timeout: u64,
-    /// How much later packets of long ways are there.
+    /// How much later packets on longer paths arrive.
     pub lags: Lags,
-    /// The endpoint on whose host the arbiter is, if any: of its link it leaves what its own
-    /// packets take.
+    /// The endpoint on whose host the arbiter is, if any: it keeps timeslots of its link free for
+    /// its own packets.
     pub own: Option<u16>,
-    /// Whether an endpoint's packets may come from ports that need no privilege.
+    /// Whether an endpoint's packets may come from unprivileged ports.
     pub any_port: bool,
 }

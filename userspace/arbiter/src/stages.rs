@@ -1,96 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes of a demand: allocation, then path selection (§6.2).
+//! The stages of a demand: allocation, then path selection (§6.2).
 //!
-//! Sessions hand on demands and order batches; what comes of it they are given timeslot by
-//! timeslot. Here both stages follow each other in the caller's thread. The
-//! [`pipeline`](crate::pipeline) has a thread for each.
+//! Sessions pass on demands and order batches, and receive the results timeslot by timeslot. Here
+//! both stages run one after the other in the caller's thread. The [`pipeline`](crate::pipeline)
+//! has a thread for each.
 
 use crate::fabric::Component;
 use crate::routes::Routes;
 use crate::settings::{Policy, Settings};
 use crate::{Allocation, Allocator, Free, Invalid, MAX_CLASSES, max_min::MaxMin, min_fct::MinFct};
 
-/// Which batch is to be allocated.
+/// An order to allocate a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order {
     /// Its first timeslot.
     pub first: u64,
-    /// Timeslots that are left out between the last batch and this one.
+    /// Timeslots skipped between the last batch and this one.
     pub skipped: u64,
     /// Whether it is later than it should be, and counted as such.
     pub is_late: bool,
-    /// What an endpoint is not given of it, if any.
+    /// The timeslots of it that are kept free for an endpoint's own use, if any.
     pub reserved: Option<Reserved>,
 }
 
-/// Timeslots of a batch that an endpoint is not given: a bit for each, from the lowest.
+/// Timeslots of a batch that are not given to an endpoint: a bit for each, from the lowest.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved {
-    /// Whose link it is.
+    /// The endpoint whose link it is.
     pub endpoint: u16,
-    /// Not to send in.
+    /// Timeslots not to send in.
     pub to_send: u64,
-    /// Not to receive in.
+    /// Timeslots not to receive in.
     pub to_receive: u64,
 }
 
-/// What came of a timeslot.
+/// The result of a timeslot.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeslot<'a> {
-    /// Which it is.
+    /// Its number.
     pub number: u64,
-    /// Who may send in it.
+    /// The packets that may be sent in it.
     pub packets: &'a [Allocation],
-    /// By which path: as many as there are packets.
+    /// Their paths: as many as there are packets.
     pub paths: &'a [u8],
-    /// Those that have no path and wait for another timeslot, by their places among the packets, in
-    /// order.
+    /// The packets that have no path and wait for another timeslot, as indices in order.
     pub pathless: &'a [usize],
-    /// By source: whether its packets are of a session that is over, and nobody wants them any
-    /// more. Sources beyond the last have none such.
+    /// By source: whether its packets belong to a session that is over, and are no longer wanted.
+    /// Sources beyond the last have no such packets.
     pub is_over: &'a [bool],
 }
 
 /// Allocation and path selection, as sessions see them.
 pub trait Stages: Send {
-    /// `slots` more timeslots from `source` for a stream are wanted. Whether they will be given:
-    /// otherwise the endpoint asks again. Whoever asks sees to it that no pair waits for more than
-    /// [`MAX_DEMAND`](crate::MAX_DEMAND).
+    /// Requests `slots` more timeslots from `source` for a stream. Returns whether they will be
+    /// given: otherwise the endpoint asks again. The caller ensures that no pair waits for more
+    /// than [`MAX_DEMAND`](crate::MAX_DEMAND).
     fn request(&mut self, source: u16, stream: u16, slots: u16) -> bool;
 
-    /// Forgets what `source` has asked for and was not given.
+    /// Cancels the demand of `source`.
     fn forget(&mut self, source: u16);
 
-    /// In batches that are ordered from now on, packets come by none of these.
+    /// In batches ordered from now on, packets cross none of these.
     fn avoid(&mut self, components: &[Component]);
 
     /// Whether a batch can be ordered now.
     fn is_ready(&self) -> bool;
 
-    /// Orders a batch; only if that [can be](Self::is_ready).
+    /// Orders a batch; call it only if [ready](Self::is_ready).
     fn order(&mut self, order: Order);
 
-    /// Gives out the batches that are done, each timeslot once, in order. `now` in ns.
+    /// Passes the completed batches to `give`, each timeslot once, in order. `now` in ns.
     fn collect(&mut self, now: u64, give: &mut dyn FnMut(Timeslot<'_>));
 
-    /// Requests that found no room so far.
+    /// Requests so far that found no room.
     fn crowded(&self) -> u64 {
         0
     }
 
-    /// Batches that were ordered in time so far, and done too late.
+    /// Batches so far that were ordered in time, and completed too late.
     fn late(&self) -> u64 {
         0
     }
 
-    /// Whether nothing will come of what is ordered any more.
+    /// Whether orders will never complete.
     fn has_failed(&self) -> bool {
         false
     }
 }
 
-/// The stage that gives timeslots.
+/// The stage that allocates timeslots.
 pub(crate) struct Allocating {
     free: Box<Free>,
     /// By class, the most urgent first.
@@ -102,7 +101,7 @@ pub(crate) struct Allocating {
 impl Allocating {
     /// # Errors
     ///
-    /// If there can be none like that.
+    /// If the settings are invalid.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Invalid> {
         let Settings {
             addresses,
@@ -142,9 +141,9 @@ impl Allocating {
         class.request(source, destination, slots).is_ok()
     }
 
-    /// A packet that has no path is wanted again.
+    /// Allocates a packet without a path again.
     pub(crate) fn take_back(&mut self, source: u16, stream: u16) {
-        // There is room for it: it was wanted before.
+        // There is room for it, because it was part of the demand before.
         let is_taken = self.request(source, stream, 1);
         debug_assert!(is_taken, "{source} to {stream}");
     }
@@ -197,9 +196,9 @@ pub(crate) fn selecting(settings: &Settings) -> Result<Routes, Invalid> {
 pub struct OneThread {
     allocating: Allocating,
     routes: Routes,
-    /// The first timeslot of a batch that is allocated and not given out.
+    /// The first timeslot of a batch that is allocated and not passed on.
     first: Option<u64>,
-    /// Packets of a batch that are to wait: their sources and streams.
+    /// Packets of a batch that must wait: their sources and streams.
     waiting: Vec<(u16, u16)>,
     /// Classes of urgency.
     classes: u16,
@@ -208,7 +207,7 @@ pub struct OneThread {
 impl OneThread {
     /// # Errors
     ///
-    /// If there can be none like that.
+    /// If the settings are invalid.
     pub fn new(settings: &Settings) -> Result<Self, Invalid> {
         Ok(Self {
             allocating: Allocating::new(settings)?,

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two arbiters, of which one allocates (§5.1).
+//! Two arbiters, one of which allocates (§5.1).
 //!
-//! Endpoints tell both what they want; the one that is **active** answers, the other one, on
-//! **standby**, hears and forgets. Each tells the other which it is, in **beats**, ten in the time
-//! of a **window** (1 ms in the paper). Who has heard of no active one for a window is active from
-//! then on, and knows nothing: endpoints tell it anew what they want.
+//! Endpoints send their demand to both. The **active** one answers; the other one, on **standby**,
+//! receives and discards it. Each sends the other its state in **beats**, ten per **window** (1 ms
+//! in the paper). An arbiter that has heard of no active one for a window becomes active, without
+//! any state: endpoints send it their demand anew.
 //!
 //! # Why no timeslot is given twice
 //!
-//! What an arbiter has given begins a lead and a batch after its last word at the latest, which is
-//! far less than a window. One that does not run for a while (its process is stopped, its machine
-//! pauses) might go on afterwards as if nothing had been. So one that finds that it has not run for
-//! a quarter of a window is active no longer, before it says anything else: when it spoke last, the
-//! other's window began, or later. And on standby it waits for a window anew. One that starts waits
-//! for two windows, in which it gets to know the other one if that is there; the second one for
-//! three, so that they do not begin together.
+//! The timeslots that an arbiter has given begin within a lead and a batch after its last message,
+//! which is far less than a window. An arbiter that does not run for a while (its process is
+//! stopped, its machine pauses) might continue afterwards as if nothing had happened. So an arbiter
+//! that finds that it has not run for a quarter of a window is no longer active, before it sends
+//! anything else: the other's window began with its last message, or later. It then waits for a
+//! window again on standby. An arbiter that starts waits for two windows, in which it learns of the
+//! other one if that exists; the second one waits for three, so that they do not begin together.
 //!
-//! What this cannot help is a network that separates the two from each other and from no endpoint:
-//! then both are active, and endpoints heed whoever has reset them last. When beats get through
-//! again, the second one yields.
+//! A network that separates the two from each other and from no endpoint defeats this: then both
+//! are active, and endpoints obey the one that has reset them last. When beats get through again,
+//! the second one yields.
 //!
 //! # Whose turn it is
 //!
-//! While both are on standby the second one waits for the first. One that stands still again and
-//! again may say that it is there, and never run for a window. So the second one waits for three
-//! windows in which it hears of no active one, and then takes over when the first says that it has
-//! only begun to wait: until that one could be active there is time for several beats.
+//! While both are on standby the second one waits for the first. An arbiter that stalls repeatedly
+//! may announce itself, and never run for a window. So the second one waits for three windows in
+//! which it hears of no active one, and then takes over when the first reports that it has only
+//! begun to wait: until that one could be active there is time for several beats.
 //!
-//! # Who is heeded
+//! # Authentication
 //!
-//! A beat has a number of its sender's that nobody else knows, its **cookie**, and must repeat the
-//! receiver's. Who does not see what the two say can say nothing in their names. A beat that does
-//! not repeat it is answered by one that repeats its sender's, so that the two come to know each
-//! other again when one of them restarts; a few times in a tenth of a window.
+//! A beat contains a number of its sender that nobody else knows, its **cookie**, and must repeat
+//! the receiver's. So an attacker who does not see the two's messages cannot forge any. A beat that
+//! does not repeat the cookie is answered by one that repeats its sender's, so that the two learn
+//! each other's cookies again when one of them restarts; this happens at most a few times in a
+//! tenth of a window.
 //!
 //! | byte  | field    | what it is                                                                       |
 //! |-------|----------|----------------------------------------------------------------------------------|
@@ -51,11 +52,11 @@ pub const BEAT: usize = 24;
 const BEATS: u64 = 10;
 /// Answers to unknown beats in the time between two beats.
 const ANSWERS: u32 = 4;
-/// Windows in which it is the first one's turn to become active: it takes two when it starts.
+/// Windows for which it is the first one's turn to become active: it takes two when it starts.
 const TURN: u64 = 3;
 const HEAD: [u8; 4] = *b"FCB\x01";
 
-/// States, as beats tell them.
+/// States, as encoded in beats.
 const STANDBY: u8 = 0;
 const ACTIVE: u8 = 1;
 const STANDBY_FOR_LONG: u8 = 2;
@@ -66,37 +67,37 @@ pub struct Watch {
     is_second: bool,
     window: u64,
     cookie: u64,
-    /// The other's, since it has repeated this one's.
+    /// The other's cookie, since it has repeated this one's.
     other: Option<u64>,
     is_active: bool,
-    /// Whether it was when that was last asked.
+    /// Whether it was active at the last query.
     was_active: bool,
-    /// On standby: the other one was not missed before then.
+    /// On standby: the other one was not missing before this time.
     heard_at: u64,
-    /// On standby, the second one: when the first was first heard to be on standby, too, since one
-    /// of them was active.
+    /// On standby, the second one: when the first was first heard to be on standby, too, since
+    /// either of them was active.
     turn_at: Option<u64>,
     /// The first one's turn is over, and it will not be active for a while.
     takes_over: bool,
     /// When it last ran.
     ran_at: u64,
     beat_at: u64,
-    /// A cookie to be repeated at once, and how often that may be done before the next beat.
+    /// A cookie to repeat at once, and how often that is allowed before the next beat.
     answer: Option<u64>,
     answers: u32,
 }
 
-/// What an arbiter becomes.
+/// The new state of an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Active. It knows nothing.
+    /// Active, without any state.
     Active,
-    /// On standby. What it knew is void.
+    /// On standby. Its state is void.
     Standby,
 }
 
 impl Watch {
-    /// One that starts `now`. `cookie` is a number that nobody can guess.
+    /// An arbiter that starts `now`. `cookie` is unpredictable.
     pub fn new(now: u64, is_second: bool, window: u64, cookie: u64) -> Self {
         let window = window.max(BEATS);
         Self {
@@ -121,13 +122,13 @@ impl Watch {
         self.is_active
     }
 
-    /// Whether a datagram is meant to be a beat.
+    /// Whether a datagram claims to be a beat.
     pub fn is_beat(bytes: &[u8]) -> bool {
         bytes.starts_with(&HEAD[..3])
     }
 
-    /// Heeds a beat that came from the other one's address; false if it is none, or not of the
-    /// other one.
+    /// Processes a beat from the other one's address; false if it is not valid, or not the other
+    /// one's.
     pub fn receive(&mut self, now: u64, bytes: &[u8]) -> bool {
         let Some((&[h0, h1, h2, h3, rank, state, 0, 0], words)) = bytes.split_first_chunk::<8>()
         else {
@@ -150,13 +151,13 @@ impl Watch {
             }
             return false;
         }
-        // It has started anew, and waits to be known.
+        // It has restarted, and waits to be recognised.
         if self.other != Some(cookie) {
             self.other = Some(cookie);
             self.answer = Some(cookie);
         }
         match (self.is_second, self.is_active) {
-            // The first one stays, and the second will hear of it.
+            // The first one stays active, and the second will hear of it.
             (false, true) => {}
             (true, true) if state == ACTIVE => self.yield_at(now),
             (true, true) => {}
@@ -176,7 +177,7 @@ impl Watch {
         self.heard_at = self.heard_at.max(now);
     }
 
-    /// The second one, on standby, hears of the first.
+    /// The second one, on standby, hears from the first.
     fn wait_for_first(&mut self, now: u64, state: u8) {
         self.heard_at = self.heard_at.max(now);
         self.turn_at = match state {
@@ -190,8 +191,8 @@ impl Watch {
         self.takes_over = is_over && state == STANDBY_FOR_LONG;
     }
 
-    /// What has become of it since the last time: to be asked after all that has come was received,
-    /// and before anything is said.
+    /// The change since the last call: call it after all received datagrams were processed, and
+    /// before anything is sent.
     pub fn tick(&mut self, now: u64) -> Option<Change> {
         // For so long that the other one may be active by now.
         if now.saturating_sub(self.ran_at) > self.window / 4 {
@@ -206,7 +207,7 @@ impl Watch {
         if !self.is_active && (is_missed || self.takes_over) {
             self.is_active = true;
             self.takes_over = false;
-            // It says so at once.
+            // It announces this at once.
             self.beat_at = now;
         }
         let is_new = self.is_active && !self.was_active;
@@ -214,7 +215,7 @@ impl Watch {
         is_new.then_some(Change::Active)
     }
 
-    /// The next beat that is to be sent; to be called until there is none.
+    /// The next beat to send; call it until there is none.
     pub fn poll(&mut self, now: u64) -> Option<[u8; BEAT]> {
         let echo = match self.answer.take() {
             Some(cookie) => cookie,
@@ -243,8 +244,7 @@ impl Watch {
         }
     }
 
-    /// When [`tick`](Self::tick) and [`poll`](Self::poll) are to be called, whatever comes until
-    /// then.
+    /// When to call [`tick`](Self::tick) and [`poll`](Self::poll), whatever arrives until then.
     pub fn next_event(&self) -> u64 {
         match self.is_active {
             true => self.beat_at,

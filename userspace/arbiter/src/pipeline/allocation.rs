@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The stage that gives timeslots.
+//! The stage that allocates timeslots.
 
 use rtrb::Consumer;
 
@@ -18,7 +18,7 @@ pub struct AllocationStage {
     to_paths: Sender<Box<Batch>>,
     /// The number of the next batch.
     next: u64,
-    /// By source: the first batch that is of its session.
+    /// By source: the first batch of its session.
     since: Vec<u64>,
 }
 
@@ -43,12 +43,12 @@ impl AllocationStage {
         self.to_paths.set_bell(bell);
     }
 
-    /// Takes back the packets without a path, and heeds the next thing that sessions have written.
-    /// Whether there was any of that.
+    /// Takes back the packets without a path, and processes the next message from the sessions.
+    /// Returns whether there was anything to do.
     ///
     /// # Panics
     ///
-    /// If a pair waits for more than [`MAX_DEMAND`](crate::MAX_DEMAND): whoever asks sees to that.
+    /// If a pair waits for more than [`MAX_DEMAND`](crate::MAX_DEMAND), which the sessions prevent.
     pub fn step(&mut self) -> bool {
         let has_come_back = self.take_back();
         match self.orders.pop() {
@@ -79,7 +79,7 @@ impl AllocationStage {
             }
         }
         if has_come_back {
-            // It may have waited for the room.
+            // It may have waited for room.
             self.to_paths.ring();
         }
         has_come_back

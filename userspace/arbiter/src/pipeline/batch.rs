@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What goes through the pipeline.
+//! The messages of the pipeline.
 
 use crate::fabric::Component;
 use crate::stages::{Order, Timeslot};
 use crate::{Allocation, routes::Routes};
 
-/// What sessions tell allocation.
+/// A message from sessions to allocation.
 pub(super) enum Message {
     Request {
         source: u16,
@@ -28,20 +28,20 @@ pub(super) struct Pathless {
     pub(super) stream: u16,
 }
 
-/// A batch on its way, and room for its packets that is used again.
+/// A batch on its way, with reusable memory for its packets.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// How many were ordered before.
+    /// The number of batches ordered before.
     pub(super) number: u64,
     pub(super) order: Order,
-    /// What is to be avoided from this one on, if that has changed.
+    /// The components to avoid from this batch on, if they have changed.
     pub(super) avoided: Option<Vec<Component>>,
-    /// Of all timeslots.
+    /// The packets of all timeslots.
     packets: Vec<Allocation>,
     paths: Vec<u8>,
-    /// By their places in their timeslots.
+    /// Their indices in their timeslots.
     pathless: Vec<usize>,
-    /// Where each timeslot's end.
+    /// Where each timeslot's packets end.
     packet_ends: Vec<usize>,
     pathless_ends: Vec<usize>,
 }
@@ -61,7 +61,7 @@ impl Batch {
         self.packet_ends.push(self.packets.len());
     }
 
-    /// Chooses the paths; adds to `waiting` who has none.
+    /// Chooses the paths; adds packets without one to `waiting`.
     pub(super) fn select(
         &mut self,
         routes: &mut Routes,
@@ -83,7 +83,7 @@ impl Batch {
         }
     }
 
-    /// What came of it.
+    /// The timeslots of the result.
     pub(super) fn timeslots<'a>(
         &'a self,
         is_over: &'a [bool],

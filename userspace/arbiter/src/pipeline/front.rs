@@ -13,11 +13,11 @@ use crate::fabric::Component;
 use crate::place;
 use crate::stages::{Order, Stages, Timeslot};
 
-/// Of a source that is to be forgotten, and there was no room to say so.
+/// For a source that must be forgotten, if there was no room for the message.
 const NOT_SAID: u64 = u64::MAX;
 
-/// Hands on what sessions want, and takes what comes of it. When it is dropped, the threads end,
-/// and it waits for that.
+/// Passes on the sessions' demand, and receives the results. When it is dropped, the threads end,
+/// and it waits for them.
 pub struct Front {
     endpoints: usize,
     /// Classes of urgency.
@@ -26,28 +26,28 @@ pub struct Front {
     timeslot: u64,
     lead: u64,
     to_allocation: Sender<Message>,
-    /// Whether something was written that allocation was not woken for.
+    /// Whether a message was written without waking allocation.
     is_written: bool,
     done: Consumer<Box<Batch>>,
-    /// Those that are not under way.
+    /// The batches that are not under way.
     #[expect(
         clippy::vec_box,
         reason = "they go into messages as they are, and these are small"
     )]
     batches: Vec<Box<Batch>>,
-    /// How many there are in all.
+    /// The total number of batches.
     batch_count: usize,
-    /// How many were ordered.
+    /// The number of batches ordered.
     ordered: u64,
-    /// By source: the first batch that is of its session.
+    /// By source: the first batch of its session.
     since: Vec<u64>,
-    /// The latest of these that was said.
+    /// The latest of these that allocation was sent.
     latest: u64,
-    /// Sources of which allocation is still to be told.
+    /// Sources about which allocation has yet to be informed.
     forgotten: Vec<u16>,
-    /// What the next batch is to tell path selection.
+    /// The components that the next batch must pass to path selection.
     avoided: Option<Vec<Component>>,
-    /// By source: whether a batch's packets are of an old session.
+    /// By source: whether a batch's packets belong to an old session.
     is_over: Vec<bool>,
     crowded: u64,
     late: u64,
@@ -90,15 +90,15 @@ impl Front {
         self.threads = Threads(threads);
     }
 
-    /// Writes, if there is room besides that of all batches: also those under way can be ordered
-    /// again before this is read. Whether there was.
+    /// Writes, if there is room in addition to that for all batches: even those under way can then
+    /// be ordered again before this is read. Returns whether there was room.
     fn write(&mut self, message: Message) -> bool {
         let has_room = self.to_allocation.has_room(self.batch_count);
         self.is_written = true;
         has_room && self.to_allocation.push(message)
     }
 
-    /// Says who is to be forgotten, as far as there is room.
+    /// Sends the sources to forget, as far as there is room.
     fn say_forgotten(&mut self) {
         while let Some(source) = self.forgotten.last().copied() {
             if !self.write(Message::Forget { source }) {
@@ -110,7 +110,7 @@ impl Front {
         }
     }
 
-    /// Wakes allocation if there is something to read for it.
+    /// Wakes allocation if there is a message for it.
     fn wake(&mut self) {
         if std::mem::take(&mut self.is_written) {
             self.to_allocation.ring();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocation and path selection in threads of their own (§6.2).
+//! Allocation and path selection in separate threads (§6.2).
 //!
 //! "The arbiter is made up of three types of cores: comm-cores communicate with endpoints,
 //! alloc-cores perform timeslot allocation, and pathsel-cores assign paths." Here there is one of
@@ -16,36 +16,36 @@
 //! ```
 //!
 //! Each arrow is a ring with one writer and one reader. Sessions order a batch when it is due, as
-//! with one thread: the other two have no clock. What an order does depends on what was written
-//! before it alone, and on packets that came back. A timeslot counts as wanted until its batch is
-//! back, so that a batch or two may be ordered of which nothing comes.
+//! with one thread: the other two have no clock. The effect of an order depends only on the
+//! messages written before it, and on packets that came back. A timeslot counts as wanted until its
+//! batch is back, so one or two batches may be ordered that give nothing.
 //!
-//! # What is bounded, and what happens then
+//! # Bounds, and what happens at them
 //!
-//! There are as many [batches](Capacities::batches) as can be under way. They go round, with the
-//! room for their packets in them, and in each ring is room for all: none is ever kept from going
-//! on. While all are under way no other one can be ordered: then it is ordered late, and counted as
-//! a late one is with one thread, or its timeslots as skipped. A batch that was ordered in time and
-//! is back with less than half of the lead left is late, too.
+//! There are as many [batches](Capacities::batches) as can be under way. They circulate, with the
+//! memory for their packets, and each ring has room for all of them, so no batch is ever held up.
+//! While all are under way no other one can be ordered. It is then ordered late, and counted as
+//! late, as with one thread, or its timeslots are counted as skipped. A batch that was ordered in
+//! time and is back with less than half of the lead left also counts as late.
 //!
-//! A request for which there is no room is refused, and counted. The endpoint's total is not
-//! acknowledged then, so that it asks again. A packet that has no path and finds the ring back full
-//! is kept by path selection, and the batch with it, until there is room. Allocation waits for
-//! nobody, and reads that ring before each other thing it does: so there will be.
+//! A request for which there is no room is refused, and counted. The endpoint's total is then not
+//! acknowledged, so it asks again. If a packet has no path and the ring back is full, path
+//! selection keeps it, and its batch, until there is room. Allocation waits for nothing, and reads
+//! that ring before each other step, so there will be room.
 //!
-//! # Sessions that begin anew
+//! # New sessions
 //!
-//! What a source asked for before is forgotten in order: batches that were ordered before are of
-//! its old session, and nobody wants their packets. So a source's session is told by the number of
-//! the first batch that is of it. A packet without a path, too, is allocated again only if its
-//! batch is none of an old session. As long as there is no room to say that a source is to be
-//! forgotten, all its packets are of the old session, and its requests are refused.
+//! A source's earlier demand is cancelled in order: batches ordered before belong to its old
+//! session, and their packets are not wanted. So a source's session is identified by the number of
+//! its first batch. Likewise, a packet without a path is allocated again only if its batch does not
+//! belong to an old session. As long as there is no room for the message that cancels a source's
+//! demand, all its packets belong to the old session, and its requests are refused.
 //!
 //! # Sleep and end
 //!
-//! A thread that has nothing to do is parked; who writes for it wakes it. When a thread ends, its
-//! ends of the rings are gone, its neighbours are woken, and end as well: so all three end in
-//! order, or by another's panic.
+//! An idle thread is parked; a thread that writes for it wakes it. When a thread ends, its ends of
+//! the rings are gone; its neighbours are woken, and end as well. So all three end in order, or
+//! after a panic of another.
 
 mod allocation;
 mod batch;
@@ -67,10 +67,10 @@ use crate::Invalid;
 use crate::service::Settings;
 use ring::{Bell, Sender};
 
-/// How much can be under way at most, each 1 at least.
+/// The most that can be under way, each at least 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacities {
-    /// Requests, and sources that are to be forgotten, on the way to allocation.
+    /// Requests, and sources to forget, on the way to allocation.
     pub requests: usize,
     /// Batches.
     pub batches: usize,
@@ -89,12 +89,12 @@ impl Default for Capacities {
     }
 }
 
-/// The parts of a pipeline, between them rings. Whoever wants to makes the steps of both stages
-/// himself.
+/// The parts of a pipeline, connected by rings. Callers may run the steps of both stages
+/// themselves.
 pub struct Pipeline {
     /// The sessions' end.
     pub front: Front,
-    /// Gives timeslots.
+    /// Allocates timeslots.
     pub allocation: AllocationStage,
     /// Chooses paths.
     pub paths: PathStage,
@@ -103,7 +103,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// # Errors
     ///
-    /// If there can be none like that.
+    /// If the settings are invalid.
     pub fn new(settings: &Settings, capacities: Capacities) -> Result<Self, Invalid> {
         let [requests, batches, pathless] =
             [capacities.requests, capacities.batches, capacities.pathless]
@@ -124,12 +124,12 @@ impl Pipeline {
         })
     }
 
-    /// Has a thread for each stage. `wake` is called, by another thread, when a batch is done, and
-    /// when there will be none any more. The threads end when the front is dropped.
+    /// Starts a thread for each stage. `wake` is called, by another thread, when a batch is done,
+    /// and when there will be no more. The threads end when the front is dropped.
     ///
     /// # Errors
     ///
-    /// If a thread cannot be had.
+    /// If a thread cannot be started.
     pub fn spawn(self, wake: impl Fn() + Send + 'static) -> io::Result<Front> {
         let Self {
             mut front,
@@ -137,7 +137,7 @@ impl Pipeline {
             mut paths,
         } = self;
         paths.set_front_bell(Bell::new(wake));
-        // Each is to wake the other.
+        // Each must be able to wake the other.
         let (tell, told) = mpsc::channel();
         let path_thread = Builder::new().name("paths".to_owned()).spawn(move || {
             if let Ok(bell) = told.recv() {
@@ -149,7 +149,7 @@ impl Pipeline {
         let allocation_thread = Builder::new()
             .name("allocation".to_owned())
             .spawn(move || run(allocation))?;
-        // If it has ended already, nobody is there to be told.
+        // If that thread has already ended, there is no receiver.
         let _ = tell.send(Bell::of(&allocation_thread));
         front.set_threads(
             Bell::of(&allocation_thread),
@@ -159,37 +159,37 @@ impl Pipeline {
     }
 }
 
-/// What a thread does.
+/// A stage that a thread runs.
 trait Stage {
-    /// Does the next thing there is to do, if there is one, and says whether there was.
+    /// Does the next step, if there is one; returns whether there was.
     fn step(&mut self) -> bool;
 
-    /// Whether nothing more will come.
+    /// Whether there will be no more input.
     fn is_over(&self) -> bool;
 }
 
-/// Does what there is to do until nothing more comes.
+/// Runs a stage until there will be no more input.
 fn run(mut stage: impl Stage) {
     loop {
-        // Asked first, so that what came before the end is done.
+        // Checked first, so that input from before the end is processed.
         let is_over = stage.is_over();
         while stage.step() {}
         if is_over {
             return;
         }
-        // Who has written since then has woken this thread before it sleeps.
+        // A thread that has written since then has woken this one before it sleeps.
         thread::park();
     }
 }
 
-/// Threads that are waited for when they are no longer needed.
+/// Threads that are joined on drop.
 #[derive(Default)]
 struct Threads(Vec<JoinHandle<()>>);
 
 impl Drop for Threads {
     fn drop(&mut self) {
         for thread in self.0.drain(..) {
-            // One that panicked has said so.
+            // A thread that panicked has reported it.
             let _ = thread.join();
         }
     }

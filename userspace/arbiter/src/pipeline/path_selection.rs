@@ -21,7 +21,7 @@ pub struct PathStage {
     to_front: Sender<Box<Batch>>,
     /// A batch whose packets without a path have not all gone back.
     held: Option<Box<Batch>>,
-    /// These packets, and how many of them have.
+    /// These packets, and how many of them have gone back.
     waiting: Vec<Pathless>,
     returned: usize,
 }
@@ -53,8 +53,8 @@ impl PathStage {
         self.to_front.set_bell(bell);
     }
 
-    /// Chooses the paths of the next batch, or goes on with the one that was held up. Whether there
-    /// was anything that could be done.
+    /// Chooses the paths of the next batch, or continues with the one that was held up. Returns
+    /// whether there was anything to do.
     pub fn step(&mut self) -> bool {
         let batch = match self.held.take() {
             Some(batch) => batch,

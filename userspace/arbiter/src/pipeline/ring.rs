@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use rtrb::Producer;
 
-/// Wakes somebody: when it is rung, and when it is dropped.
+/// Wakes a reader: when it is rung, and when it is dropped.
 pub(super) struct Bell(Option<Box<dyn Fn() + Send>>);
 
 impl Bell {
@@ -14,7 +14,7 @@ impl Bell {
         Self(Some(Box::new(wake)))
     }
 
-    /// Of a thread that is parked at times.
+    /// The bell of a thread that parks when idle.
     pub(super) fn of(thread: &JoinHandle<()>) -> Self {
         let thread = thread.thread().clone();
         Self::new(move || thread.unpark())
@@ -33,7 +33,7 @@ impl Drop for Bell {
     }
 }
 
-/// Where something is written. When it is dropped the reader wakes, and finds that the ring is
+/// The writer's end of a ring. When it is dropped, the reader wakes, and finds that the ring is
 /// abandoned: fields are dropped in order.
 pub(super) struct Sender<T> {
     ring: Producer<T>,
@@ -41,7 +41,7 @@ pub(super) struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Wakes nobody as yet.
+    /// Without a reader to wake so far.
     pub(super) fn new(ring: Producer<T>) -> Self {
         Self {
             ring,
@@ -53,13 +53,13 @@ impl<T> Sender<T> {
         self.bell = bell;
     }
 
-    /// Whether there is room for more than so many.
+    /// Whether there is room for more than this many.
     pub(super) fn has_room(&self, beyond: usize) -> bool {
-        // Where it was read to is looked up if what is known of that does not suffice.
+        // The reader's position is loaded only if the cached one does not suffice.
         self.ring.cached_slots() > beyond || self.ring.slots() > beyond
     }
 
-    /// Writes, if there is room. Whether there was.
+    /// Writes, if there is room; returns whether there was.
     pub(super) fn push(&mut self, value: T) -> bool {
         self.ring.push(value).is_ok()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arbiter as the program runs it: with a standby, it allocates or waits.
+//! The arbiter in the program: with a second arbiter, it is active or on standby.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::figures::{Faulty, Line};
 use super::log::say;
 use super::random;
 
-/// An arbiter without sessions. With a bell, allocation and path selection have threads of their
-/// own, and ring it.
+/// An arbiter without sessions. With a bell, allocation and path selection have separate threads,
+/// and ring it.
 fn service(arguments: &Arguments, bell: Option<&Arc<EventFd>>) -> Result<Service> {
     let settings = arguments.settings()?;
     let told = |invalid| match invalid {
@@ -40,24 +40,24 @@ fn service(arguments: &Arguments, bell: Option<&Arc<EventFd>>) -> Result<Service
     };
     let pipeline = Pipeline::new(&settings, Capacities::default()).map_err(told)?;
     let ring = move || {
-        // It cannot be rung too often to be counted.
+        // The counter of the bell cannot overflow.
         let _ = bell.write(1);
     };
     let front = pipeline.spawn(ring).context("starting a thread")?;
     Ok(Service::with_stages(settings, secret, Box::new(front)))
 }
 
-/// One that allocates, or waits until it is to.
+/// An arbiter that is active, or on standby.
 pub(crate) struct Arbiter<'a> {
     arguments: &'a Arguments,
     bell: Option<&'a Arc<EventFd>>,
     /// The time of a batch, in ns.
     batch: u64,
     service: Service,
-    /// If there is another one: where that is, and which of them is active.
+    /// If there is another arbiter: its address, and which of the two is active.
     watch: Option<(SocketAddrV4, Watch)>,
     takeovers: u64,
-    /// How many faults were told of.
+    /// The number of faults reported so far.
     said_faults: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Arbiter<'a> {
         }
     }
 
-    /// Prints faults that were found since the last call; whether there are any.
+    /// Prints faults that were found since the last call; returns whether there are any.
     pub(crate) fn say_faults(&mut self) -> bool {
         let found = self.service.faults();
         let is_new = found.len() > self.said_faults;
@@ -143,18 +143,18 @@ impl<'a> Arbiter<'a> {
         self.service.receive(now, from, bytes);
     }
 
-    /// Where the other arbiter's beats come from, if there is one.
+    /// The source address of the other arbiter's beats, if there is one.
     pub(crate) fn peer(&self) -> Option<SocketAddrV4> {
         self.watch.as_ref().map(|(peer, _)| *peer)
     }
 
-    /// How long datagrams may be read before [`tick`](Self::tick), at the longest, in ns.
+    /// The longest time for which datagrams may be read before [`tick`](Self::tick), in ns.
     pub(crate) fn reading_time(&self) -> u64 {
         self.batch
     }
 
-    /// Does what is due, and sends what there is to say. Beats that have come must have been
-    /// received before: they may end its turn.
+    /// Does everything that is due, and sends all messages. Process received beats before: they may
+    /// end its turn.
     pub(crate) fn tick(
         &mut self,
         now: u64,
@@ -166,10 +166,10 @@ impl<'a> Arbiter<'a> {
                 send(*peer, &beat);
             }
             match change {
-                // It begins without knowing anything: on standby it heard nothing.
+                // It begins without state: on standby it discarded all messages.
                 Some(Change::Active) => self.takeovers += 1,
-                // It forgets what it knew, now that there is time for that; but a link that has
-                // failed is repaired by nobody's yielding.
+                // It discards its state, now that there is time for that. Faults are kept, because
+                // yielding does not repair a link.
                 Some(Change::Standby) => {
                     let mut service = service(self.arguments, self.bell)?;
                     service.keep_faults(self.service.faults());
@@ -246,12 +246,12 @@ mod tests {
             });
             arbiter.service.keep_faults(&found);
             assert!(arbiter.say_faults());
-            // It stands still.
+            // It stalls.
             now += 1_000_000;
             arbiter.tick(now, |_, _| {}).unwrap();
             assert!(!arbiter.is_active());
             assert_eq!(arbiter.service.faults(), found);
-            // Of which it has told.
+            // They have already been reported.
             assert!(!arbiter.say_faults());
         }
     }

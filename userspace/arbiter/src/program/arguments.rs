@@ -38,17 +38,17 @@ Examples:
   # Figures every second, as a line of JSON each; once more at the end (SIGTERM, SIGINT).
   weft-arbiter --first 10.0.0.2 --hosts 5 --statistics figures.json --every 1s";
 
-/// Fastpass's arbiter: tells each host when to send to whom, and by which path
+/// Fastpass arbiter: assigns each host's packets a timeslot and a path
 #[derive(Debug, Parser)]
 #[command(name = "weft-arbiter", version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The address of endpoint 0
     #[arg(long, value_name = "ADDRESS")]
     first: Ipv4Addr,
-    /// Hosts of a rack; their addresses follow each other
+    /// Hosts per rack; their addresses are consecutive
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
     hosts: u32,
-    /// Racks of a pod, 256 addresses apart
+    /// Racks per pod, 256 addresses apart
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OF_EACH)))]
     racks: u32,
     /// Pods, 65536 addresses apart
@@ -57,60 +57,62 @@ pub(crate) struct Arguments {
     /// Ways up from a host's switch
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     edge_ways: usize,
-    /// Ways up from each of the switches above it
+    /// Ways up from each of those switches to other pods
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     core_ways: usize,
-    /// How much later a full frame is at the next switch than at this one: its time on a link, and
-    /// the link's delay. Without it all ways count as equally long
+    /// The time that a full frame takes from one switch to the next: its serialization time plus
+    /// the link's delay. Without it all paths count as equally long
     #[arg(long, value_name = "TIME", value_parser = time)]
     hop: Option<Duration>,
-    /// The endpoint on whose host it runs, if any: of its link it leaves what its own packets take
+    /// The endpoint on whose host the arbiter runs, if any: it keeps timeslots of its link free for
+    /// its own packets
     #[arg(long, value_name = "ADDRESS")]
     own: Option<Ipv4Addr>,
     /// The host of another arbiter, at the same port: one of the two is active
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) peer: Option<Ipv4Addr>,
-    /// It is the second of the two: the other one begins
+    /// This is the second of the two arbiters: the other one starts active
     #[arg(long, requires = "peer")]
     pub(crate) second: bool,
-    /// How long the other one may be silent
+    /// How long the other arbiter may be silent
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time, requires = "peer")]
     pub(crate) window: Duration,
-    /// Where it listens
+    /// The address and port on which to listen
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, DEFAULT_PORT as u16))]
     pub(crate) listen: SocketAddrV4,
-    /// Who gets a timeslot first: who has waited longest, or who needs the fewest
+    /// Which pair gets a timeslot first: the one that has waited longest, or the one that needs the
+    /// fewest
     #[arg(long, value_enum, default_value_t = Order::MaxMin)]
     policy: Order,
-    /// Classes of urgency that hosts' packets have: the most urgent is given timeslots first. The
-    /// hosts' must be the same
+    /// Classes of urgency of the hosts' packets; the most urgent class gets timeslots first. The
+    /// hosts must use the same number
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_CLASSES)))]
     classes: u16,
-    /// Length of a timeslot; the hosts' must be the same
+    /// Length of a timeslot; the hosts must use the same
     #[arg(long, value_name = "TIME", default_value = "1231ns", value_parser = time)]
     pub(crate) timeslot: Duration,
     /// Timeslots that are allocated together; 0: a fifth of the endpoints, and at least 16
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     batch: usize,
-    /// How long before it begins a batch is allocated; 0: 12 timeslots, and one for each 8
+    /// How long before its beginning a batch is allocated; 0: 12 timeslots, and one for each 8
     /// endpoints
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_none)]
     lead: Duration,
-    /// Until what an endpoint has not acknowledged is said again
+    /// How long to wait for an endpoint's acknowledgement before repeating a message
     #[arg(long, value_name = "TIME", default_value = "315us", value_parser = time)]
     timeout: Duration,
-    /// 3: allocation and path selection have threads of their own. It pays where one thread does
-    /// not keep up, as skipped_timeslots of the figures tells, and three processors are free; a
-    /// batch then takes two hand-overs more of its lead
+    /// With 3, allocation and path selection have their own threads. This helps if one thread does
+    /// not keep up, which the figure skipped_timeslots shows, and if three processors are free; a
+    /// batch then needs more of its lead for two more hand-overs
     #[arg(long, value_enum, value_name = "NUMBER", default_value_t = Threads::One)]
     pub(crate) threads: Threads,
     /// Accept endpoints at ports from 1024 on too, which any process can use
     #[arg(long)]
     pub(crate) any_port: bool,
-    /// Appends figures to a file, a line of JSON each time
+    /// Append figures to a file, one line of JSON each time
     #[arg(long, value_name = "FILE")]
     pub(crate) statistics: Option<PathBuf>,
-    /// How often, besides at the end
+    /// Append figures at this interval, besides at the end
     #[arg(long, value_name = "TIME", value_parser = time, requires = "statistics")]
     pub(crate) every: Option<Duration>,
 }
@@ -121,7 +123,7 @@ enum Order {
     MinFct,
 }
 
-/// How many there are.
+/// The number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Threads {
     #[value(name = "1")]
@@ -139,7 +141,7 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The same, or 0.
+/// Like `time`, or 0.
 fn time_or_none(text: &str) -> Result<Duration, String> {
     match quantity::read(text, quantity::TIMES) {
         Ok(ns) => Ok(Duration::from_nanos(ns)),
@@ -155,7 +157,7 @@ pub(crate) fn ns(time: Duration) -> u64 {
 impl Arguments {
     /// # Errors
     ///
-    /// If there is no such fabric.
+    /// If the fabric is invalid.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let addresses = Addresses {
             first: self.first.into(),
@@ -201,14 +203,14 @@ impl Arguments {
     /// Timeslots of a batch.
     pub(crate) fn batch(&self) -> usize {
         match self.batch {
-            // With those of four hops it is a word's bits at most.
+            // With the timeslots of four hops, it must fit the bits of a word.
             0 => (timing::batch(self.endpoints()) as usize)
                 .min(MAX_BATCH.saturating_sub(self.lags().far as usize)),
             batch => batch,
         }
     }
 
-    /// How long before it begins a batch is allocated, in ns.
+    /// How long before its beginning a batch is allocated, in ns.
     pub(crate) fn lead(&self) -> u64 {
         match ns(self.lead) {
             0 => timing::lead(self.endpoints()).saturating_mul(ns(self.timeslot)),
@@ -222,7 +224,7 @@ impl Arguments {
             .saturating_mul(self.pods)
     }
 
-    /// To another switch of the pod it is two links more, to another pod four.
+    /// A path to another switch of the pod has two links more, a path to another pod four.
     fn lags(&self) -> Lags {
         let (hop, timeslot) = (self.hop.map_or(0, ns), ns(self.timeslot));
         let timeslots = |links: u64| {

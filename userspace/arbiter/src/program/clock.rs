@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The clock, which is the hosts': `CLOCK_MONOTONIC`.
+//! The clock shared with the hosts: `CLOCK_MONOTONIC`.
 
 use std::time::Duration;
 

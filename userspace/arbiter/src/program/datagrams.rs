@@ -14,23 +14,23 @@ use socket2::{SockFilter, SockRef};
 
 use super::turn::Socket;
 
-/// How many are sent at a time.
+/// How many are sent in one call.
 pub(crate) const AT_ONCE: usize = 64;
-/// How many are received at a time: few, as what is due waits meanwhile.
+/// How many are received in one call: few, because due events wait meanwhile.
 const RECEIVED: usize = 16;
-/// Bytes of the longest; a longer one is cut off.
+/// Bytes of the longest; a longer one is truncated.
 pub(crate) const LONGEST: usize = 2048;
 
-/// A socket that does not block, what came by it, and what is to be sent by it.
+/// A non-blocking socket, with received datagrams and datagrams to send.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     headers: MultiHeaders<SockaddrIn>,
     room: Vec<[u8; LONGEST]>,
-    /// Source and length of those that were received together, and how many of these were taken.
+    /// Source and length of the datagrams received together, and how many of these were taken.
     come: Vec<(Option<SocketAddrV4>, usize)>,
     taken: usize,
     to: Vec<Option<SockaddrIn>>,
-    /// One behind the other, and how long each is.
+    /// The datagrams' bytes, concatenated, and the length of each.
     bytes: Vec<u8>,
     lengths: Vec<usize>,
 }
@@ -80,7 +80,7 @@ impl Datagrams {
         })
     }
 
-    /// Receives more; whether there was anything.
+    /// Receives more; returns whether there was anything.
     fn receive(&mut self) -> Result<bool> {
         let fd = self.socket.as_raw_fd();
         let room = self.room.iter_mut();
@@ -94,8 +94,8 @@ impl Datagrams {
                 let length = it.iovs().next().map_or(0, <[u8]>::len);
                 (it.address.map(SocketAddrV4::from), length)
             })),
-            // An earlier datagram came back, as nobody listens there: the socket is readable all
-            // the same.
+            // ICMP reported that nobody listens at an earlier destination; the socket is readable
+            // nevertheless.
             Err(Errno::EAGAIN | Errno::ECONNREFUSED | Errno::EINTR) => {}
             Err(error) => return Err(error).context("receiving"),
         }
@@ -127,7 +127,7 @@ impl Socket for Datagrams {
         }
     }
 
-    /// In order. A datagram that cannot be sent is lost, as it could be on its way.
+    /// Sends in order. A datagram that cannot be sent is lost, as it could be on its path.
     fn flush(&mut self) {
         let fd = self.socket.as_raw_fd();
         let mut rest = &self.bytes[..];
@@ -139,14 +139,14 @@ impl Socket for Datagrams {
         let parts: Vec<_> = parts.collect();
         let mut first = 0;
         while first < parts.len() {
-            // Where it was sent from is written over these.
+            // The call overwrites these with source addresses.
             let mut headers = MultiHeaders::preallocate(parts.len() - first, None);
             let (parts, to) = (&parts[first..], &self.to[first..]);
             let sent = sendmmsg(fd, &mut headers, parts, to, [], MsgFlags::MSG_DONTWAIT);
             first += match sent {
                 Ok(sent) => sent.count().max(1),
                 Err(Errno::EINTR) => 0,
-                // The first of them is the one.
+                // The first of them is the failed one.
                 Err(_) => 1,
             };
         }
@@ -175,8 +175,8 @@ mod tests {
     }
 
     fn datagram(number: usize) -> Vec<u8> {
-        // Also none at all, and longer ones than there is room for; few of these, or the socket has
-        // none.
+        // Also empty ones, and ones that are too long; few of these, or the socket has no room for
+        // them.
         let length = match number {
             0 | AT_ONCE => LONGEST,
             1 | 100 => LONGEST + 7,
@@ -185,7 +185,7 @@ mod tests {
         vec![number as u8; length]
     }
 
-    /// More than a batch, and than two.
+    /// More than one batch, and than two.
     const COUNT: usize = 2 * AT_ONCE + 5;
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let mut datagrams = Datagrams::new(socket().0).unwrap();
         let (receiver, address) = socket();
         for number in 0..COUNT {
-            // Port 0 is nobody's.
+            // Port 0 is invalid.
             if number % 10 == 3 {
                 datagrams.send(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), b"lost");
             }

@@ -24,12 +24,12 @@ pub(crate) struct Figures {
     every: u64,
     /// When the next line is due.
     pub(crate) next: u64,
-    /// Lines that could not be written, and why the first of them.
+    /// Lines that could not be written, and the reason for the first of them.
     unwritten: u64,
     why: Option<io::Error>,
 }
 
-/// A line of it.
+/// A line of the file.
 #[derive(Serialize)]
 pub(crate) struct Line {
     /// ns of `CLOCK_MONOTONIC`.
@@ -41,7 +41,7 @@ pub(crate) struct Line {
     pub(crate) faults: Vec<Faulty>,
 }
 
-/// What was found to be faulty.
+/// A component found to be faulty.
 #[derive(Serialize)]
 pub(crate) struct Faulty {
     what: String,
@@ -65,7 +65,7 @@ impl Figures {
     pub(crate) fn new(path: Option<&Path>, every: Option<Duration>) -> Result<Self> {
         let open = |path: &Path| {
             let mut options = File::options();
-            // What is read by another program may be full.
+            // A pipe to another program may be full.
             let nonblocking = OFlag::O_NONBLOCK.bits();
             let file = options
                 .append(true)
@@ -84,14 +84,14 @@ impl Figures {
         })
     }
 
-    /// Writes a line. If that fails, [`end`](Self::end) tells: hosts need timeslots, whatever
-    /// becomes of figures.
+    /// Writes a line. If that fails, [`end`](Self::end) reports it: hosts need timeslots even if
+    /// figures cannot be written.
     pub(crate) fn write(&mut self, line: impl FnOnce() -> Line) {
         let Some(file) = &mut self.file else {
             return;
         };
         let line = serde_json::to_string(&line()).map_err(io::Error::from);
-        // In one piece, so that others who append to the file do not come between.
+        // In one piece, so that lines of other writers do not come in between.
         let written = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
         if let Err(error) = written {
             if self.why.is_none() {

@@ -8,8 +8,8 @@ use std::os::fd::AsFd as _;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Prints a line, unless standard error is full or closed: a reader that is slow, or gone, must not
-/// stop the arbiter.
+/// Prints a line, unless standard error is full or closed: a slow or absent reader must not stop
+/// the arbiter.
 pub(crate) fn say(line: impl Display) {
     let line = format!("weft-arbiter: {line}\n");
     let mut stderr = io::stderr();

@@ -9,8 +9,8 @@
 //! | [`turn`] | one turn of the loop: how much is read before what is due is done |
 //! | [`datagrams`] | a UDP socket, many datagrams in a system call |
 //! | [`arbiter`] | the arbiter, active or on standby |
-//! | [`figures`], [`log`] | what it tells |
-//! | [`bell`], [`clock`], [`random`] | what the kernel gives |
+//! | [`figures`], [`log`] | its output |
+//! | [`bell`], [`clock`], [`random`] | services of the kernel |
 
 mod arbiter;
 pub(crate) mod arguments;

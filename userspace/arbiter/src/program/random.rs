@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Numbers that nobody can guess.
+//! Unpredictable numbers.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -2,14 +2,13 @@
 
 //! Sockets, signals and the main loop.
 //!
-//! One thread does everything: it reads what has come, allocates what is due, and sends what there
-//! is to say. With `--threads 3` others allocate and select paths, and wake it by a bell. How long
-//! it reads is bounded by what is due next ([`turn`](super::turn)): a flood of datagrams does not
-//! delay an allocation.
+//! One thread does everything: it reads datagrams, allocates due batches, and sends messages. With
+//! `--threads 3` other threads allocate and select paths, and wake it by a bell. The next due event
+//! bounds its reading ([`turn`](super::turn)): a flood of datagrams does not delay an allocation.
 //!
-//! The beats of another arbiter have a socket of their own, at the same port and connected to that
-//! arbiter, so that they do not wait behind other datagrams, and are not dropped where those fill
-//! their socket's buffer.
+//! The beats of another arbiter have a separate socket, at the same port and connected to that
+//! arbiter, so that they neither wait behind other datagrams, nor are dropped when those fill their
+//! socket's buffer.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -36,16 +35,16 @@ use super::figures::Figures;
 use super::log::say;
 use super::turn::turn;
 
-/// The class of its packets (CS6, network control), by which a switch may tell them.
+/// The class of its packets (CS6, network control), by which switches can identify them.
 const TOS: i32 = 0xc0;
-/// Bytes that may wait to be read: what a burst of all endpoints takes.
+/// Bytes that may wait to be read: the size of a burst of all endpoints.
 const BUFFER: usize = 8 << 20;
 
 /// The socket for endpoints.
 fn listen(at: SocketAddrV4) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(at).with_context(|| format!("listening at {at}"))?;
     setsockopt(&socket, sockopt::Ipv4Tos, &TOS).context("IP_TOS")?;
-    // Beyond the system's limit where that is allowed.
+    // Beyond the system's limit if that is permitted.
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &BUFFER).context("SO_RCVBUF")?;
     }
@@ -76,8 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGUSR1);
-    // Before there are other threads: a signal that one of them does not block would end the
-    // program.
+    // Before other threads start: a signal that one of them does not block would end the program.
     signals.thread_block().context("blocking signals")?;
     let told = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
     let bell = match arguments.threads {
@@ -94,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(peer) = arbiter.peer() {
         match connected(&socket, arguments.listen, peer) {
             Ok(socket) => beats = Some(Datagrams::new(socket)?),
-            // There may be no route yet. Beats are taken from the first socket as well.
+            // There may be no route yet. Beats are also accepted from the first socket.
             Err(error) => say(format_args!("{error:#}: beats have no socket of their own")),
         }
     }
@@ -130,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         let is_rung = sources.last().is_some_and(|it| it.any().unwrap_or(false));
         if let Some(bell) = bell.as_ref().filter(|_| is_rung) {
-            // Before the results are taken: a ring after that wakes this thread again. It does not
+            // Before the results are taken: a later ring wakes this thread again. It does not
             // block.
             let _ = bell.read();
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One turn of the main loop: how much is read before what is due is done.
+//! One turn of the main loop: how much is read before due events are processed.
 //!
-//! The loop ends its reading when the next event is due, or when the time of a batch has passed. A
+//! The loop stops reading when the next event is due, or when the time of a batch has passed. A
 //! datagram that is not genuine costs a bounded amount of work
-//! ([`sessions`](weft_arbiter::service)), so that a flood delays an event by no more than [`LEAST`]
-//! datagrams take. That many are read in each turn, however late it is: requests are heard even
-//! where allocation takes all the time.
+//! ([`sessions`](weft_arbiter::service)), so a flood delays an event by no more than [`LEAST`]
+//! datagrams take. That many are read in each turn, however late it is: requests are heard even if
+//! allocation takes all the time.
 
 use std::net::SocketAddrV4;
 
@@ -14,24 +14,24 @@ use anyhow::Result;
 
 use super::arbiter::Arbiter;
 
-/// Datagrams of a socket that are read in a turn at least, if they have come. Those of two sockets
-/// take less time than the shortest lead has.
+/// The fewest datagrams of a socket that are read in a turn, if they have arrived. Those of two
+/// sockets take less time than the shortest lead.
 pub(crate) const LEAST: usize = 8;
 
-/// Where datagrams come from, and go to.
+/// A source and destination of datagrams.
 pub(crate) trait Socket {
-    /// The next datagram that has come, if there is one.
+    /// The next received datagram, if there is one.
     fn next(&mut self) -> Result<Option<(SocketAddrV4, &[u8])>>;
 
-    /// Sends a datagram, at the next [`flush`](Self::flush) at the latest.
+    /// Sends a datagram, at the latest with the next [`flush`](Self::flush).
     fn send(&mut self, to: SocketAddrV4, bytes: &[u8]);
 
-    /// Sends what was not sent yet.
+    /// Sends all unsent datagrams.
     fn flush(&mut self);
 }
 
-/// Receives what has come, within bounds, and does what is due; whether there may be more to
-/// receive.
+/// Receives datagrams, within bounds, and processes due events; returns whether there may be more
+/// to receive.
 pub(crate) fn turn<S: Socket>(
     arbiter: &mut Arbiter<'_>,
     beats: Option<&mut S>,
@@ -52,7 +52,7 @@ pub(crate) fn turn<S: Socket>(
     Ok(is_behind)
 }
 
-/// Reads until there is nothing, or something else is due; whether there may be more.
+/// Reads until there is nothing, or an event is due; returns whether there may be more.
 fn read(
     arbiter: &mut Arbiter<'_>,
     socket: &mut impl Socket,
@@ -86,12 +86,12 @@ mod tests {
     use super::super::arguments::Arguments;
     use super::*;
 
-    /// What a hostile datagram takes of the arbiter's time, with its system call, in ns.
+    /// The arbiter's time for a hostile datagram, with its system call, in ns.
     const COST: u64 = 700;
-    /// No turn takes longer, in ns.
+    /// The longest time of a turn, in ns.
     const LONGEST: u64 = 32_500;
 
-    /// A flood that never ends; one datagram in 32 is genuine, if there is one.
+    /// An unlimited flood; one datagram in 32 is genuine, if there is one.
     struct Flood<'a> {
         clock: &'a Cell<u64>,
         hostile: Option<Vec<u8>>,
@@ -134,8 +134,8 @@ mod tests {
         bytes[..len].to_vec()
     }
 
-    /// Neither are allocations late, nor does the active one of two arbiters yield as if it had
-    /// stood still.
+    /// Allocations are not late, and the active one of two arbiters does not yield as if it had
+    /// stalled.
     #[test]
     fn a_flood_delays_no_allocation_and_ends_no_turn() {
         let arguments = "weft-arbiter --first 10.0.0.2 --hosts 4 --peer 10.0.0.9";
@@ -153,7 +153,7 @@ mod tests {
         };
         let mut sockets = [None, Some(forged())].map(socket);
         let [beats, endpoints] = &mut sockets;
-        // Until it is active nobody speaks.
+        // Until it is active all others are silent.
         let mut quiet = socket(None);
         while !arbiter.is_active() {
             clock.set(clock.get() + 50_000);
@@ -162,7 +162,7 @@ mod tests {
         let Ok(mut endpoint) = Endpoint::<Heap>::new(0, 4, 77, 315_000);
         let (mut asked, mut given) = (0, 0);
         for _ in 0..5000 {
-            // Something is wanted all the time, so that a batch is due all the time.
+            // There is always demand, so that a batch is always due.
             if endpoint.outstanding(1) < 500 {
                 asked += endpoint.ask(1, 500);
             }
